@@ -1,4 +1,4 @@
-/* Attributes of operators: their defaults, and reading them from text. */
+/* Operator attributes: defaults, and parsing from text. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@ enum { MOST_ITEMS = 2 * KN_MAX_RANK };
 
 static const kn_attribute_value nothing;
 
-/* The position of the word of `length` bytes in "none same valid"; -1 if it is not there. */
+/* The index of a word of `length` bytes in a list such as "none same valid"; -1 if absent. */
 static int choice_position(const char *choices, const char *word, size_t length) {
     for (int position = 0; *choices != '\0'; position++) {
         size_t item = strcspn(choices, " ");
@@ -19,7 +19,7 @@ static int choice_position(const char *choices, const char *word, size_t length)
     return -1;
 }
 
-/* A whole number and nothing behind it, in text that is not terminated at `length`. */
+/* Reads an integer that fills all `length` bytes; the text need not be terminated. */
 static bool read_integer(const char *text, size_t length, int64_t *number) {
     char copy[32];
     const char *end;
@@ -38,7 +38,7 @@ static bool read_number(const char *text, size_t length, double *number) {
     return kn_parse_double(copy, &end, number) && *end == '\0';
 }
 
-/* Items between commas; commas inside parentheses belong to an item. */
+/* Reads comma-separated items; commas inside parentheses do not separate. */
 static kn_status read_list(kn_graph *graph, bool symbols, const char *text, size_t length,
                            kn_attribute_value *value, kn_error *error) {
     value->count = 0;
@@ -55,7 +55,7 @@ static kn_status read_list(kn_graph *graph, bool symbols, const char *text, size
             kn_status status = kn_dim_read(graph, text + start, i - start, item, error);
             if (status != KN_OK) return status;
         } else if (!read_integer(text + start, i - start, item))
-            return kn_fail(error, KN_ERROR_ARGUMENT, "expected whole numbers with commas between, as in 0,2");
+            return kn_fail(error, KN_ERROR_ARGUMENT, "expected integers separated by commas, as in 0,2");
         start = i + 1;
     }
     return KN_OK;
@@ -66,7 +66,7 @@ static kn_status read_value(kn_graph *graph, const kn_attribute *attribute, cons
     switch (attribute->kind) {
     case KN_ATTRIBUTE_INT:
         if (!read_integer(text, length, &value->integer))
-            return kn_fail(error, KN_ERROR_ARGUMENT, "expected a whole number");
+            return kn_fail(error, KN_ERROR_ARGUMENT, "expected an integer");
         value->number = (double)value->integer;
         return KN_OK;
     case KN_ATTRIBUTE_FLOAT:
@@ -92,7 +92,7 @@ static kn_status read_value(kn_graph *graph, const kn_attribute *attribute, cons
         return KN_OK;
     }
     }
-    return kn_fail(error, KN_ERROR_INTERNAL, "attribute '%s' is of no known kind", attribute->name);
+    return kn_fail(error, KN_ERROR_INTERNAL, "attribute '%s' has an unknown kind", attribute->name);
 }
 
 static kn_status set_defaults(kn_graph *graph, const kn_operator *row, kn_attribute_value *attributes,

@@ -1,4 +1,5 @@
-/* Binding: what some outputs need, copied into a new graph in which symbols are numbers. */
+/* Binding: copies the part of a graph that some outputs need into a new graph in which symbols are
+ * numbers. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,8 +8,8 @@
 typedef struct graph_copying {
     const kn_graph *from;
     kn_graph *to;
-    const kn_bind_request *request; /* NULL: symbols stay */
-    bool training;                  /* effects in training, and what only matters there, come along */
+    const kn_bind_request *request; /* NULL: symbols are kept */
+    bool training;                  /* copies assigns and operators that matter only in training */
     bool *needed;                   /* by id of the nodes of `from` */
     kn_value **values;              /* by id of the values of `from`: their copies */
     kn_error *error;
@@ -20,7 +21,7 @@ static void need_value(graph_copying *copying, const kn_value *value) {
     if (value && value->producer) copying->needed[value->producer->id] = true;
 }
 
-/* Nodes stand after those they read, so that one walk backwards finds all. */
+/* Nodes come after the nodes they read, so one backward pass finds all. */
 static void need_inputs(graph_copying *copying) {
     for (size_t i = copying->from->node_count; i-- > 0;) {
         const kn_node *node = copying->from->nodes[i];
@@ -29,13 +30,13 @@ static void need_inputs(graph_copying *copying) {
     }
 }
 
-/* Outside training only caches are written, where they are read. */
+/* In inference only caches are written, and only if they are read. */
 static bool is_left_out(const graph_copying *copying, const kn_node *assign) {
     return !copying->training && assign->inputs[0]->role != KN_STATE_CACHE;
 }
 
-/* An assign belongs to what is needed when that reads its state, or makes a result that its value, over
- * any number of nodes, is made of. `states` and `made` are by id of the values. */
+/* An assign is needed if a needed node reads its state, or if its value depends, over any number of nodes, on
+ * results of needed nodes. `states` and `made` are indexed by value id. */
 static bool need_assigns(graph_copying *copying, bool *states, bool *made) {
     const kn_graph *from = copying->from;
     bool changed = false;
@@ -55,7 +56,7 @@ static bool need_assigns(graph_copying *copying, bool *states, bool *made) {
         if ((from_needed && copying->training) || states[node->inputs[0]->id])
             copying->needed[i] = changed = true;
     }
-    /* A state may be read by nodes that stand behind its assign. */
+    /* Nodes after an assign may read its state, too. */
     for (size_t i = 0; i < from->node_count; i++)
         if (from->nodes[i]->op->class == KN_CLASS_ASSIGN && !copying->needed[i] &&
             !is_left_out(copying, from->nodes[i]) && states[from->nodes[i]->inputs[0]->id])
@@ -102,7 +103,7 @@ static kn_status copy_shape(graph_copying *copying, const kn_value *value, kn_sh
     if (copying->request) {
         int64_t elements = kn_shape_elements(shape);
         if (elements < 0 || elements > INT64_MAX / (int64_t)kn_dtype_bytes(shape->dtype))
-            return kn_fail(copying->error, KN_ERROR_SHAPE, "'%s' %s has more bytes than 64 bits count",
+            return kn_fail(copying->error, KN_ERROR_SHAPE, "'%s' %s: its size in bytes exceeds 64 bits",
                            value->name, kn_shape_words(copying->to, shape));
     }
     return KN_OK;
@@ -121,13 +122,13 @@ static kn_status widen(graph_copying *copying, kn_value *value, kn_value **wide)
     return copying->to->error.status;
 }
 
-/* The state in its narrow type; those who read it read what a cast makes of it. */
+/* Copies the state in its narrow type; its readers get a cast of it. */
 static kn_status narrow(graph_copying *copying, const kn_value *value, kn_value *copy) {
     copy->shape.dtype = value->stored;
     return widen(copying, copy, &copying->values[value->id]);
 }
 
-/* The narrow value that `value` was cast from, or NULL. */
+/* The narrow value that `value` is a cast of, or NULL. */
 static kn_value *narrow_of(const kn_value *value) {
     const kn_node *cast = value ? value->producer : NULL;
     if (!cast || cast->derivative || strcmp(cast->op->name, "cast")) return NULL;
@@ -135,8 +136,8 @@ static kn_value *narrow_of(const kn_value *value) {
     return widens ? cast->inputs[0] : NULL;
 }
 
-/* Lets the node read narrow values that it would read cast: what widens them itself, and what only moves
- * them. The answer is whether its result is narrow then. */
+/* Lets a node read the narrow value in place of its cast if the operator widens that input itself or only
+ * moves elements. Returns whether the result is narrow, too. */
 static bool read_narrow(const graph_copying *copying, const kn_node *node, kn_value **inputs) {
     const kn_operator *row = node->op;
     if (copying->training || !copying->request->narrows || node->derivative) return false;
@@ -148,7 +149,7 @@ static bool read_narrow(const graph_copying *copying, const kn_node *node, kn_va
     return true;
 }
 
-/* Inputs, states and constants; the results of nodes come with the nodes. */
+/* Copies an input, state or constant; results are copied with their nodes. */
 static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
     kn_shape shape;
     if (copying->values[value->id] || value->kind == KN_VALUE_RESULT) return KN_OK;
@@ -173,13 +174,13 @@ static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
 
 static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
                                  kn_attribute_value *attributes) {
-    /* As given: what the shape rule worked out, it works out again. */
+    /* Copy the attributes as given: the shape rule completes them again. */
     const kn_attribute_value *given = node->given ? node->given : node->attributes;
     memcpy(attributes, given, (size_t)node->op->attribute_count * sizeof *attributes);
     for (int i = 0; i < node->op->attribute_count; i++) {
         if (node->op->attributes[i].kind != KN_ATTRIBUTE_DIMS) continue;
         for (int j = 0; j < attributes[i].count; j++) {
-            if (attributes[i].list[j] == -1) continue; /* a place for the shape rule to fill in */
+            if (attributes[i].list[j] == -1) continue; /* for the shape rule to complete */
             kn_status status = copy_dim(copying, given[i].list[j], &attributes[i].list[j]);
             if (status != KN_OK)
                 return kn_fail_in(copying->error, "%s '%s', attribute '%s'", node->op->name, node->name,
@@ -189,10 +190,10 @@ static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
     return KN_OK;
 }
 
-/* A row that is something else outside training, or at these sizes, builds that itself; names stay those of
- * the node. *stands: whether something was built; what is wanted outside training must be. */
-static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_value *const *inputs,
-                                bool *stands) {
+/* Lets an operator build a replacement for inference or for these sizes; the results keep the node's names.
+ * *replaced tells whether it did; a replacement for inference is mandatory. */
+static kn_status copy_replacement(graph_copying *copying, const kn_node *node, kn_value *const *inputs,
+                                  bool *replaced) {
     kn_value *results[KN_MAX_OUTPUTS] = {NULL};
     kn_graph *to = copying->to;
     size_t nodes = to->node_count;
@@ -201,8 +202,8 @@ static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_
     kn_status status = outside ? node->op->without_training(to, node, inputs, results)
                                : node->op->at_sizes(to, node, inputs, results);
     to->origin = NULL;
-    *stands = outside || status != KN_OK || results[0];
-    for (int i = 0; *stands && status == KN_OK && i < node->output_count; i++) {
+    *replaced = outside || status != KN_OK || results[0];
+    for (int i = 0; *replaced && status == KN_OK && i < node->output_count; i++) {
         bool made = results[i] && results[i]->producer && (size_t)results[i]->producer->id >= nodes;
         copying->values[node->outputs[i]->id] = results[i];
         if (made && !kn_value_rename(to, results[i], node->outputs[i]->name)) break;
@@ -212,12 +213,12 @@ static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_
         return to->error.status;
     }
     if (status == KN_OK) return KN_OK;
-    return kn_fail(copying->error, status, "%s '%s': what stands for it %s could not be built",
-                   node->op->name, node->name, outside ? "outside training" : "at these sizes");
+    return kn_fail(copying->error, status, "%s '%s': its replacement %s could not be built", node->op->name,
+                   node->name, outside ? "for inference" : "at these sizes");
 }
 
-/* What the node reads; what widens a state belongs to the node that reads it first, by its name and its
- * device. */
+/* Maps the inputs of a node to their copies. A cast that widens a state belongs to the first node that reads
+ * it: it gets that node's name and device. */
 static kn_status copy_inputs(graph_copying *copying, const kn_node *node, kn_value **inputs) {
     kn_status status = KN_OK;
     copying->to->origin = node;
@@ -248,11 +249,11 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     }
     bool moves = read_narrow(copying, node, inputs);
     kn_status status = KN_OK;
-    bool stands = false, at_sizes = copying->request && node->op->at_sizes && !node->derivative;
+    bool replaced = false, at_sizes = copying->request && node->op->at_sizes && !node->derivative;
     if (at_sizes || (!copying->training && node->op->without_training))
-        status = copy_stand_ins(copying, node, inputs, &stands);
-    if (status == KN_OK && !stands) status = copy_attributes(copying, node, attributes);
-    if (status != KN_OK || stands) return status;
+        status = copy_replacement(copying, node, inputs, &replaced);
+    if (status == KN_OK && !replaced) status = copy_attributes(copying, node, attributes);
+    if (status != KN_OK || replaced) return status;
     kn_node_recipe recipe = {.row = node->op,
                              .name = node->name,
                              .inputs = inputs,
@@ -296,8 +297,8 @@ static kn_status copy_outputs(graph_copying *copying, kn_value *const *outputs, 
     return KN_OK;
 }
 
-/* "batch=5, length=7", to say with which numbers a rule failed. */
-static void tell_bindings(graph_copying *copying) {
+/* Adds the bindings to the error, as in "with batch=5, length=7". */
+static void add_bindings_to_error(graph_copying *copying) {
     const kn_bind_request *request = copying->request;
     if (!request || request->binding_count == 0 || !copying->error ||
         copying->error->status == KN_ERROR_MEMORY)
@@ -327,8 +328,8 @@ static kn_status check_request(const kn_graph *graph, kn_value *const *outputs, 
     for (size_t i = 0; request && i < request->binding_count; i++) {
         const kn_binding *binding = &request->bindings[i];
         if (binding->value < 0)
-            return kn_fail(error, KN_ERROR_SHAPE, "the size '%s' cannot be %" PRId64, binding->symbol,
-                           binding->value);
+            return kn_fail(error, KN_ERROR_SHAPE, "the size '%s' cannot be negative: %" PRId64,
+                           binding->symbol, binding->value);
     }
     return KN_OK;
 }
@@ -358,7 +359,7 @@ static kn_status copy_graph(const kn_graph *graph, kn_value *const *outputs, siz
         if (copying.needed[i]) status = copy_node(&copying, graph->nodes[i]);
     if (status == KN_OK) status = copy_outputs(&copying, outputs, count, copies);
     if (status != KN_OK) {
-        tell_bindings(&copying);
+        add_bindings_to_error(&copying);
         kn_graph_destroy(&copying.to);
     }
     kn_release(&graph->host, copying.needed);

@@ -1,11 +1,11 @@
-/* Values and nodes: made, checked and joined. */
+/* Creates values and nodes, checks them and connects them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/graph_private.h"
 
-/* ---- failures ------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------------- */
 
 kn_value *kn_graph_fail(kn_graph *graph, kn_status status, const char *format, ...) {
     if (!graph) return NULL;
@@ -25,7 +25,7 @@ kn_value *kn_graph_fail_with(kn_graph *graph, const kn_error *error) {
 }
 
 static kn_value *fail_memory(kn_graph *graph) {
-    return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory while a graph was built");
+    return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory while building a graph");
 }
 
 /* ---- values ------------------------------------------------------------------------------------------ */
@@ -47,7 +47,7 @@ kn_value *kn_value_make(kn_graph *graph, kn_value_kind kind, const kn_shape *sha
     return value;
 }
 
-/* The elements of one row: all but the first dimension. */
+/* Uniform within 1 / sqrt(elements of one row): the product of all dimensions but the first. */
 static bool default_initializer(const kn_shape *shape, kn_initializer *initializer) {
     kn_shape row = {.dtype = shape->dtype, .rank = shape->rank > 0 ? shape->rank - 1 : 0};
     for (int i = 0; i < row.rank; i++)
@@ -58,8 +58,9 @@ static bool default_initializer(const kn_shape *shape, kn_initializer *initializ
     return true;
 }
 
-/* What looks at the shape becomes what does not. False where there is no matrix to look at. */
-static bool settle_initializer(const kn_shape *shape, kn_initializer *initializer) {
+/* Resolves kinds that depend on the shape to uniform or normal. False if they need a matrix and the shape is
+ * none. */
+static bool resolve_initializer(const kn_shape *shape, kn_initializer *initializer) {
     double in = 1, out, gain = initializer->value, fan;
     if (initializer->kind < KN_INITIALIZE_XAVIER_UNIFORM) return true;
     if (shape->rank < 2 || kn_shape_elements(shape) < 0) return false;
@@ -89,17 +90,16 @@ kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape,
         chosen = *initializer;
     else if (role == KN_STATE_PARAMETER && !default_initializer(shape, &chosen))
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "state '%s', %s: its size has to be a number, without symbols", name,
+                             "state '%s', %s: its dimensions must be numbers, not symbols", name,
                              kn_shape_words(graph, shape));
     if ((unsigned)chosen.kind > KN_INITIALIZE_ORTHOGONAL)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "state '%s': there is no initializer %d", name,
                              (int)chosen.kind);
-    if (!settle_initializer(shape, &chosen))
-        return kn_graph_fail(
-            graph, KN_ERROR_SHAPE,
-            "state '%s', %s: an initializer that looks at rows and columns needs at least two "
-            "dimensions; take uniform, normal or a number",
-            name, kn_shape_words(graph, shape));
+    if (!resolve_initializer(shape, &chosen))
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "state '%s', %s: an initializer that depends on rows and columns needs at least "
+                             "two dimensions; use uniform, normal or a number",
+                             name, kn_shape_words(graph, shape));
     kn_value *value = kn_value_make(graph, KN_VALUE_STATE, shape);
     if (!value || !kn_value_rename(graph, value, name)) return &graph->failed;
     value->role = role;
@@ -121,10 +121,11 @@ kn_value *kn_constant_add(kn_graph *graph, const kn_shape *shape, const void *da
     int64_t elements = kn_shape_elements(shape);
     size_t size = kn_dtype_bytes(shape->dtype);
     if (elements < 0 || size == 0 || (uint64_t)elements > SIZE_MAX / size || (size_t)elements * size != bytes)
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "a constant %s does not have %zu bytes: %s",
-                             kn_shape_words(graph, shape), bytes,
-                             elements < 0 ? "its size has to be a number, without symbols, of at most 64 bits"
-                                          : "give elements times bytes of one element");
+        return kn_graph_fail(
+            graph, KN_ERROR_ARGUMENT, "a constant %s of %zu bytes: %s", kn_shape_words(graph, shape), bytes,
+            elements < 0
+                ? "its dimensions must be numbers, not symbols, and the number of elements must fit 64 bits"
+                : "expected the number of elements times the bytes of one");
     if (!data && bytes > 0) return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "a constant without data");
     const char *name = kn_name_make(graph, "constant");
     kn_value *value = kn_value_make(graph, KN_VALUE_CONSTANT, shape);
@@ -166,14 +167,14 @@ void kn_node_cost(const kn_node *node, kn_cost *cost) {
     }
 }
 
-/* Kernels compute whole numbers as whole numbers, so a row that makes fractions of them is refused. */
-static kn_status check_whole(const kn_shape_call *call, kn_dtype dtype) {
+/* Kernels compute integers in integer arithmetic, so an operator whose result is fractional is refused. */
+static kn_status check_integers(const kn_shape_call *call, kn_dtype dtype) {
     const kn_operator *row = call->row;
     kn_arena arena;
     kn_expression *expression = NULL;
     kn_arena_init(&arena, &call->graph->host);
     kn_status status = kn_expression_parse(&arena, row->value, &expression, call->error);
-    bool whole = status == KN_OK && kn_expression_whole(expression);
+    bool whole = status == KN_OK && kn_expression_keeps_integers(expression);
     for (int i = 0; whole && i < expression->name_count; i++)
         whole = strcmp(expression->names[i], "uniform") != 0;
     for (int i = 0; whole && i < row->attribute_count; i++) {
@@ -184,12 +185,12 @@ static kn_status check_whole(const kn_shape_call *call, kn_dtype dtype) {
     if (status == KN_OK && !whole)
         return kn_fail(
             call->error, KN_ERROR_DTYPE,
-            "%s '%s': the input is %s, and the result has fractions; cast the input to float32 first",
+            "%s '%s': the input is %s and the result is fractional; cast the input to float32 first",
             row->name, call->name, kn_dtype_name(dtype));
     return status;
 }
 
-/* The usual rule of a pointwise row: shapes broadcast, types agree. */
+/* The default rule of a pointwise row: shapes broadcast, element types agree. */
 static kn_status pointwise_shape(kn_shape_call *call) {
     const kn_operator *row = call->row;
     int count = call->input_count - (row->random ? 1 : 0), typed = -1;
@@ -200,12 +201,11 @@ static kn_status pointwise_shape(kn_shape_call *call) {
         if (!input) continue;
         kn_shape before = *result;
         if (!kn_shape_broadcast(call->graph, &before, &input->shape, result))
-            return kn_fail(
-                call->error, KN_ERROR_SHAPE,
-                "%s '%s': %s does not fit %s: counted from the last dimension, sizes have to be equal or one "
-                "of them 1; reshape or transpose one of the two",
-                row->name, call->name, kn_shape_words(call->graph, &input->shape),
-                kn_shape_words(call->graph, &before));
+            return kn_fail(call->error, KN_ERROR_SHAPE,
+                           "%s '%s': %s does not broadcast with %s: aligned at the last dimension, sizes "
+                           "must be equal or one of them 1; reshape or transpose one of the two",
+                           row->name, call->name, kn_shape_words(call->graph, &input->shape),
+                           kn_shape_words(call->graph, &before));
         bool condition = i == 0 && row->mixed_inputs && count > 1;
         if (condition) {
             result->dtype = input->shape.dtype;
@@ -213,8 +213,8 @@ static kn_status pointwise_shape(kn_shape_call *call) {
         }
         if (typed >= 0 && call->inputs[typed]->shape.dtype != input->shape.dtype)
             return kn_fail(call->error, KN_ERROR_DTYPE,
-                           "%s '%s': inputs are %s and %s, and have to be of one type; cast one", row->name,
-                           call->name, kn_dtype_name(call->inputs[typed]->shape.dtype),
+                           "%s '%s': inputs are %s and %s, but must have the same element type; cast one",
+                           row->name, call->name, kn_dtype_name(call->inputs[typed]->shape.dtype),
                            kn_dtype_name(input->shape.dtype));
         typed = i;
         result->dtype = input->shape.dtype;
@@ -222,11 +222,11 @@ static kn_status pointwise_shape(kn_shape_call *call) {
     if (count > 1 && row->mixed_inputs && call->inputs[0] && call->inputs[0]->shape.dtype != KN_BOOL &&
         call->inputs[0]->shape.dtype != result->dtype)
         return kn_fail(call->error, KN_ERROR_DTYPE,
-                       "%s '%s': the condition is %s, and has to be bool or %s; compare first", row->name,
+                       "%s '%s': the condition is %s, but must be bool or %s; compare first", row->name,
                        call->name, kn_dtype_name(call->inputs[0]->shape.dtype), kn_dtype_name(result->dtype));
     kn_status status = KN_OK;
     if (count > 0 && row->value && !kn_dtype_is_float(result->dtype))
-        status = check_whole(call, result->dtype);
+        status = check_integers(call, result->dtype);
     if (row->fixed_dtype) result->dtype = row->result_dtype;
     return status;
 }
@@ -263,28 +263,30 @@ static kn_status check_inputs(kn_graph *graph, const kn_node_recipe *recipe, con
 static kn_status check_assign(kn_graph *graph, kn_value *const *inputs, kn_error *error) {
     const kn_value *state = inputs[0], *value = inputs[1];
     if (state->kind != KN_VALUE_STATE)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "assign: '%s' is no state; only states outlive a run",
-                       state->name);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "assign: '%s' is not a state; only states persist between runs", state->name);
     if (state->assign)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "assign: state '%s' is assigned already; once per run is all", state->name);
+                       "assign: state '%s' is already assigned; a state can be assigned once per run",
+                       state->name);
     if (!kn_shape_same(&state->shape, &value->shape) || state->shape.dtype != value->shape.dtype)
         return kn_fail(error, KN_ERROR_SHAPE,
-                       "assign: state '%s' is %s and '%s' is %s; both have to be alike", state->name,
-                       kn_shape_words(graph, &state->shape), value->name,
+                       "assign: state '%s' is %s and '%s' is %s; they must have the same type and shape",
+                       state->name, kn_shape_words(graph, &state->shape), value->name,
                        kn_shape_words(graph, &value->shape));
     return KN_OK;
 }
 
-/* What a shape rule answered has to be possible. */
+/* Checks that the result of a shape rule is possible. */
 static kn_status check_output(kn_graph *graph, const kn_operator *row, const char *name,
                               const kn_shape *shape, kn_error *error) {
     bool numbers = true;
     if (shape->rank < 0 || shape->rank > KN_MAX_RANK)
-        return kn_fail(error, KN_ERROR_SHAPE, "%s '%s': the result has %d dimensions; %d are the most",
-                       row->name, name, shape->rank, KN_MAX_RANK);
+        return kn_fail(error, KN_ERROR_SHAPE,
+                       "%s '%s': the result has %d dimensions; at most %d are supported", row->name, name,
+                       shape->rank, KN_MAX_RANK);
     if (kn_dtype_bytes(shape->dtype) == 0)
-        return kn_fail(error, KN_ERROR_DTYPE, "%s '%s': the result has no type", row->name, name);
+        return kn_fail(error, KN_ERROR_DTYPE, "%s '%s': the result has no element type", row->name, name);
     for (int i = 0; i < shape->rank; i++) {
         int64_t number;
         bool known = kn_dim_constant(graph, shape->dims[i], &number);
@@ -295,11 +297,11 @@ static kn_status check_output(kn_graph *graph, const kn_operator *row, const cha
                            row->name, name, i, (long long)number);
     }
     if (!numbers && graph->bound)
-        return kn_fail(error, KN_ERROR_INTERNAL, "%s '%s': the result %s keeps a symbol", row->name, name,
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s '%s': the result %s still has a symbol", row->name, name,
                        kn_shape_words(graph, shape));
     if (numbers && (kn_shape_elements(shape) < 0 ||
                     kn_shape_elements(shape) > INT64_MAX / (int64_t)kn_dtype_bytes(shape->dtype)))
-        return kn_fail(error, KN_ERROR_SHAPE, "%s '%s': the result %s has more bytes than 64 bits count",
+        return kn_fail(error, KN_ERROR_SHAPE, "%s '%s': the result %s: its size in bytes exceeds 64 bits",
                        row->name, name, kn_shape_words(graph, shape));
     return KN_OK;
 }
@@ -319,8 +321,8 @@ static kn_status infer_shapes(kn_graph *graph, const kn_node_recipe *recipe, kn_
         status = kn_fail(call->error, KN_ERROR_INTERNAL, "operator '%s' has no shape rule", row->name);
     if (status != KN_OK && call->error->status == KN_OK)
         kn_fail(call->error, status, "%s '%s': %s", row->name, call->name, kn_status_message(status));
-    if (status == KN_OK) status = call->error->status; /* what a rule did not look at */
-    /* Arithmetic of dimensions reports to the graph. */
+    if (status == KN_OK) status = call->error->status; /* of a rule that ignored it */
+    /* Arithmetic on dimensions reports errors to the graph. */
     if (status == KN_OK && graph->error.status != KN_OK) {
         *call->error = graph->error;
         kn_error_clear(&graph->error);
@@ -333,7 +335,7 @@ static kn_status infer_shapes(kn_graph *graph, const kn_node_recipe *recipe, kn_
     return status;
 }
 
-/* The name of output `index`; "" for want of memory. */
+/* The name of output `index`; "" if out of memory. */
 static const char *output_name(kn_graph *graph, const kn_node_recipe *recipe, const kn_node *node,
                                int index) {
     const char *stem = node->name, *name;
@@ -372,12 +374,12 @@ static void choose_types(kn_node *node) {
         if (node->outputs[i]->shape.dtype == KN_FLOAT64) node->compute = node->accumulate = KN_FLOAT64;
 }
 
-/* That of the node which it copies, or whose gradient it is, or what is said for all that is built now. */
+/* Takes the pin and device of the node that this one copies or whose gradient it is, otherwise the current
+ * pin. */
 static bool set_pin_and_device(kn_graph *graph, const kn_node_recipe *recipe, kn_node *node) {
     const kn_node *origin = recipe->origin ? recipe->origin : graph->origin;
     const char *pin = origin ? origin->pin : kn_pin_now(graph);
-    /* While a graph is bound, origins are nodes of the caller's graph, whose memory may go before this one's.
-     */
+    /* During binding, origins are nodes of the caller's graph, which may be destroyed before this graph. */
     bool here = !origin || (origin->output_count > 0 && origin->outputs[0]->graph == graph);
     node->device = graph->origin ? graph->origin->device : -1;
     node->pin = pin && !here ? kn_arena_text(&graph->arena, pin) : pin;
@@ -473,8 +475,8 @@ kn_value *kn_node_add(kn_graph *graph, const kn_operator *row, const char *name,
                       int count, const kn_attribute_value *attributes) {
     if (!graph) return NULL;
     if (!row || count < 0 || count > KN_MAX_INPUTS)
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: between 0 and %d inputs are possible, found %d",
-                             row ? row->name : "an operator that does not exist", KN_MAX_INPUTS, count);
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: expected 0 to %d inputs, found %d",
+                             row ? row->name : "unknown operator", KN_MAX_INPUTS, count);
     for (int i = 0; i < count; i++)
         if (inputs[i] && inputs[i]->failed) return &graph->failed;
     kn_node_recipe recipe = {
@@ -490,8 +492,8 @@ kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input
     if (gradient && gradient->failed) return &graph->failed;
     if (input < 0 || input >= (int)KN_COUNT_OF(row->by) || input >= node->input_count || !row->by[input] ||
         node->derivative || node->input_count > KN_MAX_INPUTS - 2)
-        return kn_graph_fail(graph, KN_ERROR_INTERNAL, "%s '%s' has no gradient by its input %d", row->name,
-                             node->name, input + 1);
+        return kn_graph_fail(graph, KN_ERROR_INTERNAL, "%s '%s' has no gradient with respect to input %d",
+                             row->name, node->name, input + 1);
     const char *text = row->by[input];
     kn_value *inputs[KN_MAX_INPUTS];
     for (int i = 0; i < node->input_count; i++) {
@@ -504,7 +506,7 @@ kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input
     kn_shape shape = node->outputs[0]->shape;
     shape.dtype = node->inputs[input]->shape.dtype;
     const kn_node *origin = graph->origin;
-    graph->origin = node; /* the stream of random numbers is the node's own */
+    graph->origin = node; /* the derivative draws the same random numbers as the node */
     kn_node_recipe recipe = {.row = row,
                              .name = node->name,
                              .inputs = inputs,
@@ -530,7 +532,7 @@ void kn_assign(kn_graph *graph, kn_value *state, kn_value *value) {
 void kn_assign_instead(kn_graph *graph, kn_value *state, kn_value *value) {
     kn_node *node = state->assign;
     node->inputs[1] = value;
-    /* Behind the node that makes the value. */
+    /* Move it after the node that makes the value. */
     for (size_t i = (size_t)node->id; i + 1 < graph->node_count; i++) {
         graph->nodes[i] = graph->nodes[i + 1];
         graph->nodes[i]->id = (int)i;

@@ -1,10 +1,10 @@
-/* Custom operators: how they are made, kept and used; pointwise ones. Kernels: custom_kernel.c. */
+/* Custom operators: creation, lifetime and use; pointwise ones. Kernels: custom_kernel.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/custom_private.h"
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- lifetime -------------------------------------------------------------------------------------- */
 
 void kn_custom_fail(struct kn_custom *custom, kn_status status, const char *format, ...) {
     char text[sizeof custom->error.text];
@@ -33,7 +33,7 @@ bool kn_custom_hold(kn_graph *graph, const kn_operator *row) {
     return true;
 }
 
-void kn_custom_let_go(kn_graph *graph) {
+void kn_custom_release(kn_graph *graph) {
     size_t position = 0;
     for (const kn_map_entry *entry; (entry = kn_map_next(&graph->held, &position)) != NULL;)
         kn_custom_drop(entry->value);
@@ -75,8 +75,8 @@ static void read_attributes(struct kn_custom *custom, const char *text) {
         bool letter = name == 1 && strchr("xyzrg", word[0]);
         if (letter || !strcmp(word, "uniform") || kn_custom_attribute(custom, word) >= 0) {
             kn_custom_fail(custom, KN_ERROR_ARGUMENT, "attribute '%s': %s", word,
-                           letter || !strcmp(word, "uniform") ? "expressions call something else so"
-                                                              : "it is there twice");
+                           letter || !strcmp(word, "uniform") ? "the name is reserved in expressions"
+                                                              : "it is listed twice");
             return;
         }
         bool whole = strspn(text + name + 1, "+-0123456789") == length - name - 1;
@@ -106,9 +106,9 @@ struct kn_custom *kn_custom_make(const kn_allocator *allocator, const char *name
     }
     if (!kn_expression_is_name(custom->row.name, strlen(custom->row.name)) || strlen(custom->row.name) > 64)
         kn_custom_fail(custom, KN_ERROR_ARGUMENT,
-                       "its name has to be of letters, digits and '_', 64 at most");
+                       "its name must consist of letters, digits and '_', at most 64");
     else if (kn_operator_find(custom->row.name))
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "the library has an operator of that name; take another");
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "the library has an operator of that name; choose another");
     if (attributes) read_attributes(custom, attributes);
     return custom;
 }
@@ -117,7 +117,7 @@ struct kn_custom *kn_custom_make(const kn_allocator *allocator, const char *name
 
 static const char *const letters[] = {"x", "y", "z"};
 
-/* Reads an expression that may have these inputs, and, of a gradient, r and g. */
+/* Parses an expression that may read these inputs and, if it is a gradient, r and g. */
 static void check_expression(struct kn_custom *custom, const char *what, const char *text, int inputs,
                              bool gradient) {
     kn_error error = {0};
@@ -135,10 +135,10 @@ static void check_expression(struct kn_custom *custom, const char *what, const c
             known = known || !strcmp(name, letters[j]);
         if (known) continue;
         const char *place = strstr(text, name);
-        kn_custom_fail(custom, KN_ERROR_NOT_FOUND, "%s: expression '%.300s', column %zu: '%s' is no %s", what,
-                       text, place ? (size_t)(place - text) + 1 : 1, name,
-                       gradient ? "input that the value reads, no attribute, and neither r nor g"
-                                : "attribute; inputs are x, y and z");
+        kn_custom_fail(custom, KN_ERROR_NOT_FOUND, "%s: expression '%.300s', column %zu: '%s' is not %s",
+                       what, text, place ? (size_t)(place - text) + 1 : 1, name,
+                       gradient ? "an input that the value reads, an attribute, r or g"
+                                : "an attribute or one of the inputs x, y and z");
         return;
     }
 }
@@ -148,7 +148,7 @@ void kn_pointwise_params_init(kn_pointwise_params *params) {
 }
 
 kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params) {
-    static const char *const by[] = {"gradient by x", "gradient by y", "gradient by z"};
+    static const char *const by[] = {"gradients[0] (by x)", "gradients[1] (by y)", "gradients[2] (by z)"};
     kn_pointwise_params given = KN_POINTWISE_DEFAULTS;
     if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
     struct kn_custom *custom = kn_custom_make(&given.allocator, given.name, given.attributes);
@@ -168,11 +168,11 @@ kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params) {
     check_expression(custom, "value", row->value, 3, false);
     kn_operator_arity(row, &least, &inputs);
     if (inputs == 0)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "value: expression '%.300s' reads no input; call one x",
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "value: expression '%.300s' reads no input; name one x",
                        row->value);
     for (int i = 0; i < 3; i++) {
         if (row->by[i] && i >= inputs)
-            kn_custom_fail(custom, KN_ERROR_ARGUMENT, "%s: the value does not read that", by[i]);
+            kn_custom_fail(custom, KN_ERROR_ARGUMENT, "%s: the value does not read that input", by[i]);
         if (row->by[i]) check_expression(custom, by[i], row->by[i], inputs, true);
     }
     return row;

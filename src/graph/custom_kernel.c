@@ -1,11 +1,11 @@
-/* A caller's own operators with a kernel: what they are made from is read and checked. */
+/* Custom operators with a kernel: their parameters are parsed and checked. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/custom_private.h"
 
-static const kn_variant variants[] = {{.name = "own", .lower = kn_custom_lower}};
+static const kn_variant variants[] = {{.name = "custom", .lower = kn_custom_lower}};
 
 int kn_custom_word(const struct kn_custom *custom, const char *name) {
     for (int i = 0; i < custom->word_count; i++)
@@ -13,10 +13,10 @@ int kn_custom_word(const struct kn_custom *custom, const char *name) {
     return -1;
 }
 
-/* ---- texts in pieces ---------------------------------------------------------------------------------- */
+/* ---- splitting text ---------------------------------------------------------------------------------- */
 
-/* The piece before the next `separator` outside parentheses, without blanks around it, in the arena; *text
- * moves behind it, and becomes NULL at the last. NULL for want of memory. */
+/* Returns the piece before the next `separator` outside parentheses, without surrounding blanks, in the
+ * arena. Moves *text past the separator, or sets it to NULL after the last piece. NULL if out of memory. */
 static const char *next_piece(kn_arena *arena, const char **text, char separator) {
     const char *start = *text + strspn(*text, " \t\r\n"), *end = start;
     for (int depth = 0; *end && (*end != separator || depth > 0); end++)
@@ -30,7 +30,7 @@ static const char *next_piece(kn_arena *arena, const char **text, char separator
     return piece;
 }
 
-/* Takes a type in front away; false where there is none. */
+/* Skips a leading element type; false if there is none. */
 static bool take_type(const char **text, kn_dtype *dtype) {
     char word[16];
     size_t length = strcspn(*text, " ");
@@ -49,13 +49,13 @@ static bool ends_in_dots(const char *text) {
 
 /* ---- sizes ------------------------------------------------------------------------------------------ */
 
-/* Sums, differences, products and quotients of whole numbers and names that are known. */
+/* Accepts sums, differences, products and quotients of integers and known names. */
 static bool check_term(struct kn_custom *custom, const char *what, const kn_expression *size,
                        const kn_term *term) {
     switch (term->kind) {
     case KN_TERM_NUMBER:
         if (term->number == floor(term->number) && term->number <= (double)INT32_MAX) return true;
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s': sizes are whole numbers", what, size->text);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s': sizes are integers", what, size->text);
         return false;
     case KN_TERM_NAME: {
         const char *name = size->names[term->name];
@@ -63,9 +63,10 @@ static bool check_term(struct kn_custom *custom, const char *what, const kn_expr
         if (kn_custom_word(custom, name) >= 0 ||
             (attribute >= 0 && custom->attributes[attribute].kind == KN_ATTRIBUTE_INT))
             return true;
-        kn_custom_fail(custom, KN_ERROR_NOT_FOUND,
-                       "%s: '%.200s': '%s' is neither a word of the inputs' patterns nor a whole attribute",
-                       what, size->text, name);
+        kn_custom_fail(
+            custom, KN_ERROR_NOT_FOUND,
+            "%s: '%.200s': '%s' is neither a word of the inputs' patterns nor an integer attribute", what,
+            size->text, name);
         return false;
     }
     case KN_TERM_NEGATE:
@@ -75,8 +76,9 @@ static bool check_term(struct kn_custom *custom, const char *what, const kn_expr
     case KN_TERM_DIVIDE:
         break;
     default:
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s': sizes are made with + - * / and parentheses",
-                       what, size->text);
+        kn_custom_fail(custom, KN_ERROR_FORMAT,
+                       "%s: '%.200s': sizes consist of numbers, words, + - * / and parentheses", what,
+                       size->text);
         return false;
     }
     for (int i = 0; i < 3 && term->parts[i]; i++)
@@ -92,16 +94,16 @@ static const kn_expression *read_size(struct kn_custom *custom, const char *what
     return size;
 }
 
-/* A word of an input's pattern: known already, or a new one. -1 after a failure. */
+/* Looks up or adds a word of an input's pattern. -1 on failure. */
 static int add_word(struct kn_custom *custom, const char *what, const char *name, bool many) {
     int word = kn_custom_word(custom, name);
     if (word >= 0 && custom->many[word] == many) return word;
     if (word >= 0)
-        kn_custom_fail(custom, KN_ERROR_FORMAT,
-                       "%s: '%s' is one dimension in one place, and several in another", what, name);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%s' is used both for one dimension and for several",
+                       what, name);
     else if (kn_custom_attribute(custom, name) >= 0)
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%s' is an attribute; call the size otherwise", what,
-                       name);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%s' is an attribute; choose another name for the size",
+                       what, name);
     else if (custom->word_count == KN_CUSTOM_WORDS)
         kn_custom_fail(custom, KN_ERROR_UNSUPPORTED, "%s: more than %d words", what, KN_CUSTOM_WORDS);
     else {
@@ -163,16 +165,16 @@ static void read_pattern(struct kn_custom *custom, const char *what, const char 
         }
     }
     if (several > 1)
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s' has dots in two places", what, text);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s' has dots at two positions", what, text);
 }
 
-/* Answers how many there are. */
+/* Returns the number of patterns. */
 static int read_patterns(struct kn_custom *custom, const char *text, bool input, int most,
                          kn_custom_pattern *patterns) {
     int count = 0;
     const char *rest = text;
     if (!text)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "it has no %s; patterns tell their shapes",
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "it has no %s; give a pattern of their shapes",
                        input ? "inputs" : "results");
     while (rest && custom->error.status == KN_OK) {
         char what[32];
@@ -191,7 +193,8 @@ static int read_patterns(struct kn_custom *custom, const char *text, bool input,
 
 static void read_launch(struct kn_custom *custom, const char *text, const char *group) {
     if (!text || !*text)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "it has no launch: tell the work-items, as in \"rows\"");
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT,
+                       "it has no launch; give the number of work-items, as in \"rows\"");
     while (text && custom->error.status == KN_OK) {
         const char *piece = next_piece(&custom->arena, &text, ',');
         const kn_expression *size = piece ? read_size(custom, "launch", piece) : NULL;
@@ -207,7 +210,7 @@ static void read_launch(struct kn_custom *custom, const char *text, const char *
         if (!piece || custom->group_count == custom->launch_count || !kn_parse_int64(piece, &end, &items) ||
             *end || items < 1 || items > 1 << 20)
             kn_custom_fail(custom, KN_ERROR_ARGUMENT,
-                           "group: expected numbers from 1 on, as many as the launch has axes");
+                           "group: expected numbers of at least 1, as many as the launch has axes");
         else
             custom->group[custom->group_count++] = (size_t)items;
     }
@@ -216,7 +219,7 @@ static void read_launch(struct kn_custom *custom, const char *text, const char *
                        "group: expected %d numbers, as many as the launch has axes", custom->launch_count);
 }
 
-/* ---- the gradient's operator ------------------------------------------------------------------------ */
+/* ---- the gradient operator ----------------------------------------------------------------------------- */
 
 static bool is_float_pattern(const kn_custom_pattern *pattern) {
     return !pattern->typed || kn_dtype_is_float(pattern->dtype);
@@ -240,11 +243,11 @@ static void take_gradient(struct kn_custom *custom, const kn_operator *row) {
             row->name, inputs, custom->input_count + 2 * custom->result_count);
     else if (results != floats)
         kn_custom_fail(custom, KN_ERROR_ARGUMENT,
-                       "its gradient, '%s', has %d results; expected %d, one for each input of a float type",
+                       "its gradient, '%s', has %d results; expected %d, one for each floating-point input",
                        row->name, results, floats);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------------- */
 
 void kn_kernel_params_init(kn_kernel_params *params) {
     if (params) *params = (kn_kernel_params)KN_KERNEL_DEFAULTS;
@@ -281,7 +284,7 @@ kn_operator *kn_operator_create_kernel(const kn_kernel_params *params) {
     row->min_inputs = row->max_inputs = custom->input_count;
     row->outputs = custom->result_count;
     if (given.gradient && given.gradient_operator)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "its gradient is an operator, or a callback, and not both");
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "its gradient must be an operator or a callback, not both");
     if (given.gradient_operator) take_gradient(custom, given.gradient_operator);
     return row;
 }

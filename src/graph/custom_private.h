@@ -1,4 +1,4 @@
-/* A caller's own operator: a row of the table that is made while the program runs. */
+/* A custom operator: an operator row created at run time. */
 #ifndef KN_CUSTOM_PRIVATE_H
 #define KN_CUSTOM_PRIVATE_H
 
@@ -12,8 +12,8 @@ enum { KN_CUSTOM_INPUTS = 16, KN_CUSTOM_RESULTS = 8, KN_CUSTOM_WORDS = 16 };
 
 /* One dimension of a pattern, or the dimensions `word...`. */
 typedef struct kn_custom_item {
-    int many;                  /* the word that stands for any number of dimensions; -1: one size */
-    const kn_expression *size; /* in an input's: a word or a number alone */
+    int many;                  /* index of the word that stands for any number of dimensions; -1: one size */
+    const kn_expression *size; /* of an input: a single word or number */
 } kn_custom_item;
 
 /* "int32 rows...,n" */
@@ -27,17 +27,17 @@ typedef struct kn_custom_pattern {
 
 struct kn_custom {
     kn_operator row;
-    atomic_int holders; /* who made it, graphs, and operators whose gradient it is */
+    atomic_int holders; /* references: the caller, graphs, and operators whose gradient it is */
     kn_host host;
     kn_arena arena;
     kn_error error;
     kn_attribute attributes[KN_MAX_ATTRIBUTES];
-    /* Of a kernel: */
-    const char *source, *kernel, *file; /* file: what it is called in messages */
+    /* Kernels only: */
+    const char *source, *kernel, *file; /* file: its name in messages */
     int input_count, result_count, word_count;
     kn_custom_pattern inputs[KN_CUSTOM_INPUTS], results[KN_CUSTOM_RESULTS];
     const char *words[KN_CUSTOM_WORDS];
-    bool many[KN_CUSTOM_WORDS]; /* which words stand for several dimensions */
+    bool many[KN_CUSTOM_WORDS]; /* words that stand for several dimensions */
     int launch_count, group_count;
     const kn_expression *launch[3];
     size_t group[3];
@@ -48,31 +48,31 @@ struct kn_custom {
     void (*release)(void *user);
 };
 
-/* What the words of a node are. */
+/* The values of the words of a node. */
 typedef struct kn_custom_sizes {
     bool known[KN_CUSTOM_WORDS];
-    kn_dim sizes[KN_CUSTOM_WORDS]; /* of several dimensions: their product */
-    int ranks[KN_CUSTOM_WORDS];    /* of several dimensions: how many, and which */
+    kn_dim sizes[KN_CUSTOM_WORDS]; /* for several dimensions: their product */
+    int ranks[KN_CUSTOM_WORDS];    /* for several dimensions: their number, and the dimensions */
     kn_dim dims[KN_CUSTOM_WORDS][KN_MAX_RANK];
 } kn_custom_sizes;
 
 /* ---- custom.c --------------------------------------------------------------------------------------- */
 
-/* An operator with nothing but its name and attributes; NULL only when out of memory. */
+/* Creates an operator with name and attributes only; NULL only when out of memory. */
 struct kn_custom *kn_custom_make(const kn_allocator *allocator, const char *name, const char *attributes);
-/* The row's own mistake: "operator 'NAME'" in front. */
+/* Records the operator's first error, prefixed with "operator 'NAME': ". */
 void kn_custom_fail(struct kn_custom *custom, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 void kn_custom_drop(struct kn_custom *custom);
 int kn_custom_attribute(const struct kn_custom *custom, const char *name); /* -1: there is none */
 
-/* ---- custom_kernel.c: the rules of rows with a kernel (custom_rules.c) ----------------------------------
- */
+/* ---- custom_kernel.c; custom_rules.c has the rules of rows with a kernel
+ * ------------------------------------ */
 
 int kn_custom_word(const struct kn_custom *custom, const char *name); /* -1: there is none */
-/* Finds what the words are, from the inputs. */
+/* Finds the values of the words from the inputs. */
 kn_status kn_custom_match(const struct kn_custom *custom, kn_graph *graph, const char *node,
                           kn_value *const *inputs, kn_custom_sizes *sizes, kn_error *error);
-/* A size made of words and attributes; mistakes of arithmetic are the graph's. */
+/* A size computed from words and attributes; arithmetic errors are reported to the graph. */
 kn_dim kn_custom_size(const struct kn_custom *custom, kn_graph *graph, const kn_custom_sizes *sizes,
                       const kn_attribute_value *attributes, const kn_expression *size);
 kn_status kn_custom_shape(kn_shape_call *call);

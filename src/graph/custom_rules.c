@@ -1,5 +1,5 @@
-/* A caller's own operators with a kernel: the rules of their rows. Shapes by patterns, the launch, gradients
- * and references by the caller. */
+/* Custom operators with a kernel: the rules of their rows. Shapes come from patterns; gradients and
+ * references are the caller's callbacks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,14 +38,14 @@ kn_dim kn_custom_size(const struct kn_custom *custom, kn_graph *graph, const kn_
 
 /* ---- shapes ------------------------------------------------------------------------------------------ */
 
-static kn_status misfit(const struct kn_custom *custom, kn_graph *graph, const char *node, int input,
-                        const kn_shape *shape, const char *why, kn_error *error) {
-    return kn_fail(error, KN_ERROR_SHAPE, "%s '%s': input %d is %s, which does not fit \"%s\": %s",
+static kn_status fail_mismatch(const struct kn_custom *custom, kn_graph *graph, const char *node, int input,
+                               const kn_shape *shape, const char *why, kn_error *error) {
+    return kn_fail(error, KN_ERROR_SHAPE, "%s '%s': input %d is %s, which does not match \"%s\": %s",
                    custom->row.name, node, input + 1, kn_shape_words(graph, shape),
                    custom->inputs[input].text, why);
 }
 
-/* One dimension of an input against its item. */
+/* Matches one dimension of an input against its pattern item. */
 static bool match_size(const struct kn_custom *custom, const kn_custom_item *item, kn_dim dim,
                        kn_custom_sizes *sizes) {
     const kn_term *root = item->size->root;
@@ -77,17 +77,17 @@ static kn_status match_input(const struct kn_custom *custom, kn_graph *graph, co
     for (int i = 0; i < pattern->count; i++)
         several += pattern->items[i].many >= 0;
     if (several ? more < -1 : more != 0)
-        return misfit(custom, graph, node, input, shape, "it has another number of dimensions", error);
+        return fail_mismatch(custom, graph, node, input, shape, "the number of dimensions differs", error);
     for (int i = 0; i < pattern->count; i++) {
         const kn_custom_item *item = &pattern->items[i];
         char why[96];
         int taken = item->many >= 0 ? more + 1 : 1;
         bool fits = item->many >= 0 ? match_many(graph, item->many, shape->dims + at, taken, sizes)
                                     : match_size(custom, item, shape->dims[at], sizes);
-        snprintf(why, sizeof why, "'%.40s' is something else in another place", item->size->text);
+        snprintf(why, sizeof why, "'%.40s' has another value at another position", item->size->text);
         if (!fits && item->size->root->kind == KN_TERM_NUMBER)
             snprintf(why, sizeof why, "dimension %d differs", at);
-        if (!fits) return misfit(custom, graph, node, input, shape, why, error);
+        if (!fits) return fail_mismatch(custom, graph, node, input, shape, why, error);
         at += taken;
     }
     return KN_OK;
@@ -103,7 +103,7 @@ kn_status kn_custom_match(const struct kn_custom *custom, kn_graph *graph, const
     return KN_OK;
 }
 
-/* The type of those that name none: float32 or float64, the same for all. */
+/* The element type of inputs without a declared type: float32 or float64, the same for all. */
 static kn_status find_type(const kn_shape_call *call, kn_dtype *dtype) {
     const struct kn_custom *custom = call->row->custom;
     int first = -1;
@@ -187,7 +187,7 @@ kn_status kn_custom_lower(kn_lowering *lowering) {
         kn_dim items = kn_custom_size(custom, graph, &sizes, node->attributes, custom->launch[i]);
         if (!kn_dim_known(items) || graph->error.status != KN_OK)
             return kn_fail(lowering->error, KN_ERROR_SHAPE,
-                           "the launch's '%.100s' is below zero, or no number", custom->launch[i]->text);
+                           "the launch size '%.100s' is negative or not a number", custom->launch[i]->text);
         global[i] = (size_t)items;
         if (custom->group_count) local[i] = custom->group[i];
     }
@@ -200,26 +200,28 @@ kn_status kn_custom_lower(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-/* ---- what the caller computes -------------------------------------------------------------------------- */
+/* ---- callbacks
+ * --------------------------------------------------------------------------------------------- */
 
-/* A node in the caller's words. */
-typedef struct node_words {
+/* A node in the terms of the public callbacks. */
+typedef struct node_description {
     kn_custom_node node;
     kn_tensor_info inputs[KN_CUSTOM_INPUTS], results[KN_CUSTOM_RESULTS];
     int64_t sizes[KN_CUSTOM_WORDS];
     double attributes[KN_MAX_ATTRIBUTES];
-} node_words;
+} node_description;
 
 static void set_info(const kn_shape *shape, kn_tensor_info *info) {
     *info = (kn_tensor_info){.dtype = shape->dtype, .rank = shape->rank};
     memcpy(info->shape, shape->dims, (size_t)shape->rank * sizeof *info->shape);
 }
 
-/* All sizes are numbers. */
-static kn_status tell_node(const kn_node *node, node_words *words, kn_error *error) {
+/* Requires that all sizes are numbers. */
+static kn_status describe_node(const kn_node *node, node_description *words, kn_error *error) {
     const struct kn_custom *custom = node->op->custom;
     kn_custom_sizes sizes;
-    *words = (node_words){.node = {.input_count = custom->input_count, .result_count = custom->result_count}};
+    *words = (node_description){
+        .node = {.input_count = custom->input_count, .result_count = custom->result_count}};
     kn_status status =
         kn_custom_match(custom, node->outputs[0]->graph, node->name, node->inputs, &sizes, error);
     if (status != KN_OK) return status;
@@ -240,10 +242,10 @@ static kn_status tell_node(const kn_node *node, node_words *words, kn_error *err
 
 kn_status kn_custom_compute(kn_reference_call *call) {
     const struct kn_custom *custom = call->node->op->custom;
-    node_words words;
+    node_description words;
     const double *inputs[KN_CUSTOM_INPUTS];
     double *results[KN_CUSTOM_RESULTS];
-    kn_status status = tell_node(call->node, &words, call->error);
+    kn_status status = describe_node(call->node, &words, call->error);
     if (status != KN_OK) return status;
     for (int i = 0; i < custom->input_count; i++)
         inputs[i] = call->inputs[i].data;
@@ -254,7 +256,8 @@ kn_status kn_custom_compute(kn_reference_call *call) {
     return KN_OK;
 }
 
-/* By another operator of the caller's: inputs, results and their gradients give the inputs' gradients. */
+/* With a gradient operator: it maps the inputs, the results and their gradients to the gradients of the
+ * inputs. */
 static void apply_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     const struct kn_custom *custom = node->op->custom, *other = custom->gradient_operator;
@@ -267,7 +270,7 @@ static void apply_gradient(kn_gradient_call *call) {
         inputs[count++] = node->outputs[i];
     for (int i = 0; i < custom->result_count; i++)
         inputs[count++] = call->output_gradients[i] ? call->output_gradients[i]
-                                                    : kn_gradient_of_nothing(call->graph, node->outputs[i]);
+                                                    : kn_gradient_zero(call->graph, node->outputs[i]);
     kn_attributes_defaults(call->graph, &other->row, attributes);
     for (int i = 0; i < custom->row.attribute_count; i++) {
         int same = kn_custom_attribute(other, custom->attributes[i].name);
@@ -286,12 +289,13 @@ kn_status kn_custom_build_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     const struct kn_custom *custom = node->op->custom;
     kn_graph *graph = call->graph;
-    node_words words;
+    node_description words;
     if (custom->gradient_operator)
         apply_gradient(call);
     else {
         kn_error error = {0};
-        if (tell_node(node, &words, &error) != KN_OK) return kn_graph_fail_with(graph, &error), error.status;
+        if (describe_node(node, &words, &error) != KN_OK)
+            return kn_graph_fail_with(graph, &error), error.status;
         const kn_custom_gradient gradient = {.node = &words.node,
                                              .inputs = node->inputs,
                                              .results = node->outputs,
@@ -305,12 +309,12 @@ kn_status kn_custom_build_gradient(kn_gradient_call *call) {
         if (!made || !call->wanted[i]) continue;
         if (made->graph != graph)
             kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                          "%s '%s': its gradient by input %d belongs to another graph", custom->row.name,
-                          node->name, i + 1);
+                          "%s '%s': its gradient with respect to input %d belongs to another graph",
+                          custom->row.name, node->name, i + 1);
         else if (!made->failed && (!kn_shape_same(&made->shape, &node->inputs[i]->shape) ||
                                    made->shape.dtype != node->inputs[i]->shape.dtype))
             kn_graph_fail(graph, KN_ERROR_SHAPE,
-                          "%s '%s': its gradient by input %d is %s; expected %s, as the input is",
+                          "%s '%s': its gradient with respect to input %d is %s; expected %s, like the input",
                           custom->row.name, node->name, i + 1, kn_shape_words(graph, &made->shape),
                           kn_shape_words(graph, &node->inputs[i]->shape));
     }

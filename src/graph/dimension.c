@@ -1,8 +1,8 @@
-/* Dimensions: numbers, or polynomials of symbols and of rounded quotients, each kept once.
+/* Dimensions: numbers, or polynomials of symbols and rounded quotients, each stored once.
  *
- * A dimension that is no number is a sum of terms, a term a coefficient times a product of atoms, an
- * atom a symbol or a quotient of two dimensions rounded down. Sums and atoms are stored once each in
- * their normal form, so that equal expressions get the same position, hence the same kn_dim. */
+ * A dimension that is not a number is a sum of terms; a term is a coefficient times a product of atoms; an
+ * atom is a symbol or the quotient of two dimensions, rounded down. Sums and atoms are stored once each in
+ * normal form, so that equal expressions have the same index and hence the same kn_dim. */
 #include <string.h>
 
 #include "graph/graph_private.h"
@@ -21,7 +21,7 @@ static size_t sum_key(const kn_dim_sum *sum, int64_t key[KN_DIM_TERMS * (KN_DIM_
     return used * sizeof *key;
 }
 
-/* The sum is in normal form and no number. */
+/* The sum must be in normal form and not a number. */
 static kn_status store(kn_graph *graph, const kn_dim_sum *sum, kn_dim *result, kn_error *error) {
     struct kn_dim_table *table = graph->dims;
     int64_t key[KN_DIM_TERMS * (KN_DIM_DEGREE + 2)];
@@ -104,7 +104,7 @@ void kn_dim_load(const kn_graph *graph, kn_dim dim, kn_dim_sum *sum) {
     }
 }
 
-/* Below 0 where `left` stands before `right`; 0 where only coefficients may differ. */
+/* Negative if `left` precedes `right`; 0 if at most their coefficients differ. */
 static int compare_terms(const kn_dim_term *left, const kn_dim_term *right) {
     if (left->degree != right->degree) return right->degree - left->degree;
     for (int i = 0; i < left->degree; i++)
@@ -113,18 +113,17 @@ static int compare_terms(const kn_dim_term *left, const kn_dim_term *right) {
 }
 
 static kn_status fail_overflow(kn_error *error) {
-    return kn_fail(error, KN_ERROR_SHAPE, "a size is beyond 64 bits; make the shape smaller");
+    return kn_fail(error, KN_ERROR_SHAPE, "a size exceeds 64 bits; make the shape smaller");
 }
 
 static kn_status fail_complex(kn_error *error) {
-    return kn_fail(
-        error, KN_ERROR_UNSUPPORTED,
-        "a size is too complicated an expression of symbols (more than %d terms or %d factors, or quotients "
-        "within quotients); give some of its symbols numbers",
-        KN_DIM_TERMS, KN_DIM_DEGREE);
+    return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                   "a size is too complex an expression of symbols (more than %d terms or %d factors, or "
+                   "nested quotients); replace some of its symbols by numbers",
+                   KN_DIM_TERMS, KN_DIM_DEGREE);
 }
 
-/* Adds one term, keeping the normal form. */
+/* Adds one term and keeps the normal form. */
 static kn_status add_term(kn_dim_sum *sum, const kn_dim_term *term, kn_error *error) {
     if (term->coefficient == 0) return KN_OK;
     int at = 0;
@@ -218,9 +217,9 @@ static int64_t greatest_divisor(int64_t left, int64_t right) {
     return left;
 }
 
-/* term / divisor where the divisor's atoms are all among the term's and its coefficient divides. */
+/* Divides term by divisor if the term has all the divisor's atoms and its coefficient is a multiple. */
 static bool divide_term(const kn_dim_term *term, const kn_dim_term *divisor, kn_dim_term *quotient) {
-    /* The lowest number over -1 does not fit. */
+    /* INT64_MIN / -1 overflows. */
     if (term->coefficient == INT64_MIN || term->coefficient % divisor->coefficient != 0) return false;
     *quotient = (kn_dim_term){.coefficient = term->coefficient / divisor->coefficient};
     int used = 0;
@@ -233,7 +232,7 @@ static bool divide_term(const kn_dim_term *term, const kn_dim_term *divisor, kn_
     return used == divisor->degree;
 }
 
-/* How many atoms evaluating or printing it visits. */
+/* The number of atoms that evaluating or printing the sum visits. */
 static int sum_weight(const kn_graph *graph, const kn_dim_sum *sum) {
     int weight = 0;
     for (int i = 0; i < sum->count; i++)
@@ -246,7 +245,7 @@ static int sum_weight(const kn_graph *graph, const kn_dim_sum *sum) {
 static kn_status add_quotient(kn_graph *graph, kn_dim numerator, kn_dim denominator, kn_dim_sum *sum,
                               kn_error *error) {
     kn_dim_atom atom = {.numerator = numerator, .denominator = denominator, .weight = 1};
-    int64_t key[3] = {0, numerator, denominator}; /* no symbol's bytes begin with 0 */
+    int64_t key[3] = {0, numerator, denominator}; /* a symbol's bytes do not begin with 0 */
     for (int i = 1; i < 3; i++) {
         kn_dim_sum part;
         kn_dim_load(graph, key[i], &part);
@@ -258,8 +257,8 @@ static kn_status add_quotient(kn_graph *graph, kn_dim numerator, kn_dim denomina
     return status == KN_OK ? add_term(sum, &term, error) : status;
 }
 
-/* By a positive number. Multiples of it leave the quotient, common factors go, and a quotient within is
- * joined with this one: (2*n + 3) / 2 is n + 1, ((n + 1) / 2 + 1) / 2 is (n + 3) / 4. */
+/* Divides by a positive number. Multiples of it leave the quotient, common factors cancel, and nested
+ * quotients are combined: (2*n + 3) / 2 is n + 1, ((n + 1) / 2 + 1) / 2 is (n + 3) / 4. */
 static kn_status divide_by_number(kn_graph *graph, const kn_dim_sum *left, int64_t divisor,
                                   kn_dim_sum *result, kn_error *error) {
     kn_dim_sum rest = {.count = 0};
@@ -279,7 +278,7 @@ static kn_status divide_by_number(kn_graph *graph, const kn_dim_sum *left, int64
             rest.terms[rest.count++] = part;
         }
     }
-    if (rest.count == 0) return KN_OK; /* what is left is a number below the divisor */
+    if (rest.count == 0) return KN_OK; /* the remainder is a number below the divisor */
     for (int i = 0; i < rest.count; i++)
         rest.terms[i].coefficient /= common;
     divisor /= common;
@@ -303,9 +302,9 @@ static kn_status divide_by_number(kn_graph *graph, const kn_dim_sum *left, int64
     return status == KN_OK ? add_quotient(graph, numerator, divisor, result, error) : status;
 }
 
-/* By a sum, where nothing is left over: the leading terms divide, again and again. Terms of one order (a
- * higher degree first, then the earlier atoms) go down in each round, so that it ends. False where something
- * is left, or the quotient is beyond the limits of sums. */
+/* Divides by a sum if the division is exact, by repeatedly dividing the leading terms (highest degree first,
+ * then the earliest atoms). The order of the leading term decreases each time, so the loop ends. False if
+ * there is a remainder or the quotient exceeds the limits of sums. */
 static bool divide_exactly(const kn_dim_sum *left, const kn_dim_sum *right, kn_dim_sum *result) {
     kn_error ignored = {0};
     kn_dim_sum rest = *left, part, quotient = {.count = 0}, one = {.count = 1};
@@ -335,7 +334,7 @@ static kn_status divide_sums(kn_graph *graph, const kn_dim_sum *left, const kn_d
     }
     result->count = 0;
     if (divide_exactly(left, right, result)) return KN_OK;
-    /* By a product: terms that hold it leave the quotient. */
+    /* By a product: terms that contain it leave the quotient. */
     kn_dim_sum rest = {.count = 0};
     for (int i = 0; i < left->count; i++) {
         kn_dim_term quotient;

@@ -74,13 +74,14 @@ const char *kn_shape_words(kn_graph *graph, const kn_shape *shape) {
     kn_shape_text(graph, shape, &text);
     const char *words = kn_text_failed(&text) ? NULL : kn_arena_text(&graph->arena, text.data);
     kn_text_finish(&text);
-    return words ? words : "(a shape)"; /* only for want of memory, which is reported elsewhere */
+    return words ? words : "(a shape)"; /* only if out of memory, which is reported elsewhere */
 }
 
 /* ---- reading -------------------------------------------------------------------------------------- */
 
-/* A quotient prints a '-' and two '(' at most around what stands in it: what prints can be read. */
-enum { DEEPEST = 3 * KN_DIM_WEIGHT };
+/* Printing a quotient adds at most a '-' and two '(' around its parts, so everything that prints can be
+ * parsed. */
+enum { MAX_DEPTH = 3 * KN_DIM_WEIGHT };
 
 typedef struct dim_reader {
     kn_graph *graph;
@@ -96,7 +97,7 @@ static void skip_blanks(dim_reader *reader) {
         reader->position++;
 }
 
-/* The next character that is not blank, 0 at the end. */
+/* The next non-blank character; 0 at the end. */
 static char next(dim_reader *reader) {
     skip_blanks(reader);
     return reader->position < reader->length ? reader->text[reader->position] : '\0';
@@ -111,7 +112,8 @@ static kn_status fail_at(dim_reader *reader, const char *expected) {
         memcpy(found + 1, reader->text + reader->position, shown);
         memcpy(found + 1 + shown, "'", 2);
     }
-    return kn_fail(reader->error, KN_ERROR_FORMAT, "'%.*s' is no size: at column %zu expected %s, found %s",
+    return kn_fail(reader->error, KN_ERROR_FORMAT,
+                   "'%.*s' is not a size: at column %zu expected %s, found %s",
                    (int)(reader->length < 200 ? reader->length : 200), reader->text, reader->position + 1,
                    expected, found);
 }
@@ -135,7 +137,7 @@ static kn_status read_factor(dim_reader *reader, kn_dim *result) {
              reader->position++)
             if (!kn_multiply_fits(number, 10, &number) ||
                 !kn_add_fits(number, reader->text[reader->position] - '0', &number))
-                return kn_fail(reader->error, KN_ERROR_FORMAT, "'%.*s': a number beyond 64 bits",
+                return kn_fail(reader->error, KN_ERROR_FORMAT, "'%.*s': a number exceeds 64 bits",
                                (int)(reader->length < 200 ? reader->length : 200), reader->text);
         *result = number;
         return KN_OK;
@@ -151,7 +153,7 @@ static kn_status read_factor(dim_reader *reader, kn_dim *result) {
         return kn_dim_name(reader->graph, name, length, result, reader->error);
     }
     if (c != '(' && c != '-') return fail_at(reader, "a number, a symbol, '-' or '('");
-    if (++reader->depth > DEEPEST) return fail_at(reader, "less nesting");
+    if (++reader->depth > MAX_DEPTH) return fail_at(reader, "less nesting");
     reader->position++;
     if (c == '-') {
         kn_dim operand = 0;
@@ -210,7 +212,7 @@ kn_dim kn_dim_parse(kn_graph *graph, const char *text, size_t length) {
     return 0;
 }
 
-/* The end of the list's item that begins at `text`: commas inside parentheses do not count. */
+/* The length of the list item that begins at `text`; commas inside parentheses do not end it. */
 static size_t item_length(const char *text) {
     size_t length = 0;
     for (int depth = 0; text[length] != '\0'; length++) {

@@ -1,4 +1,4 @@
-/* What dimensions are worth once symbols have numbers, and how shapes fit together. */
+/* Evaluating dimensions once symbols are bound; comparing and broadcasting shapes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,14 +14,14 @@ static kn_status symbol_number(const char *symbol, const kn_binding *bindings, s
             return KN_OK;
         }
     return kn_fail(error, KN_ERROR_NOT_FOUND,
-                   "the size '%s' has no number yet; feed an input that has it, or bind it", symbol);
+                   "the size '%s' is not bound; feed an input that has it, or bind it", symbol);
 }
 
 static kn_status fail_overflow(const kn_graph *graph, kn_dim dim, kn_error *error) {
     kn_text text;
     kn_text_init(&text, &graph->host);
     kn_dim_text(graph, dim, &text);
-    kn_status status = kn_fail(error, KN_ERROR_SHAPE, "the size %s is beyond 64 bits", text.data);
+    kn_status status = kn_fail(error, KN_ERROR_SHAPE, "the size %s exceeds 64 bits", text.data);
     kn_text_finish(&text);
     return status;
 }
@@ -35,7 +35,7 @@ static kn_status atom_number(const kn_graph *graph, int position, const kn_bindi
     if (status == KN_OK)
         status = kn_dim_number(graph, atom->denominator, bindings, count, &denominator, error);
     if (status != KN_OK) return status;
-    if (denominator == 0) return kn_fail(error, KN_ERROR_SHAPE, "a size is divided by one that is 0");
+    if (denominator == 0) return kn_fail(error, KN_ERROR_SHAPE, "a size is divided by another that is 0");
     if (denominator < 0) {
         if (numerator == INT64_MIN || denominator == INT64_MIN)
             return fail_overflow(graph, atom->numerator, error);
@@ -116,10 +116,10 @@ kn_status kn_dim_translate(const kn_graph *from, kn_dim dim, kn_graph *to, kn_di
             if (status == KN_OK)
                 status = kn_dim_combine(to, KN_DIM_MULTIPLY, product, factor, &product, error);
         }
-        /* A coefficient is a number, which may be negative: subtract its opposite. */
+        /* A coefficient may be negative: then subtract its opposite. */
         number = sum.terms[i].coefficient;
         if (status == KN_OK && number == INT64_MIN)
-            status = kn_fail(error, KN_ERROR_SHAPE, "a size is beyond 64 bits");
+            status = kn_fail(error, KN_ERROR_SHAPE, "a size exceeds 64 bits");
         if (status == KN_OK)
             status =
                 kn_dim_combine(to, KN_DIM_MULTIPLY, product, number < 0 ? -number : number, &product, error);
@@ -155,18 +155,19 @@ bool kn_shape_same(const kn_shape *left, const kn_shape *right) {
 
 int64_t kn_shape_elements(const kn_shape *shape) {
     kn_tensor_info info = {.dtype = shape->dtype, .rank = shape->rank};
+    /* expressions are negative and refused */
     for (int i = 0; i < shape->rank; i++)
-        info.shape[i] = shape->dims[i]; /* expressions are negative, and refused */
+        info.shape[i] = shape->dims[i];
     uint64_t elements;
     return kn_tensor_elements(&info, &elements) ? (int64_t)elements : -1;
 }
 
-/* ---- a symbol from a number of elements -----------------------------------------------------------------
- */
+/* ---- finding a symbol from a number of elements
+ * ------------------------------------------------------------ */
 
 enum { MAX_BINDINGS = 32 };
 
-/* The one symbol in `dim` that has no number; NULL if none. Two make *several true. */
+/* The only unbound symbol in `dim`; NULL if there is none. If there are two, *several becomes true. */
 static void find_open_symbol(const kn_graph *graph, kn_dim dim, const kn_binding *bindings, size_t count,
                              const char **open, bool *several) {
     if (kn_dim_known(dim)) return;
@@ -186,7 +187,8 @@ static void find_open_symbol(const kn_graph *graph, kn_dim dim, const kn_binding
         }
 }
 
-/* Elements with the bindings given; -1 where a size is negative, INT64_MAX beyond 64 bits. */
+/* The number of elements with the given bindings; -1 if a size is negative, INT64_MAX if it exceeds 64
+ * bits. */
 static int64_t elements_with(const kn_graph *graph, const kn_shape *shape, const kn_binding *bindings,
                              size_t count) {
     int64_t product = 1;
@@ -221,13 +223,13 @@ kn_status kn_shape_solve(const kn_graph *graph, const kn_shape *shape, int64_t e
     kn_status status = KN_OK;
     if (several)
         status = kn_fail(error, KN_ERROR_SHAPE,
-                         "%s leaves several sizes open, '%s' among them; bind all but one of them",
+                         "%s has several unbound sizes, among them '%s'; bind all but one of them",
                          words.data, open);
     kn_binding all[MAX_BINDINGS];
     if (count) memcpy(all, bindings, count * sizeof *all);
     size_t used = count;
     if (status == KN_OK && open) {
-        /* Element counts grow with a symbol, so that halving an interval finds it. */
+        /* The number of elements increases with the symbol: bisect. */
         int64_t low = 0, high = INT64_MAX / 4;
         used = count + 1;
         while (low < high) {
@@ -244,8 +246,8 @@ kn_status kn_shape_solve(const kn_graph *graph, const kn_shape *shape, int64_t e
     }
     if (status == KN_OK && elements_with(graph, shape, all, used) != elements) {
         if (open)
-            status = kn_fail(error, KN_ERROR_SHAPE, "%s: no '%s' makes this %" PRId64 " elements", words.data,
-                             open, elements);
+            status = kn_fail(error, KN_ERROR_SHAPE, "%s: no value of '%s' gives %" PRId64 " elements",
+                             words.data, open, elements);
         else
             status = kn_fail(error, KN_ERROR_SHAPE, "%s: expected %" PRId64 " elements, found %" PRId64,
                              words.data, elements_with(graph, shape, all, used), elements);

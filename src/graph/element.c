@@ -1,4 +1,4 @@
-/* Elements of arrays of any type, as numbers in double precision. */
+/* Elements of arrays of any type as double-precision numbers. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static float float_of_bits(uint32_t bits) {
     return number;
 }
 
-/* Sign, `exponent` bits and `mantissa` bits of a short float, as a double. */
+/* Expands a float of a sign, `exponent_bits` and `mantissa_bits` to a double. */
 static double expand(uint16_t bits, int exponent_bits, int mantissa_bits) {
     int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
     int exponent = bits >> mantissa_bits & top;
@@ -29,7 +29,7 @@ static double expand(uint16_t bits, int exponent_bits, int mantissa_bits) {
     return bits >> 15 ? -number : number;
 }
 
-/* To the nearest, ties to even, in one rounding from double. */
+/* Rounds a double once, to nearest even. */
 static uint16_t shorten(double number, int exponent_bits, int mantissa_bits) {
     int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
     uint16_t sign = signbit(number) ? 0x8000 : 0;
@@ -42,12 +42,12 @@ static uint16_t shorten(double number, int exponent_bits, int mantissa_bits) {
     frexp(size, &exponent); /* size = f * 2^exponent, 0.5 <= f < 1 */
     int lowest = 1 - bias;  /* of normal numbers */
     if (exponent - 1 < lowest) exponent = lowest + 1;
-    /* In units of the last place; the remainder of an exact scaling decides the rounding. */
+    /* In units of the last place; scaling is exact, so the remainder decides the rounding. */
     double units = ldexp(size, mantissa_bits + 1 - exponent);
     double whole = floor(units), rest = units - whole;
     uint32_t mantissa = (uint32_t)whole;
     if (rest > 0.5 || (rest == 0.5 && (mantissa & 1))) mantissa++;
-    /* Adding lets a carry, and the hidden bit of normal numbers, run into the exponent. */
+    /* The addition lets a carry, and the hidden bit of normal numbers, overflow into the exponent. */
     uint32_t bits = mantissa + ((uint32_t)(exponent - 1 - lowest) << mantissa_bits);
     return bits >= infinity ? sign | infinity : (uint16_t)(sign | bits);
 }
@@ -84,8 +84,8 @@ double kn_element_get(kn_dtype dtype, const void *data, int64_t position) {
     return 0;
 }
 
-/* low and high are exact as doubles, or just outside the range as powers of two. */
-static int64_t whole(double number, double low, double high, int64_t lowest, int64_t highest) {
+/* low and high are exact as doubles, or powers of two just outside the range. */
+static int64_t to_integer(double number, double low, double high, int64_t lowest, int64_t highest) {
     if (isnan(number)) return 0;
     if (number <= low) return lowest;
     if (number >= high) return highest;
@@ -93,7 +93,7 @@ static int64_t whole(double number, double low, double high, int64_t lowest, int
 }
 
 static int64_t within(double number, int64_t lowest, int64_t highest) {
-    return whole(number, (double)lowest, (double)highest, lowest, highest);
+    return to_integer(number, (double)lowest, (double)highest, lowest, highest);
 }
 
 void kn_element_set(kn_dtype dtype, void *data, int64_t position, double number) {
@@ -132,7 +132,7 @@ void kn_element_set(kn_dtype dtype, void *data, int64_t position, double number)
         ((uint32_t *)data)[position] = (uint32_t)within(number, 0, UINT32_MAX);
         break;
     case KN_UINT64:
-        /* The upper half of the range does not fit int64_t. */
+        /* The upper half of the range exceeds int64_t. */
         if (number >= 18446744073709551616.0)
             ((uint64_t *)data)[position] = UINT64_MAX;
         else if (number >= 1)

@@ -1,4 +1,4 @@
-/* Pointwise expressions: reading them, and computing them in double precision. */
+/* Pointwise expressions: parsing, and evaluation in double precision. */
 #include <math.h>
 #include <string.h>
 
@@ -64,14 +64,14 @@ static char next(expression_reader *reader) {
 
 static kn_status fail_at(expression_reader *reader, const char *expected) {
     if (next(reader) == '\0')
-        return kn_fail(reader->error, KN_ERROR_FORMAT, "expression '%.300s': it ends where %s was expected",
+        return kn_fail(reader->error, KN_ERROR_FORMAT, "expression '%.300s' ends where %s was expected",
                        reader->text, expected);
     return kn_fail(reader->error, KN_ERROR_FORMAT,
                    "expression '%.300s', column %zu: expected %s, found '%.20s'", reader->text,
                    reader->position + 1, expected, reader->text + reader->position);
 }
 
-/* Whether the operator stands here; then it is read. */
+/* Consumes the operator if it is next. */
 static bool take(expression_reader *reader, const char *symbol) {
     size_t length = strlen(symbol);
     if (next(reader) != symbol[0] || strncmp(reader->text + reader->position, symbol, length) != 0)
@@ -80,8 +80,8 @@ static bool take(expression_reader *reader, const char *symbol) {
     return true;
 }
 
-/* min, max and softplus are printed with their operands twice, fmod of whole numbers with its second one four
- * times; nested, that grows without limit. */
+/* min, max and softplus print their operands twice and integer fmod prints its second operand four times;
+ * nested, the text would grow exponentially. */
 static kn_status finish_term(expression_reader *reader, kn_term *term, const kn_term **result) {
     int copies = 1;
     if (term->kind == KN_TERM_CALL &&
@@ -94,7 +94,7 @@ static kn_status finish_term(expression_reader *reader, kn_term *term, const kn_
         term->weight += copies * term->parts[i]->weight;
     if (term->weight > KN_EXPRESSION_WEIGHT)
         return kn_fail(reader->error, KN_ERROR_UNSUPPORTED,
-                       "expression '%.300s' is too long; make two operators of it", reader->text);
+                       "expression '%.300s' is too long; split it into two operators", reader->text);
     *result = term;
     return KN_OK;
 }
@@ -200,7 +200,7 @@ static kn_status read_factor(expression_reader *reader, const kn_term **result) 
     return status;
 }
 
-/* Operators of two by how strongly they bind, weakest first; of one level, longer ones first. */
+/* Binary operators by precedence, lowest first; within a level, longer ones first. */
 static const struct {
     const char *text;
     kn_term_kind kind;
@@ -216,10 +216,10 @@ static const struct {
     {{"+", KN_TERM_ADD}, {"-", KN_TERM_SUBTRACT}},
     {{"*", KN_TERM_MULTIPLY}, {"/", KN_TERM_DIVIDE}},
 };
-enum { COMPARISONS = 2, STRONGEST = 4 };
+enum { COMPARISONS = 2, HIGHEST = 4 };
 
 static kn_status read_level(expression_reader *reader, int level, const kn_term **result) {
-    if (level > STRONGEST) return read_factor(reader, result);
+    if (level > HIGHEST) return read_factor(reader, result);
     kn_status status = read_level(reader, level + 1, result);
     for (int length = 1; status == KN_OK;) {
         int found = -1;
@@ -228,7 +228,7 @@ static kn_status read_level(expression_reader *reader, int level, const kn_term 
         if (found < 0) break;
         if (level == COMPARISONS && length > 1)
             return fail_at(reader, "parentheses around one of two comparisons");
-        /* Chains count as nesting, since trees of them are as deep. */
+        /* A chain counts as nesting, because its tree is as deep. */
         if (++length > KN_EXPRESSION_DEPTH) return fail_at(reader, "a shorter chain of operators");
         const kn_term *right = NULL;
         status = read_level(reader, level + 1, &right);
@@ -299,15 +299,15 @@ bool kn_expression_text_reads(const char *text, const char *name) {
     return false;
 }
 
-/* Of the bits of whole numbers. */
-static bool is_bits(const kn_term *term) {
+/* Calls of bit operations on integers. */
+static bool is_bit_call(const kn_term *term) {
     return term->kind == KN_TERM_CALL &&
            (term->function == KN_FUNCTION_BIT_AND || term->function == KN_FUNCTION_BIT_OR ||
             term->function == KN_FUNCTION_BIT_XOR || term->function == KN_FUNCTION_BIT_LEFT ||
             term->function == KN_FUNCTION_BIT_RIGHT);
 }
 
-static bool is_whole(const kn_term *term) {
+static bool is_integer(const kn_term *term) {
     switch (term->kind) {
     case KN_TERM_NUMBER:
         if (term->number != floor(term->number)) return false;
@@ -318,19 +318,19 @@ static bool is_whole(const kn_term *term) {
         if (term->function != KN_FUNCTION_ABS && term->function != KN_FUNCTION_MIN &&
             term->function != KN_FUNCTION_MAX && term->function != KN_FUNCTION_FLOOR &&
             term->function != KN_FUNCTION_ISNAN && term->function != KN_FUNCTION_CEIL &&
-            term->function != KN_FUNCTION_ROUND && term->function != KN_FUNCTION_FMOD && !is_bits(term))
+            term->function != KN_FUNCTION_ROUND && term->function != KN_FUNCTION_FMOD && !is_bit_call(term))
             return false;
         break;
     default:
         break;
     }
     for (int i = 0; i < 3 && term->parts[i]; i++)
-        if (!is_whole(term->parts[i])) return false;
+        if (!is_integer(term->parts[i])) return false;
     return true;
 }
 
-bool kn_expression_whole(const kn_expression *expression) {
-    return is_whole(expression->root);
+bool kn_expression_keeps_integers(const kn_expression *expression) {
+    return is_integer(expression->root);
 }
 
 /* ---- computing ---------------------------------------------------------------------------------------- */
@@ -378,7 +378,7 @@ static double call_function(kn_function function, double x, double y) {
     case KN_FUNCTION_ISNAN:
         return isnan(x) ? 1 : 0;
     case KN_FUNCTION_SIGMOID:
-        return 1 / (1 + exp(-x)); /* exp overflows to infinity, and the quotient to 0 */
+        return 1 / (1 + exp(-x)); /* exp overflows to infinity and the quotient becomes 0 */
     case KN_FUNCTION_SOFTPLUS:
         return fmax(x, 0) + log1p(exp(-fabs(x)));
     case KN_FUNCTION_CEIL:

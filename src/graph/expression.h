@@ -1,34 +1,34 @@
-/* Pointwise expressions: a small language with one meaning on the host and on the device.
+/* Pointwise expressions: a small language with the same meaning on the host and on the device.
  *
  *   numbers, names, ( ), unary - and !, * / + -, < <= > >= == !=, && ||, c ? a : b, and calls of
  *   exp log sqrt rsqrt abs sin cos tanh erf pow min max floor isnan sigmoid(x) softplus(x) ceil round tan
- * asin acos atan sinh cosh asinh acosh atanh atan2(y, x) fmod(x, y) log1p expm1 bit_and bit_or bit_xor
- * bit_left bit_right (x, y), of whole numbers.
+ *   asin acos atan sinh cosh asinh acosh atanh atan2(y, x) fmod(x, y) log1p expm1
+ *   bit_and bit_or bit_xor bit_left bit_right (x, y), of integers.
  *
- * "x > 0 ? x : slope * x". Comparisons and logic give 0 or 1. A comparison with NaN is false (!= true), so
- * "x > 0 ? x : 0" swallows a NaN; min and max let it through, so max(x, 0) does not:
+ * Example: "x > 0 ? x : slope * x". Comparisons and logic give 0 or 1. A comparison with NaN is false (!=
+ * true), so "x > 0 ? x : 0" maps NaN to 0; min and max propagate it, so max(x, 0) does not:
  *   max(a, b) is a < b || isnan(b) ? b : a,   min(a, b) is a > b || isnan(b) ? b : a.
- * sigmoid and softplus do not overflow. round goes to even halfway; fmod has the sign of x. There is no
- * division of integers: all numbers are real. Included by graph.h. */
+ * sigmoid and softplus do not overflow. round rounds ties to even; fmod has the sign of x. There is no
+ * integer division: all numbers are real. Included by graph.h. */
 #ifndef KN_GRAPH_EXPRESSION_H
 #define KN_GRAPH_EXPRESSION_H
 
 typedef struct kn_expression kn_expression;
 
-/* Parses into the arena; a mistake names the text, the column and what was expected. */
+/* Parses into the arena; an error names the text, the column and what was expected. */
 kn_status kn_expression_parse(kn_arena *arena, const char *text, kn_expression **expression, kn_error *error);
-/* The names that it reads, each once, in order of appearance. */
+/* The names that it reads, each once, in order of first appearance. */
 int kn_expression_name_count(const kn_expression *expression);
 const char *kn_expression_name(const kn_expression *expression, int position);
 bool kn_expression_reads(const kn_expression *expression, const char *name);
-/* Computes it in double precision; `numbers` follow the order of kn_expression_name. */
+/* Evaluates it in double precision; `numbers` are in the order of kn_expression_name. */
 double kn_expression_evaluate(const kn_expression *expression, const double *numbers);
-/* Writes it as OpenCL C. `type` is the compute type ("float", "float16" for vectors of it); `replacements`
- * stand for the names, in their order (variable names, or literals). The text is one expression in
- * parentheses that works for scalars and vectors alike (select instead of ?:, typed literals). */
+/* Prints it as OpenCL C. `type` is the compute type ("float", or "float16" for a vector of 16);
+ * `replacements` replace the names, in order (variable names or literals). The result is one parenthesised
+ * expression that works for scalars and vectors alike (select instead of ?:, typed literals). */
 void kn_expression_print(const kn_expression *expression, const char *type, const char *const *replacements,
                          kn_text *text);
-/* Writes a number as a literal of a compute type, for replacements: "0.5f", "(float16)(0.5f)", "INFINITY". */
+/* Prints a number as a literal of a compute type, for replacements: "0.5f", "(float16)(0.5f)", "INFINITY". */
 void kn_expression_literal(double number, const char *type, kn_text *text);
 
 #endif

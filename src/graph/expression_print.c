@@ -1,8 +1,8 @@
-/* Pointwise expressions as OpenCL C, for scalars and for vectors.
+/* Pointwise expressions as OpenCL C, for scalars and vectors.
  *
- * OpenCL compares scalars to 0 and 1 and vectors to 0 and -1 in integers as wide as the elements, and
- * chooses with ?: and with select. Each term is therefore written as one of two things, a number or a
- * condition, and turned from one into the other where it is used as the other. */
+ * OpenCL comparisons give 0 and 1 for scalars but 0 and -1, in integers as wide as the elements, for vectors;
+ * a choice is ?: for scalars and select for vectors. Each term is therefore printed either as a number or as
+ * a condition and converted where it is used as the other. */
 #include <math.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@
 
 typedef struct expression_printer {
     const char *type;
-    bool vector, whole; /* more than one lane; integers */
-    char base[16];      /* the type of one lane */
+    bool vector, whole; /* more than one lane; integer lanes */
+    char base[16];      /* type of one lane */
     const char *const *replacements;
     kn_text *text;
 } expression_printer;
@@ -30,7 +30,7 @@ static void printer_init(expression_printer *printer, const char *type, const ch
         strcmp(printer->base, "float") && strcmp(printer->base, "double") && strcmp(printer->base, "half");
 }
 
-/* One lane's literal. Single precision has its own suffix; half has none of its own. */
+/* Prints the literal of one lane. Single precision has a suffix; half does not. */
 static void print_lane(const expression_printer *printer, double number) {
     kn_text *text = printer->text;
     bool is_double = strcmp(printer->base, "double") == 0;
@@ -51,7 +51,7 @@ static void print_lane(const expression_printer *printer, double number) {
     else
         kn_text_number_float(text, (float)number);
     if (kn_text_failed(text)) return;
-    /* A double above the range of float: the shortest float is then infinite. */
+    /* A double above the range of float prints as infinity. */
     if (strstr(text->data + start, "inf")) {
         text->length = start;
         kn_text_add(text, number > 0 ? "INFINITY" : "-INFINITY");
@@ -96,7 +96,7 @@ static bool is_condition(const kn_term *term) {
     }
 }
 
-/* (left operator right), both sides numbers or both conditions. */
+/* Prints (left operator right), with both sides as numbers or both as conditions. */
 static void print_pair(const expression_printer *printer, const kn_term *term, const char *symbol,
                        bool conditions) {
     void (*print)(const expression_printer *, const kn_term *) = conditions ? print_condition : print_number;
@@ -127,7 +127,7 @@ static void print_condition(const expression_printer *printer, const kn_term *te
     case KN_TERM_NOT_EQUAL:
         print_pair(printer, term, "!=", false);
         return;
-    /* The lanes of a condition are all bits or none, so that & and | do for both. */
+    /* Each lane of a condition has all bits set or none, so & and | work for both forms. */
     case KN_TERM_AND:
         print_pair(printer, term, "&", true);
         return;
@@ -186,7 +186,7 @@ static void print_function(const expression_printer *printer, const char *functi
     kn_text_add(printer->text, ")");
 }
 
-/* min and max as "y if x is beyond y or y is NaN, else x", which lets NaN through. */
+/* Prints min and max as "y if x is beyond y or y is NaN, else x", which propagates NaN. */
 static void print_extreme(const expression_printer *printer, const kn_term *term) {
     const kn_term *x = term->parts[0], *y = term->parts[1];
     kn_term beyond = {.kind = term->function == KN_FUNCTION_MAX ? KN_TERM_LESS : KN_TERM_GREATER,
@@ -219,12 +219,12 @@ static void print_softplus(const expression_printer *printer, const kn_term *x) 
     kn_text_add(text, "))))");
 }
 
-/* Of whole numbers, only by a divisor that the machine divides by: by -1, 0 and 1 nothing is left. */
+/* For integers, divides only by divisors with a defined remainder: with -1, 0 and 1 the remainder is 0. */
 static void print_remainder(const expression_printer *printer, const kn_term *term) {
     const kn_term *x = term->parts[0], *y = term->parts[1];
     kn_term zero = {.kind = KN_TERM_NUMBER}, one = {.kind = KN_TERM_NUMBER, .number = 1};
     kn_term above = {.kind = KN_TERM_GREATER, .parts = {y, &one}};
-    kn_term negative = {.kind = KN_TERM_LESS, .parts = {y, &zero}}; /* never, where there are no signs */
+    kn_term negative = {.kind = KN_TERM_LESS, .parts = {y, &zero}}; /* always false for unsigned types */
     kn_term next = {.kind = KN_TERM_ADD, .parts = {y, &one}};
     kn_term next_negative = {.kind = KN_TERM_LESS, .parts = {&next, &zero}};
     kn_term below = {.kind = KN_TERM_AND, .parts = {&negative, &next_negative}};
@@ -240,8 +240,7 @@ static void print_remainder(const expression_printer *printer, const kn_term *te
     kn_text_add(printer->text, ")");
 }
 
-/* (x operator y); fractions are cut to whole numbers first, and what is missing or infinite gives no
- * number. */
+/* Prints (x operator y) on operands truncated to integers; NaN and infinities give NaN. */
 static void print_bits(const expression_printer *printer, const kn_term *term, const char *symbol) {
     kn_text *text = printer->text;
     const char *whole = strcmp(printer->base, "double") == 0 ? "long" : "int";
@@ -299,7 +298,7 @@ static void print_call(const expression_printer *printer, const kn_term *term) {
         kn_term zero = {.kind = KN_TERM_NUMBER},
                 opposite = {.kind = KN_TERM_NEGATE, .parts = {term->parts[0]}};
         kn_term below = {.kind = KN_TERM_LESS, .parts = {term->parts[0], &zero}};
-        /* OpenCL's abs of integers answers an unsigned type. */
+        /* OpenCL's abs of integers returns an unsigned type. */
         if (printer->whole)
             print_choice(printer, &below, &opposite, term->parts[0]);
         else

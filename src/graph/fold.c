@@ -1,21 +1,21 @@
-/* Folding: nodes that read constants only become constants, computed on the host. */
+/* Constant folding: nodes whose inputs are all constants are computed on the host. */
 #include <math.h>
 #include <string.h>
 
 #include "graph/graph_private.h"
 
-/* Above these a constant costs more memory and traffic than computing it again saves. */
+/* Above these limits a constant costs more memory and traffic than recomputing it saves. */
 enum { MOST_ELEMENTS = 1 << 20, MOST_GROWN = 4096, MOST_WORK = 1 << 26 };
 
-/* Whole numbers beyond this are not all doubles. */
+/* Integers of these types may exceed the precision of a double. */
 #define EXACT 9007199254740992.0
 
 static bool is_wide_integer(kn_dtype dtype) {
     return dtype == KN_INT64 || dtype == KN_UINT64;
 }
 
-/* A broadcast constant is better repeated by the kernel that reads it, so results that are both large
- * and larger than what they are made of stay. */
+/* A broadcast constant is better repeated by the kernel that reads it, so large results that are larger than
+ * their inputs are not folded. */
 static bool can_fold(const kn_node *node) {
     int64_t read = 0, written = 0;
     if (node->op->random || node->op->class == KN_CLASS_ASSIGN || node->output_count == 0) return false;
@@ -57,7 +57,7 @@ static bool make_array(const kn_host *host, const kn_value *value, kn_reference_
     return true;
 }
 
-/* Whether the numbers can be kept in the type as the device would keep them. */
+/* Whether the type holds the numbers exactly as the device would. */
 static bool is_exact(const kn_reference_array *array) {
     bool integers = !kn_dtype_is_float(array->shape.dtype) && array->shape.dtype != KN_BOOL;
     double size = (double)kn_dtype_bytes(array->shape.dtype) * 8;
@@ -69,7 +69,7 @@ static bool is_exact(const kn_reference_array *array) {
     return true;
 }
 
-/* The result becomes a constant where it stands, so that those who hold it need not know. */
+/* The result value becomes a constant in place, so that its readers need no change. */
 static kn_status make_constants(constant_folding *folding, kn_node *node, kn_error *error) {
     void *data[KN_MAX_OUTPUTS];
     size_t bytes[KN_MAX_OUTPUTS];
@@ -133,7 +133,7 @@ static kn_status fold_node(kn_graph *graph, kn_node *node, bool *folded, kn_erro
     return status;
 }
 
-/* Constants that only folded nodes read are of no more use, nor are hidden results that nobody reads. */
+/* Removes constants that only folded nodes read, and unread hidden results. */
 static kn_status drop_unread(kn_graph *graph, const bool *touched, kn_error *error) {
     bool *read = kn_allocate(&graph->host, graph->value_count + 1, sizeof *read);
     if (!read) return kn_fail_memory(error, graph->value_count);

@@ -1,12 +1,12 @@
-/* Gradients: from graph to graph, backwards from a scalar. */
+/* Gradients: reverse-mode differentiation of a scalar, from graph to graph. */
 #include <string.h>
 
 #include "graph/graph_private.h"
 
 typedef struct gradient_work {
     kn_graph *graph;
-    bool *reaches;        /* by id: depends on something that a gradient is asked by */
-    kn_value **gradients; /* by id: the sum of what has flowed back so far */
+    bool *reaches;        /* by id: depends on a value whose gradient is wanted */
+    kn_value **gradients; /* by id: the gradient accumulated so far */
     kn_error *error;
 } gradient_work;
 
@@ -16,7 +16,7 @@ static kn_status graph_status(const gradient_work *work) {
     return work->graph->error.status;
 }
 
-/* ---- broadcasts, and undoing them ------------------------------------------------------------------- */
+/* ---- undoing broadcasts ------------------------------------------------------------------------------ */
 
 static void set_list(const kn_operator *row, kn_attribute_value *attributes, const char *name, int count,
                      const kn_dim *numbers) {
@@ -45,7 +45,7 @@ static kn_value *apply(kn_graph *graph, const char *name, kn_value *const *input
     return kn_node_add(graph, row, NULL, inputs, count, attributes);
 }
 
-/* gradient is of a shape that `shape` broadcasts to; the result is of `shape`. */
+/* `gradient` has a shape that `shape` broadcasts to; sums it to `shape`. */
 static kn_value *sum_to_shape(kn_graph *graph, kn_value *gradient, const kn_shape *shape) {
     if (gradient->failed || kn_shape_same(&gradient->shape, shape)) return gradient;
     int missing = gradient->shape.rank - shape->rank, count = 0;
@@ -76,7 +76,7 @@ static kn_value *sum_to_shape(kn_graph *graph, kn_value *gradient, const kn_shap
     return apply(graph, "reshape", &gradient, 1, attributes);
 }
 
-kn_value *kn_gradient_of_nothing(kn_graph *graph, const kn_value *value) {
+kn_value *kn_gradient_zero(kn_graph *graph, const kn_value *value) {
     const kn_operator *row = kn_operator_find("broadcast");
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES] = {{0}};
     double zero = 0;
@@ -91,7 +91,7 @@ kn_value *kn_gradient_of_nothing(kn_graph *graph, const kn_value *value) {
 
 /* ---- one node ------------------------------------------------------------------------------------------ */
 
-/* The rule of a pointwise row: an expression for each input. "g" alone needs no kernel. */
+/* The rule of a pointwise row: an expression per input. "g" alone needs no kernel. */
 static kn_status pointwise_gradient(kn_gradient_call *call) {
     const kn_operator *row = call->node->op;
     for (int i = 0; i < call->node->input_count; i++) {
@@ -109,8 +109,8 @@ static kn_status accumulate(gradient_work *work, const kn_node *node, int input,
     if (gradient->failed) return graph_status(work);
     if (!kn_shape_same(&gradient->shape, &value->shape) || gradient->shape.dtype != value->shape.dtype)
         return kn_fail(work->error, KN_ERROR_INTERNAL,
-                       "the gradient of %s '%s' by its input %d is %s, which is itself %s", node->op->name,
-                       node->name, input + 1, kn_shape_words(work->graph, &gradient->shape),
+                       "the gradient of %s '%s' with respect to input %d is %s, but the input is %s",
+                       node->op->name, node->name, input + 1, kn_shape_words(work->graph, &gradient->shape),
                        kn_shape_words(work->graph, &value->shape));
     kn_value **sum = &work->gradients[value->id];
     if (*sum) gradient = apply(work->graph, "add", (kn_value *[]){*sum, gradient}, 2, NULL);
@@ -134,7 +134,7 @@ static kn_status flow_through(gradient_work *work, kn_node *node) {
     }
     if (!flows || !any) return KN_OK;
     if (node->derivative || (row->backward && !row->gradient))
-        return kn_fail(work->error, KN_ERROR_UNSUPPORTED, "%s '%s': gradients of gradients are not supported",
+        return kn_fail(work->error, KN_ERROR_UNSUPPORTED, "%s '%s': second-order gradients are not supported",
                        row->name, node->name);
     kn_gradient_call call = {.graph = work->graph,
                              .node = node,
@@ -157,10 +157,10 @@ static kn_status flow_through(gradient_work *work, kn_node *node) {
     return status;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------
- */
+/* ---- all nodes
+ * -------------------------------------------------------------------------------------------- */
 
-/* Integers and truth values carry no gradient, and stop one. */
+/* Integers and booleans carry no gradient and stop one. */
 static void mark_reached(gradient_work *work, kn_value *const *by, size_t count) {
     const kn_graph *graph = work->graph;
     for (size_t i = 0; i < count; i++)
@@ -180,22 +180,23 @@ static kn_status check_request(const kn_graph *graph, const kn_value *loss, kn_v
     if (graph->error.status != KN_OK) return kn_fail(error, graph->error.status, "%s", graph->error.text);
     if (!graph->bound) return kn_fail(error, KN_ERROR_INTERNAL, "gradients are built in bound graphs only");
     if (kn_value_failed(loss) || loss->graph != graph)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "the loss is no value of this graph");
+        return kn_fail(error, KN_ERROR_ARGUMENT, "the loss is not a value of this graph");
     if (kn_shape_elements(&loss->shape) != 1 || !kn_dtype_is_float(loss->shape.dtype)) {
         kn_text words;
         kn_text_init(&words, &graph->host);
         kn_shape_text(graph, &loss->shape, &words);
         kn_status status =
             kn_fail(error, KN_ERROR_SHAPE,
-                    "the loss '%s' is %s; a gradient needs one float number: take a mean or a sum",
-                    loss->name, words.data);
+                    "the loss '%s' is %s; expected a floating-point scalar: take a mean or a sum", loss->name,
+                    words.data);
         kn_text_finish(&words);
         return status;
     }
     for (size_t i = 0; i < count; i++)
         if (kn_value_failed(by[i]) || by[i]->graph != graph)
-            return kn_fail(error, KN_ERROR_ARGUMENT,
-                           "a gradient is asked by something that is no value of this graph");
+            return kn_fail(
+                error, KN_ERROR_ARGUMENT,
+                "a gradient is requested with respect to something that is not a value of this graph");
     return KN_OK;
 }
 
@@ -211,7 +212,7 @@ kn_status kn_graph_gradient(kn_graph *bound, kn_value *loss, kn_value *const *by
         gradients[i] = NULL;
     kn_status status = check_request(bound, loss, by, count, error);
     if (status != KN_OK) return status;
-    /* New values get higher ids than all that are asked for here. */
+    /* New values get higher ids than all values named in the request. */
     size_t nodes = bound->node_count, values = bound->value_count;
     gradient_work work = {.graph = bound, .error = error};
     work.reaches = kn_allocate(&bound->host, values + 1, sizeof *work.reaches);

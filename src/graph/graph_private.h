@@ -1,10 +1,10 @@
-/* What the files of the graph room share. */
+/* Declarations shared by the files of the graph room. */
 #ifndef KN_GRAPH_PRIVATE_H
 #define KN_GRAPH_PRIVATE_H
 
 #include "graph/graph.h"
 
-/* ---- 64-bit arithmetic that tells when it overflows ------------------------------------------ */
+/* ---- 64-bit arithmetic with overflow checks --------------------------------------------------- */
 
 static inline bool kn_add_fits(int64_t left, int64_t right, int64_t *result) {
     if (right > 0 ? left > INT64_MAX - right : left < INT64_MIN - right) return false;
@@ -25,7 +25,7 @@ static inline bool kn_multiply_fits(int64_t left, int64_t right, int64_t *result
     return true;
 }
 
-/* Rounds down, as dimensions do: -1 / 2 is -1. `right` is positive. */
+/* Rounds down, as dimensions do: -1 / 2 is -1. `right` must be positive. */
 static inline int64_t kn_floor_divide(int64_t left, int64_t right) {
     int64_t quotient = left / right;
     return left % right < 0 ? quotient - 1 : quotient;
@@ -42,16 +42,16 @@ typedef struct kn_dim_term {
     int atoms[KN_DIM_DEGREE];
 } kn_dim_term;
 
-/* Terms in order: higher degree first, then by atoms; the bare number last. Coefficients are not 0. */
+/* Terms in order: highest degree first, then by atoms; the constant last. Coefficients are not 0. */
 typedef struct kn_dim_sum {
     int count;
     kn_dim_term terms[KN_DIM_TERMS];
 } kn_dim_sum;
 
 typedef struct kn_dim_atom {
-    const char *symbol;            /* or, where NULL: */
+    const char *symbol;            /* if NULL, the atom is the quotient: */
     kn_dim numerator, denominator; /* rounded down */
-    int weight;                    /* how many atoms stand in it, itself included */
+    int weight;                    /* the number of atoms in it, itself included */
 } kn_dim_atom;
 
 typedef struct kn_dim_stored {
@@ -64,14 +64,14 @@ struct kn_dim_table {
     size_t sum_count, sum_capacity;
     kn_dim_atom *atoms;
     size_t atom_count, atom_capacity;
-    kn_map sum_index, atom_index; /* from their bytes to position + 1 */
+    kn_map sum_index, atom_index; /* from their bytes to index + 1 */
 };
 
 bool kn_dim_table_init(kn_graph *graph);
 void kn_dim_table_finish(kn_graph *graph);
-/* Numbers become sums of one term (of none: 0). */
+/* A number becomes a sum of one term (0: of none). */
 void kn_dim_load(const kn_graph *graph, kn_dim dim, kn_dim_sum *sum);
-/* As the public ones, with the failure in `error` and the graph's own error untouched. */
+/* Like the public functions, but report failure in `error` and leave the graph's error unchanged. */
 typedef enum kn_dim_operation {
     KN_DIM_ADD,
     KN_DIM_SUBTRACT,
@@ -82,68 +82,69 @@ kn_status kn_dim_combine(kn_graph *graph, kn_dim_operation operation, kn_dim lef
                          kn_dim *result, kn_error *error);
 kn_status kn_dim_name(kn_graph *graph, const char *name, size_t length, kn_dim *result, kn_error *error);
 kn_status kn_dim_read(kn_graph *graph, const char *text, size_t length, kn_dim *result, kn_error *error);
-/* May be negative. */
+/* The result may be negative. */
 kn_status kn_dim_number(const kn_graph *graph, kn_dim dim, const kn_binding *bindings, size_t count,
                         int64_t *number, kn_error *error);
-/* The same expression in another graph. */
+/* Translates an expression to another graph. */
 kn_status kn_dim_translate(const kn_graph *from, kn_dim dim, kn_graph *to, kn_dim *result, kn_error *error);
 
 /* ---- build.c ------------------------------------------------------------------------------------- */
 
-/* Records an error that already happened as the graph's; answers the failed value. */
+/* Records an existing error as the graph's; returns the failed value. */
 kn_value *kn_graph_fail_with(kn_graph *graph, const kn_error *error);
-/* A value without a name, in no list of names yet; NULL (and a failed graph) when memory is out. */
+/* A value without a name, not yet in the list of names; NULL (and a failed graph) if out of memory. */
 kn_value *kn_value_make(kn_graph *graph, kn_value_kind kind, const kn_shape *shape);
-/* Gives a value its name; in a bound graph one that is taken gets a number behind it. */
+/* Names a value; in a bound graph a duplicate name gets a number appended. */
 bool kn_value_rename(kn_graph *graph, kn_value *value, const char *name);
-/* Letters, digits, '_', '.', '/' and '-', at least one. */
+/* At least one letter, digit, '_', '.', '/' or '-'. */
 bool kn_name_valid(const char *name);
 
-/* How to make a node that is not as kn_node_add makes it. */
+/* The parameters of a node, for nodes that kn_node_add does not cover. */
 typedef struct kn_node_recipe {
     const kn_operator *row;
-    const char *name; /* NULL: made from the row's */
+    const char *name; /* NULL: generated from the row's */
     kn_value *const *inputs;
     int count;
     const kn_attribute_value *attributes; /* NULL: defaults */
     int derivative;
     const kn_shape *derivative_shape; /* of the value node's result, with `derivative` */
-    const kn_node *origin;            /* copied from another graph: its outputs' names are kept; or NULL */
+    /* the node of another graph that it copies, whose output names are kept; or NULL */
+    const kn_node *origin;
 } kn_node_recipe;
-/* NULL where it failed, with the graph's error set. */
+/* NULL on failure, with the graph's error set. */
 kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe);
 
 /* ---- pin.c --------------------------------------------------------------------------------------- */
 
-/* What nodes that are built now are pinned to, or NULL. */
+/* The current pin for new nodes, or NULL. */
 const char *kn_pin_now(const kn_graph *graph);
 
 /* ---- public.c ------------------------------------------------------------------------------------ */
 
-/* A node as callers ask for it: attributes as text, NULL for the defaults. */
+/* kn_apply for a row: attributes as text, NULL for the defaults. */
 kn_value *kn_row_apply(kn_graph *graph, const kn_operator *row, kn_value *const *inputs, size_t count,
                        const char *attributes);
 
 /* ---- gradient.c ---------------------------------------------------------------------------------- */
 
-/* What flows back to a value that the loss does not depend on: zeros of its shape. */
-kn_value *kn_gradient_of_nothing(kn_graph *graph, const kn_value *value);
+/* A gradient of zeros, for a value that the loss does not depend on. */
+kn_value *kn_gradient_zero(kn_graph *graph, const kn_value *value);
 
 /* ---- custom.c --------------------------------------------------------------------------------------- */
 
-/* Keeps a caller's own operator as long as the graph; false for want of memory. */
+/* Keeps a custom operator alive as long as the graph; false if out of memory. */
 bool kn_custom_hold(kn_graph *graph, const kn_operator *row);
-void kn_custom_let_go(kn_graph *graph);
+void kn_custom_release(kn_graph *graph);
 
 /* ---- expression.c ------------------------------------------------------------------------------------ */
 
 typedef enum kn_term_kind {
     KN_TERM_NUMBER,
     KN_TERM_NAME,
-    /* of one */
+    /* unary */
     KN_TERM_NEGATE,
     KN_TERM_NOT,
-    /* of two */
+    /* binary */
     KN_TERM_ADD,
     KN_TERM_SUBTRACT,
     KN_TERM_MULTIPLY,
@@ -156,9 +157,9 @@ typedef enum kn_term_kind {
     KN_TERM_NOT_EQUAL,
     KN_TERM_AND,
     KN_TERM_OR,
-    /* of three */
+    /* ternary */
     KN_TERM_CHOOSE,
-    KN_TERM_CALL, /* of one or two */
+    KN_TERM_CALL, /* one or two arguments */
 } kn_term_kind;
 
 typedef enum kn_function {
@@ -204,8 +205,8 @@ typedef struct kn_term {
     kn_term_kind kind;
     kn_function function;
     double number;
-    int name;   /* position in the expression's names */
-    int weight; /* how many terms are printed for it */
+    int name;   /* index in the expression's names */
+    int weight; /* number of terms printed for it */
     const struct kn_term *parts[3];
 } kn_term;
 
@@ -218,16 +219,16 @@ struct kn_expression {
 
 enum { KN_EXPRESSION_NAMES = 32, KN_EXPRESSION_DEPTH = 64, KN_EXPRESSION_WEIGHT = 4000 };
 
-/* Whether whole numbers give whole numbers: no quotients, no fractions, no functions that make some. */
-bool kn_expression_whole(const kn_expression *expression);
-/* Whether the text reads the name; no parsing, so it cannot fail. */
+/* Whether integer inputs give integer results: no quotients, fractions or functions that produce them. */
+bool kn_expression_keeps_integers(const kn_expression *expression);
+/* Whether the text reads the name; does not parse, so it cannot fail. */
 bool kn_expression_text_reads(const char *text, const char *name);
-/* Whether an expression could call something so. */
+/* Whether it is a valid name in an expression. */
 bool kn_expression_is_name(const char *text, size_t length);
 
 /* ---- signature.c --------------------------------------------------------------------------------- */
 
-/* Whether the step has the arguments that its kernel of cl/ takes, by kind, order and, where they have one,
+/* Checks that the arguments of the step match its kernel in cl/ in kind, order and, where they have one,
  * name. */
 kn_status kn_step_check_arguments(const kn_step *step, kn_error *error);
 

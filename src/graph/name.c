@@ -1,4 +1,4 @@
-/* Names: the user's, those made for values without one, and the scopes in front of them. */
+/* Names: the user's, generated ones, and their scopes. */
 #include <string.h>
 
 #include "graph/graph_private.h"
@@ -13,7 +13,7 @@ bool kn_name_valid(const char *name) {
     return true;
 }
 
-/* The next number of a counter, from 1; 0 when memory is out. */
+/* Increments a counter and returns it, from 1; 0 if out of memory. */
 static size_t count_up(kn_graph *graph, const char *key) {
     uintptr_t number = (uintptr_t)kn_map_get_text(&graph->counters, key) + 1;
     return kn_map_put_text(&graph->counters, key, (void *)number) ? number : 0;
@@ -34,9 +34,10 @@ const char *kn_name_make(kn_graph *graph, const char *kind) {
 
 const char *kn_name_here(kn_graph *graph, const char *name) {
     if (!kn_name_valid(name)) {
-        kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                      "'%.100s' is no name: letters, digits, '_', '.', '/' and '-' are, and at least one",
-                      name ? name : "");
+        kn_graph_fail(
+            graph, KN_ERROR_ARGUMENT,
+            "'%.100s' is not a valid name; use letters, digits, '_', '.', '/' and '-', at least one",
+            name ? name : "");
         return "";
     }
     const char *whole = kn_arena_format(&graph->arena, "%s%s", graph->scope, name);
@@ -44,7 +45,7 @@ const char *kn_name_here(kn_graph *graph, const char *name) {
     return whole ? whole : "";
 }
 
-/* In bound graphs, "relu1" that is taken becomes "relu1~2". */
+/* In bound graphs, a duplicate "relu1" becomes "relu1~2". */
 static const char *vary(kn_graph *graph, const char *name) {
     const char *stem = kn_arena_format(&graph->arena, "%s~", name), *varied = name;
     while (varied && kn_map_get_text(&graph->names, varied)) {
@@ -75,7 +76,7 @@ bool kn_value_rename(kn_graph *graph, kn_value *value, const char *name) {
     return true;
 }
 
-/* ---- scopes: `scope` is "stage2.block1.", each level as long as it was when it began -------------- */
+/* ---- scopes: `scope` is "stage2.block1."; scope_lengths has its length before each level ------------- */
 
 void kn_scope_begin(kn_graph *graph, const char *name) {
     if (!graph) return;
@@ -84,12 +85,12 @@ void kn_scope_begin(kn_graph *graph, const char *name) {
         kn_graph_fail(graph, KN_ERROR_ARGUMENT,
                       "a scope needs a name of letters, digits, '_', '.', '/' and '-', found '%.100s'",
                       name ? name : "");
-        name = "x"; /* the scope still begins, so that its end finds it */
+        name = "x"; /* begin the scope anyway, so that its end matches */
     }
     if (graph->scope_depth >= (int)KN_COUNT_OF(graph->scope_lengths) ||
         strlen(name) + 2 > sizeof graph->scope - length) {
         kn_graph_fail(graph, KN_ERROR_UNSUPPORTED,
-                      "scope '%.100s': scopes nest %zu deep and %zu characters long at most", name,
+                      "scope '%.100s': scopes nest at most %zu deep and have at most %zu characters", name,
                       KN_COUNT_OF(graph->scope_lengths), sizeof graph->scope - 1);
         return;
     }
@@ -101,7 +102,7 @@ void kn_scope_begin(kn_graph *graph, const char *name) {
 void kn_scope_end(kn_graph *graph) {
     if (!graph) return;
     if (graph->scope_depth == 0) {
-        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "a scope ends that did not begin");
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_scope_end without kn_scope_begin");
         return;
     }
     graph->scope[graph->scope_lengths[--graph->scope_depth]] = '\0';

@@ -1,9 +1,9 @@
-/* Pins: which device nodes are to run on, by the name that a context gives it. */
+/* Pins: the device that nodes run on, by its name in the context. */
 #include <string.h>
 
 #include "graph/graph_private.h"
 
-/* What kn_pin_begin said, and what was said around it. */
+/* A stack of kn_pin_begin calls. */
 struct kn_pinning {
     const char *device;
     struct kn_pinning *around;
@@ -13,15 +13,14 @@ const char *kn_pin_now(const kn_graph *graph) {
     return graph->pinning ? graph->pinning->device : NULL;
 }
 
-/* The name in the graph's memory; false after a failure. */
+/* Copies the name into the graph's arena; false on failure. */
 static bool keep_name(kn_graph *graph, const char *device, const char **kept) {
     *kept = NULL;
     if (!device) return true;
     if (*device) *kept = kn_arena_text(&graph->arena, device);
     if (*kept) return true;
     kn_graph_fail(graph, *device ? KN_ERROR_MEMORY : KN_ERROR_ARGUMENT,
-                  *device ? "out of host memory for a name"
-                          : "a pin needs the name of a device, which is empty");
+                  *device ? "out of host memory for a name" : "the device name of a pin is empty");
     return false;
 }
 
@@ -30,11 +29,10 @@ kn_value *kn_pin(kn_value *value, const char *device) {
     if (kn_value_failed(value)) return value;
     kn_graph *graph = value->graph;
     if (!value->producer)
-        return kn_graph_fail(
-            graph, KN_ERROR_ARGUMENT,
-            "'%s' is made by no node, so that there is nothing to pin: inputs, parameters and constants "
-            "are where they are read",
-            value->name);
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                             "'%s' is not the result of a node, so it cannot be pinned: inputs, parameters "
+                             "and constants live where they are read",
+                             value->name);
     if (!keep_name(graph, device, &name)) return &graph->failed;
     value->producer->pin = name;
     return value;
@@ -53,11 +51,11 @@ void kn_pin_begin(kn_graph *graph, const char *device) {
 }
 
 void kn_pin_end(kn_graph *graph) {
-    if (!graph || graph->error.status != KN_OK) return; /* the beginning may have failed */
+    if (!graph || graph->error.status != KN_OK) return; /* kn_pin_begin may have failed */
     if (graph->pinning)
         graph->pinning = graph->pinning->around;
     else
-        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "a pin ends that did not begin");
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_pin_end without kn_pin_begin");
 }
 
 int kn_graph_pin(kn_graph *graph, const char *pattern, const char *device) {

@@ -1,4 +1,4 @@
-/* A graph as text, a line per input, state, constant and node. */
+/* A graph as text, one line per input, state, constant and node. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static void print_attribute(const kn_graph *graph, const kn_attribute *attribute
 
 static void print_leaf(const kn_graph *graph, const kn_value *value, kn_text *text) {
     static const char *const roles[] = {"parameter", "statistic", "optimizer", "control"};
-    /* Those by fans are uniform or normal by now. */
+    /* Kinds that use fans have been resolved to uniform or normal. */
     static const char *const kinds[KN_INITIALIZE_ORTHOGONAL + 1] = {
         [KN_INITIALIZE_FILL] = "fill",
         [KN_INITIALIZE_UNIFORM] = "uniform",

@@ -36,7 +36,7 @@ void kn_graph_destroy(kn_graph **graph) {
     kn_dim_table_finish(*graph);
     kn_map_finish(&(*graph)->names);
     kn_map_finish(&(*graph)->counters);
-    kn_custom_let_go(*graph);
+    kn_custom_release(*graph);
     kn_release(&host, (*graph)->values);
     kn_release(&host, (*graph)->nodes);
     kn_release(&host, (*graph)->outputs);
@@ -55,13 +55,13 @@ const char *kn_graph_error(const kn_graph *graph) {
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 
-/* Type and shape of something that gets the name `name`; false after a failure. */
+/* Parses the element type and shape of a value to be called `name`; false on failure. */
 static bool read_shape(kn_graph *graph, const char *what, const char *name, kn_dtype dtype, const char *text,
                        kn_shape *shape) {
     kn_error error = {0};
     *shape = (kn_shape){.dtype = dtype};
     if (kn_dtype_bytes(dtype) == 0)
-        kn_fail(&error, KN_ERROR_DTYPE, "%s '%s': there is no type number %d", what, name, (int)dtype);
+        kn_fail(&error, KN_ERROR_DTYPE, "%s '%s': there is no element type %d", what, name, (int)dtype);
     else if (kn_shape_parse(graph, text, shape, &error) != KN_OK)
         kn_fail_in(&error, "%s '%s'", what, name);
     if (error.status == KN_OK) return true;
@@ -86,14 +86,13 @@ kn_value *kn_parameter(kn_graph *graph, const char *name, kn_dtype dtype, const 
     const char *whole = kn_name_here(graph, name);
     if (!*whole || !read_shape(graph, "parameter", whole, dtype, shape, &read)) return &graph->failed;
     if (!kn_dtype_is_float(dtype))
-        return kn_graph_fail(graph, KN_ERROR_DTYPE,
-                             "parameter '%s' is %s; what is learnt has to be a float type", whole,
-                             kn_dtype_name(dtype));
+        return kn_graph_fail(graph, KN_ERROR_DTYPE, "parameter '%s' is %s; expected a floating-point type",
+                             whole, kn_dtype_name(dtype));
     if (kn_shape_elements(&read) < 0)
         return kn_graph_fail(
             graph, KN_ERROR_SHAPE,
-            "parameter '%s' %s: its size has to be a number, without symbols, of at most 64 bits", whole,
-            kn_shape_words(graph, &read));
+            "parameter '%s' %s: its dimensions must be numbers, not symbols, and its size must fit 64 bits",
+            whole, kn_shape_words(graph, &read));
     return kn_state_add(graph, whole, &read, KN_STATE_PARAMETER, initializer);
 }
 
@@ -113,8 +112,8 @@ kn_value *kn_number(kn_graph *graph, double number) {
 void kn_freeze(kn_value *parameter) {
     if (kn_value_failed(parameter)) return;
     if (parameter->kind != KN_VALUE_STATE)
-        kn_graph_fail(parameter->graph, KN_ERROR_ARGUMENT, "'%s' is no parameter; only those can be frozen",
-                      parameter->name);
+        kn_graph_fail(parameter->graph, KN_ERROR_ARGUMENT,
+                      "'%s' is not a parameter; only parameters can be frozen", parameter->name);
     else
         parameter->frozen = true;
 }
@@ -125,7 +124,7 @@ void kn_store(kn_value *parameter, kn_dtype dtype) {
                         parameter->shape.dtype == KN_FLOAT32;
     if (!is_parameter)
         kn_graph_fail(parameter->graph, KN_ERROR_ARGUMENT,
-                      "'%s' is no float32 parameter; only those can be stored in another type",
+                      "'%s' is not a float32 parameter; only those can be stored in another type",
                       parameter->name);
     else if (dtype != KN_FLOAT32 && !kn_is_half(dtype))
         kn_graph_fail(parameter->graph, KN_ERROR_DTYPE,
@@ -135,13 +134,13 @@ void kn_store(kn_value *parameter, kn_dtype dtype) {
         parameter->stored = dtype;
 }
 
-/* Inputs are fed, and states saved, by the names that they were made with. */
+/* Inputs and states keep the names by which they are fed and saved. */
 static bool can_rename(kn_value *value, const char *whole) {
     bool named = value->kind == KN_VALUE_INPUT || value->kind == KN_VALUE_STATE;
     if (!named || strcmp(value->name, whole) == 0) return true;
     kn_graph_fail(value->graph, KN_ERROR_ARGUMENT,
-                  "'%s' cannot be called '%s': %s keep the names that they were made with", value->name,
-                  whole, value->kind == KN_VALUE_INPUT ? "inputs" : "parameters");
+                  "'%s' cannot be renamed to '%s': %s keep the names that they were created with",
+                  value->name, whole, value->kind == KN_VALUE_INPUT ? "inputs" : "parameters");
     return false;
 }
 
@@ -220,13 +219,13 @@ kn_value *kn_result(kn_value *value, int index) {
                          value->name, node ? visible : 1, index);
 }
 
-/* ---- looking at a graph ---------------------------------------------------------------------- */
+/* ---- inspecting a graph ----------------------------------------------------------------------- */
 
 kn_value *kn_graph_find(const kn_graph *graph, const char *name) {
     return graph && name ? kn_map_get_text(&graph->names, name) : NULL;
 }
 
-/* The value at `position` among those of a kind; with position -1 only *count is set. */
+/* The value at `position` among those of a kind; with position -1 only sets *count. */
 static kn_value *pick(const kn_graph *graph, kn_value_kind kind, int position, int *count) {
     *count = 0;
     for (size_t i = 0; graph && i < graph->value_count; i++) {

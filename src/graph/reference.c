@@ -1,9 +1,9 @@
-/* Any node in double precision on the host: by its row's reference, or by its expression. */
+/* Computes any node in double precision on the host: by its row's reference, or by its expression. */
 #include <string.h>
 
 #include "graph/graph_private.h"
 
-/* Where the numbers of an expression's names come from. */
+/* The source of the number for a name in an expression. */
 typedef enum source_kind { SOURCE_INPUT, SOURCE_FIXED, SOURCE_UNIFORM } source_kind;
 typedef struct number_source {
     source_kind kind;
@@ -36,8 +36,8 @@ static kn_status find_source(const kn_reference_call *call, const char *name, nu
     if (position >= 0) {
         if (position >= call->input_count || !call->inputs[position].data)
             return kn_fail(call->error, KN_ERROR_INTERNAL,
-                           "%s '%s': its expression reads '%s', which is not there", node->op->name,
-                           node->name, name);
+                           "%s '%s': its expression reads '%s', which is missing", node->op->name, node->name,
+                           name);
         source->kind = SOURCE_INPUT;
         source->input = position;
         set_strides(&call->inputs[position].shape, &call->outputs[0].shape, source->strides);
@@ -65,7 +65,7 @@ static kn_status find_source(const kn_reference_call *call, const char *name, nu
                    node->op->name, node->name, name);
 }
 
-/* The result is walked in row-major order; sources follow by their strides. */
+/* Visits the result in row-major order; the sources advance by their strides. */
 static void compute(const kn_reference_call *call, const kn_expression *expression, number_source *sources) {
     const kn_shape *shape = &call->outputs[0].shape;
     double numbers[KN_EXPRESSION_NAMES];

@@ -1,4 +1,4 @@
-/* Whether the arguments of a step are those that its kernel takes. */
+/* Compares the arguments of a step with the parameters of its kernel. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,13 +6,13 @@
 #include "graph/graph_private.h"
 #include "graph/signature.h"
 
-/* Words that come after those at hand. */
+/* The words that follow the current ones. */
 typedef struct following {
     const char *words, *end;
     const struct following *next;
 } following;
 
-/* The try that came furthest, for the message. */
+/* The attempt that matched most arguments, for the message. */
 typedef struct matching {
     const kn_step *step;
     int furthest;
@@ -45,7 +45,7 @@ static char kind_of(const kn_argument *argument) {
     return kinds[argument->kind];
 }
 
-/* Past one # or some digits. */
+/* Skips a # or digits. */
 static const char *skip_number(const char *at, const char *end) {
     if (at < end && *at == '#') return at + 1;
     while (at < end && isdigit((unsigned char)*at))
@@ -53,7 +53,7 @@ static const char *skip_number(const char *at, const char *end) {
     return at;
 }
 
-/* A # on either side stands for any number on the other. */
+/* A # on either side matches any number on the other. */
 static bool same_name(const char *parameter, size_t length, const char *name) {
     const char *end = parameter + length, *name_end = name + strlen(name);
     while (parameter < end && name < name_end) {
@@ -84,7 +84,7 @@ static const char *closing(const char *at) {
     }
 }
 
-/* $NAME{…|…}: what the host has made, or one of the definitions. */
+/* $NAME{…|…}: matches generated arguments, or one of the macro's definitions. */
 static bool match_macro(matching *all, const char *words, const following *rest, int at) {
     const char *open = strchr(words, '{'), *close = closing(open);
     int made = at;
@@ -100,7 +100,7 @@ static bool match_macro(matching *all, const char *words, const following *rest,
     }
 }
 
-/* Whether the words, and those after them, take all arguments from `at` on. */
+/* Whether the words, and those that follow them, match all arguments from `at` on. */
 static bool match(matching *all, const char *words, const char *end, const following *next, int at) {
     const kn_step *step = all->step;
     while (words < end && *words == ' ')
@@ -117,7 +117,7 @@ static bool match(matching *all, const char *words, const char *end, const follo
         const char *close = closing(strchr(words, '{'));
         const following rest = {close + 1, end, next}, again = {words, end, next};
         if (*words == '$') return match_macro(all, words, &rest, at);
-        /* Once more while it fits; each time takes an argument. */
+        /* Repeat while it matches; each repetition consumes an argument. */
         return (at < step->argument_count && !step->arguments[at].generated &&
                 match(all, strchr(words, '{') + 1, close, &again, at)) ||
                match(all, rest.words, rest.end, rest.next, at);

@@ -1,11 +1,11 @@
-/* Steps: written by operators argument by argument, checked when they end. */
+/* Steps: operators write them argument by argument; they are checked when they end. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/graph_private.h"
 
-/* One line, or several, of a prelude. */
+/* One or more lines of a prelude. */
 struct kn_step_define {
     const char *text;
     struct kn_step_define *next;
@@ -20,7 +20,7 @@ const char *kn_opencl_type(kn_dtype dtype) {
     case KN_FLOAT16:
         return "half";
     case KN_BFLOAT16:
-        return "ushort"; /* its bits: OpenCL C has no such type */
+        return "ushort"; /* the bits of bfloat16, which OpenCL C lacks */
     case KN_INT8:
         return "char";
     case KN_INT16:
@@ -69,7 +69,7 @@ static bool reserve(kn_emitter *emitter, void **items, int *capacity, int count,
 int kn_emit_scratch(kn_lowering *lowering, uint64_t bytes) {
     kn_emitter *emitter = lowering->emitter;
     void *list = emitter->scratch_bytes;
-    /* A number beyond the list is found by kn_step_end, so that callers need not check. */
+    /* kn_step_end detects an id outside the list, so callers need not check. */
     if (!reserve(emitter, &list, &emitter->scratch_capacity, emitter->scratch_count,
                  sizeof *emitter->scratch_bytes))
         return -1;
@@ -136,7 +136,7 @@ void kn_step_language(kn_step *step, const char *language) {
     if (step) step->language = language;
 }
 
-/* A define is one line, however long. */
+/* A define is one line of any length. */
 void kn_step_define(kn_step *step, const char *name, const char *format, ...) {
     if (!step) return;
     va_list arguments, again;
@@ -148,7 +148,7 @@ void kn_step_define(kn_step *step, const char *name, const char *format, ...) {
     if (line) {
         snprintf(line, before + 1, "#define %s ", name);
         vsnprintf(line + before, (size_t)length + 1, format, again);
-        if (strchr(line, '\n')) fail(step, KN_ERROR_INTERNAL, "a define has several lines");
+        if (strchr(line, '\n')) fail(step, KN_ERROR_INTERNAL, "a define must be one line");
         line[before + (size_t)length] = '\n';
     }
     va_end(again);
@@ -224,7 +224,7 @@ void kn_step_read_scratch(kn_step *step, const char *name, int scratch) {
 void kn_step_int(kn_step *step, const char *name, int64_t number) {
     add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_INT, .integer = number});
     if (step && (number > INT32_MAX || number < INT32_MIN))
-        fail(step, KN_ERROR_UNSUPPORTED, "a number given to its kernel does not fit 32 bits");
+        fail(step, KN_ERROR_UNSUPPORTED, "a kernel argument does not fit 32 bits");
 }
 
 void kn_step_index(kn_step *step, const char *name, int64_t number) {
@@ -290,7 +290,7 @@ static void set_size(kn_step *step, int dimensions, const size_t *global, const 
         size_t rest = step->global[i] % step->local[i];
         if (rest == 0) continue;
         if (step->global[i] > SIZE_MAX - (step->local[i] - rest))
-            fail(step, KN_ERROR_UNSUPPORTED, "its number of work-items is beyond the machine's range");
+            fail(step, KN_ERROR_UNSUPPORTED, "its number of work-items overflows");
         else
             step->global[i] += step->local[i] - rest;
     }
@@ -317,7 +317,7 @@ static kn_status check_values(const kn_step *step, kn_error *error) {
         const kn_value *value = argument->value;
         int64_t elements = kn_shape_elements(&value->shape);
         if (elements < 0)
-            return kn_fail(error, KN_ERROR_INTERNAL, "%s: the size of '%s' is not known", step->label,
+            return kn_fail(error, KN_ERROR_INTERNAL, "%s: the size of '%s' is unknown", step->label,
                            value->name);
         if (elements > INT32_MAX && step->kind == KN_STEP_KERNEL && !step->wide_indices)
             return kn_fail(error, KN_ERROR_UNSUPPORTED,
@@ -344,23 +344,24 @@ static kn_status check_groups(const kn_step *step, const kn_target *target, kn_e
     for (int i = 0; i < step->argument_count; i++)
         if (step->arguments[i].kind == KN_ARGUMENT_LOCAL) local_bytes += (uint64_t)step->arguments[i].integer;
     if (step->dimensions < 1)
-        return kn_fail(error, KN_ERROR_INTERNAL, "%s: the kernel %s has no size", step->label, step->kernel);
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s: the kernel %s has no global size", step->label,
+                       step->kernel);
     if (chosen && left)
         return kn_fail(error, KN_ERROR_INTERNAL, "%s: local sizes of the kernel %s are all given or none",
                        step->label, step->kernel);
     if (target->work_group_items && items > target->work_group_items)
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "%s: the kernel %s wants %zu work-items in a group; the device takes %zu", step->label,
-                       step->kernel, items, target->work_group_items);
+                       "%s: the kernel %s needs %zu work-items per work-group; the device supports %zu",
+                       step->label, step->kernel, items, target->work_group_items);
     if (target->local_bytes && local_bytes > target->local_bytes)
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "%s: the kernel %s wants %" PRIu64 " bytes of local memory; the device has %" PRIu64,
+                       "%s: the kernel %s needs %" PRIu64 " bytes of local memory; the device has %" PRIu64,
                        step->label, step->kernel, local_bytes, target->local_bytes);
     return KN_OK;
 }
 
-/* The language and the defines one after another, in the arena. */
-static bool join_prelude(kn_step *step) {
+/* Joins the language and the defines in the arena. */
+static bool build_prelude(kn_step *step) {
     static const char before[] = "// language: ";
     size_t length = step->language ? strlen(before) + strlen(step->language) + 1 : 0;
     size_t first = length;
@@ -398,7 +399,7 @@ kn_status kn_step_end(kn_step *step, kn_lowering *lowering) {
         status = kn_step_check_arguments(step, error);
     if (status != KN_OK || launches_nothing(step)) return status;
     void *steps = emitter->steps;
-    if (!join_prelude(step) ||
+    if (!build_prelude(step) ||
         !reserve(emitter, &steps, &emitter->step_capacity, emitter->step_count, sizeof *emitter->steps))
         return kn_fail_memory(error, sizeof *step);
     emitter->steps = steps;
@@ -422,7 +423,7 @@ kn_status kn_emit_product(kn_lowering *lowering, const kn_library_product *produ
     uint64_t bytes = 0;
     if (!target->product_scratch || !target->product_scratch(target->library, product, &bytes))
         return kn_fail(lowering->error, KN_ERROR_UNSUPPORTED,
-                       "the library for matrix products does not take this one");
+                       "the matrix product library does not support this product");
     kn_step *step = begin(lowering, KN_STEP_PRODUCT);
     if (step) step->product = *product;
     kn_step_read(step, NULL, a);

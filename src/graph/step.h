@@ -1,33 +1,32 @@
-/* What a step is: a launch, a copy or a fill, in terms of values. Included by graph.h.
- * Operators emit steps; the plan orders them, places their values in memory and runs them. */
+/* A step: a launch, a copy or a fill, in terms of values. Included by graph.h. Operators emit steps; the plan
+ * orders them, places their values in memory and runs them. */
 #ifndef KN_GRAPH_STEP_H
 #define KN_GRAPH_STEP_H
 
 typedef enum kn_step_kind {
     KN_STEP_KERNEL,
     KN_STEP_COPY,    /* all bytes of the value read to the value written */
-    KN_STEP_FILL,    /* zero bytes */
-    KN_STEP_PRODUCT, /* matrix products by a library for them: a and b are read, the result is written, then
-                        scratch */
+    KN_STEP_FILL,    /* with zero bytes */
+    KN_STEP_PRODUCT, /* matrix products by a library: reads a and b, writes the result, then scratch */
     KN_STEP_SEND,    /* all bytes of the value read, to another device */
     KN_STEP_RECEIVE, /* the value written, from another device */
 } kn_step_kind;
 
-/* Products for such a library, row by row: a is (batches,M,K), or (K,M) each; b (K,N), or (N,K); the result
- * (M,N). */
+/* Row-major products for the library: a is (batches,M,K), or (batches,K,M) transposed; b is (K,N), or (N,K)
+ * transposed; the result is (M,N), per batch. */
 struct kn_library_product {
     kn_dtype dtype;
     bool transpose_a, transpose_b;
     int64_t m, n, k, batches;
-    int64_t a_stride, b_stride; /* from batch to batch, in elements; 0 repeats */
+    int64_t a_stride, b_stride; /* between batches, in elements; 0 repeats */
 };
 
 typedef enum kn_argument_kind {
     KN_ARGUMENT_VALUE,
-    KN_ARGUMENT_SCRATCH, /* memory that lives from the first step that names it to the last: `integer` is its
-                            number */
-    KN_ARGUMENT_INT,     /* a 32-bit int */
-    KN_ARGUMENT_INDEX,   /* KN_INDEX in the kernel: int, or long with wide indices */
+    /* memory that lives from the first to the last step that names it: `integer` is its id */
+    KN_ARGUMENT_SCRATCH,
+    KN_ARGUMENT_INT,   /* a 32-bit int */
+    KN_ARGUMENT_INDEX, /* KN_INDEX in the kernel: int, or long with wide indices */
     KN_ARGUMENT_FLOAT,
     KN_ARGUMENT_UINT,
     KN_ARGUMENT_LOCAL, /* `integer` bytes of local memory */
@@ -47,7 +46,7 @@ typedef struct kn_step {
     kn_step_kind kind;
     const char *label;          /* operator and node: "conv2d conv1" */
     kn_library_product product; /* of KN_STEP_PRODUCT */
-    const char *file;           /* of cl/, or what `source` is called */
+    const char *file;           /* in cl/, or the name of `source` in messages */
     const char *source;         /* NULL: that of the file */
     const char *kernel;
     const char *language; /* "CL3.0"; NULL: OpenCL C 1.2 */
@@ -58,15 +57,15 @@ typedef struct kn_step {
     size_t global[3], local[3];
     kn_cost cost;
     const kn_node *node;
-    kn_status failed; /* the first failure, told by kn_step_end */
+    kn_status failed; /* the first failure, reported by kn_step_end */
     const char *problem;
     struct kn_step_define *defines, *last_define; /* while being written */
     kn_arena *arena;
     bool wide_indices;
-    bool generating; /* arguments are those of a macro that the prelude defines */
+    bool generating; /* arguments belong to a macro that the prelude defines */
 } kn_step;
 
-/* Collects steps. Made by the plan; memory comes from its arena. */
+/* Collects steps. Created by the plan; memory comes from its arena. */
 struct kn_emitter {
     kn_arena *arena;
     const kn_host *host;
@@ -79,20 +78,20 @@ struct kn_emitter {
 };
 void kn_emitter_init(kn_emitter *emitter, kn_arena *arena, const kn_host *host, const kn_target *target,
                      kn_error *error);
-void kn_emitter_finish(kn_emitter *emitter); /* the arrays; steps stay in the arena */
+void kn_emitter_finish(kn_emitter *emitter); /* frees the arrays; steps stay in the arena */
 
-/* A step is written from begin to end; arguments in the kernel's order, each with the name of its parameter
- * (a static text, with # for any number; NULL where the prelude generates them). A failure (memory, a value
- * too large for 32-bit indices) is carried to kn_step_end, which compares kinds and names with the kernel's;
- * NULL is a step that found no memory. Every prelude starts with KN_INDEX. A step whose global size has a 0
- * launches nothing and is dropped at its end. */
+/* Between kn_step_begin and kn_step_end a step gets its arguments in the kernel's order, each with the name
+ * of its parameter (a static string, with # for any number; NULL where the prelude generates it). A failure
+ * (memory, a value too large for 32-bit indices) is carried to kn_step_end, which compares kinds and names
+ * with the kernel's; a NULL step means out of memory. Every prelude starts with KN_INDEX. A step with 0 in
+ * its global size launches nothing and is dropped. */
 kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kernel);
-/* The kernel is written in this language, "CL3.0": only where the device is known to speak it. */
+/* The language version of the kernel, "CL3.0": only for devices known to support it. */
 void kn_step_language(kn_step *step, const char *language);
 void kn_step_define(kn_step *step, const char *name, const char *format, ...) KN_PRINTF(3, 4);
-/* A number as a float literal, whatever the locale. */
+/* Defines a number as a float literal, independent of the locale. */
 void kn_step_define_number(kn_step *step, const char *name, double number);
-/* KN_T and so on: the OpenCL name of a type ("float", "int", "uchar" for bool). */
+/* Defines KN_T and the like as the OpenCL name of an element type ("float", "int", "uchar" for bool). */
 void kn_step_define_type(kn_step *step, const char *name, kn_dtype dtype);
 void kn_step_read(kn_step *step, const char *name, kn_value *value);
 void kn_step_write(kn_step *step, const char *name, kn_value *value);
@@ -104,56 +103,56 @@ void kn_step_index(kn_step *step, const char *name, int64_t number);
 void kn_step_float(kn_step *step, const char *name, double number);
 void kn_step_uint(kn_step *step, const char *name, uint32_t number);
 void kn_step_local(kn_step *step, const char *name, size_t bytes);
-/* Global sizes are rounded up to multiples of the local ones; a local size of 0 leaves it to the driver. */
+/* Global sizes are rounded up to multiples of the local ones; local size 0 lets the driver choose. */
 void kn_step_size1(kn_step *step, size_t global, size_t local);
 void kn_step_size2(kn_step *step, size_t global0, size_t global1, size_t local0, size_t local1);
 void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3]);
-/* What the step has to do, where a node has several; without it the node's first step has the node's cost.
- * kn_step_cost_of_node: this is the step that does the work. */
+/* Sets the cost of the step, for nodes with several steps; by default the node's first step has the node's
+ * cost. kn_step_cost_of_node: this step has the node's cost. */
 void kn_step_cost(kn_step *step, double flops, double bytes);
-/* From here on, or no more, the arguments are those of a macro among the parameters that the prelude defines.
- */
+/* Starts or ends arguments that belong to a macro that the prelude defines in the parameter list. */
 void kn_step_generate(kn_step *step, bool generating);
 void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering);
 kn_status kn_step_end(kn_step *step, kn_lowering *lowering);
-/* Memory for the steps of this node, and of those that it hands the number to; answers the number. */
+/* Allocates scratch memory for the steps of this node, and of nodes that it passes the id to; returns the
+ * id. */
 int kn_emit_scratch(kn_lowering *lowering, uint64_t bytes);
 kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to);
-/* Where the target has such a library. */
+/* Only if the target has a matrix product library. */
 kn_status kn_emit_product(kn_lowering *lowering, const kn_library_product *product, kn_value *a, kn_value *b,
                           kn_value *result);
 kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value);
-/* The plan's, where a graph is computed on several devices. */
+/* Emitted by the plan when a graph is computed on several devices. */
 kn_status kn_emit_send(kn_lowering *lowering, kn_value *value);
 kn_status kn_emit_receive(kn_lowering *lowering, kn_value *value);
 const char *kn_opencl_type(kn_dtype dtype);
 
-/* Pointwise work done on each result before it is stored. A kernel that takes an epilogue ends its
- * parameters with KN_EPILOGUE_PARAMETERS (empty by default) and stores KN_EPILOGUE(v, outer, middle,
- * inner) (v by default), with the result seen as three axes:
- *   matrix product (.., M, N): the leading dimensions as one, M, N;   others (N,C,H,W): N, C, H * W.
- * Vector kernels store KN_EPILOGUE_VECTOR(v, outer, middle, inner), where v is KN_WIDTH results
- * along the inner axis (matrix product) or the middle one (blocked layout), from that position on.
- * KN_EPILOGUE_NEAR(outer, middle, inner) brings near what the vector one reads there. A kernel that gathers
- * statistics (kn_statistics) does so of what it stores.
+/* Epilogue: pointwise work on each result before it is stored. A kernel that takes an epilogue ends its
+ * parameters with KN_EPILOGUE_PARAMETERS (empty by default) and stores KN_EPILOGUE(v, outer, middle, inner)
+ * (v by default), where the result has three axes:
+ *   matrix product (.., M, N): the leading dimensions merged, M, N;   others (N,C,H,W): N, C, H * W.
+ * Vector kernels store KN_EPILOGUE_VECTOR(v, outer, middle, inner), where v is KN_WIDTH results along the
+ * inner axis (matrix product) or the middle one (blocked layout), starting at that position.
+ * KN_EPILOGUE_NEAR(outer, middle, inner) prefetches what the vector form reads there. A kernel that collects
+ * statistics (kn_statistics) collects them of what it stores.
  *
- * A kernel that computes another node on the way (kn_before) has KN_BEFORE_PARAMETERS in front of those, and
- * does KN_BEFORE_VECTOR to the results of that node. */
+ * A kernel that computes its producer itself (kn_before) has KN_BEFORE_PARAMETERS before those and applies
+ * KN_BEFORE_VECTOR to the producer's results. */
 enum { KN_EPILOGUE_OPERANDS = 6 };
 struct kn_epilogue {
     const char *prelude; /* the macros */
-    bool before;         /* they are those of a node that is computed on the way */
+    bool before;         /* they belong to a producer that is computed by its consumer */
     int operand_count;
     struct {
         kn_value *value;
-        int64_t
-            strides[3]; /* in elements, for outer, middle (in blocked layout: one block), inner; 0 repeats */
+        /* in elements, for outer, middle (in blocked layout: one block), inner; 0 repeats */
+        int64_t strides[3];
     } operands[KN_EPILOGUE_OPERANDS];
 };
 /* Adds the epilogue's macros and, as the last arguments, its operands, each followed by its three strides
- * (KN_INDEX). Does nothing without one. */
+ * (KN_INDEX). Does nothing without an epilogue. */
 void kn_step_epilogue(kn_step *step, const kn_lowering *lowering);
-/* The same for the node that is computed on the way: its arguments stand before those of the epilogue. */
+/* The same for a producer that is computed by its consumer: its arguments precede those of the epilogue. */
 void kn_step_before(kn_step *step, const kn_lowering *lowering);
 
 #endif

@@ -35,7 +35,7 @@ bool kn_dtype_parse(const char *name, kn_dtype *dtype) {
     return false;
 }
 
-/* The product, also where a size is 0, is taken of the others: strides are made of them. */
+/* The product is computed over the nonzero sizes even if one is 0, because strides are products of them. */
 bool kn_tensor_elements(const kn_tensor_info *info, uint64_t *elements) {
     if (!info || info->rank < 0 || info->rank > KN_MAX_RANK) return false;
     int64_t product = 1;

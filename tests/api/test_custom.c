@@ -98,21 +98,22 @@ static void wrong_expressions_name_the_place(void **state) {
     static const struct {
         const char *value, *x, *y, *attributes, *words;
     } wrong[] = {
-        {"x +", NULL, NULL, NULL, "operator 'mine': value: expression 'x +': it ends where"},
+        {"x +", NULL, NULL, NULL, "operator 'mine': value: expression 'x +' ends where"},
         {"x + * 2", NULL, NULL, NULL, "column 5: expected a number, a name"},
         {"x * slop", NULL, NULL, "slope=0.5",
-         "value: expression 'x * slop', column 5: 'slop' is no attribute"},
+         "value: expression 'x * slop', column 5: 'slop' is not an attribute"},
         {"x * expp(x)", NULL, NULL, NULL, "there is no function 'expp'; did you mean 'exp'?"},
-        {"x * g", NULL, NULL, NULL, "column 5: 'g' is no attribute"},
+        {"x * g", NULL, NULL, NULL, "column 5: 'g' is not an attribute"},
         {"2", NULL, NULL, NULL, "reads no input"},
         {NULL, NULL, NULL, NULL, "value: expression ''"},
-        {"x * x", "g * (x", NULL, NULL, "gradient by x: expression 'g * (x': it ends where"},
-        {"x * x", "g * y", NULL, NULL, "gradient by x: expression 'g * y', column 5: 'y' is no input"},
-        {"x * x", NULL, "g", NULL, "gradient by y: the value does not read that"},
+        {"x * x", "g * (x", NULL, NULL, "gradients[0] (by x): expression 'g * (x' ends where"},
+        {"x * x", "g * y", NULL, NULL,
+         "gradients[0] (by x): expression 'g * y', column 5: 'y' is not an input"},
+        {"x * x", NULL, "g", NULL, "gradients[1] (by y): the value does not read that"},
         {"x", "g", NULL, "slope", "attribute 'slope': expected a name and its default"},
         {"x", "g", NULL, "a=1 b=2x", "attribute 'b=2x'"},
-        {"x", "g", NULL, "r=1", "attribute 'r': expressions call something else so"},
-        {"x", "g", NULL, "a=1 a=2", "attribute 'a': it is there twice"},
+        {"x", "g", NULL, "r=1", "attribute 'r': the name is reserved in expressions"},
+        {"x", "g", NULL, "a=1 a=2", "attribute 'a': it is listed twice"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         kn_operator *custom = pointwise(wrong[i].value, wrong[i].x, wrong[i].y, wrong[i].attributes);
@@ -138,18 +139,18 @@ static void wrong_kernels_are_refused(void **state) {
         {"n", NULL, "n", NULL, "it has no results"},
         {"n", "n", NULL, NULL, "it has no launch"},
         {"n", "m", "n", NULL,
-         "result 1: 'm': 'm' is neither a word of the inputs' patterns nor a whole attribute"},
+         "result 1: 'm': 'm' is neither a word of the inputs' patterns nor an integer attribute"},
         {"n", "n*share", "n", NULL, "'share' is neither"}, /* it is a fraction */
         {"n+1", "n", "n", NULL, "input 1: 'n+1': a dimension of an input is a word or a number"},
-        {"n,", "n", "n", NULL, "input 1: expression '': it ends where"},
-        {"rows...,more...", "1", "1", NULL, "has dots in two places"},
-        {"n; n...", "n", "n", NULL, "input 2: 'n' is one dimension in one place, and several in another"},
+        {"n,", "n", "n", NULL, "input 1: expression '' ends where"},
+        {"rows...,more...", "1", "1", NULL, "has dots at two positions"},
+        {"n; n...", "n", "n", NULL, "input 2: 'n' is used both for one dimension and for several"},
         {"n", "n...", "n", NULL, "no input's pattern has 'n...'"},
-        {"n", "max(n,2)", "n", NULL, "sizes are made with + - * /"},
-        {"n", "n*0.5", "n", NULL, "sizes are whole numbers"},
+        {"n", "max(n,2)", "n", NULL, "sizes consist of numbers, words, + - * /"},
+        {"n", "n*0.5", "n", NULL, "sizes are integers"},
         {"n,window", "n", "n", NULL, "'window' is an attribute"},
         {"n", "n", "n,n,n,n", NULL, "launch: more than three axes"},
-        {"n", "n", "n", "8,8", "group: expected numbers from 1 on"},
+        {"n", "n", "n", "8,8", "group: expected numbers of at least 1"},
         {"n,m", "n", "n,m", "8", "group: expected 2 numbers"},
         {"a,b,c,d,e,f,g,h,i", "1", "1", NULL, "more than 8 dimensions"},
         {"a;a;a;a;a;a;a;a;a;a;a;a;a;a;a;a;a", "1", "1", NULL, "more than 16 inputs"},
@@ -228,8 +229,7 @@ static void shapes_follow_patterns(void **state) {
         kn_dtype dtype;
     } wrong[] = {
         {"3,2", "window=4", "windows 'windows1': dimension 1 of the result would be -1", KN_FLOAT32},
-        {"", NULL, "input 1 is float32 (), which does not fit \"rows...,n\": it has another number of",
-         KN_FLOAT32},
+        {"", NULL, "input 1 is float32 (), which does not match \"rows...,n\": the number of", KN_FLOAT32},
         {"3", NULL, "input 1 is int32; expected float32 or float64", KN_INT32},
         {"3", "windw=4", "did you mean 'window'", KN_FLOAT32},
         {"3", "step=0", "windows 'windows1'", KN_FLOAT32},
@@ -261,10 +261,11 @@ static void sizes_have_to_agree(void **state) {
         {{"2,n,5", "3,5", "2,n"}, ""},
         {{"5", "3,5", ""}, ""},
         {{"2,n,5", "3,4", "2,n"},
-         "input 2 is float32 (3,4), which does not fit \"3,k\": 'k' is something else"},
+         "input 2 is float32 (3,4), which does not match \"3,k\": 'k' has another value"},
         {{"2,n,5", "4,5", "2,n"}, "dimension 0 differs"},
-        {{"2,n,5", "3,5", "2,m"}, "input 3 is int32 (2,m), which does not fit \"int32 many...\": 'many' is"},
-        {{"2,n,5", "3,5", "2"}, "'many' is something else"},
+        {{"2,n,5", "3,5", "2,m"},
+         "input 3 is int32 (2,m), which does not match \"int32 many...\": 'many' has"},
+        {{"2,n,5", "3,5", "2"}, "'many' has another value"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kn_graph *graph = kn_graph_create(NULL);
@@ -426,8 +427,9 @@ static void mistakes_name_the_operator(void **state) {
     kn_graph *elsewhere = kn_graph_create(NULL);
     foreign = kn_input(elsewhere, "x", KN_FLOAT32, "2");
     params.gradient = strange_gradient;
-    static const char *const said[] = {"its gradient by input 1 is float32 (); expected float32 (2)",
-                                       "its gradient by input 1 belongs to another graph"};
+    static const char *const said[] = {
+        "its gradient with respect to input 1 is float32 (); expected float32 (2)",
+        "its gradient with respect to input 1 belongs to another graph"};
     for (int i = 0; i < 2; i++) {
         params.user = i ? &params : NULL;
         kn_operator *custom = kn_operator_create_kernel(&params);

@@ -330,7 +330,7 @@ static void trainers_that_cannot_be(void **state) {
     kn_trainer_destroy(&trainer);
     trainer = kn_trainer_create(made->context, kn_mean(made->x, NULL, false), NULL);
     say(kn_trainer_step(trainer, BATCH, made->feeds, 1, NULL), KN_ERROR_ARGUMENT, kn_trainer_error(trainer),
-        "no parameter");
+        "trainable parameter");
     kn_trainer_destroy(&trainer);
     trainer_works(made);
 }

@@ -119,7 +119,7 @@ static void test_outputs(void **state) {
     assert_null(kn_graph_output(graph, 2));
     assert_null(kn_graph_output(graph, -1));
     assert_true(kn_value_failed(kn_output(x, "other")));
-    assert_graph_error(graph, KN_ERROR_ARGUMENT, "'x' cannot be called 'other'", "inputs", NULL);
+    assert_graph_error(graph, KN_ERROR_ARGUMENT, "'x' cannot be renamed to 'other'", "inputs", NULL);
     kn_graph_destroy(&graph);
 }
 
@@ -288,12 +288,12 @@ static void test_mistakes(void **state) {
         const char *words[3];
     } cases[] = {
         {no_shape, KN_ERROR_FORMAT, {"input 'y'", "shape '3,b#'", "column 2"}},
-        {no_name, KN_ERROR_ARGUMENT, {"'y y' is no name"}},
-        {null_name, KN_ERROR_ARGUMENT, {"is no name"}},
+        {no_name, KN_ERROR_ARGUMENT, {"'y y' is not a valid name"}},
+        {null_name, KN_ERROR_ARGUMENT, {"is not a valid name"}},
         {taken, KN_ERROR_ARGUMENT, {"the name 'x' is taken"}},
-        {no_type, KN_ERROR_DTYPE, {"no type number 55"}},
+        {no_type, KN_ERROR_DTYPE, {"no element type 55"}},
         {integer_parameter, KN_ERROR_DTYPE, {"parameter 'w' is int32", "float"}},
-        {open_parameter, KN_ERROR_SHAPE, {"parameter 'w'", "(batch,3)", "without symbols"}},
+        {open_parameter, KN_ERROR_SHAPE, {"parameter 'w'", "(batch,3)", "not symbols"}},
         {short_constant, KN_ERROR_ARGUMENT, {"float32 (3)", "8 bytes"}},
         {unknown, KN_ERROR_NOT_FOUND, {"no operator 'matmull'", "did you mean 'matmul'?"}},
         {backward, KN_ERROR_NOT_FOUND, {"no operator 'back'"}},
@@ -309,7 +309,7 @@ static void test_mistakes(void **state) {
         {quotient, KN_ERROR_DTYPE, {"half 'half1': the input is int32"}},
         {null_operator, KN_ERROR_ARGUMENT, {"operator_name is NULL"}},
         {too_many, KN_ERROR_ARGUMENT, {"at most 64 inputs, found 65"}},
-        {open_state, KN_ERROR_SHAPE, {"'s', float32 (2,n)", "without symbols"}},
+        {open_state, KN_ERROR_SHAPE, {"'s', float32 (2,n)", "not symbols"}},
         {fraction, KN_ERROR_DTYPE, {"exp 'exp1': the input is int32", "cast"}},
         {fraction_attribute, KN_ERROR_DTYPE, {"leaky 'leaky1': the input is int32"}},
         {inner, KN_ERROR_SHAPE, {"matmul 'matmul1'", "(batch,10)", "(9,4)"}},
@@ -319,8 +319,8 @@ static void test_mistakes(void **state) {
         {no_result, KN_ERROR_ARGUMENT, {"'split1' has 2 results"}},
         {hidden_result, KN_ERROR_ARGUMENT, {"'norm1' has 2 results"}},
         {bad_attribute, KN_ERROR_NOT_FOUND, {"leaky has no attribute 'slop'", "'slope'"}},
-        {frozen_input, KN_ERROR_ARGUMENT, {"'x' is no parameter"}},
-        {end_scope, KN_ERROR_ARGUMENT, {"did not begin"}},
+        {frozen_input, KN_ERROR_ARGUMENT, {"'x' is not a parameter"}},
+        {end_scope, KN_ERROR_ARGUMENT, {"without kn_scope_begin"}},
         {bad_scope, KN_ERROR_ARGUMENT, {"'a b'"}},
         {deep_scope, KN_ERROR_UNSUPPORTED, {"nest"}},
         {overflow, KN_ERROR_SHAPE, {"reshape 'reshape1'", "64 bits"}},
@@ -427,12 +427,12 @@ static void test_assign(void **state) {
     assert_int_equal(count->assign->output_count, 0);
     assert_words(printed(graph), "count <- add1\n");
     kn_assign(graph, count, count);
-    assert_graph_error(graph, KN_ERROR_ARGUMENT, "state 'count' is assigned already", NULL);
+    assert_graph_error(graph, KN_ERROR_ARGUMENT, "state 'count' is already assigned", NULL);
     kn_graph_destroy(&graph);
 
     graph = graph_make();
     kn_assign(graph, kn_input(graph, "x", KN_FLOAT32, ""), kn_number(graph, 1));
-    assert_graph_error(graph, KN_ERROR_ARGUMENT, "'x' is no state", NULL);
+    assert_graph_error(graph, KN_ERROR_ARGUMENT, "'x' is not a state", NULL);
     kn_graph_destroy(&graph);
 
     graph = graph_make();

@@ -201,10 +201,10 @@ static void test_mistakes(void **state) {
         {large_group, KN_ERROR_UNSUPPORTED, "512 work-items"},
         {large_local, KN_ERROR_UNSUPPORTED, "32769 bytes"},
         {no_scratch, KN_ERROR_MEMORY, "memory"},
-        {many_lines, KN_ERROR_INTERNAL, "several lines"},
+        {many_lines, KN_ERROR_INTERNAL, "one line"},
         {half_local, KN_ERROR_INTERNAL, "all given or none"},
         {huge_global, KN_ERROR_UNSUPPORTED, "work-items"},
-        {no_size, KN_ERROR_INTERNAL, "no size"},
+        {no_size, KN_ERROR_INTERNAL, "no global size"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         bench *b = bench_make("5");

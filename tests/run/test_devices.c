@@ -315,7 +315,7 @@ static void mistakes_are_told(void **state) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4");
     assert_true(kn_value_failed(kn_pin(x, "other")));
-    assert_non_null(strstr(kn_graph_error(graph), "'x' is made by no node"));
+    assert_non_null(strstr(kn_graph_error(graph), "'x' is not the result of a node"));
     kn_graph_destroy(&graph);
 }
 
