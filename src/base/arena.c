@@ -1,4 +1,4 @@
-/* An arena: blocks from which small pieces are cut and which are freed together. */
+/* An arena: blocks that are divided into small pieces, all freed together. */
 #include "base/base.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static size_t header_bytes(void) {
     return round_up(sizeof(kn_arena_block));
 }
 
-/* The offset of the first aligned piece: an allocator may align less than we promise. */
+/* The offset of the first aligned piece: an allocator may align less than the arena promises. */
 static size_t first_piece(const kn_arena_block *block) {
     uintptr_t start = (uintptr_t)block + header_bytes();
     return header_bytes() + (ALIGNMENT - start % ALIGNMENT) % ALIGNMENT;
@@ -45,13 +45,13 @@ static kn_arena_block *add_block(kn_arena *arena, size_t bytes) {
     size_t size = FIRST_BLOCK;
     while (size < LARGEST_BLOCK && size < arena->bytes)
         size *= 2;
-    bool alone = bytes > size / 2 && arena->blocks; /* a large piece gets a block of its own */
+    bool alone = bytes > size / 2 && arena->blocks; /* a large piece gets its own block */
     if (bytes > size || alone) size = bytes;
     kn_arena_block *block = kn_allocate(arena->host, 1, header_bytes() + ALIGNMENT + size);
     if (!block) return NULL;
     block->size = size;
     if (alone) {
-        /* Behind the head, so that the head's free space stays in use. */
+        /* Insert it after the head, so that the head's free space stays in use. */
         block->next = arena->blocks->next;
         arena->blocks->next = block;
     } else {

@@ -1,15 +1,15 @@
-/* Decimal numbers to doubles by integers alone, for the many that are short enough. */
+/* Fast integer-only conversion of short decimal numbers to doubles. */
 #include "base/base.h"
 
 #include <float.h>
 #include <string.h>
 
-/* As many digits fit into 64 bits, whatever they are; powers of ten up to the second are exact in a double,
- * up to the third in 64 bits. */
-enum { MOST_DIGITS = 19, MOST_EXACT = 22, MOST_POWER = 19 };
+/* MAX_DIGITS digits always fit 64 bits; powers of ten up to MAX_EXACT are exact in a double, those up to
+ * MAX_POWER in 64 bits. */
+enum { MAX_DIGITS = 19, MAX_EXACT = 22, MAX_POWER = 19 };
 
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD == 0
-#define ROUNDS_ONCE 1 /* an operation on doubles rounds to a double at once */
+#define ROUNDS_ONCE 1 /* an operation on doubles rounds to double immediately */
 #else
 #define ROUNDS_ONCE 0
 #endif
@@ -17,7 +17,7 @@ enum { MOST_DIGITS = 19, MOST_EXACT = 22, MOST_POWER = 19 };
 #ifdef __SIZEOF_INT128__
 __extension__ typedef unsigned __int128 wide;
 
-/* number / 10^power, rounded to nearest. number > 0, 0 < power <= MOST_POWER */
+/* number / 10^power, rounded to nearest. number > 0, 0 < power <= MAX_POWER */
 static bool divide(uint64_t number, int power, double *value) {
     uint64_t by = 1;
     for (int i = 0; i < power; i++)
@@ -25,7 +25,8 @@ static bool divide(uint64_t number, int power, double *value) {
     const int up = __builtin_clzll(number), by_up = __builtin_clzll(by);
     const wide over = (wide)(number << up) << 63;
     by <<= by_up;
-    /* 63 or 64 bits, of which a double keeps 53: one at the end for whatever is left over decides halves. */
+    /* 63 or 64 bits, of which a double keeps 53: a set last bit stands for the remainder, so that ties are
+     * decided correctly. */
     uint64_t quotient = (uint64_t)(over / by);
     quotient |= (uint64_t)over != quotient * by;
     const uint64_t scale_bits = (uint64_t)(1023 + by_up - up - 63) << 52; /* a power of two */
@@ -48,11 +49,11 @@ static bool scale(uint64_t number, int power, double *value) {
         *value = 0;
         return true;
     }
-    if (ROUNDS_ONCE && number <= (uint64_t)1 << DBL_MANT_DIG && power <= MOST_EXACT && power >= -MOST_EXACT) {
+    if (ROUNDS_ONCE && number <= (uint64_t)1 << DBL_MANT_DIG && power <= MAX_EXACT && power >= -MAX_EXACT) {
         *value = power < 0 ? (double)number / powers[-power] : (double)number * powers[power];
         return true;
     }
-    return ROUNDS_ONCE && power < 0 && power >= -MOST_POWER && divide(number, -power, value);
+    return ROUNDS_ONCE && power < 0 && power >= -MAX_POWER && divide(number, -power, value);
 }
 
 bool kn_parse_short(const char *text, size_t length, char comma, double *value) {
@@ -68,7 +69,7 @@ bool kn_parse_short(const char *text, size_t length, char comma, double *value) 
             any = true;
             power -= point;
             number = 10 * number + digit;
-            if (number && ++digits > MOST_DIGITS) return false;
+            if (number && ++digits > MAX_DIGITS) return false;
         } else if (!point && (*c == '.' || *c == comma)) {
             point = true;
         } else {

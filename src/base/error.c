@@ -1,4 +1,4 @@
-/* Errors as values: a status and one sentence for a person. */
+/* Errors as values: a status and one sentence for the user. */
 #include "base/base.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ void kn_error_clear(kn_error *error) {
 
 size_t kn_mark_cut(char *buffer, size_t size) {
     size_t length = size - 4;
-    /* Continuation bytes are 10xxxxxx: step back to the start of a character. */
+    /* Continuation bytes are 10xxxxxx: step back to the start of the character. */
     while (length > 0 && ((unsigned char)buffer[length] & 0xC0) == 0x80)
         length--;
     memcpy(buffer + length, "...", 4);
@@ -31,11 +31,12 @@ size_t kn_format_cut(char *buffer, size_t size, const char *format, va_list argu
     return kn_mark_cut(buffer, size);
 }
 
-/* Names come from files, and messages go to terminals: no control characters, and one line. */
-static void tame(char *text) {
+/* Names in messages may come from files, and messages go to terminals: replace control characters and keep
+ * one line. */
+static void replace_control_characters(char *text) {
     for (; *text; text++) {
         if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
-        /* In UTF-8 there are some more, of two bytes. */
+        /* UTF-8 has more control characters, of two bytes. */
         if ((unsigned char)text[0] == 0xC2 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] < 0xA0)
             text[0] = text[1] = '?';
     }
@@ -43,20 +44,20 @@ static void tame(char *text) {
 
 kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) {
     if (!error) return status;
-    /* Formatted apart, since an argument may be the error's own text. */
+    /* Formatted separately, because an argument may be the error's own text. */
     char text[sizeof error->text];
     va_list arguments;
     va_start(arguments, format);
     size_t length = kn_format_cut(text, sizeof text, format, arguments);
     va_end(arguments);
-    tame(text);
+    replace_control_characters(text);
     memcpy(error->text, text, length + 1);
     error->status = status;
     return status;
 }
 
 kn_status kn_fail_in(kn_error *error, const char *format, ...) {
-    /* Without an error to ask, all that is known is that something failed. */
+    /* Without an error the status is unknown. */
     if (!error) return KN_ERROR_INTERNAL;
     if (error->status == KN_OK) return KN_OK;
     char text[sizeof error->text];
@@ -64,7 +65,7 @@ kn_status kn_fail_in(kn_error *error, const char *format, ...) {
     va_start(arguments, format);
     size_t length = kn_format_cut(text, sizeof text, format, arguments);
     va_end(arguments);
-    tame(text);
+    replace_control_characters(text);
 
     char whole[sizeof error->text];
     int needed = snprintf(whole, sizeof whole, "%.*s: %s", (int)length, text, error->text);
@@ -77,8 +78,7 @@ kn_status kn_fail_in(kn_error *error, const char *format, ...) {
 kn_status kn_fail_memory(kn_error *error, size_t bytes) {
     if (bytes == 0) return kn_fail(error, KN_ERROR_MEMORY, "out of host memory");
     if (bytes > PTRDIFF_MAX)
-        return kn_fail(error, KN_ERROR_MEMORY,
-                       "more bytes are needed than a program can have on this machine");
+        return kn_fail(error, KN_ERROR_MEMORY, "the size of an allocation exceeds the address space");
     return kn_fail(error, KN_ERROR_MEMORY, "out of host memory: %zu bytes could not be allocated", bytes);
 }
 

@@ -1,4 +1,4 @@
-/* Files: seen in memory, read whole, and written whole or not at all. */
+/* Files: mapped into memory, read whole, and written atomically. */
 #include "base/base.h"
 
 #include <dirent.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* "cannot open "x": No such file or directory", from errno. */
+/* From errno: "cannot open "x": No such file or directory". */
 static kn_status fail_system(kn_error *error, const char *what, const char *path) {
     int number = errno;
     char reason[128];
@@ -30,19 +30,18 @@ static int open_retrying(const char *path, int flags) {
     return file;
 }
 
-/* Tells the size of a file just opened; closes it again where it is no regular one. */
+/* Gets the size of a newly opened file; closes it if it is not a regular file. */
 static kn_status check_regular(const char *path, int file, uint64_t *size, kn_error *error) {
     if (file < 0) return fail_system(error, "open", path);
     struct stat about;
     kn_status status = KN_OK;
     if (fstat(file, &about) != 0)
-        status = fail_system(error, "look at", path);
+        status = fail_system(error, "examine", path);
     else if (S_ISDIR(about.st_mode))
-        status =
-            kn_fail(error, KN_ERROR_FILE, "cannot read \"%s\": it is a folder, a file was expected", path);
+        status = kn_fail(error, KN_ERROR_FILE, "cannot read \"%s\": it is a folder; expected a file", path);
     else if (!S_ISREG(about.st_mode))
         status = kn_fail(error, KN_ERROR_FILE,
-                         "cannot read \"%s\": it is a pipe or a device, a regular file was expected", path);
+                         "cannot read \"%s\": it is a pipe or a device; expected a regular file", path);
     if (status != KN_OK) {
         close(file);
         return status;
@@ -51,26 +50,25 @@ static kn_status check_regular(const char *path, int file, uint64_t *size, kn_er
     return KN_OK;
 }
 
-/* Opens a regular file and tells its size. */
+/* Opens a regular file and gets its size. */
 static kn_status open_regular(const char *path, int *file, uint64_t *size, kn_error *error) {
-    /* Not blocking, or a pipe without a writer would hold the caller for ever. */
+    /* Non-blocking, because opening a pipe without a writer would block forever. */
     *file = open_retrying(path, O_RDONLY | O_NONBLOCK);
     return check_regular(path, *file, size, error);
 }
 
 static kn_status fail_limit(kn_error *error, const char *path, uint64_t limit) {
-    return kn_fail(error, KN_ERROR_FILE,
-                   "cannot read \"%s\": it is larger than the %llu bytes expected at most", path,
-                   (unsigned long long)limit);
+    return kn_fail(error, KN_ERROR_FILE, "cannot read \"%s\": it is larger than the maximum of %llu bytes",
+                   path, (unsigned long long)limit);
 }
 
-/* Reads to the end, since the sizes that some file systems tell are wrong. */
+/* Reads to the end, because some file systems report wrong sizes. */
 static kn_status read_all(const kn_host *host, int file, const char *path, uint64_t size, uint64_t limit,
                           uint8_t **bytes, uint64_t *count, kn_error *error) {
     const uint64_t most = (uint64_t)PTRDIFF_MAX - 2;
     if (limit > most) limit = most;
     if (size > limit) return fail_limit(error, path, limit);
-    size_t capacity = (size_t)size + 2; /* one byte that only a longer file fills, one terminator */
+    size_t capacity = (size_t)size + 2; /* one byte that only a longer file fills, and the terminator */
     void *data = kn_allocate(host, capacity, 1);
     if (!data) return kn_fail_memory(error, capacity);
     size_t used = 0;
@@ -119,7 +117,7 @@ kn_status kn_file_read(const kn_host *host, const char *path, uint64_t limit, ui
     return status;
 }
 
-/* The view of an open file, which is closed. */
+/* Creates the view of an open file and closes the file. */
 static kn_status view_open(const kn_host *host, int file, uint64_t size, const char *path, kn_file_view *view,
                            kn_error *error) {
     kn_status status = KN_OK;
@@ -129,7 +127,7 @@ static kn_status view_open(const kn_host *host, int file, uint64_t size, const c
     if (mapping != MAP_FAILED) {
         *view = (kn_file_view){.bytes = mapping, .count = size, .mapping = mapping};
     } else {
-        /* Empty, or on a file system that does not map: read it instead. */
+        /* Empty, or on a file system without mapping: read it instead. */
         uint8_t *bytes = NULL;
         status = read_all(host, file, path, size, UINT64_MAX, &bytes, &view->count, error);
         view->bytes = bytes;
@@ -146,8 +144,8 @@ kn_status kn_file_open_view(const kn_host *host, const char *path, kn_file_view 
     return status == KN_OK ? view_open(host, file, size, path, view, error) : status;
 }
 
-/* Goes down from `folder`, which is closed, along the parts of `name`, which is changed; -1 with errno set
- * where that fails, as it does at a symbolic link. */
+/* Opens the file at path `name` below `folder`; closes `folder` and modifies `name`. -1 with errno set on
+ * failure, such as a symbolic link. */
 static int open_below(int folder, char *name) {
     while (folder >= 0) {
         char *slash = strchr(name, '/');
@@ -167,7 +165,7 @@ static int open_below(int folder, char *name) {
 }
 
 /* Whether no part of a path is empty, "." or "..". */
-static bool goes_down(const char *name) {
+static bool stays_below(const char *name) {
     for (;;) {
         size_t length = strcspn(name, "/");
         if (length == 0 || (length <= 2 && strncmp(name, "..", length) == 0)) return false;
@@ -179,9 +177,9 @@ static bool goes_down(const char *name) {
 kn_status kn_file_open_view_below(const kn_host *host, const char *folder, const char *name,
                                   kn_file_view *view, kn_error *error) {
     *view = (kn_file_view){.bytes = NULL};
-    if (!goes_down(name))
-        return kn_fail(error, KN_ERROR_FILE,
-                       "cannot read \"%s\": the path of a file within \"%s\" was expected", name, folder);
+    if (!stays_below(name))
+        return kn_fail(error, KN_ERROR_FILE, "cannot read \"%s\": expected the path of a file within \"%s\"",
+                       name, folder);
     char *parts = kn_copy_text(host, name);
     if (!parts) return kn_fail_memory(error, strlen(name) + 1);
     int file = open_below(open_retrying(folder, O_RDONLY | O_DIRECTORY), parts);
@@ -190,7 +188,7 @@ kn_status kn_file_open_view_below(const kn_host *host, const char *folder, const
     errno = number;
     if (file < 0 && number == ELOOP)
         return kn_fail(error, KN_ERROR_FILE,
-                       "cannot read \"%s\" in \"%s\": a symbolic link, a file was expected", name, folder);
+                       "cannot read \"%s\" in \"%s\": it is a symbolic link; expected a file", name, folder);
     uint64_t size;
     kn_status status = check_regular(name, file, &size, error);
     if (status == KN_OK) status = view_open(host, file, size, name, view, error);
@@ -215,16 +213,16 @@ enum { BUFFER_BYTES = 1 << 16, TEMPORARY_NAME = 48 };
 
 struct kn_file_writer {
     const kn_host *host;
-    char *path;                     /* as the caller gave it, for messages */
-    const char *name;               /* its last part */
-    char temporary[TEMPORARY_NAME]; /* a name in the same folder; empty when there is none to remove */
+    char *path;                     /* as given by the caller, for messages */
+    const char *name;               /* the last component of path */
+    char temporary[TEMPORARY_NAME]; /* a name in the same folder; empty if there is no file to remove */
     int folder, file;
     bool failed;
     size_t used;
     uint8_t buffer[BUFFER_BYTES];
 };
 
-/* Closes and frees everything, and removes the temporary file if it is there. */
+/* Closes and frees everything and removes the temporary file if it exists. */
 static void destroy(kn_file_writer *writer) {
     if (writer->file >= 0) close(writer->file);
     if (writer->temporary[0] != '\0') unlinkat(writer->folder, writer->temporary, 0);
@@ -234,12 +232,12 @@ static void destroy(kn_file_writer *writer) {
     kn_release(host, writer);
 }
 
-/* Opens the folder that holds the file, so that a change of the working folder is harmless. */
+/* Opens the folder of the file, so that changing the working directory is harmless. */
 static kn_status open_folder(kn_file_writer *writer, kn_error *error) {
     char *slash = strrchr(writer->path, '/');
     writer->name = slash ? slash + 1 : writer->path;
     if (writer->name[0] == '\0')
-        return kn_fail(error, KN_ERROR_FILE, "cannot write \"%s\": a name of a file was expected",
+        return kn_fail(error, KN_ERROR_FILE, "cannot write \"%s\": expected the name of a file",
                        writer->path);
     const char *folder = ".";
     if (slash == writer->path) {
@@ -255,25 +253,25 @@ static kn_status open_folder(kn_file_writer *writer, kn_error *error) {
     return status;
 }
 
-/* What stands at the path now: nothing, or a file that can be replaced. */
+/* Checks what is at the path now: nothing, or a file that can be replaced. */
 static kn_status check_target(kn_file_writer *writer, bool *exists, mode_t *mode, kn_error *error) {
     struct stat about;
     *exists = fstatat(writer->folder, writer->name, &about, 0) == 0;
     if (!*exists && errno != ENOENT) return fail_system(error, "write", writer->path);
     if (!*exists) return KN_OK;
     if (S_ISDIR(about.st_mode))
-        return kn_fail(error, KN_ERROR_FILE, "cannot write \"%s\": it is a folder, a file was expected",
+        return kn_fail(error, KN_ERROR_FILE, "cannot write \"%s\": it is a folder; expected a file",
                        writer->path);
     if (!S_ISREG(about.st_mode))
         return kn_fail(error, KN_ERROR_FILE,
-                       "cannot write \"%s\": it is a pipe or a device, which cannot be replaced as a whole",
+                       "cannot write \"%s\": it is a pipe or a device, which cannot be replaced atomically",
                        writer->path);
     *mode = about.st_mode & 0777;
     return KN_OK;
 }
 
 static kn_status create_temporary(kn_file_writer *writer, kn_error *error) {
-    /* O_EXCL decides; the number only makes a second try unlikely. */
+    /* O_EXCL decides; the number only makes collisions unlikely. */
     struct timespec now = {0};
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t parts[4] = {(uint64_t)getpid(), (uint64_t)(uintptr_t)writer, (uint64_t)now.tv_sec,
@@ -292,7 +290,7 @@ static kn_status create_temporary(kn_file_writer *writer, kn_error *error) {
         }
         if (errno != EEXIST) break;
     }
-    return fail_system(error, "write a temporary file beside", writer->path);
+    return fail_system(error, "create a temporary file next to", writer->path);
 }
 
 kn_status kn_file_writer_open(const kn_host *host, const char *path, kn_file_writer **writer,
@@ -309,7 +307,7 @@ kn_status kn_file_writer_open(const kn_host *host, const char *path, kn_file_wri
     if (status == KN_OK) status = open_folder(made, error);
     if (status == KN_OK) status = check_target(made, &exists, &mode, error);
     if (status == KN_OK) status = create_temporary(made, error);
-    /* A private file stays private. */
+    /* Keep the permissions of the file being replaced. */
     if (status == KN_OK && exists && fchmod(made->file, mode) != 0)
         status = fail_system(error, "keep the permissions of", path);
     if (status != KN_OK) {
@@ -344,7 +342,7 @@ static kn_status flush(kn_file_writer *writer, kn_error *error) {
 
 kn_status kn_file_writer_add(kn_file_writer *writer, const void *bytes, size_t count, kn_error *error) {
     if (writer->failed)
-        return kn_fail(error, KN_ERROR_FILE, "cannot write \"%s\": writing it failed before", writer->path);
+        return kn_fail(error, KN_ERROR_FILE, "cannot write \"%s\": an earlier write failed", writer->path);
     if (count > BUFFER_BYTES - writer->used) {
         kn_status status = flush(writer, error);
         if (status != KN_OK) return status;
@@ -374,10 +372,10 @@ kn_status kn_file_writer_change(kn_file_writer *writer, uint64_t offset, const v
     return status;
 }
 
-/* Puts the bytes on the disk and closes the file. */
+/* Syncs the bytes to disk and closes the file. */
 static kn_status finish_file(kn_file_writer *writer, kn_error *error) {
     if (writer->failed)
-        return kn_fail(error, KN_ERROR_FILE, "cannot write \"%s\": writing it failed before", writer->path);
+        return kn_fail(error, KN_ERROR_FILE, "cannot write \"%s\": an earlier write failed", writer->path);
     kn_status status = flush(writer, error);
     if (status != KN_OK) return status;
     int result;
@@ -386,7 +384,7 @@ static kn_status finish_file(kn_file_writer *writer, kn_error *error) {
     while (result != 0 && errno == EINTR);
     if (result != 0) return fail_system(error, "write", writer->path);
     result = close(writer->file);
-    writer->file = -1; /* closed even where close fails */
+    writer->file = -1; /* closed even if close fails */
     if (result != 0 && errno != EINTR) return fail_system(error, "write", writer->path);
     return KN_OK;
 }
@@ -396,14 +394,14 @@ kn_status kn_file_writer_commit(kn_file_writer **writer, kn_error *error) {
     *writer = NULL;
     kn_status status = finish_file(made, error);
     if (status == KN_OK && renameat(made->folder, made->temporary, made->folder, made->name) != 0)
-        status = fail_system(error, "put the new file in the place of", made->path);
+        status = fail_system(error, "replace", made->path);
     if (status == KN_OK) {
         made->temporary[0] = '\0';
         int result;
         do
             result = fsync(made->folder);
         while (result != 0 && errno == EINTR);
-        /* Some file systems cannot sync a folder; that is no failure of this file. */
+        /* Some file systems cannot sync a folder; that is not a failure. */
         if (result != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS)
             status = fail_system(error, "sync the folder of", made->path);
     }
@@ -467,7 +465,7 @@ void kn_folder_sweep(const char *path, uint64_t seconds) {
 }
 
 kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error) {
-    if (path[0] == '\0') return kn_fail(error, KN_ERROR_FILE, "cannot make a folder without a name");
+    if (path[0] == '\0') return kn_fail(error, KN_ERROR_FILE, "cannot create a folder without a name");
     char *part = kn_copy_text(host, path);
     if (!part) return kn_fail_memory(error, strlen(path) + 1);
     kn_status status = KN_OK;
@@ -476,16 +474,16 @@ kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error)
         if (part[i] != '/' && part[i] != '\0') continue;
         char ending = part[i];
         part[i] = '\0';
-        /* Looking first: a folder on the way may exist where none could be made. */
+        /* Check first: an existing parent may be in a folder where none can be created. */
         if (!kn_path_is_folder(part) && mkdir(part, 0700) != 0) {
             int number = errno;
-            /* Another process may have made it in between, which serves as well. */
+            /* Another process may have created it meanwhile. */
             if (number == EEXIST && !kn_path_is_folder(part)) {
-                status = kn_fail(error, KN_ERROR_FILE, "cannot make the folder \"%s\": \"%s\" is no folder",
-                                 path, part);
+                status = kn_fail(error, KN_ERROR_FILE,
+                                 "cannot create the folder \"%s\": \"%s\" is not a folder", path, part);
             } else if (number != EEXIST) {
                 errno = number;
-                status = fail_system(error, "make the folder", part);
+                status = fail_system(error, "create the folder", part);
             }
         }
         part[i] = ending;

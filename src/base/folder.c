@@ -1,4 +1,4 @@
-/* What is in a folder. */
+/* Listing a folder. */
 #include "base/base.h"
 
 #include <dirent.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NAMES = 1 << 26 };
+enum { MAX_NAMES = 1 << 26 };
 
 static int by_bytes(const void *left, const void *right) {
     return strcmp(*(char *const *)left, *(char *const *)right);
@@ -27,7 +27,7 @@ static kn_status read_names(kn_arena *arena, DIR *folder, const char *path, char
         }
         if (entry->d_name[0] == '.') continue;
         char *name = kn_arena_text(arena, entry->d_name);
-        if (!name || *count == MOST_NAMES ||
+        if (!name || *count == MAX_NAMES ||
             !kn_reserve(arena->host, &list, &capacity, *count + 1, sizeof(char *))) {
             status = kn_fail_memory(error, (*count + 1) * sizeof(char *));
             break;
@@ -47,7 +47,8 @@ kn_status kn_folder_list(kn_arena *arena, const char *path, char ***names, size_
     DIR *folder = opendir(path);
     *names = NULL;
     *count = 0;
-    if (!folder) return kn_fail(error, KN_ERROR_FILE, "there is no folder \"%s\" that can be read", path);
+    if (!folder)
+        return kn_fail(error, KN_ERROR_FILE, "the folder \"%s\" does not exist or cannot be read", path);
     kn_status status = read_names(arena, folder, path, names, count, error);
     closedir(folder);
     return status;

@@ -1,4 +1,4 @@
-/* What the program lends: memory through its allocator, messages through its log. */
+/* What the program provides: an allocator and a log. */
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void *resize(const kn_host *host, void *pointer, size_t bytes) {
     return host->allocator.resize(host->allocator.user, pointer, bytes);
 }
 
-/* False where count * size is 0, or more than pointers can measure. */
+/* False if count * size is 0 or exceeds PTRDIFF_MAX. */
 static bool product(size_t count, size_t size, size_t *bytes) {
     if (count == 0 || size == 0 || count > (size_t)PTRDIFF_MAX / size) return false;
     *bytes = count * size;
@@ -48,7 +48,7 @@ static bool product(size_t count, size_t size, size_t *bytes) {
 void *kn_allocate(const kn_host *host, size_t count, size_t size) {
     size_t bytes;
     if (!product(count, size, &bytes)) return NULL;
-    /* calloc knows which pages are zero already and leaves them untouched. */
+    /* calloc does not touch pages that are already zero. */
     if (is_default(host)) return calloc(1, bytes);
     void *pointer = resize(host, NULL, bytes);
     if (pointer) memset(pointer, 0, bytes);
@@ -77,7 +77,7 @@ bool kn_reserve(const kn_host *host, void **items, size_t *capacity, size_t need
     if (needed <= *capacity) return true;
     size_t wanted = *capacity < 8 ? 8 : *capacity;
     while (wanted < needed) {
-        /* Past half the range doubling would wrap; take exactly what is needed. */
+        /* Doubling would overflow: take exactly what is needed. */
         if (wanted > SIZE_MAX / 2) {
             wanted = needed;
             break;

@@ -1,7 +1,7 @@
-/* A hash map: entries in insertion order, and a table of slots that point at them.
+/* A hash map: entries in insertion order, and a table of slots that refer to them.
  *
- * A slot holds an entry's index plus one, 0 where it is free. A removed entry
- * keeps its slot, so that searches go on past it, until the entries are packed. */
+ * A slot holds an entry's index plus one, or 0 if it is free. A removed entry keeps its slot, so that probing
+ * continues past it, until the entries are compacted. */
 #include "base/base.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ void kn_map_finish(kn_map *map) {
     *map = (kn_map){.host = map->host};
 }
 
-/* The slots are a power of two; FNV's low bits alone are weak, so fold the high ones in. */
+/* The number of slots is a power of two; FNV's low bits alone are weak, so mix in the high ones. */
 static size_t first_slot(uint64_t hash, size_t slot_count) {
     return (size_t)((hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15ull >> 20) & (slot_count - 1);
 }
@@ -69,7 +69,7 @@ static bool grow_slots(kn_map *map) {
     return true;
 }
 
-/* Room for one more entry, with at least half of the slots free. */
+/* Makes room for one more entry, with at least half of the slots free. */
 static bool make_room(kn_map *map) {
     if (map->used - map->count > map->count + FIRST_SLOTS) pack(map);
     if (map->used >= UINT32_MAX - 1) return false;
@@ -108,7 +108,7 @@ bool kn_map_has(const kn_map *map, const void *key, size_t key_bytes) {
     return find(map, key, key_bytes, kn_hash_bytes(KN_HASH_START, key, key_bytes)) != NULL;
 }
 
-/* Never moves entries, so that a walk may remove what it stands on. */
+/* Never moves entries, so that an iteration may remove the current one. */
 bool kn_map_remove(kn_map *map, const void *key, size_t key_bytes) {
     kn_map_entry *entry = find(map, key, key_bytes, kn_hash_bytes(KN_HASH_START, key, key_bytes));
     if (!entry) return false;

@@ -1,4 +1,4 @@
-/* How the system keeps memory. */
+/* Advice to the system about memory pages. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "base/base.h"
 

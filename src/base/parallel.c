@@ -1,11 +1,11 @@
-/* Work by several threads. */
+/* Work on several threads. */
 #include "base/base.h"
 
 #include <stdatomic.h>
 
-enum { MOST_THREADS = 16 };
+enum { MAX_THREADS = 16 };
 
-/* What all threads share. */
+/* Shared by all threads. */
 typedef struct parallel {
     kn_work *work;
     void *user;
@@ -14,15 +14,15 @@ typedef struct parallel {
     atomic_bool failed;
 } parallel;
 
-typedef struct share {
+typedef struct chunk {
     parallel *all;
     size_t failed; /* where this thread stopped; SIZE_MAX: it did not */
     kn_error error;
-} share;
+} chunk;
 
-/* Indices are taken in order, so that all below one that fails are taken already. */
-static void do_share(void *argument) {
-    share *own = argument;
+/* Indices are taken in order, so all below a failed one have been taken. */
+static void run_chunk(void *argument) {
+    chunk *own = argument;
     parallel *all = own->all;
     while (!atomic_load(&all->failed)) {
         const size_t index = atomic_fetch_add(&all->next, 1);
@@ -34,23 +34,23 @@ static void do_share(void *argument) {
 }
 
 kn_status kn_in_parallel(const kn_host *host, size_t count, kn_work *work, void *user, kn_error *error) {
-    share shares[MOST_THREADS];
-    kn_thread *running[MOST_THREADS] = {NULL};
+    chunk chunks[MAX_THREADS];
+    kn_thread *running[MAX_THREADS] = {NULL};
     parallel all = {.work = work, .user = user, .count = count};
     size_t threads = (size_t)kn_processor_count();
-    if (threads > MOST_THREADS) threads = MOST_THREADS;
+    if (threads > MAX_THREADS) threads = MAX_THREADS;
     if (threads > count) threads = count ? count : 1;
     for (size_t t = 0; t < threads; t++) {
-        shares[t].all = &all;
-        shares[t].failed = SIZE_MAX;
-        kn_error_clear(&shares[t].error);
-        if (t > 0) running[t] = kn_thread_start(host, do_share, &shares[t]);
+        chunks[t].all = &all;
+        chunks[t].failed = SIZE_MAX;
+        kn_error_clear(&chunks[t].error);
+        if (t > 0) running[t] = kn_thread_start(host, run_chunk, &chunks[t]);
     }
-    do_share(&shares[0]); /* all of it, where no thread could be had */
-    const share *first = &shares[0];
+    run_chunk(&chunks[0]); /* all of it if no thread could be started */
+    const chunk *first = &chunks[0];
     for (size_t t = 1; t < threads; t++) {
         kn_thread_join(host, &running[t]);
-        if (shares[t].failed < first->failed) first = &shares[t];
+        if (chunks[t].failed < first->failed) first = &chunks[t];
     }
     if (first->failed == SIZE_MAX) return KN_OK;
     const kn_status status = first->error.status;

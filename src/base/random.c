@@ -1,5 +1,5 @@
-/* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3",
- * 2011) and what is drawn from it. Each number is a function of a key and an index alone. */
+/* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011) and
+ * distributions drawn from it. Each number is a function of a key and an index only. */
 #include "base/base.h"
 
 #include <math.h>
@@ -42,11 +42,11 @@ float kn_random_uniform(uint64_t key, uint64_t index) {
 }
 
 float kn_random_normal(uint64_t key, uint64_t index) {
-    /* Words 2i and 2i + 1 stand in the same block: i / 2, from word 0 or 2 on. */
+    /* Words 2i and 2i + 1 are in the same block: i / 2, starting at word 0 or 2. */
     uint32_t words[4];
     kn_philox(key, index / 2, words);
     const uint32_t *pair = words + 2 * (index % 2);
-    double radius = ((double)pair[0] + 1.0) * 0x1p-32; /* in (0, 1]: its logarithm is finite */
+    double radius = ((double)pair[0] + 1.0) * 0x1p-32; /* in (0, 1], so that its logarithm is finite */
     double angle = (double)pair[1] * 0x1p-32;
     return (float)(sqrt(-2.0 * log(radius)) * cos(6.283185307179586476925 * angle));
 }
@@ -61,7 +61,7 @@ uint64_t kn_random_key(uint64_t seed, const char *name) {
 
 void kn_random_shuffle(uint64_t key, uint32_t *items, size_t count) {
     for (size_t i = count; i-- > 1;) {
-        /* Element i draws word i. Items past 2^32 - 1 swap with an earlier one only. */
+        /* Element i uses word i. Elements past 2^32 - 1 are swapped with earlier ones only. */
         uint32_t bound = i < UINT32_MAX ? (uint32_t)(i + 1) : UINT32_MAX;
         size_t other = kn_random_below(key, i, bound);
         uint32_t item = items[i];

@@ -1,4 +1,4 @@
-/* Inside the base room and its tests only: Philox with its whole counter. */
+/* For the base room and its tests only: Philox with its whole counter. */
 #ifndef KN_BASE_RANDOM_PRIVATE_H
 #define KN_BASE_RANDOM_PRIVATE_H
 

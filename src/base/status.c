@@ -1,4 +1,4 @@
-/* The one list of status codes, as names and messages. */
+/* The names and messages of the status codes. */
 #include <koine/status.h>
 
 const char *kn_status_name(kn_status status) {

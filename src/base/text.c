@@ -1,4 +1,4 @@
-/* A growing string, numbers that ignore the locale, and words that resemble each other. */
+/* A growing string, locale-independent numbers, and similar words. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a text without memory of its own points at; never written, since its capacity is 0. */
+/* The data of a text without memory; never written, because its capacity is 0. */
 static const char nothing[1] = "";
 
 void kn_text_init(kn_text *text, const kn_host *host) {
@@ -26,7 +26,7 @@ void kn_text_clear(kn_text *text) {
     if (text->capacity > 0) text->data[0] = '\0';
 }
 
-/* Room for `count` more bytes and the terminator. */
+/* Makes room for `count` more bytes and the terminator. */
 static bool make_room(kn_text *text, size_t count) {
     if (text->failed) return false;
     if (count >= SIZE_MAX - text->length) {
@@ -73,7 +73,7 @@ bool kn_text_failed(const kn_text *text) {
 }
 
 char *kn_text_take(kn_text *text) {
-    if (!make_room(text, 0)) return NULL; /* an empty text still hands over its terminator */
+    if (!make_room(text, 0)) return NULL; /* an empty text still returns a terminated string */
     text->data[text->length] = '\0';
     char *data = text->data;
     kn_text_init(text, text->host);
@@ -86,7 +86,7 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* A positive number as 0.DIGITS times ten to `point`. */
+/* A positive number 0.DIGITS times ten to the power `point`. */
 typedef struct decimal {
     char digits[24];
     int count, point;
@@ -95,13 +95,13 @@ typedef struct decimal {
 static double read_back(const decimal *number) {
     char buffer[48];
     snprintf(buffer, sizeof buffer, "%.*se%d", number->count, number->digits, number->point - number->count);
-    return strtod(buffer, NULL); /* whole digits and an exponent: no separator to depend on */
+    return strtod(buffer, NULL); /* integer digits and an exponent: no decimal separator */
 }
 
 static bool reads_back(const decimal *number, double value, bool as_float) {
     double read = read_back(number);
     if (!as_float) return read == value;
-    /* Right for those who round once, to float, and for those who read a double first. */
+    /* Correct for readers that round once, to float, and for those that read a double first. */
     char buffer[48];
     snprintf(buffer, sizeof buffer, "%.*se%d", number->count, number->digits, number->point - number->count);
     return (float)read == (float)value && strtof(buffer, NULL) == (float)value;
@@ -113,14 +113,14 @@ static decimal round_to(double value, int count) {
     snprintf(buffer, sizeof buffer, "%.*e", count - 1, value);
     decimal number = {.count = 0};
     const char *c = buffer;
-    /* Whatever stands between the digits is the locale's separator. */
+    /* Any other character between the digits is the locale's separator. */
     for (; *c != '\0' && *c != 'e'; c++)
         if (is_digit(*c) && number.count < count) number.digits[number.count++] = *c;
     number.point = (*c == 'e' ? atoi(c + 1) : 0) + 1;
     return number;
 }
 
-/* The next larger number with as many digits. */
+/* The next larger number with the same number of digits. */
 static decimal next_up(decimal number) {
     int i = number.count - 1;
     while (i >= 0 && number.digits[i] == '9')
@@ -137,8 +137,8 @@ static decimal next_up(decimal number) {
 static decimal shortest(double value, bool as_float) {
     int most = as_float ? 9 : 17;
     bool full = value >= (as_float ? (double)FLT_MIN : DBL_MIN);
-    /* A number with that many digits survives the way through binary, so that anything
-     * shorter shows up as zeros at the end. Subnormal numbers hold fewer digits. */
+    /* A number with this many digits survives conversion to binary and back, so anything shorter shows as
+     * trailing zeros. Subnormal numbers have fewer digits. */
     int first = !full ? 1 : as_float ? FLT_DIG : DBL_DIG;
     int exponent;
     bool power_of_two = frexp(value, &exponent) == 0.5;
@@ -147,8 +147,8 @@ static decimal shortest(double value, bool as_float) {
         number = round_to(value, count);
         if (reads_back(&number, value, as_float)) break;
         if (!power_of_two) continue;
-        /* Above a power of two numbers lie twice as far apart as below: the decimal
-         * above may read back where the nearer one below does not. */
+        /* Above a power of two numbers are twice as far apart as below: the decimal above may read back even
+         * if the nearer one below does not. */
         decimal above = next_up(number);
         if (reads_back(&above, value, as_float)) {
             number = above;
@@ -160,7 +160,7 @@ static decimal shortest(double value, bool as_float) {
     return number;
 }
 
-/* nan, inf and zero; false for all else. The sign of zero and infinity is written. */
+/* Writes nan, inf and zero, with the sign of zero and infinity; false for everything else. */
 static bool add_special(kn_text *text, double value) {
     if (isnan(value)) {
         kn_text_add(text, "nan");
@@ -214,7 +214,7 @@ void kn_text_number_float(kn_text *text, float value) {
     add_number(text, (double)value, true);
 }
 
-/* decimals is taken as 0 below 0 and as 60 above 60. */
+/* decimals is clamped to 0..60. */
 void kn_text_fixed(kn_text *text, double value, int decimals) {
     if (!isfinite(value)) {
         add_special(text, value);
@@ -222,7 +222,7 @@ void kn_text_fixed(kn_text *text, double value, int decimals) {
     }
     if (decimals < 0) decimals = 0;
     if (decimals > 60) decimals = 60;
-    char buffer[512]; /* a double has at most 309 digits before its point */
+    char buffer[512]; /* a double has at most 309 digits before the point */
     int length = snprintf(buffer, sizeof buffer, "%.*f", decimals, value);
     if (length < decimals || (size_t)length >= sizeof buffer) {
         text->failed = true;
@@ -240,17 +240,17 @@ void kn_text_fixed(kn_text *text, double value, int decimals) {
 
 /* ---- JSON ------------------------------------------------------------------ */
 
-/* The bytes of the UTF-8 character at `c`, 0 if there is none. Reads no further
- * than the first byte that does not fit, so the terminator is never passed. */
+/* The length of the UTF-8 character at `c`; 0 if it is invalid. Stops at the first invalid byte, so it never
+ * reads past the terminator. */
 static size_t utf8_length(const unsigned char *c) {
     size_t count;
-    unsigned char low = 0x80, high = 0xBF; /* of the second byte */
+    unsigned char low = 0x80, high = 0xBF; /* range of the second byte */
     if (c[0] < 0x80) return 1;
     if (c[0] >= 0xC2 && c[0] <= 0xDF) {
         count = 2;
     } else if ((c[0] & 0xF0) == 0xE0) {
         count = 3;
-        if (c[0] == 0xE0) low = 0xA0;  /* shorter forms exist */
+        if (c[0] == 0xE0) low = 0xA0;  /* overlong forms */
         if (c[0] == 0xED) high = 0x9F; /* surrogates */
     } else if (c[0] >= 0xF0 && c[0] <= 0xF4) {
         count = 4;
@@ -320,13 +320,13 @@ static size_t begins_with(const char *text, const char *word) {
     return i;
 }
 
-/* More digits than these cannot decide a rounding, except by not being zero. */
-enum { MOST_DIGITS = 800 };
+/* Further digits affect rounding only by not being zero. */
+enum { MAX_DIGITS = 800 };
 
-/* Reads DIGITS[.DIGITS][e|p EXPONENT] in `base` and writes it again as whole digits and
- * an exponent, which strtod rounds correctly and reads alike in every locale. */
+/* Reads DIGITS[.DIGITS][e|p EXPONENT] in `base` and rewrites it as integer digits and an exponent, which
+ * strtod rounds correctly in every locale. */
 static bool read_digits(const char *text, int base, const char **end, double *value) {
-    char buffer[MOST_DIGITS + 40];
+    char buffer[MAX_DIGITS + 40];
     size_t count = 0;
     int64_t exponent = 0;
     bool any = false, point = false, dropped = false;
@@ -345,8 +345,8 @@ static bool read_digits(const char *text, int base, const char **end, double *va
         if (digit < 0) break;
         any = true;
         if (point) exponent--;
-        if (digit == 0 && count == start) continue; /* leading zeros carry nothing */
-        if (count < start + MOST_DIGITS) {
+        if (digit == 0 && count == start) continue; /* skip leading zeros */
+        if (count < start + MAX_DIGITS) {
             buffer[count++] = *c;
         } else {
             exponent++;
@@ -354,7 +354,7 @@ static bool read_digits(const char *text, int base, const char **end, double *va
         }
     }
     if (!any) return false;
-    if (dropped) { /* stands for all that was dropped: a little more than the digits kept */
+    if (dropped) { /* stands for the dropped digits: slightly above the digits kept */
         buffer[count++] = '1';
         exponent--;
     }
@@ -370,7 +370,7 @@ static bool read_digits(const char *text, int base, const char **end, double *va
         bool negative = *e == '-';
         if (*e == '-' || *e == '+') e++;
         if (is_digit(*e)) {
-            const int64_t large = 1000000000000000; /* no text in memory has digits to make up for it */
+            const int64_t large = 1000000000000000; /* no text in memory has enough digits to compensate */
             int64_t written = 0;
             for (; is_digit(*e); e++)
                 if (written < large) written = written * 10 + (*e - '0');
@@ -420,7 +420,7 @@ bool kn_parse_int64(const char *text, const char **end, int64_t *value) {
     bool negative = *c == '-';
     if (*c == '-' || *c == '+') c++;
     if (!is_digit(*c)) return false;
-    int64_t read = 0; /* kept negative: that side reaches one further */
+    int64_t read = 0; /* accumulated as a negative number: that side has one more value */
     for (; is_digit(*c); c++) {
         int digit = *c - '0';
         if (read < (INT64_MIN + digit) / 10) return false;
@@ -434,16 +434,16 @@ bool kn_parse_int64(const char *text, const char **end, int64_t *value) {
 
 /* ---- words -------------------------------------------------------------------- */
 
-enum { LONGEST_WORD = 64 };
+enum { MAX_WORD = 64 };
 
-/* Beyond the lengths it measures it answers the longer length, which is never too small. */
+/* Beyond 64 characters it returns the longer length, an upper bound. */
 int kn_edit_distance(const char *left, const char *right) {
     size_t rows = strlen(left), columns = strlen(right);
-    if (rows > LONGEST_WORD || columns > LONGEST_WORD) {
+    if (rows > MAX_WORD || columns > MAX_WORD) {
         size_t longer = rows > columns ? rows : columns;
         return longer > INT32_MAX ? INT32_MAX : (int)longer;
     }
-    int distance[LONGEST_WORD + 1]; /* one row of the table: left[0..row) to right[0..column) */
+    int distance[MAX_WORD + 1]; /* one row of the table: left[0..row) to right[0..column) */
     for (size_t column = 0; column <= columns; column++)
         distance[column] = (int)column;
     for (size_t row = 1; row <= rows; row++) {
@@ -462,7 +462,7 @@ int kn_edit_distance(const char *left, const char *right) {
 
 const char *kn_nearest_word(const char *word, const char *const *words, size_t count) {
     size_t length = strlen(word);
-    if (length > LONGEST_WORD) return NULL;
+    if (length > MAX_WORD) return NULL;
     const char *nearest = NULL;
     int least = (int)(length / 3) + 1;
     for (size_t i = 0; i < count; i++) {
@@ -476,7 +476,7 @@ const char *kn_nearest_word(const char *word, const char *const *words, size_t c
     return nearest;
 }
 
-/* After a mismatch the last * takes one more character. */
+/* After a mismatch the last * matches one more character. */
 bool kn_pattern_fits(const char *pattern, const char *name) {
     const char *star = NULL, *from = NULL;
     while (*name) {

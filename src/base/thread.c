@@ -1,4 +1,4 @@
-/* Threads, locks, conditions and the clock, on POSIX threads. */
+/* Threads, mutexes, condition variables and the clock, on POSIX threads. */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* sched_getaffinity */
 #endif
@@ -87,8 +87,8 @@ kn_thread *kn_thread_start(const kn_host *host, void (*work)(void *), void *argu
     if (!thread) return NULL;
     thread->work = work;
     thread->argument = argument;
-    /* The program's signals belong to the program's threads. What a thread brings
-     * upon itself (a bad access, say) stays with it. */
+    /* The program's signals are delivered to the program's threads. Synchronous signals, such as from an
+     * invalid access, stay with the thread that caused them. */
     sigset_t blocked, before;
     sigfillset(&blocked);
     const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
@@ -113,7 +113,7 @@ void kn_thread_join(const kn_host *host, kn_thread **thread) {
 
 int kn_processor_count(void) {
 #if defined(__linux__)
-    /* What this process may use, rather than what the machine has. */
+    /* The processors that this process may use, not those of the machine. */
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);

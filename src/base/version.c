@@ -1,4 +1,4 @@
-/* The version that was compiled in. */
+/* The version of the library. */
 #include <koine/version.h>
 
 #define KN_TEXT(number) #number

@@ -284,8 +284,8 @@ static void a_limit_in_the_middle_is_told(void **state) {
     assert_int_equal(opened, KN_OK);
     check_error(here, added, "File too large");
     /* What is missing in the middle is not made up for by what comes after. */
-    check_error(here, kn_file_writer_add(writer, "x", 1, &here->error), "failed before");
-    check_error(here, kn_file_writer_commit(&writer, &here->error), "failed before");
+    check_error(here, kn_file_writer_add(writer, "x", 1, &here->error), "an earlier write failed");
+    check_error(here, kn_file_writer_commit(&writer, &here->error), "an earlier write failed");
     assert_null(writer);
     check_old(here);
 }

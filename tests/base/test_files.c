@@ -296,7 +296,7 @@ static void folders_are_made(void **state) {
     assert_non_null(strstr(error.text, file));
     assert_int_equal(kn_folder_make(&host, in(state, path, "file/deeper"), &error), KN_ERROR_FILE);
     assert_non_null(strstr(error.text, path));
-    assert_non_null(strstr(error.text, "is no folder"));
+    assert_non_null(strstr(error.text, "is not a folder"));
     assert_int_equal(symlink("nowhere", in(state, path, "dangling")), 0);
     assert_int_equal(kn_folder_make(&host, path, &error), KN_ERROR_FILE);
     assert_int_equal(kn_folder_make(&host, "", &error), KN_ERROR_FILE);

@@ -258,11 +258,11 @@ static void external_data_stays_in_the_folder(void **state) {
         kn_status status;
         const char *words;
     } cases[] = {
-        {"../w.bin", NULL, NULL, KN_ERROR_FILE, "the path of a file within"},
-        {"inside/../../w.bin", NULL, NULL, KN_ERROR_FILE, "the path of a file within"},
-        {"/etc/passwd", NULL, NULL, KN_ERROR_FILE, "the path of a file within"},
-        {"./w.bin", NULL, NULL, KN_ERROR_FILE, "the path of a file within"},
-        {"inside//w.bin", NULL, NULL, KN_ERROR_FILE, "the path of a file within"},
+        {"../w.bin", NULL, NULL, KN_ERROR_FILE, "expected the path of a file within"},
+        {"inside/../../w.bin", NULL, NULL, KN_ERROR_FILE, "expected the path of a file within"},
+        {"/etc/passwd", NULL, NULL, KN_ERROR_FILE, "expected the path of a file within"},
+        {"./w.bin", NULL, NULL, KN_ERROR_FILE, "expected the path of a file within"},
+        {"inside//w.bin", NULL, NULL, KN_ERROR_FILE, "expected the path of a file within"},
         {"link.bin", NULL, NULL, KN_ERROR_FILE, "a symbolic link"},
         {"out/w.bin", NULL, NULL, KN_ERROR_FILE, "w.bin"},
         {"missing.bin", NULL, NULL, KN_ERROR_FILE, "missing.bin"},
