@@ -1,14 +1,14 @@
-/* Names of OpenCL's error codes, and what to do about the common ones. */
+/* Names of OpenCL error codes, with advice for common ones. */
 #include <stdio.h>
 
 #include "device/device_private.h"
 
-/* X(code, name, advice). Numbers instead of the macros: older headers lack the newer ones. */
+/* X(code, name, advice). Numbers instead of macros, because older headers lack the newer macros. */
 #define CL_CODES(X)                                                                                          \
     X(0, "CL_SUCCESS", "")                                                                                   \
     X(-1, "CL_DEVICE_NOT_FOUND", "")                                                                         \
-    X(-2, "CL_DEVICE_NOT_AVAILABLE", "; is another program holding the device?")                             \
-    X(-3, "CL_COMPILER_NOT_AVAILABLE", "; the driver came without its compiler")                             \
+    X(-2, "CL_DEVICE_NOT_AVAILABLE", "; is another program using the device?")                               \
+    X(-3, "CL_COMPILER_NOT_AVAILABLE", "; the driver has no compiler")                                       \
     X(-4, "CL_MEM_OBJECT_ALLOCATION_FAILURE", "")                                                            \
     X(-5, "CL_OUT_OF_RESOURCES", "; the device ran out of memory or registers, or a kernel failed")          \
     X(-6, "CL_OUT_OF_HOST_MEMORY", "")                                                                       \
@@ -46,10 +46,10 @@
     X(-48, "CL_INVALID_KERNEL", "")                                                                          \
     X(-49, "CL_INVALID_ARG_INDEX", "; the kernel has fewer arguments")                                       \
     X(-50, "CL_INVALID_ARG_VALUE", "")                                                                       \
-    X(-51, "CL_INVALID_ARG_SIZE", "; the argument has another size")                                         \
+    X(-51, "CL_INVALID_ARG_SIZE", "; the argument's size is wrong")                                          \
     X(-52, "CL_INVALID_KERNEL_ARGS", "; not all arguments are set")                                          \
     X(-53, "CL_INVALID_WORK_DIMENSION", "")                                                                  \
-    X(-54, "CL_INVALID_WORK_GROUP_SIZE", "; the kernel allows a smaller or another work-group")              \
+    X(-54, "CL_INVALID_WORK_GROUP_SIZE", "; the kernel allows only smaller or other work-groups")            \
     X(-55, "CL_INVALID_WORK_ITEM_SIZE", "")                                                                  \
     X(-56, "CL_INVALID_GLOBAL_OFFSET", "")                                                                   \
     X(-57, "CL_INVALID_EVENT_WAIT_LIST", "")                                                                 \
@@ -83,7 +83,7 @@ static const struct {
 const char *kn_cl_name(cl_int code) {
     for (size_t i = 0; i < KN_COUNT_OF(codes); i++)
         if (codes[i].code == code) return codes[i].name;
-    return "an error that OpenCL does not name";
+    return "an unknown OpenCL error";
 }
 
 kn_status kn_fail_cl(kn_error *error, cl_int code, const char *format, ...) {
@@ -98,6 +98,6 @@ kn_status kn_fail_cl(kn_error *error, cl_int code, const char *format, ...) {
     kn_status status = code == CL_OUT_OF_HOST_MEMORY              ? KN_ERROR_MEMORY
                        : code == CL_MEM_OBJECT_ALLOCATION_FAILURE ? KN_ERROR_DEVICE_MEMORY
                                                                   : KN_ERROR_DEVICE;
-    return kn_fail(error, status, "%s: OpenCL answered %s (%d)%s", message, kn_cl_name(code), (int)code,
+    return kn_fail(error, status, "%s: OpenCL returned %s (%d)%s", message, kn_cl_name(code), (int)code,
                    advice);
 }

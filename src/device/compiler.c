@@ -1,22 +1,21 @@
-/* How the device's compiler is used best:
+/* Determines the best use of the device's compiler:
  *
- * - whether programs may begin with common/builtins.cl in place of the compiler's own header, which costs
- * Clang more than most kernels do;
- * - whether it hands over a binary at once, or compiles all kernels once more for it. A driver that does so
- * keeps what it has compiled itself. */
+ * - whether programs may begin with common/builtins.cl in place of the compiler's own header, which takes
+ * Clang longer than most kernels; - whether it returns a binary at once or recompiles all kernels for it. A
+ * driver that recompiles keeps its compiled programs itself. */
 #include <stdio.h>
 
 #include "device/device_private.h"
 
-enum { ITEMS = 64, RESULTS = 8, SALT_LEAST = 10, SALT_RANGE = 1 << 30 };
-/* To hand over a tiny program's binary takes longer than this only where the driver compiles for it. */
+enum { ITEMS = 64, RESULTS = 8, SALT_MIN = 10, SALT_RANGE = 1 << 30 };
+/* Getting a tiny program's binary takes longer than this only if the driver compiles for it. */
 static const double slow_seconds = 0.01;
 
 static float clamped(float value) {
     return value < -2 ? -2 : value > 9 ? 9 : value;
 }
 
-/* *right: the program computes right, with the header that the context asks for. */
+/* *right: the program computes correctly with the header that the context asks for. */
 static kn_status try_program(kn_context *context, bool *right) {
     float input[ITEMS], output[RESULTS * ITEMS];
     const kn_probe task = {.name = "compiler",
@@ -47,7 +46,7 @@ static kn_status get_program(kn_context *context, const char *prelude, kn_progra
     return kn_program_get(context, &request, program, NULL);
 }
 
-/* The short list is used where it compiles and computes right. */
+/* Uses the short header if it compiles and computes correctly. */
 static void choose_header(kn_context *context, const char *key) {
     double verdict = 0;
     bool right = false;
@@ -61,7 +60,7 @@ static void choose_header(kn_context *context, const char *key) {
     context->short_header = verdict != 0;
 }
 
-/* Times it with a program that the driver cannot have seen, and answered at once for. */
+/* Times it with a program that the driver cannot have seen and kept. */
 static void choose_storage(kn_context *context) {
     static const char key[] = "binary_seconds";
     kn_program *program = NULL;
@@ -70,7 +69,7 @@ static void choose_storage(kn_context *context) {
     size_t bytes = 0;
     if (!context->cache_folder) return;
     snprintf(prelude, sizeof prelude, "#define KN_SALT %d\n",
-             (int)(kn_hash_bytes(KN_HASH_START, &start, sizeof start) % SALT_RANGE) + SALT_LEAST);
+             (int)(kn_hash_bytes(KN_HASH_START, &start, sizeof start) % SALT_RANGE) + SALT_MIN);
     if (!kn_verdict_get(context, key, &seconds) && get_program(context, prelude, &program) == KN_OK) {
         start = kn_clock();
         uint8_t *binary = kn_program_binary(context, program->program, 0, &bytes);
@@ -87,7 +86,7 @@ void kn_compiler_choose(kn_context *context) {
     if (context->trust_claims) return;
     context->short_header = true;
     if (kn_source_file(context, "probe/compiler.cl", "", true, &source, NULL)) {
-        context->short_header = false; /* a folder of kernels that lacks one of the files */
+        context->short_header = false; /* a kernel folder that lacks one of the files */
         return;
     }
     snprintf(key, sizeof key, "short_header_%016llx",

@@ -1,12 +1,11 @@
-/* A context: its parameters, the opened device and its queues, counts, and what was learnt. */
+/* A context: its parameters, the opened device and its queues, counters and verdicts. */
 #include <stdio.h>
 #include <string.h>
 
 #include "device/device_private.h"
 
-/* Values may begin at multiples of this whatever the driver allows: a line of cache, and the widest vector.
- */
-enum { LEAST_ALIGNMENT = 64 };
+/* Values begin at multiples of this even if the driver allows less: a cache line and the widest vector. */
+enum { MIN_ALIGNMENT = 64 };
 
 void kn_context_params_init(kn_context_params *params) {
     if (!params) return;
@@ -17,7 +16,7 @@ void kn_context_params_init(kn_context_params *params) {
 bool kn_default_cache_folder(const char *xdg_cache_home, const char *home, char *folder, size_t bytes) {
     if (bytes == 0) return false;
     folder[0] = '\0';
-    /* The convention ignores relative paths. */
+    /* The XDG convention ignores relative paths. */
     if (xdg_cache_home && xdg_cache_home[0] == '/')
         snprintf(folder, bytes, "%s/koine", xdg_cache_home);
     else if (home && home[0])
@@ -63,10 +62,11 @@ static kn_status check_params(const kn_context_params *params, kn_error *error) 
     int width = params->vector_width;
     if (width != 0 && width != 4 && width != 8 && width != 16)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "vector_width is %d; it is 4, 8 or 16, or 0 for the device's", width);
+                       "vector_width is %d; expected 4, 8 or 16, or 0 for the device's", width);
     if (params->kind < 0 || params->kind > 2)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "kind is %d; it is 0 (as probed), 1 (wide-vector) or 2 (many-thread)", params->kind);
+                       "kind is %d; expected 0 (as probed), 1 (wide-vector) or 2 (many-thread)",
+                       params->kind);
     return KN_OK;
 }
 
@@ -82,12 +82,12 @@ static kn_status open_queues(kn_context *context, cl_command_queue queue, kn_err
                 clCreateCommandQueue(context->context, context->found.device, properties, &code);
         }
         if (code != CL_SUCCESS)
-            return kn_fail_cl(error, code, "%s gave no command queue", context->found.info.name);
+            return kn_fail_cl(error, code, "%s: could not create a command queue", context->found.info.name);
     }
     return KN_OK;
 }
 
-/* What is asked of the driver; probing adds what must be tried. */
+/* Queries the driver's limits; probing adds what must be tested. */
 static void read_limits(kn_context *context) {
     kn_capabilities *capabilities = &context->capabilities;
     const kn_device_info *info = &context->found.info;
@@ -102,7 +102,7 @@ static void read_limits(kn_context *context) {
         largest = context->largest_block_bytes;
     capabilities->largest_block_bytes = largest;
     const uint64_t bits = kn_device_number(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN);
-    uint32_t alignment = LEAST_ALIGNMENT;
+    uint32_t alignment = MIN_ALIGNMENT;
     while (alignment < bits / 8)
         alignment *= 2;
     capabilities->alignment_bytes = alignment;
@@ -133,7 +133,7 @@ kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_
     return KN_OK;
 }
 
-/* The parameters as this library knows them, whatever the program was built against. */
+/* Converts the parameters to this library's version of the struct. */
 static kn_context_params known_params(const kn_context_params *params) {
     kn_context_params known;
     kn_context_params_init(&known);
@@ -152,7 +152,7 @@ void kn_context_keeps_nothing(kn_context *context, const char *reason) {
     context->keeps_nothing = true;
 }
 
-/* What programs that were killed left; files that are being written are younger. */
+/* Removes temporary files that killed programs left; files still being written are younger. */
 static void sweep_cache(const kn_context *context) {
     static const char *const parts[] = {"programs", "devices"};
     enum { HOUR = 3600 };
@@ -165,7 +165,7 @@ static void sweep_cache(const kn_context *context) {
     }
 }
 
-/* Makes the cache folder. Without one all works, and what was compiled is compiled again: this is told. */
+/* Creates the cache folder. Without one everything works but is recompiled each time, which is logged. */
 static void open_cache(kn_context *context, kn_context_params *known) {
     kn_error error = {0};
     if (!context->cache_folder) return;
@@ -175,7 +175,7 @@ static void open_cache(kn_context *context, kn_context_params *known) {
         context->cache_folder = NULL;
         known->cache_folder = NULL;
     } else if (!kn_folder_takes_files(context->cache_folder)) {
-        kn_fail(&error, KN_ERROR_FILE, "no file can be made in the folder \"%s\"", context->cache_folder);
+        kn_fail(&error, KN_ERROR_FILE, "cannot create files in the folder \"%s\"", context->cache_folder);
         kn_context_keeps_nothing(context, error.text);
     } else {
         sweep_cache(context);
@@ -190,7 +190,7 @@ kn_context *kn_context_begin(const kn_context_params *params, kn_context_params 
     if (!context) return NULL;
     if (params && params->size == 0)
         kn_fail(&context->failure, KN_ERROR_ARGUMENT,
-                "the context's parameters have no size; begin with kn_context_params_init or "
+                "the context's parameters have size 0; initialise them with kn_context_params_init or "
                 "KN_CONTEXT_DEFAULTS");
     else if (check_params(known, &context->failure) == KN_OK)
         open_cache(context, known);
@@ -238,10 +238,10 @@ void kn_context_destroy(kn_context **context) {
     *context = NULL;
 }
 
-/* ---- what a context tells ----------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------- */
 
 static const kn_error no_context = {KN_ERROR_MEMORY,
-                                    "there is no context: out of host memory when it was made"};
+                                    "the context is NULL: out of host memory when it was created"};
 
 const kn_error *kn_context_failure(const kn_context *context) {
     return context ? &context->failure : &no_context;
@@ -310,7 +310,7 @@ void kn_variant_refused(kn_context *context, const char *variant, const char *re
     bool known = kn_map_has(&context->refused, variant, strlen(variant));
     if (!known) {
         context->counts.variants_refused++;
-        kn_map_put_text(&context->refused, variant, context); /* without memory it is said again */
+        kn_map_put_text(&context->refused, variant, context); /* if out of memory, it is reported again */
     }
     kn_mutex_unlock(context->mutex);
     if (known) return;

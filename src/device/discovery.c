@@ -1,4 +1,4 @@
-/* What OpenCL shows: every platform and device, and for what cannot be used, why. */
+/* Lists every OpenCL platform and device, with the reason for each that cannot be used. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { LOWEST_VERSION = 120 };
 
-/* Cuts blanks at both ends: some drivers pad names. */
+/* Trims blanks at both ends: some drivers pad names. */
 static void trim(char *text) {
     size_t first = 0, end = strlen(text);
     while (kn_is_blank(text[first]))
@@ -18,7 +18,7 @@ static void trim(char *text) {
     text[end - first] = '\0';
 }
 
-/* Texts of any length are asked for whole: a driver answers nothing at all when the place is too small. */
+/* Strings are queried at full length: a driver returns nothing if the buffer is too small. */
 static void take_text(char *target, size_t bytes, const char *whole, size_t length) {
     size_t count = length < bytes ? length : bytes - 1;
     memcpy(target, whole, count);
@@ -44,7 +44,7 @@ static void device_text(cl_device_id device, cl_device_info what, char *target, 
 }
 
 uint64_t kn_device_number(cl_device_id device, cl_device_info what) {
-    /* What a sound driver may answer, and what is taken otherwise. */
+    /* The range of plausible values, and the default otherwise. */
     static const struct {
         cl_device_info what;
         size_t bytes;
@@ -61,7 +61,7 @@ uint64_t kn_device_number(cl_device_id device, cl_device_info what) {
         {CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(cl_uint), 0, 1 << 20,
          1024}, /* in bits; the largest type has 1024 */
         {CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t), 1, 1 << 20, 1},
-        /* The least that the standard asks of a device, and four times that in all. */
+        /* The minimum that the standard requires of a device, and four times that in total. */
         {CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(cl_ulong), 1 << 20, 1ull << 50, 128 << 20},
         {CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(cl_ulong), 1 << 20, 1ull << 50, 512 << 20},
         {CL_DEVICE_LOCAL_MEM_SIZE, sizeof(cl_ulong), 0, 1 << 30, 0},
@@ -85,7 +85,7 @@ int kn_opencl_version_number(const char *text) {
     return (digits[0] - '0') * 100 + (digits[2] - '0') * 10;
 }
 
-/* As OpenCL 3.0 lists them; these are not in the headers of 1.2. */
+/* From OpenCL 3.0; the 1.2 headers lack these. */
 enum { ALL_LANGUAGES = 0x1066 };
 typedef struct language {
     cl_uint version; /* major in the top 10 bits, minor in the next 10 */
@@ -165,11 +165,10 @@ void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_devic
             found->platform_version, info->version, found->language);
         problem = text;
     } else if (!kn_device_number(device, CL_DEVICE_AVAILABLE)) {
-        problem = "its driver says that it is not available now; another program may hold it";
+        problem = "its driver reports it as unavailable; another program may be using it";
     } else if (!kn_device_number(device, CL_DEVICE_COMPILER_AVAILABLE)) {
-        problem = "its driver has no compiler, and Koine's kernels are compiled for the device at hand; "
-                  "install the "
-                  "driver's compiler package";
+        problem = "its driver has no compiler, which Koine needs for its kernels; install the driver's "
+                  "compiler package";
     }
     info->usable = problem == NULL;
     if (problem) snprintf(info->problem, sizeof info->problem, "%s", problem);
@@ -191,19 +190,16 @@ kn_found_device *kn_device_list_add(kn_device_list *list) {
     return found;
 }
 
-/* Why a platform may show no device: known habits of drivers, for advice only. */
+/* Why a platform may show no device: known driver behaviour, for advice only. */
 static const char *empty_platform_advice(const char *platform) {
     if (strcmp(platform, "rusticl") == 0)
-        return "; it shows devices once the environment variable RUSTICL_ENABLE names a driver, such as "
-               "llvmpipe, "
-               "radeonsi or iris";
+        return "; set the environment variable RUSTICL_ENABLE to a driver, such as llvmpipe, radeonsi or "
+               "iris";
     if (strcmp(platform, "Portable Computing Language") == 0)
-        return "; PoCL shows none where it cannot write what it compiles: the environment variable "
-               "POCL_CACHE_DIR names a "
-               "folder for that";
+        return "; PoCL shows none if it cannot write its cache: set the environment variable POCL_CACHE_DIR "
+               "to a writable folder";
     return "; nothing to do unless this driver should serve a device here (is the user in the groups video "
-           "and "
-           "render?)";
+           "and render?)";
 }
 
 static bool add_platform(kn_device_list *list, int platform_index, cl_platform_id platform, int *index) {
@@ -252,7 +248,7 @@ static bool add_platforms(kn_device_list *list) {
         if (!found) return false;
         const bool none = code == CL_SUCCESS || code == -1001; /* CL_PLATFORM_NOT_FOUND_KHR */
         snprintf(found->info.problem, sizeof found->info.problem,
-                 none ? "no OpenCL platform is installed (%s); the package pocl-opencl-icd brings one for "
+                 none ? "no OpenCL platform is installed (%s); the package pocl-opencl-icd provides one for "
                         "every processor"
                       : "the OpenCL platforms could not be listed (%s): a driver or the ICD loader failed",
                  kn_cl_name(code));

@@ -1,5 +1,5 @@
-/* GPUs that the operating system shows and OpenCL does not, each with the package that brings its driver.
- * The tables serve advice only: nothing is chosen by them. */
+/* GPUs that the operating system shows but OpenCL does not, each with the package of its driver. The tables
+ * serve advice only: nothing is chosen by them. */
 #if defined(__linux__)
 #include <dirent.h>
 #include <stdio.h>
@@ -13,13 +13,13 @@ static const struct {
     const char *vendor;
     const char *advice;
 } pci_advice[] = {
-    {0x10de, "NVIDIA", "the package nvidia-opencl-icd (with the vendor's kernel driver) brings one"},
+    {0x10de, "NVIDIA", "the package nvidia-opencl-icd (with the vendor's kernel driver) provides one"},
     {0x1002, "AMD",
-     "the package mesa-opencl-icd (with RUSTICL_ENABLE=radeonsi) or rocm-opencl-icd brings one"},
-    {0x8086, "Intel", "the package intel-opencl-icd brings one"},
+     "the package mesa-opencl-icd (with RUSTICL_ENABLE=radeonsi) or rocm-opencl-icd provides one"},
+    {0x8086, "Intel", "the package intel-opencl-icd provides one"},
 };
 
-/* GPUs of single-board computers and phones, by the kernel's driver. */
+/* GPUs of single-board computers and phones, by kernel driver. */
 static const char *const board_drivers[] = {"panfrost", "panthor", "lima", "v3d", "msm", "etnaviv", "asahi"};
 
 /* The first line of root/folder/name/file. */
@@ -36,7 +36,7 @@ static bool read_line(const char *root, const char *folder, const char *name, co
     return found;
 }
 
-/* Whether OpenCL shows a GPU of this maker (0: of any). */
+/* Whether OpenCL shows a GPU of this vendor (0: of any). */
 static bool accounted(const kn_device_list *list, uint32_t vendor_id) {
     for (int i = 0; i < list->count; i++) {
         const kn_found_device *found = &list->entries[i];
@@ -60,12 +60,12 @@ static bool add_entry(kn_device_list *list, const char *vendor, const char *wher
     return true;
 }
 
-/* alphasort would follow the locale. */
+/* alphasort depends on the locale. */
 static int by_name(const struct dirent **left, const struct dirent **right) {
     return strcmp((*left)->d_name, (*right)->d_name);
 }
 
-/* Calls visit for each name in root/folder, in order of names; false as soon as it answers false. */
+/* Calls visit for each name in root/folder, sorted, until it returns false; returns false then. */
 static bool each_name(kn_device_list *list, const char *root, const char *folder,
                       bool (*visit)(kn_device_list *, const char *root, const char *folder,
                                     const char *name)) {
@@ -92,18 +92,19 @@ static bool visit_pci(kn_device_list *list, const char *root, const char *folder
     for (size_t i = 0; i < KN_COUNT_OF(pci_advice); i++)
         if (pci_advice[i].vendor_id == vendor_id && !accounted(list, vendor_id))
             return add_entry(list, pci_advice[i].vendor, name, pci_advice[i].advice);
-    return true; /* others (virtual ones, those of service processors) have no OpenCL driver to advise */
+    return true; /* other vendors (virtual GPUs, service processors) have no OpenCL driver to recommend */
 }
 
 static bool visit_card(kn_device_list *list, const char *root, const char *folder, const char *name) {
     char line[128];
-    if (strncmp(name, "card", 4) != 0 || strchr(name, '-')) return true;                /* connectors */
-    if (read_line(root, folder, name, "device/vendor", line, sizeof line)) return true; /* seen on its bus */
+    if (strncmp(name, "card", 4) != 0 || strchr(name, '-')) return true; /* connectors */
+    /* already found on its bus */
+    if (read_line(root, folder, name, "device/vendor", line, sizeof line)) return true;
     if (!read_line(root, folder, name, "device/uevent", line, sizeof line)) return true;
     if (strncmp(line, "DRIVER=", 7) != 0) return true;
     for (size_t i = 0; i < KN_COUNT_OF(board_drivers); i++)
         if (strcmp(line + 7, board_drivers[i]) == 0 && !accounted(list, 0))
-            return add_entry(list, board_drivers[i], name, "the package mesa-opencl-icd may bring one");
+            return add_entry(list, board_drivers[i], name, "the package mesa-opencl-icd may provide one");
     return true;
 }
 
@@ -112,5 +113,5 @@ bool kn_hidden_gpus_add(kn_device_list *list, const char *root) {
            each_name(list, root, "class/drm", visit_card);
 }
 #else
-typedef int kn_hidden_gpus_are_for_linux; /* a file may not be empty */
+typedef int kn_hidden_gpus_are_for_linux; /* a translation unit may not be empty */
 #endif

@@ -1,4 +1,4 @@
-/* Several devices: contexts that were joined to one, by the names that nodes are pinned to. */
+/* Several devices: contexts joined to another, by the names that nodes are pinned to. */
 #include <string.h>
 
 #include "device/device_private.h"

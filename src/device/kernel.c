@@ -30,7 +30,8 @@ kn_status kn_kernel_create(kn_context *context, kn_program *program, const char 
     const size_t most = context->capabilities.work_group_items;
     if (result->work_group_items < 1) result->work_group_items = 1;
     if (result->work_group_items > most) result->work_group_items = most;
-    /* A kernel that asks for a size was compiled for it, even where the driver tells a smaller limit. */
+    /* A kernel with a required work-group size was compiled for it, even if the driver reports a smaller
+     * limit. */
     size_t asked[3] = {0, 0, 0};
     if (code == CL_SUCCESS &&
         clGetKernelWorkGroupInfo(result->kernel, context->found.device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
@@ -40,7 +41,7 @@ kn_status kn_kernel_create(kn_context *context, kn_program *program, const char 
         result->work_group_items = asked[0] * asked[1] * asked[2];
     if (code != CL_SUCCESS) {
         kn_kernel_destroy(&result);
-        return kn_fail_cl(error, code, "the kernel \"%s\" of \"%s\" could not be made on %s", name,
+        return kn_fail_cl(error, code, "the kernel \"%s\" of \"%s\" could not be created on %s", name,
                           program->name, context->found.info.name);
     }
     *kernel = result;
@@ -65,12 +66,11 @@ static kn_status argument_result(const kn_kernel *kernel, int argument, cl_int c
 
 kn_status kn_kernel_set_buffer(kn_kernel *kernel, int argument, kn_buffer *buffer, kn_error *error) {
     if (buffer && !buffer->view)
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "argument %d of the kernel \"%s\" begins at byte %llu of a memory object, which is no multiple "
-            "of %u bytes; copy it first",
-            argument, kernel->name, (unsigned long long)buffer->base,
-            (unsigned)kernel->context->capabilities.alignment_bytes);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "argument %d of the kernel \"%s\" begins at byte %llu of a memory object, which is "
+                       "not a multiple of %u bytes; copy it first",
+                       argument, kernel->name, (unsigned long long)buffer->base,
+                       (unsigned)kernel->context->capabilities.alignment_bytes);
     cl_mem memory = buffer ? buffer->view : NULL;
     cl_int code = clSetKernelArg(kernel->kernel, (cl_uint)argument, sizeof memory, &memory);
     return argument_result(kernel, argument, code, "a buffer", error);
@@ -115,7 +115,7 @@ kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_laun
     }
     if (items > kernel->work_group_items)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "the kernel \"%s\" was launched in work-groups of %zu; on %s it allows %zu",
+                       "the kernel \"%s\" was launched in work-groups of %zu; on %s it allows at most %zu",
                        kernel->name, items, context->found.info.name, kernel->work_group_items);
     cl_event event = NULL;
     cl_int code = clEnqueueNDRangeKernel(context->queues[KN_QUEUE_COMPUTE], kernel->kernel,

@@ -1,11 +1,10 @@
-/* What the device does at most, measured: multiply-adds from registers, and reading a long piece of memory.
- */
+/* Measures the device's peak: multiply-adds on registers, and reads of a long stretch of memory. */
 #include <stdio.h>
 #include <string.h>
 
 #include "device/device_private.h"
 
-enum { SUMS = 12, ROUNDS = 1 << 14, RUNS = 5, MOST_BYTES = 128 << 20 };
+enum { SUMS = 12, ROUNDS = 1 << 14, RUNS = 5, MAX_BYTES = 128 << 20 };
 
 typedef struct probe {
     kn_context *context;
@@ -15,7 +14,7 @@ typedef struct probe {
     size_t lanes, items, local;
 } probe;
 
-/* The shortest of a few launches after one that is not counted, in seconds. */
+/* The shortest time of a few launches after a warm-up, in seconds. */
 static kn_status time_launch(probe *p, double *seconds, kn_error *error) {
     kn_launch launch = {.dimensions = 1, .global = {p->items, 1, 1}, .local = {p->local, 1, 1}};
     *seconds = 0;
@@ -26,7 +25,7 @@ static kn_status time_launch(probe *p, double *seconds, kn_error *error) {
         if (status) return status;
         double taken = kn_clock() - start;
         if (run > 0 && (*seconds <= 0 || taken < *seconds)) *seconds = taken;
-        if (run > 0 && taken > 0.2) break; /* slow is slow */
+        if (run > 0 && taken > 0.2) break; /* slow devices need no more precision */
     }
     return KN_OK;
 }
@@ -49,7 +48,7 @@ static void end(probe *p) {
     kn_buffer_destroy(&p->memory);
 }
 
-/* GFLOP/s. Begins with few rounds, so that simulators are done some day too. */
+/* GFLOP/s. Starts with few rounds, so that simulators finish too. */
 static kn_status measure_math(probe *p, double *gflops, kn_error *error) {
     const float start = 1, factor = 0.999f, addend = 0.001f;
     size_t units = (size_t)p->context->capabilities.compute_units;
@@ -68,11 +67,11 @@ static kn_status measure_math(probe *p, double *gflops, kn_error *error) {
     return status;
 }
 
-/* GB/s of reading more than caches hold, where the device has that much. */
+/* GB/s of reading more than the caches hold, if the device has that much memory. */
 static kn_status measure_memory(probe *p, double *gbytes, kn_error *error) {
     const kn_capabilities *known = &p->context->capabilities;
     const float zero = 0;
-    uint64_t bytes = MOST_BYTES;
+    uint64_t bytes = MAX_BYTES;
     size_t units = (size_t)known->compute_units;
     while (bytes > known->largest_block_bytes || bytes > known->memory_bytes / 4)
         bytes /= 2;
@@ -96,7 +95,7 @@ static kn_status measure_memory(probe *p, double *gbytes, kn_error *error) {
     return status;
 }
 
-/* The verdict under `name` for so many lanes, or 0. */
+/* The verdict under `name` for this number of lanes, or 0. */
 static double remembered(kn_context *context, const char *name, size_t lanes, char key[32]) {
     double value = 0;
     snprintf(key, 32, "%s_%zu", name, lanes);
@@ -121,11 +120,11 @@ kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *
         status = kn_program_get(context, &request, &p.program, &error);
         if (!status) status = measure_math(&p, &gflops, &error);
         if (!status) status = measure_memory(&p, &gbytes, &error);
-        /* A busy machine only makes them too small. */
+        /* Load on the machine only lowers the figures. */
         if (gflops > found.gflops) kn_verdict_put(context, math_key, found.gflops = gflops);
         if (gbytes > found.gbytes) kn_verdict_put(context, memory_key, found.gbytes = gbytes);
         if (status)
-            kn_log_write(&context->host, KN_LOG_WARNING, "what %s does at most could not be measured: %s",
+            kn_log_write(&context->host, KN_LOG_WARNING, "the limits of %s could not be measured: %s",
                          context->found.info.name, error.text);
     }
     memcpy(limits, &found, limits->size < sizeof found ? limits->size : sizeof found);

@@ -3,7 +3,7 @@
 
 enum { LARGE_BYTES = 4 << 20 };
 
-/* Some drivers refuse tiny and zero sizes, so a block holds at least one unit of alignment. */
+/* Some drivers refuse tiny or zero sizes, so a block has at least one unit of alignment. */
 static uint64_t round_up(uint64_t bytes, uint64_t unit) {
     if (bytes == 0) return unit;
     return bytes > UINT64_MAX - unit ? bytes : kn_align_up(bytes, unit);
@@ -23,8 +23,7 @@ static kn_buffer *buffer_new(kn_context *context, cl_mem root, uint64_t base, ui
     return buffer;
 }
 
-/* Takes the bytes from what is left of the device's memory: many drivers would only fail later, in a launch.
- */
+/* Reserves bytes of the device's memory: many drivers would fail only later, in a launch. */
 static bool charge(kn_context *context, uint64_t bytes, uint64_t *taken) {
     kn_mutex_lock(context->mutex);
     kn_context_counts *counts = &context->counts;
@@ -47,15 +46,15 @@ static void discharge(kn_context *context, uint64_t bytes) {
     kn_mutex_unlock(context->mutex);
 }
 
-/* A processor's large blocks lie in large pages: rows far apart are found faster. A block that is mapped
- * shows where it is. The queue is one for this alone: the others may wait for what the program has yet to do.
- */
+/* Places a processor's large blocks in large pages, which reduces TLB misses for distant rows. Mapping a
+ * block reveals its address. It uses a queue of its own, because the others may wait for work that the
+ * program has yet to enqueue. */
 static cl_int advise_large_pages(const kn_context *context, cl_mem block, uint64_t bytes) {
     if (context->found.info.type != KN_DEVICE_CPU || !context->capabilities.shares_memory ||
         bytes < LARGE_BYTES)
         return CL_SUCCESS;
     cl_command_queue queue = clCreateCommandQueue(context->context, context->found.device, 0, NULL);
-    if (!queue) return CL_SUCCESS; /* it stays as the system likes */
+    if (!queue) return CL_SUCCESS; /* the system's default applies */
     cl_int code = CL_SUCCESS;
     void *mapped = clEnqueueMapBuffer(queue, block, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, (size_t)bytes,
                                       0, NULL, NULL, NULL);
@@ -68,9 +67,9 @@ static cl_int advise_large_pages(const kn_context *context, cl_mem block, uint64
     return code;
 }
 
-/* The device's own block, or NULL with a code. */
+/* A new block of device memory, or NULL with an error code. */
 static cl_mem block_new(const kn_context *context, uint64_t bytes, cl_int *code) {
-    /* Where memory is shared, such a block is mapped without a copy. */
+    /* If memory is shared, such a block is mapped without a copy. */
     cl_mem_flags flags =
         CL_MEM_READ_WRITE | (context->capabilities.shares_memory ? CL_MEM_ALLOC_HOST_PTR : 0);
     cl_mem block = clCreateBuffer(context->context, flags, (size_t)bytes, NULL, code);
@@ -88,18 +87,17 @@ kn_status kn_buffer_create(kn_context *context, uint64_t bytes, kn_buffer **buff
     uint64_t rounded = round_up(bytes, capabilities->alignment_bytes);
     if (bytes > capabilities->largest_block_bytes || bytes > SIZE_MAX)
         return kn_fail(error, KN_ERROR_DEVICE_MEMORY,
-                       "a block of %llu bytes is larger than %s allows in one piece (%llu bytes)",
+                       "a block of %llu bytes exceeds the largest allocation of %s (%llu bytes)",
                        (unsigned long long)bytes, context->found.info.name,
                        (unsigned long long)capabilities->largest_block_bytes);
     if (rounded > capabilities->largest_block_bytes) rounded = bytes ? bytes : 1;
     uint64_t taken = 0;
     if (!charge(context, rounded, &taken))
-        return kn_fail(
-            error, KN_ERROR_DEVICE_MEMORY,
-            "out of memory on %s: a block of %llu bytes was asked for, %llu of %llu bytes are taken; a "
-            "smaller batch needs less",
-            context->found.info.name, (unsigned long long)bytes, (unsigned long long)taken,
-            (unsigned long long)capabilities->memory_bytes);
+        return kn_fail(error, KN_ERROR_DEVICE_MEMORY,
+                       "out of memory on %s: requested a block of %llu bytes, %llu of %llu bytes are in use; "
+                       "a smaller batch needs less",
+                       context->found.info.name, (unsigned long long)bytes, (unsigned long long)taken,
+                       (unsigned long long)capabilities->memory_bytes);
     kn_buffer *result = buffer_new(context, NULL, 0, bytes, error);
     if (!result) {
         discharge(context, rounded);
@@ -111,7 +109,8 @@ kn_status kn_buffer_create(kn_context *context, uint64_t bytes, kn_buffer **buff
         discharge(context, rounded);
         kn_release(&context->host, result);
         if (code == CL_OUT_OF_RESOURCES) code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-        return kn_fail_cl(error, code, "%s gave no block of %llu bytes, with %llu of %llu bytes taken%s",
+        return kn_fail_cl(error, code,
+                          "%s: could not allocate a block of %llu bytes, with %llu of %llu bytes in use%s",
                           context->found.info.name, (unsigned long long)bytes, (unsigned long long)taken,
                           (unsigned long long)capabilities->memory_bytes,
                           code == CL_MEM_OBJECT_ALLOCATION_FAILURE ? "; a smaller batch needs less" : "");
@@ -127,11 +126,11 @@ kn_status kn_buffer_slice(kn_buffer *block, uint64_t offset, uint64_t bytes, kn_
     kn_context *context = block->context;
     *slice = NULL;
     if (offset > block->bytes || bytes > block->bytes - offset)
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT, "a slice of %llu bytes at %llu does not lie in its block of %llu",
-            (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)block->bytes);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a slice of %llu bytes at %llu is outside its block of %llu",
+                       (unsigned long long)bytes, (unsigned long long)offset,
+                       (unsigned long long)block->bytes);
     if (offset % context->capabilities.alignment_bytes != 0)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "a slice at %llu does not begin at a multiple of %u bytes",
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a slice at %llu is not aligned to %u bytes",
                        (unsigned long long)offset, (unsigned)context->capabilities.alignment_bytes);
     kn_buffer *result = buffer_new(context, block->root, block->base + offset, bytes, error);
     if (!result) return KN_ERROR_MEMORY;
@@ -143,13 +142,13 @@ kn_status kn_buffer_slice(kn_buffer *block, uint64_t offset, uint64_t bytes, kn_
     if (bytes == 0) {
         result->view = result->root; /* nothing is read or written through it */
     } else {
-        /* Always of the root: OpenCL has no sub-buffers of sub-buffers. */
+        /* Always of the root: OpenCL does not allow sub-buffers of sub-buffers. */
         cl_buffer_region region = {(size_t)result->base, (size_t)bytes};
         result->view =
             clCreateSubBuffer(result->root, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
         if (!result->view) {
             kn_buffer_destroy(&result);
-            return kn_fail_cl(error, code, "a slice of %llu bytes at %llu could not be made",
+            return kn_fail_cl(error, code, "a slice of %llu bytes at %llu could not be created",
                               (unsigned long long)bytes, (unsigned long long)offset);
         }
     }

@@ -1,7 +1,7 @@
-/* For programs that have an OpenCL context, queue and buffers of their own. */
+/* For programs with their own OpenCL context, queue and buffers. */
 #include "device/device_private.h"
 
-/* Whether `device` is one of the context's. */
+/* Whether `device` belongs to the OpenCL context. */
 static bool context_has(const kn_host *host, cl_context context, cl_device_id device) {
     size_t bytes = 0;
     if (clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
@@ -29,19 +29,21 @@ static kn_status check_given(const kn_host *host, cl_context context, cl_device_
         code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof queue_device, &queue_device, NULL);
     if (code == CL_SUCCESS)
         code = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
-    if (code != CL_SUCCESS) return kn_fail_cl(error, code, "the given queue does not say what it is");
+    if (code != CL_SUCCESS) return kn_fail_cl(error, code, "the given queue could not be queried");
     if (!context_has(host, context, device))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "the given device is not one of the given OpenCL context");
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "the given device does not belong to the given OpenCL context");
     if (queue_context != context || queue_device != device)
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "the given queue belongs to another OpenCL context or device");
     if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "the given queue runs out of order; Koine needs one in order");
+                       "the given queue is out-of-order; Koine needs an in-order queue");
     return KN_OK;
 }
 
-/* As discovery shows it; a part of a device, which discovery does not show, is described alone. */
+/* Describes the device as discovery does; a sub-device, which discovery does not list, is described by
+ * itself. */
 static kn_status find_device(kn_context *context, cl_device_id device, kn_found_device *found) {
     kn_device_list *list = kn_device_list_create(&context->host.allocator, &context->host.log);
     if (!list) return kn_fail_memory(&context->failure, sizeof *found);
@@ -56,7 +58,7 @@ static kn_status find_device(kn_context *context, cl_device_id device, kn_found_
         cl_platform_id platform = NULL;
         cl_int code = clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
         if (code != CL_SUCCESS)
-            return kn_fail_cl(&context->failure, code, "the given device does not say what it is");
+            return kn_fail_cl(&context->failure, code, "the given device could not be queried");
         *found = (kn_found_device){.info = {.index = -1, .platform_index = -1, .device_index = -1}};
         kn_found_describe(found, platform, device);
     }
@@ -103,7 +105,7 @@ kn_status kn_context_marker(kn_context *context, cl_event *event) {
         code = clEnqueueMarkerWithWaitList(context->queues[1], 0, NULL, &transfers);
         if (code == CL_SUCCESS) code = clFlush(context->queues[1]);
     }
-    /* A list of events would replace "all before" by that list, so the transfers come in by a barrier. */
+    /* A wait list would replace "all previous commands", so the transfers are added by a barrier. */
     if (code == CL_SUCCESS && transfers)
         code = clEnqueueBarrierWithWaitList(context->queues[0], 1, &transfers, NULL);
     if (code == CL_SUCCESS) code = clEnqueueMarkerWithWaitList(context->queues[0], 0, NULL, event);
@@ -111,12 +113,12 @@ kn_status kn_context_marker(kn_context *context, cl_event *event) {
     if (transfers) clReleaseEvent(transfers);
     if (code == CL_SUCCESS) return KN_OK;
     kn_error error = {0};
-    status = kn_fail_cl(&error, code, "no event could be made for the work so far");
+    status = kn_fail_cl(&error, code, "no event could be created for the work so far");
     kn_log_write(&context->host, KN_LOG_ERROR, "%s", error.text);
     return status;
 }
 
-/* The object that kernels get for a part that begins at an aligned offset; NULL where there is none. */
+/* The object that kernels get for a slice at an aligned offset; NULL if there is none. */
 static cl_mem aligned_view(const kn_context *context, cl_mem memory, size_t offset, size_t bytes) {
     if (offset == 0 || bytes == 0) return memory;
     cl_mem parent = NULL;
@@ -140,12 +142,12 @@ kn_buffer *kn_buffer_from_opencl(kn_context *context, cl_mem memory, size_t offs
         clGetMemObjectInfo(memory, CL_MEM_CONTEXT, sizeof owner, &owner, NULL) != CL_SUCCESS ||
         clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof size, &size, NULL) != CL_SUCCESS ||
         type != CL_MEM_OBJECT_BUFFER || owner != context->context) {
-        kn_log_write(host, KN_LOG_ERROR, "the given memory is no buffer of the context's own OpenCL context");
+        kn_log_write(host, KN_LOG_ERROR, "the given memory is not a buffer of the context's OpenCL context");
         return NULL;
     }
     if (offset > size || bytes > size - offset) {
-        kn_log_write(host, KN_LOG_ERROR, "%zu bytes at %zu do not lie in the given buffer of %zu bytes",
-                     bytes, offset, size);
+        kn_log_write(host, KN_LOG_ERROR, "%zu bytes at %zu are outside the given buffer of %zu bytes", bytes,
+                     offset, size);
         return NULL;
     }
     kn_buffer *buffer = kn_allocate(host, 1, sizeof *buffer);

@@ -1,12 +1,11 @@
-/* What the device can really do. A feature that a driver claims is believed after a tiny kernel using it has
- * compiled and given the right answers; the verdict is kept with the device and driver, under the kernel's
- * hash. */
+/* Probes: what the device can really do. A claimed feature is trusted after a tiny kernel that uses it has
+ * compiled and computed correctly; the verdict is kept per device and driver under the kernel's hash. */
 #include <stdio.h>
 #include <string.h>
 
 #include "device/device_private.h"
 
-/* What the extension brings is declared in this language only. */
+/* The extension's functions are declared in this language version only. */
 static const char dot_prelude[] = "// language: CL3.0\n";
 
 enum { ITEMS = 64, MATRIX = 512, MATRIX_RUNS = 3 };
@@ -46,7 +45,7 @@ kn_status kn_probe_run(kn_context *context, const kn_probe *task, kn_error *erro
     return status;
 }
 
-/* Halves hold 11 bits: the products below fit, and 2048 + 1 and 2048 + 3 round to even. */
+/* half has 11 significant bits: the products below fit, and 2048 + 1 and 2048 + 3 round to even. */
 static bool try_half(kn_context *context, kn_error *error) {
     float input[2 * ITEMS], output[4 * ITEMS];
     const kn_probe task = {.name = "half",
@@ -95,7 +94,7 @@ static bool try_double(kn_context *context, kn_error *error) {
     return true;
 }
 
-/* Sub-groups are part of the language from 2.0 on. */
+/* Subgroups are part of the language from 2.0 on. */
 static const char *subgroups_prelude(const kn_context *context) {
     return kn_opencl_version_number(context->found.language) >= 300 ||
                    kn_opencl_version_number(context->found.info.version) >= 300
@@ -117,7 +116,7 @@ static bool try_subgroups(kn_context *context, kn_error *error) {
     for (int i = 0; i < ITEMS; i++)
         input[i] = i * i + 1;
     if (kn_probe_run(context, &task, error)) return false;
-    /* One work-group: the members of a sub-group are the items that name it. */
+    /* One work-group: the members of a subgroup are the work-items that report its id. */
     for (int i = 0; i < ITEMS; i++) {
         int sum = 0, first = 0, members = 0;
         for (int j = 0; j < ITEMS; j++) {
@@ -133,7 +132,7 @@ static bool try_subgroups(kn_context *context, kn_error *error) {
     return true;
 }
 
-/* All pairs of bytes that are far from 0, near it, and between, with either sign. */
+/* All pairs of bytes far from 0, near 0, and between, with either sign. */
 static bool try_dot(kn_context *context, kn_error *error) {
     uint32_t input[2 * ITEMS];
     int32_t output[4 * ITEMS];
@@ -164,7 +163,7 @@ static bool try_dot(kn_context *context, kn_error *error) {
     return true;
 }
 
-/* More rounds than the shortest limit of a driver that is known. */
+/* More iterations than the lowest known limit of a driver. */
 static bool try_loops(kn_context *context, kn_error *error) {
     uint32_t input[2] = {100000, 2463534242u}, output[ITEMS], value = input[1];
     kn_probe task = {.name = "loops",
@@ -185,9 +184,9 @@ static bool try_loops(kn_context *context, kn_error *error) {
     return output[0] == value && output[1] == input[1];
 }
 
-/* The kept verdict, or a new one: *right, and in *problem what kept it from being right, if that is known
- * (KN_ERROR_MISMATCH: wrong answers). A failure to ask is no verdict: the next context asks again; out of
- * host memory is an error. */
+/* Gets the kept verdict or a new one: *right, and in *problem why it is not right, if known
+ * (KN_ERROR_MISMATCH: wrong results). Failure to run the probe gives no verdict: the next context tries
+ * again; out of host memory is an error. */
 static kn_status decide(kn_context *context, const char *name, const char *file, const char *prelude,
                         bool (*try_it)(kn_context *, kn_error *), bool *right, kn_error *problem,
                         kn_error *error) {
@@ -204,13 +203,13 @@ static kn_status decide(kn_context *context, const char *name, const char *file,
         if (problem->status == KN_ERROR_MEMORY) return kn_fail(error, problem->status, "%s", problem->text);
         if (verdict != 0 || !problem->status) kn_verdict_put(context, key, verdict);
         if (verdict == 0 && !problem->status)
-            kn_fail(problem, KN_ERROR_MISMATCH, "a test kernel gave wrong answers");
+            kn_fail(problem, KN_ERROR_MISMATCH, "a probe kernel gave wrong results");
     }
     *right = verdict != 0;
     return KN_OK;
 }
 
-/* Whether a claimed feature is believed. A doubt is said when it comes up, and not again. */
+/* Whether a claimed feature is trusted. A failed probe is logged once. */
 static kn_status decide_feature(kn_context *context, const char *name, const char *file, const char *prelude,
                                 bool (*try_it)(kn_context *, kn_error *), bool claimed, bool *believed,
                                 kn_error *error) {
@@ -224,7 +223,7 @@ static kn_status decide_feature(kn_context *context, const char *name, const cha
     return status;
 }
 
-/* A processor with vectors is served by few work-items with explicit vector code, everything else by many
+/* A processor with vector units uses few work-items with explicit vector code, everything else uses many
  * threads. */
 static void decide_kind(kn_context *context) {
     kn_capabilities *capabilities = &context->capabilities;
@@ -235,7 +234,7 @@ static void decide_kind(kn_context *context) {
     if (capabilities->wide_vector && width == 1) width = 4;
     if (context->vector_width && capabilities->wide_vector) width = context->vector_width;
     capabilities->vector_width = width;
-    /* Of the instruction sets in use: 16 lanes come with 32 registers, and so does every 64-bit ARM. */
+    /* Of the instruction sets in use: 16 lanes come with 32 registers, and so does 64-bit ARM. */
 #if defined(__aarch64__)
     capabilities->vector_registers = 32;
 #else
@@ -243,7 +242,8 @@ static void decide_kind(kn_context *context) {
 #endif
 }
 
-/* Where long loops end early, kernels for wide vectors compute wrongly, those of many threads do not. */
+/* On drivers that end long loops early, wide-vector kernels compute incorrectly but many-thread kernels do
+ * not. */
 static kn_status doubt_kind(kn_context *context, kn_error *error) {
     kn_error problem = {0};
     bool right = true;
@@ -255,7 +255,7 @@ static kn_status doubt_kind(kn_context *context, kn_error *error) {
     kn_variant_refused(context, "wide",
                        problem.status && problem.status != KN_ERROR_MISMATCH
                            ? problem.text
-                           : "long loops end early there; the kernels of many threads take its place");
+                           : "long loops end early there; many-thread kernels are used instead");
     return KN_OK;
 }
 
@@ -288,9 +288,9 @@ kn_status kn_context_probe(kn_context *context, kn_error *error) {
     return status;
 }
 
-/* ---- how fast -------------------------------------------------------------------------- */
+/* ---- speed ------------------------------------------------------------------------------- */
 
-/* Small whole numbers, so that every sum is exact. */
+/* Small integers, so that every sum is exact. */
 static float left_value(int row, int k) {
     return (float)((row * 7 + k * 3) % 5 - 2);
 }
@@ -298,7 +298,7 @@ static float right_value(int k, int column) {
     return (float)((k * 5 + column * 11) % 7 - 3);
 }
 
-/* 64 elements spread over the product are compared. */
+/* Compares 64 elements spread over the product. */
 static bool product_right(const float *c) {
     for (int i = 0; i < 64; i++) {
         int row = (i * 37 + 5) % MATRIX, column = (i * 101 + 3) % MATRIX;
@@ -310,7 +310,7 @@ static bool product_right(const float *c) {
     return true;
 }
 
-/* The shortest of a few runs after one that is not counted, in seconds. */
+/* The shortest time of a few runs after a warm-up, in seconds. */
 static kn_status time_product(kn_context *context, kn_kernel *kernel, double *seconds, kn_error *error) {
     size_t side = MATRIX / 4, local = kn_kernel_work_group_items(kernel) >= 64 ? 8 : 1;
     kn_launch launch = {.dimensions = 2, .global = {side, side, 1}, .local = {local, local, 1}};
@@ -322,7 +322,7 @@ static kn_status time_product(kn_context *context, kn_kernel *kernel, double *se
         if (status) return status;
         double taken = kn_clock() - start;
         if (run > 0 && taken < *seconds) *seconds = taken;
-        if (run > 0 && taken > 0.5) break; /* slow is slow */
+        if (run > 0 && taken > 0.5) break; /* slow devices need no more precision */
     }
     return KN_OK;
 }
@@ -362,8 +362,8 @@ bool kn_context_measure(kn_context *context, double *gflops) {
     kn_kernel_destroy(&kernel);
     kn_release(&context->host, values);
     if (!right)
-        kn_log_write(&context->host, KN_LOG_WARNING, "%s did not pass the test product: %s",
-                     context->found.info.name, status ? error.text : "wrong numbers");
+        kn_log_write(&context->host, KN_LOG_WARNING, "%s failed the trial matrix product: %s",
+                     context->found.info.name, status ? error.text : "wrong results");
     *gflops = right && seconds > 0 ? 2.0 * MATRIX * MATRIX * MATRIX / seconds * 1e-9 : 0;
     return !status;
 }

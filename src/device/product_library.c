@@ -1,4 +1,4 @@
-/* Matrix products by CLBlast, where Koine was built with it. */
+/* Matrix products by CLBlast, if Koine was built with it. */
 #include "device/device_private.h"
 
 #ifdef KN_CLBLAST
@@ -11,7 +11,7 @@ const char *kn_product_library(void) {
 
 static kn_status fail_product(const kn_context *context, CLBlastStatusCode code,
                               const kn_product_request *request, kn_error *error) {
-    /* The library passes OpenCL's codes on and has its own below -1000. */
+    /* The library passes on OpenCL's codes and has its own below -1000. */
     const char *advice = code > -1000 ? kn_cl_name((cl_int)code) : "see its list of status codes";
     kn_status status = code == CLBlastTempBufferAllocFailure || code == CLBlastInsufficientMemoryTemp
                            ? KN_ERROR_DEVICE_MEMORY
@@ -32,8 +32,8 @@ static CLBlastTranspose transposed(bool yes) {
     return yes ? CLBlastTransposeYes : CLBlastTransposeNo;
 }
 
-/* The library's kernels count in 32-bit integers. */
-static bool is_taken(const kn_product_request *request) {
+/* The library's kernels use 32-bit indices. */
+static bool is_supported(const kn_product_request *request) {
     const int64_t sizes[3] = {request->m, request->n, request->k};
     for (int i = 0; i < 3; i++)
         if (sizes[i] < 1 || sizes[i] > INT32_MAX) return false;
@@ -46,8 +46,9 @@ kn_status kn_product_workspace(kn_context *context, const kn_product_request *re
                                kn_error *error) {
     size_t size = 0;
     *bytes = 0;
-    if (!is_taken(request))
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "CLBlast takes no product of these sizes and this type");
+    if (!is_supported(request))
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "CLBlast does not support a product of these sizes and this type");
     CLBlastStatusCode (*ask)(CLBlastLayout, CLBlastTranspose, CLBlastTranspose, size_t, size_t, size_t,
                              size_t, size_t, size_t, size_t, size_t, size_t, cl_command_queue *, size_t *) =
         request->bytes_each == 8 ? CLBlastDGemmTempBufferSize : CLBlastSGemmTempBufferSize;
@@ -83,7 +84,7 @@ kn_status kn_product_run(kn_context *context, const kn_product_request *request,
     if (!request->a || !request->b || !request->result || !request->a->view || !request->b->view ||
         !request->result->view)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "a product without memory that kernels can use; copy it first");
+                       "a product's buffer is not aligned for kernels; copy it first");
     context->used_products = true;
     for (int64_t batch = 0; batch < request->batches; batch++) {
         cl_event event = NULL;
@@ -102,7 +103,7 @@ kn_status kn_product_run(kn_context *context, const kn_product_request *request,
     return KN_OK;
 }
 
-/* Other contexts that use the library only compile again. */
+/* Other contexts that use the library merely recompile. */
 void kn_products_release(kn_context *context) {
     if (context->used_products) CLBlastClearCache();
 }
@@ -116,12 +117,12 @@ const char *kn_product_library(void) {
 kn_status kn_product_workspace(kn_context *context, const kn_product_request *request, uint64_t *bytes,
                                kn_error *error) {
     *bytes = 0;
-    return kn_fail(error, KN_ERROR_UNSUPPORTED, "Koine was built without a library for matrix products");
+    return kn_fail(error, KN_ERROR_UNSUPPORTED, "Koine was built without a matrix product library");
 }
 
 kn_status kn_product_run(kn_context *context, const kn_product_request *request, const char *label,
                          kn_error *error) {
-    return kn_fail(error, KN_ERROR_UNSUPPORTED, "Koine was built without a library for matrix products");
+    return kn_fail(error, KN_ERROR_UNSUPPORTED, "Koine was built without a matrix product library");
 }
 
 void kn_products_release(kn_context *context) {

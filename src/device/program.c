@@ -1,17 +1,17 @@
-/* Programs: each source is compiled once per context, or taken from the disk cache. What was compiled goes to
- * the disk when the context ends, so that nobody waits for it before the first step. */
+/* Programs: each source is compiled once per context or loaded from the disk cache. Compiled programs are
+ * written to disk when the context is destroyed, so that this does not delay the first step. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "device/device_private.h"
 
-enum { COMPILE_THREADS_MOST = 16, MEASURE_FROM = 4 };
-/* Side by side pays when compiling keeps this many processors busy; some drivers hold one lock for all. */
+enum { MAX_COMPILE_THREADS = 16, MEASURE_FROM = 4 };
+/* Parallel compilation pays if it keeps this many processors busy; some drivers serialise it with one
+ * lock. */
 static const double worth_threads = 1.2, least_telling = 0.9;
 
-/* Copies the log's first line that speaks of an error or Error (or its first line), with the line after it.
- */
+/* Copies the log's first line that contains "rror" (or the first line) and the line after it. */
 static void first_error(const char *log, char *target, size_t bytes) {
     const char *found = strstr(log, "rror");
     if (!found) found = log;
@@ -34,7 +34,7 @@ static void first_error(const char *log, char *target, size_t bytes) {
         if (*place == '\n') *place = ' ';
 }
 
-/* A message is one line. Cuts the log up. */
+/* Logs the build log line by line, since a message is one line. Modifies the log. */
 static void log_lines(const kn_host *host, const char *name, char *log) {
     for (char *line = log, *next; line; line = next) {
         next = strchr(line, '\n');
@@ -67,7 +67,7 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
     const char *text = source->text.data;
     cl_int code;
     cl_program program = clCreateProgramWithSource(context->context, 1, &text, &source->text.length, &code);
-    if (!program) return kn_fail_cl(error, code, "the source of \"%s\" was not taken", name);
+    if (!program) return kn_fail_cl(error, code, "the source of \"%s\" was not accepted", name);
     double start = kn_clock();
     code = clBuildProgram(program, 1, &context->found.device, source->options, NULL, NULL);
     if (code != CL_SUCCESS) {
@@ -81,7 +81,7 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
     return KN_OK;
 }
 
-/* One report at a time, whoever compiles. */
+/* One callback at a time, whichever thread compiles. */
 static void report(kn_context *context, const kn_progress *progress, const char *label, uint64_t done,
                    uint64_t total) {
     if (!progress->report) return;
@@ -116,7 +116,7 @@ static kn_status load_or_build(kn_context *context, const char *name, const kn_s
     return KN_OK;
 }
 
-/* Fills in made->program, full_header and, where the disk cache is to have it and has not, unsaved. */
+/* Sets made->program, full_header and, if the disk cache should have it and does not, unsaved. */
 static kn_status make(kn_context *context, const kn_program_request *from, kn_program *made,
                       kn_error *error) {
     kn_source source;
@@ -125,7 +125,7 @@ static kn_status make(kn_context *context, const kn_program_request *from, kn_pr
     if (status) return status;
     status = load_or_build(context, from->file, &source, made, &built, error);
     if (status == KN_ERROR_COMPILE && context->short_header && !from->source) {
-        /* A function may be missing from the short list. */
+        /* A function may be missing from the short header. */
         kn_source_finish(&source);
         status = read_source(context, from, false, &source, error);
         if (status) return status;
@@ -141,8 +141,8 @@ static kn_status make(kn_context *context, const kn_program_request *from, kn_pr
     return status;
 }
 
-/* Finds or adds the program's place. The mutex is held. */
-static kn_program *place_of(kn_context *context, const kn_program_request *from, kn_error *error) {
+/* Finds or adds the program's entry. The mutex is held. */
+static kn_program *entry_of(kn_context *context, const kn_program_request *from, kn_error *error) {
     kn_text key;
     kn_text_init(&key, &context->host);
     kn_text_add(&key, from->source ? "text " : "file ");
@@ -167,8 +167,9 @@ static kn_program *place_of(kn_context *context, const kn_program_request *from,
     return program;
 }
 
-/* Notes how an attempt ended, for those who wait. The mutex is held. */
-static void settle(kn_context *context, kn_program *program, kn_status status, const kn_error *error) {
+/* Records the result of an attempt for the threads that wait. The mutex is held. */
+static void finish_attempt(kn_context *context, kn_program *program, kn_status status,
+                           const kn_error *error) {
     program->state = status ? KN_PROGRAM_EMPTY : KN_PROGRAM_READY;
     if (status && !program->failure)
         program->failure = kn_allocate(&context->host, 1, sizeof *program->failure);
@@ -187,7 +188,7 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
     *program = NULL;
     if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
     kn_mutex_lock(context->mutex);
-    kn_program *place = place_of(context, &from, error);
+    kn_program *place = entry_of(context, &from, error);
     if (!place) {
         kn_mutex_unlock(context->mutex);
         return KN_ERROR_MEMORY;
@@ -195,7 +196,7 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
     if (!from.passing && !context->precompile) place->kept = true;
     kn_status status = KN_OK;
     if (place->state == KN_PROGRAM_BUILDING) {
-        /* Someone else is at it: their result is ours. */
+        /* Another thread is compiling it: share its result. */
         while (place->state == KN_PROGRAM_BUILDING)
             kn_condition_wait(context->built, context->mutex);
         if (place->state == KN_PROGRAM_EMPTY)
@@ -211,7 +212,7 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
         place->program = made.program;
         place->unsaved = made.unsaved;
         place->full_header = made.full_header;
-        settle(context, place, status, &own);
+        finish_attempt(context, place, status, &own);
         if (status) kn_fail(error, own.status, "%s", own.text);
     }
     kn_mutex_unlock(context->mutex);
@@ -247,7 +248,7 @@ void kn_programs_release(kn_context *context) {
     memset(&context->programs, 0, sizeof context->programs);
 }
 
-/* ---- many at once ------------------------------------------------------------------- */
+/* ---- several programs -------------------------------------------------------------- */
 
 typedef struct batch {
     kn_context *context;
@@ -255,7 +256,7 @@ typedef struct batch {
     kn_program **programs;
     size_t next, end, total, done;
     kn_status status;
-    kn_error *error; /* the first failure's */
+    kn_error *error; /* of the first failure */
     const kn_progress *progress;
     kn_mutex *mutex; /* guards next, done, status and error, and the progress callback */
 } batch;
@@ -279,15 +280,15 @@ static void work_through(void *argument) {
     kn_mutex_unlock(job->mutex);
 }
 
-/* Works through requests[next, end) with this many threads, this one included. */
+/* Processes requests[next, end) with this many threads, including the current one. */
 static void run_threads(batch *job, size_t end, int threads) {
-    kn_thread *helpers[COMPILE_THREADS_MOST] = {0};
+    kn_thread *helpers[MAX_COMPILE_THREADS] = {0};
     const kn_host *host = &job->context->host;
     job->end = end;
     int started = 0;
-    while (started < threads - 1 && started < COMPILE_THREADS_MOST - 1) {
+    while (started < threads - 1 && started < MAX_COMPILE_THREADS - 1) {
         helpers[started] = kn_thread_start(host, work_through, job);
-        if (!helpers[started]) break; /* fewer hands, same work */
+        if (!helpers[started]) break; /* fewer threads, same work */
         started++;
     }
     work_through(job);
@@ -314,20 +315,20 @@ kn_status kn_program_get_all(kn_context *context, const kn_program_request *requ
 
     static const char key[] = "compile_threads_gain";
     int threads = kn_processor_count();
-    if (threads > COMPILE_THREADS_MOST) threads = COMPILE_THREADS_MOST;
+    if (threads > MAX_COMPILE_THREADS) threads = MAX_COMPILE_THREADS;
     double gain = 0;
     if (threads < 2 || count < 2 || context->found.simulated) {
         run_threads(&job, count, 1);
     } else if (kn_verdict_get(context, key, &gain)) {
         run_threads(&job, count, gain >= worth_threads ? threads : 1);
     } else {
-        /* Learn it: compilers that hold one lock keep no more than one processor busy. */
+        /* Measure it: compilers with one lock keep only one processor busy. */
         uint64_t built = built_so_far(context);
         double start = kn_clock();
         clock_t busy = clock();
         run_threads(&job, count, threads);
         double seconds = kn_clock() - start + 1e-9, work = (double)(clock() - busy) / CLOCKS_PER_SEC;
-        /* Below that the machine was busy with something else, and nothing was learnt. */
+        /* Below that the machine was busy otherwise and the measurement is void. */
         bool telling = work / seconds >= least_telling && built_so_far(context) - built >= MEASURE_FROM;
         if (!job.status && telling) kn_verdict_put(context, key, work / seconds);
     }

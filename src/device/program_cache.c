@@ -1,4 +1,4 @@
-/* Compiled programs between runs: one file each in cache_folder/programs.
+/* The disk cache of compiled programs: one file each in cache_folder/programs.
  *
  *     8 bytes    "koineprg"
  *     4 bytes    format version
@@ -9,9 +9,9 @@
  *     key        device, driver, options and the whole source
  *     payload    the driver's binary
  *
- * Numbers are little endian. The file's name is the key's hash; the key inside decides. An entry that is not
- * exactly this is as good as none: the program is compiled and the entry replaced, in silence. Files are
- * written apart and renamed, so that a reader never sees half of one. */
+ * Numbers are little-endian. The file's name is the key's hash; the key inside decides. An invalid entry
+ * counts as missing: the program is compiled and the entry silently replaced. Files are written under a
+ * temporary name and renamed, so readers never see a partial file. */
 #include <string.h>
 
 #include "device/device_private.h"
@@ -32,7 +32,7 @@ static uint64_t get_number(const uint8_t *place, int bytes) {
     return value;
 }
 
-/* All that the binary depends on, and the path of its file. False without a cache folder or memory. */
+/* Everything that the binary depends on, and the path of its file. False without a cache folder or memory. */
 static bool entry_of(const kn_context *context, const kn_source *source, kn_text *key, kn_text *path) {
     kn_text_init(key, &context->host);
     kn_text_init(path, &context->host);
@@ -50,8 +50,8 @@ static uint64_t checksum(const void *key, size_t key_bytes, const void *payload,
     return kn_hash_bytes(kn_hash_bytes(KN_HASH_START, key, key_bytes), payload, payload_bytes);
 }
 
-/* Where the payload lies in a file that is whole and ours; NULL otherwise. It is empty where the driver keeps
- * the program. */
+/* The payload of an intact file with this key; NULL otherwise. It is empty if the driver keeps the
+ * program. */
 static const uint8_t *payload_of(const uint8_t *file, uint64_t count, const kn_text *key,
                                  size_t *payload_bytes) {
     if (count < HEADER_BYTES || memcmp(file, magic, sizeof magic) != 0) return NULL;
@@ -90,7 +90,7 @@ cl_program kn_program_cache_load(kn_context *context, const kn_source *source, b
             }
         }
         if (!program && !*kept)
-            kn_log_write(&context->host, KN_LOG_DEBUG, "%s is not good any more: compiled anew", path.data);
+            kn_log_write(&context->host, KN_LOG_DEBUG, "%s is invalid or outdated: recompiling", path.data);
     }
     kn_release(&context->host, file);
     kn_text_finish(&key);

@@ -1,12 +1,12 @@
-/* From a file of cl/ and its prelude to the text that the compiler gets.
+/* Assembles the compiler's input from a file of cl/ and its prelude.
  *
- * A line `#include "common/x.cl"` names a file by its path below cl/, as a compiler called with `-I cl`
- * would find it; each file is taken in once. `#line` directives keep the compiler's messages true.
+ * A line `#include "common/x.cl"` names a file by its path below cl/, as with `-I cl`; each file is included
+ * once. `#line` directives keep the compiler's messages correct.
  *
- * Kernels are compiled as OpenCL C 1.2, without fast-math: what the compiler may fuse (a * b + c) it fuses,
- * which rounds once instead of twice and gives the same bits on every run; nothing else is relaxed. A prelude
- * (or a text that is no file) whose first line is `// language: CL3.0` is compiled as that language instead,
- * where the device speaks it. */
+ * Kernels are compiled as OpenCL C 1.2 without fast-math: the compiler may fuse a * b + c, which rounds once
+ * instead of twice and gives the same bits in every run; nothing else is relaxed. A prelude (or a text that
+ * is not a file) whose first line is `// language: CL3.0` is compiled as that language if the device supports
+ * it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static const uint64_t file_limit = 16u << 20;
 typedef struct reader {
     const kn_context *context;
     kn_text *text;
-    kn_map taken; /* files taken in already */
+    kn_map taken; /* files included so far */
     int depth;
 } reader;
 
@@ -37,7 +37,7 @@ static const kn_embedded_file *embedded_find(const char *name) {
     return NULL;
 }
 
-/* Kernel names come from this library or from kernel files: plain paths that stay below the folder. */
+/* Kernel names come from this library or from kernel files: relative paths that stay below the folder. */
 static bool plain_path(const char *name) {
     return name[0] != '\0' && name[0] != '/' && !strstr(name, "..") && !strpbrk(name, "\\:\"\n");
 }
@@ -54,9 +54,9 @@ static kn_status missing(const kn_context *context, const char *name, kn_error *
 
 static kn_status add_file(reader *state, const char *name, kn_error *error);
 
-/* What stands behind `#word` in the line, where it begins so; NULL otherwise. The word may go on: `el` is
+/* The text after `#word` if the line begins with it; NULL otherwise. The word may continue: `el` matches
  * `else` and `elif`. */
-static const char *behind_directive(const char *line, size_t length, const char *word) {
+static const char *after_directive(const char *line, size_t length, const char *word) {
     const char *end = line + length, *place = line;
     while (place < end && (*place == ' ' || *place == '\t'))
         place++;
@@ -67,9 +67,9 @@ static const char *behind_directive(const char *line, size_t length, const char 
     return (size_t)(end - place) >= bytes && memcmp(place, word, bytes) == 0 ? place + bytes : NULL;
 }
 
-/* The file's name in `#include "name"`; false for other lines. Comments before or after are not looked at. */
+/* Gets the file name of `#include "name"`; false for other lines. Does not look for comments. */
 static bool include_name(const char *line, size_t length, char *name, size_t bytes) {
-    const char *end = line + length, *place = behind_directive(line, length, "include");
+    const char *end = line + length, *place = after_directive(line, length, "include");
     if (!place) return false;
     while (place < end && (*place == ' ' || *place == '\t'))
         place++;
@@ -84,7 +84,7 @@ static bool include_name(const char *line, size_t length, char *name, size_t byt
 static kn_status add_lines(reader *state, const char *name, const char *bytes, size_t count,
                            kn_error *error) {
     size_t number = 0;
-    bool moved = false; /* an included file stands before */
+    bool moved = false; /* after an included file */
     kn_text_format(state->text, "#line 1 \"%s\"\n", name);
     for (size_t start = 0; start < count;) {
         const char *newline = memchr(bytes + start, '\n', count - start);
@@ -102,9 +102,9 @@ static kn_status add_lines(reader *state, const char *name, const char *bytes, s
         } else {
             kn_text_add_bytes(state->text, bytes + start, length);
             kn_text_add(state->text, "\n");
-            /* A compiler that skips a group does not read the lines' numbers in it, but counts its lines. */
-            if (moved && (behind_directive(bytes + start, length, "el") ||
-                          behind_directive(bytes + start, length, "endif")))
+            /* A compiler skips #line directives in a skipped group but still counts its lines. */
+            if (moved && (after_directive(bytes + start, length, "el") ||
+                          after_directive(bytes + start, length, "endif")))
                 kn_text_format(state->text, "#line %zu \"%s\"\n", number + 1, name);
         }
         start += length + 1;
@@ -114,7 +114,7 @@ static kn_status add_lines(reader *state, const char *name, const char *bytes, s
 
 static kn_status add_file(reader *state, const char *name, kn_error *error) {
     if (!plain_path(name))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "\"%s\" is no path below the kernels' folder", name);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "\"%s\" is not a path below the kernel folder", name);
     if (kn_map_has(&state->taken, name, strlen(name))) return KN_OK;
     if (!kn_map_put_text(&state->taken, name, state)) return kn_fail_memory(error, strlen(name));
     if (state->depth >= INCLUDE_DEPTH)
@@ -155,7 +155,7 @@ uint64_t kn_kernels_hash(const kn_context *context) {
             kn_text_format(&path, "%s/%s", context->kernel_folder, kn_embedded_files[i].name);
             uint8_t *bytes = NULL;
             uint64_t count = 0;
-            /* What cannot be read fails where it is needed. */
+            /* Unreadable files fail where they are needed. */
             if (!kn_text_failed(&path)) kn_file_read(host, path.data, file_limit, &bytes, &count, NULL);
             part = bytes ? kn_hash_bytes(KN_HASH_START, bytes, (size_t)count) : 0;
             kn_release(host, bytes);
@@ -166,7 +166,7 @@ uint64_t kn_kernels_hash(const kn_context *context) {
     return hash;
 }
 
-/* The language that a text asks for in its first line, as 120, 200 or 300; 0 when it asks for none. */
+/* The language that the text's first line asks for, as 120, 200 or 300; 0 if none. */
 static int asked_language(const char *text) {
     static const char mark[] = "// language: CL";
     if (strncmp(text, mark, sizeof mark - 1) != 0) return 0;
@@ -175,7 +175,7 @@ static int asked_language(const char *text) {
     return (number[0] - '0') * 100 + (number[2] - '0') * 10;
 }
 
-/* Options and language; `first` is the text whose first line may ask for one. */
+/* Sets options and language; `first` is the text whose first line may ask for one. */
 static kn_status source_begin(const kn_context *context, const char *name, const char *first,
                               kn_source *source, kn_error *error) {
     int language = asked_language(first);
@@ -183,7 +183,7 @@ static kn_status source_begin(const kn_context *context, const char *name, const
     if (language == 0) language = 120;
     if (language > 120 && !kn_device_speaks(&context->host, &context->found, language))
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "\"%s\" needs OpenCL C %d.%d, which %s does not speak (%s)", name, language / 100,
+                       "\"%s\" needs OpenCL C %d.%d, which %s does not support (%s)", name, language / 100,
                        language / 10 % 10, context->found.info.name, context->found.language);
     snprintf(source->options, sizeof source->options, "-cl-std=CL%d.%d", language / 100, language / 10 % 10);
     kn_text_init(&source->text, &context->host);
@@ -208,7 +208,7 @@ kn_status kn_source_file(const kn_context *context, const char *file, const char
     reader state = {.context = context, .text = &source->text};
     kn_map_init(&state.taken, &context->host);
     if (short_header && asked_language(prelude) == 0) {
-        strcat(source->options, " -D_OPENCL_H_"); /* Clang's header is read already */
+        strcat(source->options, " -D_OPENCL_H_"); /* Clang's header counts as included */
         status = add_file(&state, "common/builtins.cl", error);
     }
     if (!status) {

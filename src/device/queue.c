@@ -1,12 +1,12 @@
-/* Transfers and the order of work on the two queues.
+/* Transfers, and the order of work on the two queues.
  *
- * Both queues are in order. Work on one that must follow work on the other waits for its event;
- * OpenCL asks that the queue of such an event be flushed, which is done here. */
+ * Both queues are in order. Work on one that must follow work on the other waits for its event; OpenCL
+ * requires that the queue of such an event be flushed, which is done here. */
 #include <stdio.h>
 
 #include "device/device_private.h"
 
-/* One piece of work on its way into a queue. */
+/* A command being enqueued. */
 typedef struct submission {
     kn_context *context;
     kn_queue number;
@@ -37,7 +37,7 @@ static submission submission_begin(kn_context *context, kn_queue number, kn_even
         if (other != work.queue) {
             if (other) clFlush(other);
             work.wait = event;
-        } /* an earlier event of the same queue is over by then anyway */
+        } /* an earlier event of the same queue is complete by then anyway */
     }
     return work;
 }
@@ -59,7 +59,7 @@ static kn_status submission_end(submission *work, cl_int code, const char *label
     return KN_OK;
 }
 
-/* After a failure commands may still be under way, with memory that the caller gives back next. */
+/* After a failure, commands may still be using memory that the caller is about to free. */
 static void finish_all(kn_context *context) {
     for (size_t i = 0; i < KN_COUNT_OF(context->queues); i++)
         clFinish(context->queues[i]);
@@ -75,12 +75,12 @@ static kn_status check_range(const kn_buffer *buffer, uint64_t offset, uint64_t 
                              kn_error *error) {
     if (!buffer) return kn_fail(error, KN_ERROR_ARGUMENT, "%s without a buffer", what);
     if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return KN_OK;
-    return kn_fail(error, KN_ERROR_ARGUMENT,
-                   "%s of %llu bytes at %llu does not lie in a buffer of %llu bytes", what,
-                   (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)buffer->bytes);
+    return kn_fail(error, KN_ERROR_ARGUMENT, "%s of %llu bytes at %llu is outside a buffer of %llu bytes",
+                   what, (unsigned long long)bytes, (unsigned long long)offset,
+                   (unsigned long long)buffer->bytes);
 }
 
-/* Transfers of no bytes only keep the order. */
+/* Transfers of zero bytes only keep the order. */
 static kn_status nothing_to_do(kn_context *context, kn_queue queue, bool wait, kn_event after, kn_event *done,
                                kn_error *error) {
     if (done) done->handle = NULL;
@@ -101,8 +101,8 @@ kn_status kn_queue_write(kn_context *context, kn_queue queue, kn_buffer *buffer,
     cl_int code =
         clEnqueueWriteBuffer(work.queue, buffer->root, CL_FALSE, (size_t)(buffer->base + offset),
                              (size_t)bytes, source, waits(&work), wait_list(&work), event_place(&work));
-    /* OpenCL's own blocking write only promises that it is done with `source`: the other queue might still
-     * see what was there before. */
+    /* OpenCL's blocking write only promises that `source` may be reused: the other queue might still see the
+     * old contents. */
     if (wait && code == CL_SUCCESS) {
         code = wait_for(context, work.event);
         if (code != CL_SUCCESS) clReleaseEvent(work.event);
@@ -146,11 +146,10 @@ kn_status kn_queue_fill(kn_context *context, kn_queue queue, kn_buffer *buffer, 
     kn_event none = {NULL};
     if (pattern_bytes == 0 || pattern_bytes > 16 || (pattern_bytes & (pattern_bytes - 1)) != 0 ||
         (buffer->base + offset) % pattern_bytes != 0 || bytes % pattern_bytes != 0)
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "a fill of %llu bytes at %llu with a pattern of %zu: the pattern has 1, 2, 4, 8 or 16 bytes, "
-            "and begin and length are multiples of it",
-            (unsigned long long)bytes, (unsigned long long)offset, pattern_bytes);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "a fill of %llu bytes at %llu with a pattern of %zu: expected a pattern of 1, 2, 4, 8 "
+                       "or 16 bytes, with offset and length multiples of it",
+                       (unsigned long long)bytes, (unsigned long long)offset, pattern_bytes);
     if (bytes == 0) return nothing_to_do(context, queue, false, none, done, error);
     submission work = submission_begin(context, queue, none, done);
     cl_int code =
@@ -176,7 +175,7 @@ kn_status kn_buffer_unmap(kn_context *context, kn_buffer *buffer, void *bytes, k
     cl_int code =
         clEnqueueUnmapMemObject(context->queues[KN_QUEUE_COMPUTE], buffer->root, bytes, 0, NULL, NULL);
     if (code == CL_SUCCESS) return KN_OK;
-    return kn_fail_cl(error, code, "a mapped block could not be given back");
+    return kn_fail_cl(error, code, "a block could not be unmapped");
 }
 
 void kn_event_release(kn_event *event) {
@@ -204,7 +203,7 @@ kn_status kn_queue_mark(kn_context *context, kn_queue queue, kn_event *event, kn
     cl_int code = clEnqueueMarkerWithWaitList(context->queues[queue], 0, NULL, &marker);
     event->handle = marker;
     if (code == CL_SUCCESS) return KN_OK;
-    return kn_fail_cl(error, code, "a queue of %s took no marker", context->found.info.name);
+    return kn_fail_cl(error, code, "a marker could not be enqueued on %s", context->found.info.name);
 }
 
 kn_status kn_queue_flush(kn_context *context, kn_queue queue, kn_error *error) {

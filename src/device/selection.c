@@ -1,4 +1,4 @@
-/* Which device: by index, platform and index, type or name; otherwise the fastest. */
+/* Selects a device: by index, platform and index, type or name; otherwise the fastest. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static const char *type_name(kn_device_type type) {
     return type == KN_DEVICE_CPU ? "cpu" : type == KN_DEVICE_GPU ? "gpu" : "accelerator";
 }
 
-/* "3" gives index 3, "1:0" platform 1 and device 0; -1 for parts that are not there. */
+/* "3" is index 3, "1:0" is platform 1 and device 0; -1 for missing parts. */
 static bool parse_numbers(const char *wanted, int64_t *platform, int64_t *index) {
     const char *end;
     *platform = -1;
@@ -47,12 +47,12 @@ static bool matches(const kn_device_info *info, const char *wanted) {
     for (int type = KN_DEVICE_CPU; type <= KN_DEVICE_ACCELERATOR; type++)
         if (same_word(wanted, type_name((kn_device_type)type)))
             return (int)info->type == type && (info->index >= 0 || info->name[0]);
-    /* The version as well: there PoCL tells the name that everybody calls it by. */
+    /* Includes the version, where PoCL reports its usual name. */
     return contains(info->name, wanted) || contains(info->vendor, wanted) ||
            contains(info->platform, wanted) || contains(info->version, wanted);
 }
 
-/* How a person would call an entry. */
+/* A readable name for an entry. */
 static const char *shown_name(const kn_device_info *info) {
     return info->name[0] ? info->name : info->platform[0] ? info->platform : "OpenCL";
 }
@@ -75,16 +75,16 @@ static void fail_none(const kn_device_list *list, const char *wanted, kn_error *
     const char *others = none ? "nothing" : text.data;
     if (wanted[0])
         kn_fail(error, KN_ERROR_NO_DEVICE,
-                "no OpenCL device is meant by \"%s\"; expected an index, platform:device, a type (cpu, gpu, "
+                "no OpenCL device matches \"%s\"; expected an index, platform:device, a type (cpu, gpu, "
                 "accelerator) or a part of a name; usable here: %s%s",
-                wanted, others, none ? " (koine doctor tells what mends it)" : "");
+                wanted, others, none ? " (run koine doctor for advice)" : "");
     else
-        kn_fail(error, KN_ERROR_NO_DEVICE,
-                "no usable OpenCL device (koine doctor tells what mends it); found: %s", others);
+        kn_fail(error, KN_ERROR_NO_DEVICE, "no usable OpenCL device (run koine doctor for advice); found: %s",
+                others);
     kn_text_finish(&text);
 }
 
-/* GFLOP/s of an entry: remembered, or measured now on a context of its own. */
+/* GFLOP/s of an entry: from the cache, or measured on a temporary context. */
 static double speed_of(const kn_device_list *list, int position, const kn_context_params *params) {
     const kn_found_device *found = &list->entries[position];
     const kn_host *host = &list->host;
@@ -123,7 +123,7 @@ int kn_device_select(const kn_device_list *list, const char *wanted, const kn_co
     if (usable == 0) {
         if (wanted[0] && unusable >= 0)
             kn_fail(error, KN_ERROR_NO_DEVICE,
-                    "\"%s\" means %s, which cannot be used (koine doctor tells what mends it): %s", wanted,
+                    "\"%s\" selects %s, which cannot be used (run koine doctor for advice): %s", wanted,
                     shown_name(&list->entries[unusable].info), list->entries[unusable].info.problem);
         else
             fail_none(list, wanted, error);

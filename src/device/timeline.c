@@ -1,14 +1,14 @@
-/* The timeline: when each piece of work ran, from the events' profiling times.
+/* The timeline: when each command ran, from the events' profiling times.
  *
- * The device's clock is tied to the host's once, when the context is made. Events are read when they are
- * complete, at the latest when someone asks; until then they wait here, a thousand at most. */
+ * The device's clock is aligned with the host's once, when the context is created. Events are read once they
+ * are complete, at the latest when the timeline is requested; until then up to a thousand are pending. */
 #include <string.h>
 
 #include "device/device_private.h"
 
-enum { PENDING_MOST = 1024 };
+enum { MAX_PENDING = 1024 };
 
-/* When the event ended, in seconds of the device's clock; false where the queue does not say. */
+/* Start and end of the event in seconds of the device's clock; false if the queue does not report them. */
 static bool event_times(cl_event event, double *start, double *end) {
     cl_ulong first, last;
     if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof first, &first, NULL) !=
@@ -24,7 +24,7 @@ bool kn_timeline_open(kn_context *context) {
     kn_timeline *timeline = &context->timeline;
     kn_map_init(&timeline->labels, &context->host);
     if (!context->records) return true;
-    /* A caller's queue may be without profiling; then there is nothing to record. */
+    /* A caller's queue may be without profiling; then nothing is recorded. */
     cl_event event = NULL;
     cl_int value = 0, code;
     cl_mem memory = clCreateBuffer(context->context, CL_MEM_READ_WRITE, 64, NULL, &code);
@@ -38,7 +38,7 @@ bool kn_timeline_open(kn_context *context) {
     double now = kn_clock();
     works = works && event_times(event, &start, &end);
     if (event) {
-        if (!works) clFinish(context->queues[0]); /* the write may be under way still */
+        if (!works) clFinish(context->queues[0]); /* the write may still be running */
         clReleaseEvent(event);
     }
     if (memory) clReleaseMemObject(memory);
@@ -85,7 +85,7 @@ static void drain(kn_context *context) {
     timeline->pending_count = 0;
 }
 
-/* A copy of the text that lives as long as the timeline; NULL without memory. */
+/* A copy of the text that lives as long as the timeline; NULL if out of memory. */
 static const char *keep(kn_context *context, const char *text) {
     kn_map *labels = &context->timeline.labels;
     if (!text) text = "";
@@ -102,7 +102,7 @@ void kn_timeline_note(kn_context *context, const kn_timeline_entry *work, cl_eve
     kn_timeline_entry kept = *work;
     kept.label = keep(context, work->label);
     kept.kernel = keep(context, work->kernel);
-    if (timeline->pending_count >= PENDING_MOST) drain(context);
+    if (timeline->pending_count >= MAX_PENDING) drain(context);
     void *pending = timeline->pending;
     if (kept.label && kept.kernel &&
         kn_reserve(&context->host, &pending, &timeline->pending_capacity, timeline->pending_count + 1,

@@ -1,10 +1,12 @@
-/* What was learnt of a device and driver: numbers under short keys, in one small text file per device.
+/* Verdicts: measurements of a device and driver, as numbers under short keys, in one small text file per
+ * device.
  *
  *     koine verdicts 1
  *     the device's identity
  *     key value
  *
- * Several programs may write at once: each reads what the others have kept before it replaces the file. */
+ * Several programs may write concurrently: each reads the entries of the others before it replaces the
+ * file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +28,7 @@ static void keep(kn_verdicts *verdicts, const char *key, double value) {
     *place = value;
 }
 
-/* Cuts the next line off *rest; NULL at the end. */
+/* Returns the next line and advances *rest; NULL at the end. */
 static char *next_line(char **rest) {
     if (!**rest) return NULL;
     char *line = *rest, *newline = strchr(line, '\n');
@@ -35,7 +37,7 @@ static char *next_line(char **rest) {
     return line;
 }
 
-/* Takes in what the file knows and memory does not. */
+/* Reads the file's entries that are not in memory. */
 static void read_file(kn_verdicts *verdicts) {
     uint8_t *bytes = NULL;
     uint64_t count = 0;
@@ -123,7 +125,7 @@ void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value) {
     if (!status && !kn_text_failed(&text))
         status = kn_file_write(&verdicts->host, verdicts->path, text.data, text.length, NULL);
     if (status)
-        kn_log_write(&verdicts->host, KN_LOG_DEBUG, "what was learnt of a device could not be kept in %s",
+        kn_log_write(&verdicts->host, KN_LOG_DEBUG, "the verdicts on a device could not be written to %s",
                      verdicts->path);
     kn_text_finish(&text);
 }

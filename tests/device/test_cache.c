@@ -288,7 +288,8 @@ static void a_cache_that_cannot_be_written_is_no_failure(void **state) {
     remembered lines;
     char paths[2][512];
     kn_context *context = cached_context(file, &lines);
-    assert_non_null(strstr(lines.all, "compiled kernels are not kept between runs: cannot make the folder"));
+    assert_non_null(
+        strstr(lines.all, "compiled kernels are not kept between runs: cannot create the folder"));
     assert_non_null(strstr(lines.all, file));
     kn_context_destroy(&context);
     context = cached_context(folder, &lines);

@@ -145,7 +145,7 @@ static void errors_have_names_and_advice(void **state) {
     kn_error error = {0};
     assert_int_equal(kn_fail_cl(&error, -52, "kernel %d", 7), KN_ERROR_DEVICE);
     assert_string_equal(error.text,
-                        "kernel 7: OpenCL answered CL_INVALID_KERNEL_ARGS (-52); not all arguments are set");
+                        "kernel 7: OpenCL returned CL_INVALID_KERNEL_ARGS (-52); not all arguments are set");
     assert_int_equal(kn_fail_cl(&error, -6, "x"), KN_ERROR_MEMORY);
     assert_int_equal(kn_fail_cl(&error, -4, "x"), KN_ERROR_DEVICE_MEMORY);
     assert_null(strstr(error.text, "batch")); /* of a queue, it would help nothing */

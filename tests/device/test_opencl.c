@@ -155,7 +155,7 @@ static void strangers_are_refused(void **state) {
     cl_command_queue unordered =
         clCreateCommandQueue(own.context, own.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &made);
     if (made == CL_SUCCESS) { /* not every device has them */
-        refuse(own.context, own.device, unordered, "out of order");
+        refuse(own.context, own.device, unordered, "out-of-order");
         clReleaseCommandQueue(unordered);
     }
     assert_int_equal(context_references(own.context), contexts);

@@ -53,7 +53,7 @@ static void what_cannot_be_used_is_explained(void **state) {
         {"Stub Old", "Stub Modern", 0, 1, 0, "below OpenCL 1.2 (platform: OpenCL 1.1"},
         {"Stub Main", "Stub Antique", 1, 2, 0, "below OpenCL 1.2"},
         {"Stub Main", "Stub Mute", 2, 2, 1, "no compiler"},
-        {"Stub Main", "Stub Away", 3, 2, 2, "not available"},
+        {"Stub Main", "Stub Away", 3, 2, 2, "reports it as unavailable"},
         {"Stub Main", "Stub Liar", 5, 2, 4, ""},
         {"Stub Main", "Stub Honest", 6, 2, 5, ""},
         {"Stub Main", "Stub Broken", 4, 2, 3, ""},
@@ -76,9 +76,9 @@ static void unusable_devices_are_refused_with_their_reason(void **state) {
     static const char *const cases[][2] = {{"0", "below OpenCL 1.2"},
                                            {"antique", "below OpenCL 1.2"},
                                            {"2:1", "no compiler"},
-                                           {"Stub Away", "not available"},
+                                           {"Stub Away", "reports it as unavailable"},
                                            {"empty", "no device"},
-                                           {"cpu", "no OpenCL device is meant by \"cpu\""},
+                                           {"cpu", "no OpenCL device matches \"cpu\""},
                                            {"8", "5: Stub Liar (gpu, Stub Main); 6: Stub Honest"}};
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_context_params params = stub_params(cases[i][0], NULL);
@@ -97,7 +97,7 @@ static void claims_are_believed_when_proved(void **state) {
         bool half, double_precision, double_claimed;
         const char *message;
     } cases[] = {
-        {"Stub Liar", false, true, true, "Stub Liar claims half; it is not used: a test kernel gave wrong"},
+        {"Stub Liar", false, true, true, "Stub Liar claims half; it is not used: a probe kernel gave wrong"},
         {"Stub Honest", true, true, true, ""},
         {"Stub Broken", false, false, false, "unknown type name 'half'"}};
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {

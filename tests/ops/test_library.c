@@ -176,5 +176,5 @@ int main(void) {
         cmocka_unit_test(workspace_is_the_plans),
         cmocka_unit_test(the_faster_one_is_taken),
     };
-    return cmocka_run_group_tests_name("a library for matrix products", tests, NULL, NULL) != 0;
+    return cmocka_run_group_tests_name("a matrix product library", tests, NULL, NULL) != 0;
 }
