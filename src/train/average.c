@@ -1,5 +1,5 @@
-/* Moving averages of weights in the place of the weights, and back: an exchange through the host, a parameter
- * at a time. A state tells which of the two it is, so that it is known of files as well. */
+/* Exchanges weights for their moving averages and back, through the host, one parameter at a time. A state
+ * records which of the two is in place, so that files record it, too. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ bool kn_state_is_there(const kn_states *states, const char *name) {
     return false;
 }
 
-/* A counter of uint32; 0 if there is none. */
+/* A uint32 counter; 0 if there is none. */
 static uint32_t count_of(kn_states *states, const char *name) {
     uint32_t count = 0;
     bool known = kn_state_is_there(states, name);
@@ -26,7 +26,7 @@ void kn_average_recall(kn_trainer *trainer) {
     trainer->averages_used = count_of(trainer->states, KN_TRAIN_EXCHANGED) != 0;
 }
 
-/* left and right have the same type and size. */
+/* left and right must have the same type and size. */
 static kn_status exchange(kn_trainer *trainer, const char *left, const char *right,
                           const kn_tensor_info *info) {
     kn_states *states = trainer->states;

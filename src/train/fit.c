@@ -1,4 +1,4 @@
-/* The training loop and the judging of a model on a data set. */
+/* The training loop, and evaluation on a dataset. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ void kn_fit_params_init(kn_fit_params *params) {
     if (params) *params = (kn_fit_params){.size = sizeof *params, .batch = 64};
 }
 
-/* ---- judging ---------------------------------------------------------------------------------- */
+/* ---- evaluation ------------------------------------------------------------------------------- */
 
 typedef struct judge_run {
     kn_session *session;
@@ -26,7 +26,7 @@ static kn_status judge_batch(judge_run *judging, const kn_batch *batch) {
     kn_fetch fetches[2] = {{judging->loss, &loss, sizeof loss},
                            {judging->accuracy, &accuracy, sizeof accuracy}};
     kn_status status = kn_session_bind(judging->session, "batch", (int64_t)batch->count);
-    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* sizes may be numbers */
+    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* the sizes may be fixed */
         status = kn_session_run(judging->session, batch->feeds, batch->feed_count, fetches,
                                 judging->accuracy ? 2 : 1);
     if (status != KN_OK) return status;
@@ -70,20 +70,20 @@ typedef struct fit_run {
     const kn_fit_params *params;
     kn_fit_result *result;
     kn_loader *loader;
-    uint64_t batches;              /* of an epoch; a loader that has failed has none */
-    kn_batch next;                 /* the one to be trained on next, if it is taken already; */
-    bool taken, ahead;             /* and if it is on the device already */
+    uint64_t batches;              /* per epoch; 0 for a failed loader */
+    kn_batch next;                 /* the next batch to train on, if `taken` */
+    bool taken, ahead;             /* and whether it is on the device already (`ahead`) */
     double start;                  /* of the call */
     double apart;                  /* seconds spent on validation and in callbacks */
-    double recent, recent_samples; /* for the speed of late: decaying sums */
+    double recent, recent_samples; /* for the recent speed: decaying sums */
     uint64_t samples;
     kn_fit_memory memory;
-    double best_loss, best_accuracy; /* means of the best epoch; NaN where it was before this call */
-    bool recalled;                   /* it is that of a training that went before */
+    double best_loss, best_accuracy; /* means of the best epoch; NaN if it was before this call */
+    bool recalled;                   /* the best epoch belongs to an earlier training run */
     kn_snapshot kept;                /* with patience: the states of the best epoch */
 } fit_run;
 
-/* Mean over what the epoch begun has trained on. */
+/* Mean loss over the samples that the current epoch has trained on. */
 static double epoch_loss(const fit_run *fitting) {
     return fitting->memory.samples > 0 ? fitting->memory.loss / fitting->memory.samples : NAN;
 }
@@ -123,8 +123,8 @@ static kn_status remember(fit_run *fitting) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
 }
 
-/* A step; the next batch goes to the device beside it. One that is not ready yet is waited for when the step
- * is over: only then the device waits, too. */
+/* Runs a step and meanwhile uploads the next batch. If that batch is not ready, it is waited for after the
+ * step: only then does the device wait. */
 static kn_status run_step(fit_run *fitting, const kn_batch *batch, double *loss, double *accuracy) {
     kn_trainer *trainer = fitting->trainer;
     kn_batch *next = &fitting->next;
@@ -132,9 +132,9 @@ static kn_status run_step(fit_run *fitting, const kn_batch *batch, double *loss,
                                              fitting->ahead, fitting->params->train_accuracy);
     fitting->ahead = false;
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
-    /* Whoever looks into a step that went wrong needs its batch. */
+    /* Diagnosing a failed step needs its batch. */
     if (!fitting->params->find_not_finite && kn_loader_ready(fitting->loader)) {
-        /* A failure is told again when that batch is asked for: this step still counts. */
+        /* A failure is reported again when that batch is requested: this step still counts. */
         fitting->taken = kn_loader_next(fitting->loader, next) == KN_OK;
         fitting->ahead = fitting->taken && next->count;
     }
@@ -191,7 +191,7 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
     return isfinite(loss) ? KN_OK : explain_not_finite(fitting, batch, loss);
 }
 
-/* The weights are back where they were, also after a failure. */
+/* Restores the weights, even after a failure. */
 static kn_status judge_weights(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
     kn_trainer *trainer = fitting->trainer;
@@ -207,7 +207,7 @@ static kn_status judge_weights(fit_run *fitting) {
     return status != KN_OK || back == KN_OK ? status : fail(fitting, back, kn_trainer_error(trainer));
 }
 
-/* Only ends of epochs count for the schedule: where else a training ends is not where one goes on. */
+/* Only ends of epochs count for the schedule, because a resumed run does not see other ends. */
 static kn_status judge(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
     kn_trainer *trainer = fitting->trainer;
@@ -228,7 +228,8 @@ static kn_status keep_best(fit_run *fitting) {
     return status == KN_OK ? KN_OK : fail(fitting, status, problem);
 }
 
-/* Who waits with patience wants the best epoch, not the last. A training that was stopped goes on later. */
+/* With patience, the result is the best epoch, not the last one. A stopped run keeps its states, to be
+ * resumed. */
 static kn_status return_to_best(fit_run *fitting) {
     kn_fit_result *result = fitting->result;
     const char *problem = "";
@@ -239,7 +240,7 @@ static kn_status return_to_best(fit_run *fitting) {
     if (result->end == KN_FIT_STOPPED) return KN_OK;
     if (before) {
         if (!params->to_best(params->user))
-            return fail(fitting, KN_ERROR_NOT_FOUND, "the best epoch so far could not be brought back");
+            return fail(fitting, KN_ERROR_NOT_FOUND, "the states of the best epoch could not be restored");
     } else {
         if (!fitting->kept.taken || fitting->kept.steps == steps) return KN_OK;
         kn_status status = kn_snapshot_restore(&fitting->kept, &problem);
@@ -253,12 +254,12 @@ static kn_status return_to_best(fit_run *fitting) {
     return KN_OK;
 }
 
-/* Whether these states are those of the end of an epoch; a training may also end elsewhere. */
+/* Whether the states are at the end of an epoch; a run may also end elsewhere. */
 static bool epoch_is_whole(const fit_run *fitting) {
     return kn_trainer_steps(fitting->trainer) % fitting->batches == 0;
 }
 
-/* What a judgement says about the best epoch. Only ends of epochs are remembered, as with the schedule. */
+/* Updates the best epoch with a score. Only ends of epochs are remembered, as for the schedule. */
 static kn_status judged(fit_run *fitting, bool *best) {
     const kn_fit_params *params = fitting->params;
     const kn_score *score = &fitting->result->validation;
@@ -310,7 +311,8 @@ static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     return KN_OK;
 }
 
-/* A training that was stopped at the end of an epoch, before that was judged, goes on as if it had been. */
+/* A run that was stopped at the end of an epoch, before its evaluation, continues as if it had been
+ * evaluated. */
 static kn_status judge_before(fit_run *fitting, uint64_t epoch, bool *stop) {
     uint64_t steps = kn_trainer_steps(fitting->trainer);
     bool whole = steps && epoch_is_whole(fitting);
@@ -349,8 +351,7 @@ static kn_status run(fit_run *fitting) {
         fitting->result->epoch_loss = epoch_loss(fitting);
         fitting->result->epoch_accuracy = epoch_accuracy(fitting);
     }
-    /* A training that ends within an epoch is judged where it ends, unless somebody is waiting for it to
-     * stop. */
+    /* A run that ends within an epoch is evaluated there, unless a callback stopped it. */
     if (status != KN_OK || (fitting->result->end == KN_FIT_STOPPED && !judged)) {
         fitting->result->validation = (kn_score){.size = sizeof(kn_score)};
     } else if (!judged) {
@@ -382,14 +383,14 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
     fitting->batches = batches;
     if (!batches)
         return fail(fitting, KN_ERROR_ARGUMENT,
-                    "the data set has no full batch: take a smaller batch, or keep the last one");
+                    "the dataset has no full batch: use a smaller batch, or keep the last one");
     status = kn_loader_seek(fitting->loader, steps / batches, steps % batches);
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_loader_error(fitting->loader));
 }
 
 kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_params *params,
                  kn_fit_result *result) {
-    /* Fields that a program built against an older header does not have keep their defaults. */
+    /* Fields that the caller's older version of the struct lacks keep their defaults. */
     kn_fit_params own;
     kn_fit_params_init(&own);
     if (params) memcpy(&own, params, params->size < sizeof own ? params->size : sizeof own);

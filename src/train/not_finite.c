@@ -1,5 +1,5 @@
-/* Looking for the first value of a step that is not finite: the parameters, then the results in the order of
- * the graph, then the gradients backwards. Works on a copy of the states, so that nothing is changed. */
+/* Finds the first non-finite value of a step: parameters first, then results in graph order, then gradients
+ * backwards. Works on a copy of the states, so that nothing changes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 typedef struct finite_search {
     kn_trainer *trainer;
     kn_states *states; /* a copy */
-    kn_value **values; /* the float32 results of the trainer's graph, in order; the loss last */
+    kn_value **values; /* the float32 results of the trainer's graph, in order, with the loss last */
     size_t count;
     kn_session *session;
     char *sentence;
@@ -21,7 +21,8 @@ static void gradient_name(char *name, size_t bytes, size_t position) {
     snprintf(name, bytes, "koine.gradient.%zu", position);
 }
 
-/* Only looks: states keep their values, and each result's gradient is left in a state of its own. */
+/* Extends the graph without updates: states keep their values, and the gradient of each result is assigned to
+ * a state. */
 static kn_status extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
     (void)user;
     size_t kept = 0;
@@ -47,15 +48,15 @@ static kn_status extend(void *user, kn_graph *bound, kn_value *const *values, si
     return status;
 }
 
-/* The position of the first element that is not finite, or -1. */
+/* The index of the first non-finite element, or -1. */
 static int64_t first_bad(const float *numbers, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(numbers[i])) return i;
     return -1;
 }
 
-static void say(finite_search *search, const char *format, ...) KN_PRINTF(2, 3);
-static void say(finite_search *search, const char *format, ...) {
+static void report(finite_search *search, const char *format, ...) KN_PRINTF(2, 3);
+static void report(finite_search *search, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     if (search->bytes) vsnprintf(search->sentence, search->bytes, format, arguments);
@@ -81,12 +82,10 @@ static kn_status copy_states(finite_search *search) {
         int64_t bad =
             status == KN_OK && info.dtype == KN_FLOAT32 ? first_bad(data, (int64_t)(bytes / 4)) : -1;
         if (bad >= 0 && !search->found)
-            say(search,
-                "the parameter '%s' already holds %s at element %lld before this step: an earlier update "
-                "spoilt "
-                "it; "
-                "try a lower learning rate or clipping",
-                name, word_for(((float *)data)[bad]), (long long)bad);
+            report(search,
+                   "the parameter '%s' holds %s at element %lld before this step: an earlier update spoilt "
+                   "it; try a lower learning rate or clipping",
+                   name, word_for(((float *)data)[bad]), (long long)bad);
         if (status == KN_OK) {
             status = kn_states_set(search->states, name, &info, data, (size_t)bytes);
             if (status != KN_OK) kn_fail(&trainer->error, status, "%s", kn_states_error(search->states));
@@ -117,9 +116,10 @@ static kn_status list_values(finite_search *search) {
     return status;
 }
 
-/* "; what is fed as 'x' holds NaN at element 3 already", where that is what made `value` so; "" otherwise. */
-static void tell_feeds(const kn_value *value, const kn_feed *feeds, size_t feed_count, char *text,
-                       size_t bytes) {
+/* Writes "; the input 'x' already holds NaN at element 3" if an input made `value` non-finite; ""
+ * otherwise. */
+static void describe_feeds(const kn_value *value, const kn_feed *feeds, size_t feed_count, char *text,
+                           size_t bytes) {
     text[0] = 0;
     for (int i = 0; value->producer && i < value->producer->input_count && !text[0]; i++) {
         const kn_value *input = value->producer->inputs[i];
@@ -128,13 +128,13 @@ static void tell_feeds(const kn_value *value, const kn_feed *feeds, size_t feed_
             if (!feeds[f].name || !feeds[f].data || strcmp(feeds[f].name, input->name) != 0) continue;
             int64_t bad = first_bad(feeds[f].data, (int64_t)(feeds[f].bytes / 4));
             if (bad >= 0)
-                snprintf(text, bytes, "; what is fed as '%s' holds %s at element %lld already", input->name,
+                snprintf(text, bytes, "; the input '%s' already holds %s at element %lld", input->name,
                          word_for(((const float *)feeds[f].data)[bad]), (long long)bad);
         }
     }
 }
 
-/* Takes one run and says the first result that is not finite. */
+/* Runs once and reports the first non-finite result. */
 static kn_status look_at_results(finite_search *search, const kn_feed *feeds, size_t feed_count) {
     kn_trainer *trainer = search->trainer;
     kn_fetch *fetches = kn_allocate(&trainer->host, search->count, sizeof *fetches);
@@ -159,13 +159,13 @@ static kn_status look_at_results(finite_search *search, const kn_feed *feeds, si
         const kn_value *value = search->values[i];
         char fed[200];
         if (bad >= 0) {
-            tell_feeds(value, feeds, feed_count, fed, sizeof fed);
-            say(search,
-                "'%s', the result of %s, is the first with a value that is not finite: %s at element %lld of "
-                "%s%s",
-                value->name, value->producer ? value->producer->op->name : "an input",
-                word_for(((float *)fetches[i].data)[bad]), (long long)bad,
-                kn_shape_words(value->graph, &value->shape), fed);
+            describe_feeds(value, feeds, feed_count, fed, sizeof fed);
+            report(search,
+                   "'%s', the result of %s, is the first non-finite value: %s at element %lld of "
+                   "%s%s",
+                   value->name, value->producer ? value->producer->op->name : "an input",
+                   word_for(((float *)fetches[i].data)[bad]), (long long)bad,
+                   kn_shape_words(value->graph, &value->shape), fed);
         }
         kn_release(&trainer->host, fetches[i].data);
     }
@@ -185,16 +185,16 @@ static kn_status look_at_gradients(finite_search *search) {
             continue;
         float *data = kn_allocate(&trainer->host, (size_t)bytes + 1, 1);
         if (!data) return kn_fail_memory(&trainer->error, (size_t)bytes);
-        /* Values that the loss does not depend on have none. */
+        /* Values that the loss does not depend on have no gradient. */
         bool there = kn_states_read(search->states, name, data, (size_t)bytes, NULL) == KN_OK;
         int64_t bad = there ? first_bad(data, (int64_t)(bytes / 4)) : -1;
         if (bad >= 0)
-            say(search,
-                "all results are finite; going backwards, the gradient by '%s' (%s) is the first that is "
-                "not: %s at element %lld",
-                search->values[i]->name,
-                search->values[i]->producer ? search->values[i]->producer->op->name : "input",
-                word_for(data[bad]), (long long)bad);
+            report(search,
+                   "all results are finite; going backwards, the gradient with respect to '%s' (%s) is the "
+                   "first non-finite one: %s at element %lld",
+                   search->values[i]->name,
+                   search->values[i]->producer ? search->values[i]->producer->op->name : "input",
+                   word_for(data[bad]), (long long)bad);
         kn_release(&trainer->host, data);
     }
     return KN_OK;
@@ -219,7 +219,7 @@ static kn_status look(finite_search *search, int64_t count, const kn_feed *feeds
     search->session = kn_session_open(&request);
     status = kn_session_status(search->session);
     if (status == KN_OK) status = kn_session_bind(search->session, "batch", count);
-    if (status == KN_ERROR_NOT_FOUND) status = KN_OK; /* all sizes are numbers */
+    if (status == KN_ERROR_NOT_FOUND) status = KN_OK; /* all sizes are fixed */
     if (status != KN_OK)
         return kn_fail(&trainer->error, status, "%s",
                        search->session ? kn_session_error(search->session) : "out of host memory");
@@ -232,8 +232,7 @@ kn_status kn_trainer_find_not_finite(kn_trainer *trainer, int64_t count, const k
     if (!trainer) return KN_ERROR_MEMORY;
     if (trainer->made != KN_OK) return trainer->made;
     kn_error_clear(&trainer->error);
-    if (bytes && !sentence)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the memory for the sentence is NULL");
+    if (bytes && !sentence) return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the sentence buffer is NULL");
     finite_search search = {.trainer = trainer, .sentence = sentence, .bytes = bytes};
     if (bytes) sentence[0] = 0;
     kn_status status = look(&search, count, feeds, feed_count);

@@ -1,6 +1,6 @@
-/* The update as a graph: gradients, their accumulation and clipping, weight decay, the rule of the optimizer,
- * moving averages. All of it is pointwise but for norms: the planner fuses each update into one kernel and
- * joins the updates of many parameters into few launches. */
+/* The update as a graph: gradients, their accumulation and clipping, weight decay, the optimizer's rule,
+ * moving averages. Everything except norms is pointwise: the planner fuses each update into one kernel and
+ * groups the updates of many parameters into few launches. */
 #include <stdio.h>
 
 #include "ops/ops.h"
@@ -40,7 +40,7 @@ void kn_update_set(const kn_update *update, kn_value *state, kn_value *value) {
     kn_assign(update->graph, state, update->go ? kn_where(update->go, value, state) : value);
 }
 
-/* The average takes all of the first weights, and then a share of each: a = a + rest (p - a). */
+/* The average starts as the first weights and then moves a fraction towards each: a = a + rest (p - a). */
 void kn_update_set_parameter(const kn_update_part *part, kn_value *value) {
     kn_update_set(part->update, part->parameter, value);
     if (!part->update->rest) return;
@@ -49,10 +49,10 @@ void kn_update_set_parameter(const kn_update_part *part, kn_value *value) {
     kn_update_set(part->update, average, closer);
 }
 
-/* ---- what is done to gradients ----------------------------------------------------------------------------
- */
+/* ---- gradients
+ * ---------------------------------------------------------------------------------------------- */
 
-/* The mean of the gradients of the steps that make an update, so far. */
+/* The sum so far of the gradients of an update's steps, each divided by their number. */
 static void accumulate(kn_update *update, kn_update_part *parts, size_t count) {
     uint64_t steps = update->params->accumulate;
     if (steps < 2) return;
@@ -60,14 +60,14 @@ static void accumulate(kn_update *update, kn_update_part *parts, size_t count) {
     kn_value *first = kn_greater(kn_update_scalar(update, KN_TRAIN_FIRST), zero);
     for (size_t i = 0; i < count; i++) {
         kn_value *sum = kn_update_moment(&parts[i], "gradient", 0);
-        kn_value *share = kn_scale(parts[i].gradient, 1 / (double)steps);
-        /* What the sum was does not matter in the first step, also where it was no number. */
-        parts[i].gradient = kn_where(first, share, kn_add(sum, share));
+        kn_value *scaled = kn_scale(parts[i].gradient, 1 / (double)steps);
+        /* In the first step the old sum is ignored, even if it is NaN. */
+        parts[i].gradient = kn_where(first, scaled, kn_add(sum, scaled));
         kn_assign(update->graph, sum, parts[i].gradient);
     }
 }
 
-/* The sum of the squares of all gradients, a scalar. */
+/* The sum of squares of all gradients, a scalar. */
 static kn_value *square_norm(const kn_update_part *parts, size_t count) {
     kn_value *sum = NULL;
     for (size_t i = 0; i < count; i++) {
@@ -77,8 +77,8 @@ static kn_value *square_norm(const kn_update_part *parts, size_t count) {
     return sum;
 }
 
-/* Whether this step updates: the last of those that are accumulated, and, if asked for, only with finite
- * gradients. x - x is 0 for finite x and NaN otherwise, and NaN equals nothing. */
+/* Decides whether this step updates: it must be the last of the accumulated ones and, if requested, have
+ * finite gradients. x - x is 0 for finite x and NaN otherwise, and NaN equals nothing. */
 static void decide(kn_update *update, kn_value *square) {
     bool several = update->params->accumulate > 1;
     if (!square && !several) return;
@@ -93,7 +93,7 @@ static void decide(kn_update *update, kn_value *square) {
 static void clip(kn_update *update, kn_update_part *parts, size_t count) {
     const kn_trainer_params *params = update->params;
     kn_value *square = NULL;
-    /* Clipping would hide what is not finite. */
+    /* Clipping would hide non-finite gradients. */
     if (params->skip_not_finite || (params->clip_norm > 0 && !(params->clip_value > 0)))
         square = square_norm(parts, count);
     decide(update, params->skip_not_finite ? square : NULL);
@@ -110,15 +110,15 @@ static void clip(kn_update *update, kn_update_part *parts, size_t count) {
         parts[i].gradient = kn_mul(parts[i].gradient, scale);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------
- */
+/* ---- the update
+ * ----------------------------------------------------------------------------------------------- */
 
 /* Weight decay as part of the gradient. */
 static void add_decay(kn_update_part *part) {
     const kn_update *update = part->update;
     kn_optimizer rule = update->params->optimizer;
     if (!update->decays || rule == KN_ADAMW || rule == KN_LION || rule == KN_LAMB) return;
-    /* One text for all settings, so that their updates share launches. */
+    /* The same expression for all settings, so that their updates can run in one launch. */
     kn_value *pull = update->differ ? kn_mul(part->parameter, kn_update_own_scalar(part, KN_TRAIN_DECAY))
                                     : kn_scale(part->parameter, update->settings[part->setting].weight_decay);
     part->gradient = kn_add(part->gradient, pull);
@@ -134,7 +134,7 @@ static void count_up(kn_graph *graph, kn_value *counter, const kn_update *update
         kn_assign(graph, counter, next);
 }
 
-/* What is 1 until weights have entered the average, and its share of new ones afterwards. */
+/* The factor of new weights in the average: 1 until weights have entered it, then the usual fraction. */
 static void begin_average(kn_update *update) {
     if (!(update->params->average > 0)) return;
     const uint32_t zero = 0;
@@ -157,7 +157,7 @@ static void update_all(kn_update *update, kn_update_part *parts, size_t count) {
     count_up(update->graph, kn_step_counter(update->graph), NULL);
 }
 
-/* What the settings in use have in common. */
+/* Finds what the settings in use have in common. */
 static void compare_settings(kn_update *update, const kn_update_part *parts, size_t count) {
     for (size_t i = 0; i < count; i++) {
         double decay = update->settings[parts[i].setting].weight_decay;
@@ -191,11 +191,10 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
                                             .setting = kn_trainer_setting_of(params, parameters[i])};
     }
     if (!reached)
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "the loss '%s' depends on no parameter that may be trained: expected at least one layer "
-            "with weights, not frozen, between the inputs and the loss",
-            loss->name);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "the loss '%s' does not depend on a trainable parameter: expected at least one layer "
+                       "with weights, not frozen, between the inputs and the loss",
+                       loss->name);
     compare_settings(&update, parts, reached);
     update_all(&update, parts, reached);
     if (bound->error.status != KN_OK) return kn_fail(error, bound->error.status, "%s", bound->error.text);

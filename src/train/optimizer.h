@@ -1,4 +1,4 @@
-/* An update under construction. Every moment has the shape of its parameter and is called PARAMETER.KIND. */
+/* An update under construction. Every moment has the shape of its parameter and is named PARAMETER.KIND. */
 #ifndef KN_TRAIN_OPTIMIZER_H
 #define KN_TRAIN_OPTIMIZER_H
 
@@ -10,30 +10,31 @@ typedef struct kn_update {
     const kn_trainer_params *params;
     kn_update_setting *settings;
     kn_graph *graph;
-    kn_value *go;   /* bool scalar: whether this step updates; NULL: always */
-    kn_value *rest; /* scalar: what the moving average takes of new weights; NULL: there is none */
-    bool decays;    /* some setting has weight decay */
-    bool differ;    /* settings differ in it */
+    kn_value *go; /* bool scalar: whether this step updates; NULL: always */
+    /* scalar: the fraction by which the moving average moves to new weights; NULL: no average */
+    kn_value *rest;
+    bool decays; /* some setting has weight decay */
+    bool differ; /* the settings' weight decays differ */
 } kn_update;
 
-/* A parameter's part of it. */
+/* The part of one parameter. */
 typedef struct kn_update_part {
     kn_update *update;
     kn_value *parameter, *gradient;
     int setting;
 } kn_update_part;
 
-/* A scalar that the host sets: one for all, or one of the part's setting. */
+/* A scalar that the host sets: common to all, or of the part's setting. */
 kn_value *kn_update_scalar(const kn_update *update, kn_train_scalar scalar);
 kn_value *kn_update_own_scalar(const kn_update_part *part, kn_train_scalar scalar);
-/* PARAMETER.kind, which begins as `start`. */
+/* The state PARAMETER.kind, initialised to `start`. */
 kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start);
-/* Writes the new value of a state, unless this step does not update. */
+/* Assigns a state its new value, unless this step does not update. */
 void kn_update_set(const kn_update *update, kn_value *state, kn_value *value);
-/* The same for the parameter itself, which takes its moving average along. */
+/* The same for the parameter itself, with its moving average. */
 void kn_update_set_parameter(const kn_update_part *part, kn_value *value);
 
-/* ---- rules.c: the rule of each optimizer ---------------------------------------------------------- */
+/* ---- rules.c: the rule of each optimizer -------------------------------------------------------------- */
 
 void kn_update_by_rule(const kn_update_part *part);
 

@@ -1,16 +1,16 @@
-/* The parameters of a trainer: defaults, checks, a copy of what they point to, and which group a parameter is
- * in. */
+/* The parameters of a trainer: defaults, checks, copies of what they point to, and the group of each
+ * parameter. */
 #include <math.h>
 #include <string.h>
 
 #include "train/trainer_private.h"
 
-/* What is usual for each optimizer. */
-typedef struct usual {
+/* The defaults of each optimizer. */
+typedef struct defaults {
     const char *name;
     double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
-} usual;
-static const usual usuals[] = {
+} defaults;
+static const defaults optimizer_defaults[] = {
     [KN_SGD] = {"SGD", 0.01, 0.9, 0.9, 0.999, 1e-8, 0},
     [KN_ADAM] = {"Adam", 0.001, 0.9, 0.9, 0.999, 1e-8, 0},
     [KN_ADAMW] = {"AdamW", 0.001, 0.9, 0.9, 0.999, 1e-8, 0.01},
@@ -28,8 +28,8 @@ void kn_trainer_params_init(kn_trainer_params *params) {
 void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer optimizer) {
     if (!params) return;
     params->optimizer = optimizer;
-    if ((unsigned)optimizer >= KN_COUNT_OF(usuals)) return; /* the trainer will say so */
-    const usual *row = &usuals[optimizer];
+    if ((unsigned)optimizer >= KN_COUNT_OF(optimizer_defaults)) return; /* kn_trainer_create reports it */
+    const defaults *row = &optimizer_defaults[optimizer];
     params->learning_rate = row->learning_rate;
     params->momentum = row->momentum;
     params->beta1 = row->beta1;
@@ -40,7 +40,7 @@ void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer optimizer)
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
-/* A number that has to be at least `least`, and below `below` where that is finite. */
+/* A number that must be at least `least`, and below `below` if that is finite. */
 typedef struct range {
     const char *name;
     double number, least, below;
@@ -55,12 +55,12 @@ static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) 
         {"beta2", params->beta2, 0, 1},
         {"epsilon", params->epsilon, 0, INFINITY},
         {"the decay of the rate", params->rate_decay, 0, INFINITY},
-        {"what the sums of squares begin with", params->accumulator, 0, INFINITY},
+        {"the initial sum of squares", params->accumulator, 0, INFINITY},
         {"the weight decay", params->weight_decay, 0, INFINITY},
         {"the clipping value", params->clip_value, 0, INFINITY},
         {"the clipping norm", params->clip_norm, 0, INFINITY},
-        {"the share of itself that the moving average keeps", params->average, 0, 1},
-        {"the final share of the rate", params->final_share, 0, INFINITY},
+        {"the decay of the moving average", params->average, 0, 1},
+        {"the final fraction of the rate", params->final_share, 0, INFINITY},
         {"the factor of the schedule", params->step_factor, 0, INFINITY},
         {"the power of the schedule", params->power, 0, INFINITY},
         {"the threshold of the plateau", params->plateau_threshold, 0, 1},
@@ -69,10 +69,10 @@ static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) 
         const range *row = &ranges[i];
         if (row->number >= row->least && row->number < row->below) continue;
         if (isinf(row->below))
-            return kn_fail(error, KN_ERROR_ARGUMENT, "%s is %g; expected a number from %g on", row->name,
+            return kn_fail(error, KN_ERROR_ARGUMENT, "%s is %g; expected a number of at least %g", row->name,
                            row->number, row->least);
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s is %g; expected a number from %g to below %g", row->name,
-                       row->number, row->least, row->below);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s is %g; expected a number of at least %g and below %g",
+                       row->name, row->number, row->least, row->below);
     }
     return KN_OK;
 }
@@ -80,11 +80,11 @@ static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) 
 static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
     if ((unsigned)params->optimizer > KN_LION || (unsigned)params->schedule > KN_PLATEAU)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "there is no optimizer %d or no schedule %d; the header lists them",
+                       "there is no optimizer %d or no schedule %d; koine/train.h lists them",
                        (int)params->optimizer, (int)params->schedule);
     if (params->nesterov && (params->momentum == 0 || params->dampening != 0))
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "Nesterov's rule needs a momentum above 0 and no dampening; they are %g and %g",
+                       "Nesterov momentum needs a momentum above 0 and no dampening; they are %g and %g",
                        params->momentum, params->dampening);
     return KN_OK;
 }
@@ -97,25 +97,25 @@ static kn_status check_schedule(const kn_trainer_params *params, kn_error *error
     for (size_t i = 1; i < params->milestone_count; i++)
         if (params->milestones[i] < params->milestones[i - 1])
             return kn_fail(
-                error, KN_ERROR_ARGUMENT, "milestone %zu is %llu, after %llu; expected them rising", i,
-                (unsigned long long)params->milestones[i], (unsigned long long)params->milestones[i - 1]);
+                error, KN_ERROR_ARGUMENT, "milestone %zu is %llu, after %llu; expected ascending milestones",
+                i, (unsigned long long)params->milestones[i], (unsigned long long)params->milestones[i - 1]);
     if (restarts && (!params->restart_every || !(params->restart_factor >= 1)))
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "a cosine of %llu updates, each %g times as long as the one before; expected at least "
-                       "one update, and a factor from 1 on",
+                       "one update and a factor of at least 1",
                        (unsigned long long)params->restart_every, params->restart_factor);
     if (params->schedule == KN_ONE_CYCLE && !(params->cycle_rise >= 0 && params->cycle_rise <= 1 &&
                                               params->cycle_divisor > 0 && params->cycle_final_divisor > 0))
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "one cycle rises on a share of %g of its way, from 1/%g, and ends at 1/%g of that; "
-                       "expected a share from 0 to 1 and divisors above 0",
+                       "one cycle rises for a fraction of %g of its length, from 1/%g, and ends at 1/%g of "
+                       "that; expected a fraction from 0 to 1 and divisors above 0",
                        params->cycle_rise, params->cycle_divisor, params->cycle_final_divisor);
     return KN_OK;
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------- */
 
-/* Groups may be of a program whose structure is shorter. */
+/* The group struct of the calling program may be shorter. */
 static kn_parameter_group group_at(const kn_trainer_params *params, size_t position) {
     kn_parameter_group group = KN_PARAMETER_GROUP_DEFAULTS;
     size_t size = params->groups[0].size;
@@ -129,8 +129,8 @@ static kn_status copy_groups(kn_trainer *trainer) {
     kn_error *error = &trainer->error;
     size_t count = params->group_count, settings = 2 * (count + 1);
     if (count && (!params->groups || params->groups[0].size < sizeof(size_t) + sizeof(char *)))
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "%zu groups of parameters, but their list is NULL or has no size", count);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%zu parameter groups, but their list is NULL or has size 0",
+                       count);
     trainer->groups = kn_allocate(&trainer->host, count + 1, sizeof *trainer->groups);
     trainer->settings = kn_allocate(&trainer->host, settings, sizeof *trainer->settings);
     if (!trainer->groups || !trainer->settings)
@@ -142,7 +142,7 @@ static kn_status copy_groups(kn_trainer *trainer) {
             !(group.weight_decay >= 0 || group.weight_decay == -1) || isinf(group.weight_decay))
             return kn_fail(error, KN_ERROR_ARGUMENT,
                            "the group '%s' has a factor of %g and a weight decay of %g; expected a pattern, "
-                           "numbers from 0 on, or -1 for the decay of the others",
+                           "numbers of at least 0, or -1 for the trainer's weight decay",
                            group.pattern ? group.pattern : "NULL", group.rate_factor, group.weight_decay);
         group.pattern = kn_copy_text(&trainer->host, group.pattern);
         if (!group.pattern) return kn_fail_memory(error, 64);
@@ -197,23 +197,24 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss) {
     for (size_t i = 0; i < trainer->params.group_count && status == KN_OK; i++) {
         const char *pattern = trainer->groups[i].pattern, *example = NULL;
         if (!fits_some(pattern, loss, needed, &example))
-            status = kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                             "the group '%s' fits none of the parameters that the loss depends on; expected "
-                             "one of their names, such as '%s', with * for any characters and ? for one",
-                             pattern, example ? example : "(there are none)");
+            status =
+                kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                        "the group '%s' matches none of the parameters that the loss depends on; expected "
+                        "one of their names, such as '%s', where * matches any characters and ? matches one",
+                        pattern, example ? example : "(there are none)");
     }
     kn_release(&trainer->host, needed);
     return status;
 }
 
-/* ---- taking them -----------------------------------------------------------------------------------------
- */
+/* ---- copying
+ * ------------------------------------------------------------------------------------------------- */
 
 kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *params) {
     kn_trainer_params *own = &trainer->params;
     kn_trainer_params_init(own);
     if (params) {
-        /* Fields that a program built against an older header does not have keep their defaults. */
+        /* Fields that the caller's older version of the struct lacks keep their defaults. */
         memcpy(own, params, params->size < sizeof *params ? params->size : sizeof *params);
         own->size = sizeof *own;
     }

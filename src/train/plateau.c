@@ -1,5 +1,5 @@
-/* The schedule PLATEAU: the rate falls when the validation loss no longer does. What it remembers is a state
- * on the host, so that it goes into files and comes back with them. */
+/* The schedule PLATEAU: the rate falls when the validation loss stops falling. Its memory is a state on the
+ * host, so that it is saved to and loaded from files. */
 #include <math.h>
 
 #include "train/trainer_private.h"
@@ -13,7 +13,7 @@ static bool remembers(const kn_trainer *trainer) {
 void kn_plateau_recall(kn_trainer *trainer) {
     double numbers[NUMBERS];
     kn_plateau *plateau = &trainer->plateau;
-    *plateau = (kn_plateau){.share = 1, .lowest = INFINITY, .step = -1};
+    *plateau = (kn_plateau){.fraction = 1, .lowest = INFINITY, .step = -1};
     if (remembers(trainer) && kn_state_is_there(trainer->states, KN_TRAIN_PLATEAU) &&
         kn_states_get(trainer->states, KN_TRAIN_PLATEAU, numbers, sizeof numbers) == KN_OK)
         *plateau = (kn_plateau){numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
@@ -38,11 +38,11 @@ kn_status kn_trainer_judged(kn_trainer *trainer, double loss) {
         next.bad = 0;
     }
     if (next.bad > (double)params->plateau_patience) {
-        next.share = fmax(next.share * params->step_factor, fmin(next.share, params->final_share));
+        next.fraction = fmax(next.fraction * params->step_factor, fmin(next.fraction, params->final_share));
         next.cooldown = (double)params->plateau_cooldown;
         next.bad = 0;
     }
-    const double numbers[NUMBERS] = {next.share, next.lowest, next.bad, next.cooldown, next.step};
+    const double numbers[NUMBERS] = {next.fraction, next.lowest, next.bad, next.cooldown, next.step};
     const kn_tensor_info info = {.dtype = KN_FLOAT64, .rank = 1, .shape = {NUMBERS}};
     kn_status status = kn_states_set(trainer->states, KN_TRAIN_PLATEAU, &info, numbers, sizeof numbers);
     if (status != KN_OK) return kn_fail(&trainer->error, status, "%s", kn_states_error(trainer->states));

@@ -1,6 +1,6 @@
-/* What the training loop knows beside the trainer's states, as a state on the host, so that it goes into
- * files and comes back with them: a training that goes on in another process decides as if it had never
- * stopped. */
+/* The memory of the training loop besides the trainer's states, as a state on the host, so that it is
+ * saved to and loaded from files: a run that resumes in another process decides as if it had not been
+ * interrupted. */
 #include "train/trainer_private.h"
 
 #include <math.h>

@@ -1,18 +1,18 @@
-/* The rule of each optimizer as a pointwise graph. p is the parameter, g its gradient, r the learning rate.
- */
+/* The rule of each optimizer as a pointwise graph. p is the parameter, g its gradient, r the learning
+ * rate. */
 #include "train/optimizer.h"
 
-/* kept * share + fresh * (1 - share) */
-static kn_value *blend(kn_value *kept, kn_value *fresh, double share) {
-    return kn_add(kn_scale(kept, share), kn_scale(fresh, 1 - share));
+/* kept * fraction + fresh * (1 - fraction) */
+static kn_value *blend(kn_value *kept, kn_value *fresh, double fraction) {
+    return kn_add(kn_scale(kept, fraction), kn_scale(fresh, 1 - fraction));
 }
 
 static kn_value *square_of(kn_value *x) {
     return kn_mul(x, x);
 }
 
-/* p = p - r * direction, from p itself or from what weight decay left of it. */
-static void go_down(const kn_update_part *part, kn_value *from, kn_value *direction) {
+/* p = p - r * direction, starting from p or from p after weight decay. */
+static void descend(const kn_update_part *part, kn_value *from, kn_value *direction) {
     kn_value *rate = kn_update_own_scalar(part, KN_TRAIN_RATE);
     kn_update_set_parameter(part, kn_sub(from, kn_mul(rate, direction)));
 }
@@ -36,11 +36,11 @@ static void sgd(const kn_update_part *part) {
         direction = params->nesterov ? kn_add(part->gradient, kn_scale(next, params->momentum)) : next;
         kn_update_set(part->update, velocity, next);
     }
-    go_down(part, part->parameter, direction);
+    descend(part, part->parameter, direction);
 }
 
 /* m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;  p = p - r m / (sqrt(v) root + epsilon), where r and root
- * hold the corrections of the first updates. AMSGrad divides by the largest v so far. */
+ * include the bias corrections. AMSGrad divides by the largest v so far. */
 static void adam(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_value *first = kn_update_moment(part, "moment1", 0);
@@ -56,11 +56,11 @@ static void adam(const kn_update_part *part) {
     kn_value *size = kn_shift(kn_mul(kn_sqrt(divisor), root), params->epsilon);
     kn_update_set(part->update, first, mean);
     kn_update_set(part->update, second, square);
-    go_down(part, params->optimizer == KN_ADAMW ? shrunk(part) : part->parameter, kn_div(mean, size));
+    descend(part, params->optimizer == KN_ADAMW ? shrunk(part) : part->parameter, kn_div(mean, size));
 }
 
-/* v = b2 v + (1 - b2) g g;  d = g / (sqrt(v) + epsilon);  p = p - r d, or by the momentum u = momentum u + d.
- * Centred, v loses the square of the mean gradient. */
+/* v = b2 v + (1 - b2) g g;  d = g / (sqrt(v) + epsilon);  p = p - r d, or with momentum u = momentum u + d.
+ * Centred: v minus the square of the mean gradient. */
 static void rmsprop(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_value *second = kn_update_moment(part, "moment2", 0);
@@ -78,7 +78,7 @@ static void rmsprop(const kn_update_part *part) {
         direction = kn_add(kn_scale(velocity, params->momentum), direction);
         kn_update_set(part->update, velocity, direction);
     }
-    go_down(part, part->parameter, direction);
+    descend(part, part->parameter, direction);
 }
 
 /* s = s + g g;  p = p - r g / (sqrt(s) + epsilon) */
@@ -87,7 +87,7 @@ static void adagrad(const kn_update_part *part) {
     kn_value *sum = kn_update_moment(part, "sum", params->accumulator);
     kn_value *next = kn_add(sum, square_of(part->gradient));
     kn_update_set(part->update, sum, next);
-    go_down(part, part->parameter, kn_div(part->gradient, kn_shift(kn_sqrt(next), params->epsilon)));
+    descend(part, part->parameter, kn_div(part->gradient, kn_shift(kn_sqrt(next), params->epsilon)));
 }
 
 /* v = b2 v + (1 - b2) g g;  d = g sqrt(w + epsilon) / sqrt(v + epsilon);  w = b2 w + (1 - b2) d d;  p = p - r
@@ -100,11 +100,11 @@ static void adadelta(const kn_update_part *part) {
     kn_value *direction = kn_mul(kn_div(kn_sqrt(kn_shift(steps, params->epsilon)), size), part->gradient);
     kn_update_set(part->update, second, square);
     kn_update_set(part->update, steps, blend(steps, square_of(direction), params->beta2));
-    go_down(part, part->parameter, direction);
+    descend(part, part->parameter, direction);
 }
 
-/* Adam's direction d (with both corrections) plus decay p, scaled to the norm of p:
- * p = p - r |p| / |d| d, or p - r d where a norm is 0. */
+/* Adam's direction d (with both corrections) plus decay p, scaled to the norm of p: p = p - r |p| / |d| d, or
+ * p - r d if a norm is 0. */
 static void lamb(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_graph *graph = part->update->graph;
@@ -122,22 +122,22 @@ static void lamb(const kn_update_part *part) {
     kn_value *other = kn_sqrt(kn_sum(square_of(direction), NULL, false));
     kn_value *zero = kn_number(graph, 0), *one = kn_number(graph, 1);
     kn_value *trust = kn_where(kn_greater(kn_mul(own, other), zero), kn_div(own, other), one);
-    go_down(part, part->parameter, kn_mul(trust, direction));
+    descend(part, part->parameter, kn_mul(trust, direction));
 }
 
-/* p = p (1 - r decay) - r sign(u), u = b1 m + (1 - b1) g;  m = b2 m + (1 - b2) g, as u + (b2 - b1) (m - g):
- * what reads u is computed where u is. */
+/* p = p (1 - r decay) - r sign(u), u = b1 m + (1 - b1) g;  m = b2 m + (1 - b2) g, computed as u + (b2 - b1)
+ * (m - g), so that the readers of u are fused with it. */
 static void lion(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_value *first = kn_update_moment(part, "moment1", 0);
     kn_value *towards = blend(first, part->gradient, params->beta1);
     kn_value *back = kn_scale(kn_sub(first, part->gradient), params->beta2 - params->beta1);
-    /* 0, or no number where `towards` is none. */
+    /* 0, or NaN where `towards` is not finite. */
     kn_value *zero = kn_sub(towards, towards);
     kn_value *below = kn_where(kn_less(towards, zero), kn_shift(zero, -1), zero);
     kn_value *sign = kn_where(kn_greater(towards, zero), kn_shift(zero, 1), below);
     kn_update_set(part->update, first, kn_add(towards, back));
-    go_down(part, shrunk(part), sign);
+    descend(part, shrunk(part), sign);
 }
 
 void kn_update_by_rule(const kn_update_part *part) {

@@ -6,30 +6,30 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* From 1 at 0 down to 0 at 1. */
-static double half_cosine(double share) {
-    return 0.5 * (1 + cos(pi * share));
+/* From 1 at 0 to 0 at 1. */
+static double half_cosine(double fraction) {
+    return 0.5 * (1 + cos(pi * fraction));
 }
 
-/* Updates from the warm-up to total_steps. */
-static double way_of(const kn_trainer_params *params) {
+/* The number of updates from the warm-up to total_steps. */
+static double length_of(const kn_trainer_params *params) {
     return params->total_steps > params->warmup_steps ? (double)(params->total_steps - params->warmup_steps)
                                                       : 0;
 }
 
-/* How much of that way is done; 1 where there is none. */
-static double share_done(const kn_trainer_params *params, uint64_t since) {
-    double length = way_of(params);
+/* The fraction of them that is done; 1 if there are none. */
+static double fraction_done(const kn_trainer_params *params, uint64_t since) {
+    double length = length_of(params);
     return length > 0 ? fmin(1, (double)since / length) : 1;
 }
 
-/* How much of the cosine that update `since` falls into is done. */
-static double share_of_restart(const kn_trainer_params *params, uint64_t since) {
+/* The fraction of the cosine containing update `since` that is done. */
+static double fraction_of_restart(const kn_trainer_params *params, uint64_t since) {
     double at = (double)since, length = (double)params->restart_every, factor = params->restart_factor;
     if (factor == 1) return fmod(at, length) / length;
     double before = floor(log(at / length * (factor - 1) + 1) / log(factor));
     double begin = length * (pow(factor, before) - 1) / (factor - 1), own = length * pow(factor, before);
-    /* Logarithms may be off by a rounding error where a cosine begins. */
+    /* The logarithm may be off by a rounding error at the start of a cosine. */
     if (at < begin) {
         own /= factor;
         begin -= own;
@@ -40,10 +40,10 @@ static double share_of_restart(const kn_trainer_params *params, uint64_t since) 
     return (at - begin) / own;
 }
 
-/* Two half cosines, up to the rate and down from it; the last update of all has the lowest rate. */
+/* Two half cosines, up to the rate and down from it; the last update has the lowest rate. */
 static double one_cycle(const kn_trainer_params *params, uint64_t since) {
     double first = 1 / params->cycle_divisor, last = first / params->cycle_final_divisor;
-    double length = way_of(params), top = params->cycle_rise * length - 1, end = length - 1;
+    double length = length_of(params), top = params->cycle_rise * length - 1, end = length - 1;
     double at = (double)since;
     if (at >= end) return last;
     if (at <= top) return top > 0 ? 1 + (first - 1) * half_cosine(at / top) : 1;
@@ -67,17 +67,17 @@ double kn_schedule_rate(const kn_trainer_params *params, uint64_t update) {
         if (!params->step_every) return rate;
         return rate * pow(params->step_factor, (double)(update / params->step_every));
     case KN_COSINE:
-        return rate * (end + (1 - end) * half_cosine(share_done(params, since)));
+        return rate * (end + (1 - end) * half_cosine(fraction_done(params, since)));
     case KN_MULTI_STEP:
         return rate * steps_down(params, update);
     case KN_EXPONENTIAL:
         return rate * pow(params->step_factor, (double)since / every);
     case KN_COSINE_RESTARTS:
-        return rate * (end + (1 - end) * half_cosine(share_of_restart(params, since)));
+        return rate * (end + (1 - end) * half_cosine(fraction_of_restart(params, since)));
     case KN_ONE_CYCLE:
         return rate * one_cycle(params, since);
     case KN_POLYNOMIAL:
-        return rate * (end + (1 - end) * pow(1 - share_done(params, since), params->power));
+        return rate * (end + (1 - end) * pow(1 - fraction_done(params, since), params->power));
     default:
         return rate;
     }
@@ -99,9 +99,9 @@ void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAI
 }
 
 void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_setting *setting, uint64_t step,
-                         double share, double scalars[KN_TRAIN_SCALARS]) {
+                         double plateau, double scalars[KN_TRAIN_SCALARS]) {
     uint64_t update = step / params->accumulate, part = step % params->accumulate;
-    double rate = kn_schedule_rate(params, update) * share * setting->rate_factor,
+    double rate = kn_schedule_rate(params, update) * plateau * setting->rate_factor,
            count = (double)(update + 1);
     double entered = 1 - pow(params->beta1, count), used = rate; /* of the mean gradient, so far */
     if (params->optimizer == KN_ADAM || params->optimizer == KN_ADAMW)

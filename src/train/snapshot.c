@@ -1,4 +1,4 @@
-/* All states of a trainer as they were, on the host: parameters, statistics, moments, the step counter. */
+/* A copy of all states of a trainer on the host: parameters, statistics, moments, the step counter. */
 #include "train/trainer_private.h"
 
 struct kn_kept_state {

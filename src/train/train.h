@@ -7,51 +7,52 @@
 
 #include "run/run.h"
 
-/* ---- schedule.c: numbers over time ------------------------------------------------------------ */
+/* ---- schedule.c: rates over time -------------------------------------------------------------- */
 
-/* The learning rate of update `update`, counted from 0; PLATEAU: before what the judgements made of it. */
+/* The learning rate of update `update`, counted from 0; for PLATEAU without its reductions. */
 double kn_schedule_rate(const kn_trainer_params *params, uint64_t update);
 
-/* Scalars that the host sets before each step; states of the trainer's graphs. Those of a setting have its
- * number behind their name, setting 0 excepted. */
+/* Scalars that the host sets before each step; they are states of the trainer's graphs. Scalars of a setting
+ * have its number appended to their name, except for setting 0. */
 typedef enum kn_train_scalar {
-    KN_TRAIN_RATE,   /* of a setting: what the step is multiplied by */
+    KN_TRAIN_RATE,   /* of a setting: the factor of the step */
     KN_TRAIN_SHRINK, /* of a setting, AdamW and Lion: 1 - rate * decay */
-    KN_TRAIN_DECAY,  /* of a setting: what is added to the step (LAMB) or the gradient (where settings differ)
-                      */
-    KN_TRAIN_ROOT,   /* Adam and LAMB: 1 / sqrt(1 - beta2^t) */
-    KN_TRAIN_MEAN,   /* LAMB: 1 / (1 - beta1^t) */
-    KN_TRAIN_GAIN,   /* SGD with dampening: what enters the momentum */
-    KN_TRAIN_FIRST,  /* accumulation: 1 in the first step of an update, 0 in others */
-    KN_TRAIN_WAIT,   /* accumulation: 0 in the last step of an update, 1 in others */
+    /* of a setting: the weight decay, added to the step (LAMB) or the gradient (if settings differ) */
+    KN_TRAIN_DECAY,
+    KN_TRAIN_ROOT,  /* Adam and LAMB: 1 / sqrt(1 - beta2^t) */
+    KN_TRAIN_MEAN,  /* LAMB: 1 / (1 - beta1^t) */
+    KN_TRAIN_GAIN,  /* SGD with dampening: the fraction of the gradient that enters the momentum */
+    KN_TRAIN_FIRST, /* accumulation: 1 in the first step of an update, otherwise 0 */
+    KN_TRAIN_WAIT,  /* accumulation: 0 in the last step of an update, otherwise 1 */
     KN_TRAIN_SCALARS
 } kn_train_scalar;
 enum { KN_TRAIN_NAME_BYTES = 48 };
 void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAIN_NAME_BYTES]);
 
-/* How parameters of one kind are updated. Setting 0 is that of parameters without a group; those of group g
- * are 2 (g + 1) and, without weight decay, the one after. */
+/* How a set of parameters is updated. Setting 0 is that of parameters without a group; group g has settings 2
+ * (g + 1) and, without weight decay, the one after it. */
 typedef struct kn_update_setting {
     double rate_factor, weight_decay;
-    unsigned
-        needs; /* bits of the scalars that the update reads; setting 0 has those of all settings as well */
+    /* bit mask of the scalars that the update reads; that of setting 0 is the union of all settings */
+    unsigned needs;
 } kn_update_setting;
 
-/* What a setting's scalars are in step `step`, counted from 0; `share`: what PLATEAU left of the rate. */
+/* The values of a setting's scalars in step `step`, counted from 0; `plateau`: the fraction of the rate that
+ * PLATEAU left. */
 void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_setting *setting, uint64_t step,
-                         double share, double scalars[KN_TRAIN_SCALARS]);
+                         double plateau, double scalars[KN_TRAIN_SCALARS]);
 
 /* ---- optimizer.c: the update as a graph -------------------------------------------------------- */
 
-/* Adds to a bound graph the gradients of `loss` by all its parameters, their accumulation and clipping, the
- * update of each parameter, moment and average, and of the step counter. settings: 2 (groups + 1), whose
- * `needs` it sets. */
+/* Adds to a bound graph the gradients of `loss` with respect to all its parameters, their accumulation and
+ * clipping, the update of each parameter, moment and average, and of the step counter. settings: 2 (groups +
+ * 1) entries, whose `needs` it sets. */
 kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting *settings, kn_graph *bound,
                               kn_value *loss, kn_error *error);
 
-/* A state that the device counts: updates that entered the moving averages. */
+/* A state that the device counts: the number of updates in the moving averages. */
 #define KN_TRAIN_AVERAGED "koine.averaged"
-/* What the states that belong to a parameter are called: PARAMETER.KIND. */
+/* States that belong to a parameter are named PARAMETER.KIND. */
 #define KN_TRAIN_AVERAGE "average"
 
 /* The setting of a parameter, or -1 if its group is frozen (parameters.c). */

@@ -7,7 +7,7 @@
 
 static kn_status extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
     const kn_trainer *trainer = user;
-    (void)count; /* the loss stands first */
+    (void)count; /* the loss is the first value */
     return kn_optimizer_extend(&trainer->params, trainer->settings, bound, values[0], error);
 }
 
@@ -51,7 +51,8 @@ static kn_status make(kn_trainer *trainer, kn_value *loss, const kn_trainer_para
     kn_status status = kn_trainer_take_params(trainer, params);
     if (status != KN_OK) return status;
     if (!loss)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the loss is NULL: its graph could not be made");
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "the loss is NULL: its graph could not be created");
     if (kn_value_failed(loss))
         return kn_fail(&trainer->error, kn_graph_status(loss->graph), "%s", kn_graph_error(loss->graph));
     if (loss->shape.rank != 0 || loss->shape.dtype != KN_FLOAT32)
@@ -97,7 +98,7 @@ const char *kn_trainer_error(const kn_trainer *trainer) {
     return trainer ? trainer->error.text : "out of host memory";
 }
 
-/* Starts a call: nothing went wrong yet, unless the trainer itself is broken. */
+/* Starts a call: clears the error, unless the trainer itself has failed. */
 static kn_status begin(kn_trainer *trainer) {
     if (!trainer) return KN_ERROR_MEMORY;
     if (trainer->made == KN_OK) kn_error_clear(&trainer->error);
@@ -108,7 +109,7 @@ static kn_status fail_from(kn_trainer *trainer, kn_session *session, kn_status s
     return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_session_error(session));
 }
 
-/* Graphs whose sizes are all numbers have no batch to bind: they train too. */
+/* Graphs whose sizes are all fixed have no batch to bind; they can be trained, too. */
 static kn_status bind_batch(kn_trainer *trainer, kn_session *session, int64_t count) {
     if (count <= 0)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "a step of %lld samples; expected at least one",
@@ -117,7 +118,7 @@ static kn_status bind_batch(kn_trainer *trainer, kn_session *session, int64_t co
     return status == KN_ERROR_NOT_FOUND ? KN_OK : fail_from(trainer, session, status);
 }
 
-/* Those that the update of the current plan reads. */
+/* Sets the scalars that the update of the current plan reads. */
 static kn_status set_scalars(kn_trainer *trainer) {
     double scalars[KN_TRAIN_SCALARS];
     char name[KN_TRAIN_NAME_BYTES];
@@ -125,7 +126,7 @@ static kn_status set_scalars(kn_trainer *trainer) {
     for (size_t i = 0; i < trainer->setting_count; i++) {
         const kn_update_setting *setting = &trainer->settings[i];
         if (!setting->needs) continue;
-        kn_train_scalars_of(&trainer->params, setting, trainer->steps, trainer->plateau.share, scalars);
+        kn_train_scalars_of(&trainer->params, setting, trainer->steps, trainer->plateau.fraction, scalars);
         for (int s = 0; s < KN_TRAIN_SCALARS && status == KN_OK; s++) {
             if (!(setting->needs >> s & 1)) continue;
             kn_train_scalar_name((kn_train_scalar)s, (int)i, name);
@@ -135,12 +136,12 @@ static kn_status set_scalars(kn_trainer *trainer) {
     return fail_from(trainer, trainer->session, status);
 }
 
-/* All that comes before the run. */
+/* Everything before the run. */
 static kn_status prepare_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count) {
     if (trainer->averages_used)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "the moving averages stand in the place of the weights; "
-                       "kn_trainer_use_averages(trainer, false) puts these back before training goes on");
+                       "the moving averages are in place of the weights; call "
+                       "kn_trainer_use_averages(trainer, false) before training continues");
     kn_status status = bind_batch(trainer, trainer->session, count);
     if (status == KN_OK)
         status =
@@ -156,7 +157,7 @@ kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_fee
     kn_status status = begin(trainer);
     if (status != KN_OK) return status;
     if (fetch_count > EVALUATED)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%zu values fetched at once; at most %d can be",
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%zu values fetched at once; expected at most %d",
                        fetch_count, EVALUATED);
     if (fetch_count && !fetches)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%zu fetches, but their list is NULL",
@@ -261,7 +262,7 @@ kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed 
     return fail_from(trainer, session, kn_session_run(session, feeds, feed_count, fetches, value_count));
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- other functions --------------------------------------------------------------------------- */
 
 kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                  size_t feed_count) {
@@ -302,7 +303,7 @@ void kn_trainer_recall(kn_trainer *trainer) {
 double kn_trainer_learning_rate(const kn_trainer *trainer) {
     if (!trainer || trainer->made != KN_OK) return 0;
     const kn_trainer_params *params = &trainer->params;
-    return kn_schedule_rate(params, trainer->steps / params->accumulate) * trainer->plateau.share;
+    return kn_schedule_rate(params, trainer->steps / params->accumulate) * trainer->plateau.fraction;
 }
 
 kn_status kn_trainer_plan(kn_trainer *trainer, kn_plan_info *info) {

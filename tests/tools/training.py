@@ -329,7 +329,7 @@ def a_plateau_needs_data_to_judge_by(folder):
 
 @case
 def groups_have_to_fit(folder):
-    train(folder, "--groups", "nothing*:frozen", status=1, out="", err="the group 'nothing*' fits none")
+    train(folder, "--groups", "nothing*:frozen", status=1, out="", err="the group 'nothing*' matches none")
 
 
 @case
@@ -342,7 +342,7 @@ def frozen_layers_stay(folder):
     base, tuned = (read_safetensors(os.path.join(folder, name)) for name in ("base", "tuned"))
     for name in ("linear1.weight", "linear1.bias"):
         expect(base[name] == tuned[name], f"{name} was frozen and changed")
-    train(folder, "--steps", "1", "--freeze", "nothing*", status=1, out="", err="the group 'nothing*' fits none")
+    train(folder, "--steps", "1", "--freeze", "nothing*", status=1, out="", err="the group 'nothing*' matches none")
 
 
 @case
@@ -452,7 +452,7 @@ def a_loss_that_is_not_finite(folder):
 @case
 def the_first_operator_that_is_not_finite(folder):
     found = train(folder, "--optimizer", "sgd", "--lr", "1e30", "--find-nan", status=1, out="",
-                  err=("is the first with a value that is not finite", "Nothing was saved"))
+                  err=("is the first non-finite value", "Nothing was saved"))
     expect(re.search(r"'\w+[.\w]*', the result of \w+", found.err), f"no operator is named: {found}")
     expect(not has(folder, "tiny.safetensors"), "a model was saved")
 
@@ -502,7 +502,7 @@ def a_cache_that_cannot_be_written(folder):
     for more, environment, told in ((["--kernel-cache", "file/x"], {}, "file/x"),
                                     ([], {"XDG_CACHE_HOME": file, "POCL_CACHE_DIR": folder}, f"{file}/koine")):
         found = koine("train", *problem(folder), "--steps", "1", "--overwrite", *more, folder=folder, environment=environment)
-        found.needs(0, err=f'koine: warning: compiled kernels are not kept between runs: cannot make the folder "{told}"')
+        found.needs(0, err=f'koine: warning: compiled kernels are not kept between runs: cannot create the folder "{told}"')
         expect(found.err.count("not kept") == 1, f"found {found}")
         expect(("--kernel-cache DIR" in found.err) == (not more), f"found {found}")
 

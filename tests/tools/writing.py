@@ -156,7 +156,7 @@ def a_run_in_a_folder(folder):
     problem(folder)
     files = ["command.txt", "log.jsonl", "model.safetensors", "report.html"]
     run, there = ["--run", "runs/first", "--schedule", "constant"], os.path.join(folder, "runs", "first")
-    train(folder, "--steps", "2", *run, "--freeze", "none of'them", status=1, err="fits none")
+    train(folder, "--steps", "2", *run, "--freeze", "none of'them", status=1, err="matches none")
     train(folder, "--steps", "2", *run, out="saved in runs/first/model.safetensors\n", err="report in runs/first/report.html")
     expect(sorted(os.listdir(there)) == files and not models(folder), f"found {os.listdir(there)}")
     line = "koine train tiny.koine --data npy:x.npy,y.npy --batch 10 --steps 2 --run runs/first --schedule constant\n"
@@ -179,7 +179,7 @@ def a_run_in_a_folder(folder):
     for option in ("save", "log", "report"):
         train(folder, "--run", "none", "--" + option, "a", status=2, err=f"leave --{option} out")
     write(folder, "file", "")
-    train(folder, "--run", "file/in", status=1, out="", err="koine: --run: cannot make the folder 'file/in': Not a directory")
+    train(folder, "--run", "file/in", status=1, out="", err="koine: --run: cannot create the folder 'file/in': Not a directory")
     train(folder, "--run", "file", status=1, out="", err="file")
 
 

@@ -81,12 +81,9 @@ static void gradient_of_a_root_at_zero(void **state) {
 }
 
 static void what_is_fed_may_be_it(void **state) {
-    const char *const words[] = {"'product'",
-                                 "mul",
-                                 "infinity",
-                                 "element 2",
-                                 "; what is fed as 'x' holds infinity at element 2 already",
-                                 NULL};
+    const char *const words[] = {
+        "'product'", "mul", "infinity", "element 2", "; the input 'x' already holds infinity at element 2",
+        NULL};
     look(*state, root, INFINITY, words);
 }
 
