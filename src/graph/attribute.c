@@ -181,9 +181,14 @@ const kn_attribute_value *kn_attribute_in(const kn_operator *row, const kn_attri
                                           const char *name) {
     for (int i = 0; i < row->attribute_count && i < KN_MAX_ATTRIBUTES; i++)
         if (strcmp(row->attributes[i].name, name) == 0) return &attributes[i];
-    return &nothing;
+    return NULL;
 }
 
 const kn_attribute_value *kn_attribute_of(const kn_node *node, const char *name) {
-    return kn_attribute_in(node->op, node->attributes, name);
+    const kn_attribute_value *value = kn_attribute_in(node->op, node->attributes, name);
+    if (value) return value;
+    kn_graph_fail((node->output_count ? node->outputs[0] : node->inputs[0])->graph, KN_ERROR_INTERNAL,
+                  "%s '%s': its row has no attribute '%s', which was asked for", node->op->name, node->name,
+                  name);
+    return &nothing;
 }

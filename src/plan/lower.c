@@ -50,5 +50,8 @@ kn_status kn_pass_lower(kn_planner *planner) {
             planner->step_group[s] = i;
         planner->step_group_count = steps;
     }
+    /* Where a row was asked for an attribute that it does not have. */
+    if (status == KN_OK && kn_graph_status(making->graph) != KN_OK)
+        return kn_fail(making->error, kn_graph_status(making->graph), "%s", kn_graph_error(making->graph));
     return status;
 }

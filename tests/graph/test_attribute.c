@@ -17,7 +17,7 @@ static void test_defaults(void **state) {
     assert_true(in(values, "axes")->list[1] == -1);
     assert_true(in(values, "shape")->count == 2 && in(values, "shape")->list[1] == -1);
     assert_int_equal(in(values, "mode")->integer, 1);
-    assert_int_equal(in(values, "absent")->integer, 0);
+    assert_null(in(values, "absent"));
     assert_int_equal(kn_graph_status(graph), KN_OK);
     kn_graph_destroy(&graph);
 }
@@ -89,11 +89,24 @@ static void test_mistakes(void **state) {
     kn_graph_destroy(&graph);
 }
 
+/* Who reads an attribute by a name that the row does not have finds the graph failed. */
+static void test_unknown_name(void **state) {
+    (void)state;
+    kn_graph *graph = graph_make();
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2");
+    const kn_node *node = apply2(x, x, "add", NULL)->producer;
+    assert_int_equal(kn_attribute_of(node, "axes")->integer, 0);
+    assert_int_equal(kn_graph_status(graph), KN_ERROR_INTERNAL);
+    assert_words(kn_graph_error(graph), "add 'add1': its row has no attribute 'axes'");
+    kn_graph_destroy(&graph);
+}
+
 int test_attribute(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_unknown_name),
     };
     return cmocka_run_group_tests_name("graph: attributes", tests, NULL, NULL);
 }

@@ -37,6 +37,8 @@ static void lower(lowered *on, const kn_node *node, const kn_variant *variant, c
                             .error = &on->error};
     kn_status status = variant->lower(&lowering);
     if (status) fail_msg("%s, %s: %s", node->op->name, variant->name, on->error.text);
+    const kn_graph *graph = node->outputs[0]->graph;
+    if (kn_graph_status(graph)) fail_msg("%s, %s: %s", node->op->name, variant->name, kn_graph_error(graph));
 }
 
 static void drop(lowered *on) {

@@ -51,11 +51,17 @@ static kn_status matmul_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
+/* Products of integers, which are described here as well, transpose nothing. */
+static bool transposes(const kn_node *node, const char *name) {
+    const kn_attribute_value *value = kn_attribute_in(node->op, node->attributes, name);
+    return value && value->integer != 0;
+}
+
 void kn_matmul_describe(const kn_node *node, kn_matmul_form *form) {
     const kn_shape *a = &node->inputs[0]->shape, *b = &node->inputs[1]->shape, *y = &node->outputs[0]->shape;
     *form = (kn_matmul_form){.batches = 1};
-    form->transpose_a = kn_attribute_of(node, "transpose_a")->integer != 0;
-    form->transpose_b = kn_attribute_of(node, "transpose_b")->integer != 0;
+    form->transpose_a = transposes(node, "transpose_a");
+    form->transpose_b = transposes(node, "transpose_b");
     form->m = y->dims[y->rank - 2];
     form->n = y->dims[y->rank - 1];
     form->k = a->dims[a->rank - (form->transpose_a ? 2 : 1)];
