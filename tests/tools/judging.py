@@ -52,6 +52,23 @@ def classes_are_counted(folder):
 
 
 @case
+def names_of_classes_keep_whole_letters(folder):
+    """Longer than the column, and longer than what is kept of a name: cut between letters, columns in line."""
+    names = ["ä" * 9 + "x", "é" * 30, "a" + "ß" * 90]
+    write(folder, "rows.csv", "a,b,kind\n" + "".join(f"{i % 7},{i % 5},{names[i % 3]}\n" for i in range(90)))
+    data = ["--data", "csv:rows.csv?target=kind"]
+    koine("train", "table-classes", *data, "--steps", "2", "--save", "t.safetensors", folder=folder).needs(0)
+    text = koine("eval", "t.safetensors", *data, folder=folder).needs(0).out
+    expect("\ufffd" not in text and "ä" * 9 + "x " in text and "é" * 16 in text, f"found {text}")
+    rows = text[text.index("class "):text.index("taken for")].splitlines()[:4]
+    expect(len({len(row) for row in rows}) == 1, f"columns are not in line: {rows}")
+    matrix = text.splitlines()[-4:]
+    expect(len({len(row) for row in matrix}) == 1, f"columns are not in line: {matrix}")
+    found = koine("eval", "t.safetensors", *data, "--json", folder=folder).objects()[0]
+    expect(all("\ufffd" not in one["name"] for one in found["classes"]), f"found {found['classes']}")
+
+
+@case
 def the_five_likeliest(folder):
     problem(folder)
     labels = [(3 * i) % 8 for i in range(SAMPLES)]

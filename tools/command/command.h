@@ -156,6 +156,10 @@ bool path_is_onnx(const char *path);
 bool session_fail(const kn_session *session, kn_status status);
 /* Says how long kernels were compiled since the last call, where it was long enough to be noticed. */
 void tell_compiling(kn_context *context);
+/* Columns that these bytes of UTF-8 take on a terminal. */
+size_t text_columns(const char *text, size_t bytes);
+/* How many of these bytes of UTF-8 take `columns` at most; no letter is cut. */
+size_t text_within(const char *text, size_t bytes, size_t columns);
 /* "1.50 GB" */
 const char *bytes_text(double bytes, char *text, size_t room);
 /* "1:05" */

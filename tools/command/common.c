@@ -52,6 +52,20 @@ void command_tell(const char *format, ...) {
     va_end(arguments);
 }
 
+size_t text_within(const char *text, size_t bytes, size_t columns) {
+    size_t at = 0, begun = 0;
+    for (; at < bytes; at++)
+        if (((unsigned char)text[at] & 0xc0) != 0x80 && begun++ == columns) break;
+    return at;
+}
+
+size_t text_columns(const char *text, size_t bytes) {
+    size_t columns = 0;
+    for (size_t i = 0; i < bytes; i++)
+        columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return columns;
+}
+
 const char *bytes_text(double bytes, char *text, size_t room) {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
     int unit = 0;

@@ -1,5 +1,6 @@
 /* koine eval: how good a saved model is on a data set. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "auto.h"
@@ -103,6 +104,16 @@ static const char *percent(double share, char *text, size_t room) {
     return isfinite(share) ? text : "-";
 }
 
+/* The name of a class in so many columns, cut behind a whole letter; a negative number puts it to the right.
+ */
+static void print_class(const kn_dataset *dataset, int64_t class_index, int columns) {
+    char name[80];
+    judge_class(dataset, class_index, name, sizeof name);
+    const size_t most = (size_t)abs(columns), bytes = text_within(name, strlen(name), most);
+    const int space = (int)(most - text_columns(name, bytes));
+    printf("%*s%.*s%*s", columns < 0 ? space : 0, "", (int)bytes, name, columns < 0 ? 0 : space, "");
+}
+
 /* The classes in rows: all of them, or of many those that are found worst. */
 static void print_classes(const kn_dataset *dataset, const judgement *judged) {
     int64_t shown[ROWS];
@@ -122,9 +133,9 @@ static void print_classes(const kn_dataset *dataset, const judgement *judged) {
         printf("\nthe %d of %lld classes that are found worst", count, (long long)judged->classes);
     printf("\n%-*s %9s  precision   recall       F1\n", NAME, "class", "samples");
     for (int i = 0; i < count; i++) {
-        char name[80], precision[16], recall[16], f1[16];
-        printf("%-*.*s %9llu  %9s  %7s  %7s\n", NAME, NAME, judge_class(dataset, shown[i], name, sizeof name),
-               (unsigned long long)judged->truth[shown[i]],
+        char precision[16], recall[16], f1[16];
+        print_class(dataset, shown[i], NAME);
+        printf(" %9llu  %9s  %7s  %7s\n", (unsigned long long)judged->truth[shown[i]],
                percent(judge_precision(judged, shown[i]), precision, sizeof precision),
                percent(judge_recall(judged, shown[i]), recall, sizeof recall),
                percent(judge_f1(judged, shown[i]), f1, sizeof f1));
@@ -143,13 +154,14 @@ static int matrix_cell(const judgement *judged, int names) {
 }
 
 static void print_matrix(const kn_dataset *dataset, const judgement *judged, int names, int cell) {
-    char name[80];
     printf("\n%-*s taken for\n%-*s", names, "", names, "truth");
-    for (int64_t c = 0; c < judged->classes; c++)
-        printf(" %*.*s", cell, cell, judge_class(dataset, c, name, sizeof name));
+    for (int64_t c = 0; c < judged->classes; c++) {
+        putchar(' ');
+        print_class(dataset, c, -cell);
+    }
     putchar('\n');
     for (int64_t row = 0; row < judged->classes; row++) {
-        printf("%-*.*s", names, names, judge_class(dataset, row, name, sizeof name));
+        print_class(dataset, row, names);
         for (int64_t c = 0; c < judged->classes; c++)
             printf(" %*llu", cell, (unsigned long long)judged->matrix[row * judged->classes + c]);
         putchar('\n');
@@ -175,12 +187,13 @@ static void print_pairs(const kn_dataset *dataset, const judgement *judged) {
         printf("\nmost often taken for another\n%-*s  %-*s %9s    share\n", NAME, "truth", NAME, "taken for",
                "samples");
     for (int i = 0; i < count; i++) {
-        char truth[80], said[80], text[16];
+        char text[16];
         const int64_t row = shown[i] / judged->classes;
         const uint64_t times = judged->matrix[shown[i]];
-        printf("%-*.*s  %-*.*s %9llu  %7s\n", NAME, NAME, judge_class(dataset, row, truth, sizeof truth),
-               NAME, NAME, judge_class(dataset, shown[i] % judged->classes, said, sizeof said),
-               (unsigned long long)times,
+        print_class(dataset, row, NAME);
+        fputs("  ", stdout);
+        print_class(dataset, shown[i] % judged->classes, NAME);
+        printf(" %9llu  %7s\n", (unsigned long long)times,
                percent((double)times / (double)judged->truth[row], text, sizeof text));
     }
 }
@@ -191,7 +204,8 @@ static void print_confusion(const kn_dataset *dataset, const judgement *judged) 
     int names = (int)strlen("truth");
     if (!judged->matrix) return;
     for (int64_t c = 0; c < judged->classes; c++) {
-        const int length = (int)strlen(judge_class(dataset, c, name, sizeof name));
+        judge_class(dataset, c, name, sizeof name);
+        const int length = (int)text_columns(name, strlen(name));
         if (length > names) names = length < NAME ? length : NAME;
     }
     const int cell = matrix_cell(judged, names);

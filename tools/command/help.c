@@ -17,14 +17,6 @@ static int width_of(FILE *stream) {
     return width < LEAST ? LEAST : width > MOST ? MOST : (int)width;
 }
 
-/* Columns of UTF-8. */
-static int columns_of(const char *text, size_t bytes) {
-    int columns = 0;
-    for (size_t i = 0; i < bytes; i++)
-        columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return columns;
-}
-
 /* The words of `text`, from the column `at` on, where the line is, in lines that begin at `indent`. Answers
  * where it ends. */
 static int print_words(FILE *stream, const char *text, size_t bytes, int at, int indent, int width) {
@@ -32,7 +24,7 @@ static int print_words(FILE *stream, const char *text, size_t bytes, int at, int
     bool first = true;
     while ((text += strspn(text, " \n")) < end) {
         size_t length = strcspn(text, " \n");
-        int columns = columns_of(text, length);
+        int columns = (int)text_columns(text, length);
         if (at > indent && at + !first + columns > width) {
             fprintf(stream, "\n%*s", indent, "");
             at = indent;
@@ -57,7 +49,7 @@ static void print_line(FILE *stream, const char *text, size_t bytes, int width) 
     for (const char *end = text + bytes, *next; text < end; text = next) {
         next = strstr(text + 1, " --");
         if (!next || next > end) next = end;
-        int columns = columns_of(text, (size_t)(next - text));
+        int columns = (int)text_columns(text, (size_t)(next - text));
         if (at && at + columns + (next < end ? 2 : 0) > width) at = fprintf(stream, " \\\n     ") - 3;
         fwrite(text, 1, (size_t)(next - text), stream);
         at += columns;
@@ -83,7 +75,7 @@ static size_t print_row(FILE *stream, const char *text, int width) {
         print_line(stream, text, strcspn(text, "\n"), width);
         return bytes;
     }
-    int hang = columns_of(text, left);
+    int hang = (int)text_columns(text, left);
     fwrite(text, 1, left, stream);
     print_words(stream, text + left, bytes - left, hang, hang < width - LEAST / 2 ? hang : (int)indent,
                 width);
@@ -109,10 +101,10 @@ void help_text(FILE *stream, const char *text) {
 
 static void print_option(const char *name, const char *argument, const char *help, int width) {
     const int indent = width < 2 * LEFT + LEFT / 2 ? LEFT / 4 : LEFT;
-    int at = 4 + columns_of(name, strlen(name));
+    int at = 4 + (int)text_columns(name, strlen(name));
     printf("  --%s", name);
     if (argument)
-        at += printf(" %s", argument) - (int)strlen(argument) + columns_of(argument, strlen(argument));
+        at += printf(" %s", argument) - (int)strlen(argument) + (int)text_columns(argument, strlen(argument));
     if (at >= indent)
         printf("\n%*s", indent, "");
     else

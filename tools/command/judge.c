@@ -230,9 +230,10 @@ double judge_f1(const judgement *judged, int64_t class_index) {
 
 const char *judge_class(const kn_dataset *dataset, int64_t class_index, char *text, size_t room) {
     const char *name = kn_dataset_class_name(dataset, (int)class_index);
-    if (name)
-        snprintf(text, room, "%s", name);
-    else
+    if (name) {
+        const size_t length = strlen(name);
+        snprintf(text, room, "%.*s", (int)(length < room ? length : text_within(name, room - 1, room)), name);
+    } else
         snprintf(text, room, "%lld", (long long)class_index);
     return text;
 }

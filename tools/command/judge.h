@@ -45,7 +45,7 @@ int64_t judge_batch_most(const training_setup *setup, int64_t batch);
 double judge_precision(const judgement *judged, int64_t class_index);
 double judge_recall(const judgement *judged, int64_t class_index);
 double judge_f1(const judgement *judged, int64_t class_index);
-/* "7", or the name that the data has for it. */
+/* "7", or the name that the data has for it, as far as there is room for whole letters. */
 const char *judge_class(const kn_dataset *dataset, int64_t class_index, char *text, size_t room);
 
 #endif

@@ -28,21 +28,6 @@ int progress_width(void) {
 
 /* ---- fitting a line ------------------------------------------------------------------------------ */
 
-/* Bytes of UTF-8 within which there are `most` columns at most. */
-static size_t bytes_within(const char *text, size_t bytes, size_t most) {
-    size_t at = 0, columns = 0;
-    for (; at < bytes; at++)
-        if (((unsigned char)text[at] & 0xc0) != 0x80 && columns++ == most) break;
-    return at;
-}
-
-static size_t columns_of(const char *text, size_t bytes) {
-    size_t columns = 0;
-    for (size_t i = 0; i < bytes; i++)
-        columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return columns;
-}
-
 /* The cells of the bar that progress_bar made, and how many of them are full; none: cells is 0. */
 static const char *find_bar(const char *text, size_t *cells, size_t *full) {
     const char *bar = strchr(text, '[');
@@ -62,16 +47,16 @@ static void print_within(const char *text, size_t room) {
     const char *bar = find_bar(text, &cells, &full), *field = strstr(bar + cells, "  ");
     const size_t first = field ? (size_t)(field - text) : strlen(text),
                  least = cells < LEAST_BAR ? cells : LEAST_BAR;
-    size_t used = columns_of(text, first) - cells + least;
+    size_t used = text_columns(text, first) - cells + least;
     if (used > room) {
-        fprintf(stderr, "%.*s", (int)bytes_within(text, first, room), text);
+        fprintf(stderr, "%.*s", (int)text_within(text, first, room), text);
         return;
     }
     for (const char *next; field; field = next) {
         next = strstr(field + 2, "  ");
         size_t bytes = next ? (size_t)(next - field) : strlen(field);
-        if (used + columns_of(field, bytes) > room) continue;
-        used += columns_of(field, bytes);
+        if (used + text_columns(field, bytes) > room) continue;
+        used += text_columns(field, bytes);
         strncat(kept, field, bytes);
     }
     size_t length = cells < least + room - used ? cells : least + room - used;
