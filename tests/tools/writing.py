@@ -2,6 +2,7 @@
 
 usage: writing.py KOINE HOUSE_TESTS
 """
+import json
 import os
 import re
 import signal
@@ -125,6 +126,46 @@ def the_same_training_goes_on(folder):
     # A shorter one is not the place of what has learnt longer.
     train(folder, "--steps", "2", *fixed, "--save", "short")
     train(folder, "--steps", "3", *fixed, "--resume", "short", "--save", "whole", status=1, err=f"'whole' {TAKEN}")
+
+
+@case
+def report_and_trace_of_another_training(folder):
+    """--resume replaces those of the training that goes on, and no others."""
+    problem(folder)
+    beside = ["--report", "page.html", "--trace", "t.json"]
+    train(folder, "--steps", "1", "--save", "one", *beside)
+    train(folder, "--steps", "1", "--save", "two", "--seed", "2")
+    pages = [read(folder, name) for name in ("page.html", "t.json")]
+    json.loads(pages[1])
+    for option, name in (beside[:2], beside[2:]):
+        found = train(folder, "--steps", "2", "--resume", "two", "--seed", "2", option, name, status=1, out="",
+                      err=f"koine: '{name}' {TAKEN}")
+        expect("training tiny" not in found.err, f"it was told after the training began: {found}")
+    expect([read(folder, name) for name in ("page.html", "t.json")] == pages, "one was replaced")
+    train(folder, "--steps", "2", "--resume", "one", *beside, out="done after 2 steps")
+    expect(all(read(folder, name) != page for name, page in zip(("page.html", "t.json"), pages)), "one was not replaced")
+    train(folder, "--steps", "2", "--resume", "two", "--seed", "2", *beside, "--overwrite", out="done after 2 steps")
+
+
+@case
+def two_outputs_of_one_name(folder):
+    problem(folder)
+    os.mkdir(os.path.join(folder, "sub"))
+    for first, second in (("--save a", "--log a"), ("--log a", "--report ./a"), ("--report sub/a", "--trace sub//../sub/a")):
+        found = train(folder, "--steps", "1", *first.split(), *second.split(), status=2, out="")
+        told = f"koine: {first.split()[0]} and {second.split()[0]} would both write '{second.split()[1]}'"
+        expect(told in found.err, f"no {told} in {found}")
+    train(folder, "--steps", "1", "--log", "tiny.safetensors", status=1, out="", err="koine: the model and --log would both write")
+    train(folder, "--steps", "1", "--run", "sub/run", "--trace", "sub/run/log.jsonl", status=2, err="--log and --trace")
+    expect(not models(folder) and not os.listdir(os.path.join(folder, "sub", "run")), "something was written")
+    train(folder, "--steps", "1")
+    koine("infer", "tiny.safetensors", "x.npy", "--output", "a.csv", "--trace", "a.csv", folder=folder).needs(
+        2, out="", err="koine: --output and --trace would both write 'a.csv'")
+    koine("bench", "tiny.koine", "--dump", "a.npy", "--trace", "a.npy", folder=folder).needs(2, out="", err="--trace and --dump")
+    os.symlink("log", os.path.join(folder, "link"))
+    write(folder, "log", "mine")
+    train(folder, "--steps", "1", "--log", "log", "--trace", "link", "--overwrite", status=2, err="would both write 'link'")
+    expect(read(folder, "log") == b"mine", "the log was begun")
 
 
 @case

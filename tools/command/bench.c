@@ -205,7 +205,9 @@ static int run(int count, char **arguments) {
     if (precompiling() && (word_count > 1 || is_apart(words[0])))
         return command_misuse("one case at a time can be precompiled, of models");
     if (precompiling()) trace = NULL;
-    if (!trace_open(trace, bench.common.overwrite, &bench.common)) return EXIT_FAILED;
+    const output_file outputs[] = {{"--trace", trace}, {"--dump", bench.dump}, {"--plot", more.plot}};
+    if ((status = outputs_apart(outputs, 3)) != EXIT_DONE) return status;
+    if (!trace_open(trace, bench.common.overwrite, NULL, &bench.common)) return EXIT_FAILED;
     if (word_count == 1) {
         status = run_case(words[0], &bench, &more);
         return trace_close() ? status : EXIT_FAILED;

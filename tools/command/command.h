@@ -185,6 +185,14 @@ bool path_there(const char *path);
 /* Whether a file may be written there, and where `replace` is false, none is there; says why not. Nothing is
  * written. */
 bool path_writable(const char *path, path_use use, bool replace);
+/* A file that an option asks for; path NULL: it does not. */
+typedef struct output_file {
+    const char *option, *path;
+} output_file;
+/* EXIT_DONE, or says which two of them are one file and answers EXIT_USAGE. */
+int outputs_apart(const output_file *outputs, int count);
+/* Whether `mark` stands in the first few KB of a file. */
+bool file_has_mark(const char *path, const char *mark);
 /* The same for files in a folder, which will be made, with those that it is in, where it is not there. */
 bool folder_writable(const char *path);
 /* Whether it is there and can be written to, or can be made; why not goes into `reason`. */
@@ -266,9 +274,10 @@ void progress_compile(void *user, const char *label, uint64_t done, uint64_t tot
         "trace", OPTION_TEXT, "FILE", "what host and queues did when, for Perfetto and chrome://tracing",    \
             &(target)                                                                                        \
     }
-/* Begins the file (path NULL: none, and the calls below do nothing; `replace`: also one that is there) and
- * asks for the timeline of the context that is opened next. Says what is wrong and answers false. */
-bool trace_open(const char *path, bool replace, common_options *common);
+/* Begins the file (path NULL: none, and the calls below do nothing; `replace`: also one that is there; `mark`
+ * unless NULL near its beginning) and asks for the timeline of the context that is opened next. Says what is
+ * wrong and answers false. */
+bool trace_open(const char *path, bool replace, const char *mark, common_options *common);
 /* A stretch of the host's time, by kn_context_clock. */
 void trace_host(const char *name, double begin, double end);
 /* What the timeline holds; it is not cleared. Waits for the queues. */

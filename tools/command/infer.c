@@ -337,7 +337,12 @@ static bool all_arrays(const char *list) {
 
 static int run_words(infer_run *run, const char **words, int count, const char *input, const char *output,
                      const char *trace) {
-    int status = EXIT_FAILED;
+    named_file written = {.path = NULL};
+    if (output) named_file_split(output, &written);
+    const output_file outputs[] = {{"--output", written.path}, {"--trace", trace}};
+    int status = outputs_apart(outputs, 2);
+    if (status != EXIT_DONE) return status;
+    status = EXIT_FAILED;
     run->file = words[0];
     run->model = model_open(run->file);
     if (run->model && !run->weights && !kn_model_has_weights(run->model))
@@ -345,7 +350,7 @@ static int run_words(infer_run *run, const char **words, int count, const char *
             "'%s' has no weights to compute with: expected a file that koine train saved, or --weights",
             run->file);
     else if (run->model && (input ? open_inputs(run, input) : open_words(run, words + 1, count - 1)) &&
-             trace_open(trace, run->common.overwrite, &run->common))
+             trace_open(trace, run->common.overwrite, NULL, &run->common))
         status = infer(run, output ? output : "-");
     if (!trace_close()) status = EXIT_FAILED;
     finish(run);

@@ -56,6 +56,14 @@ static bool split_lists(onnx_run *run, const char *inputs, const char *outputs) 
            split_list(run->words + first, run->outputs, &run->output_count);
 }
 
+/* EXIT_DONE, or says which two outputs would be one file. */
+static int outputs_check(const onnx_run *run) {
+    output_file files[MOST_FILES];
+    for (int i = 0; i < run->output_count; i++)
+        files[i] = (output_file){run->outputs[i].name, run->outputs[i].path};
+    return outputs_apart(files, run->output_count);
+}
+
 static bool read_arrays(onnx_run *run) {
     for (int i = 0; i < run->input_count; i++) {
         kn_npy_file *array = run->arrays[i] = kn_npy_file_open(run->inputs[i].path, NULL);
@@ -306,11 +314,12 @@ int infer_onnx(const common_options *common, const infer_files *files) {
         .path = files->model, .common = *common, .asked = (int64_t)files->batch, .memory = files->memory};
     auto_trial trial = {"a run, transfers included,", NULL, &run, prepare, compute, close_session};
     kn_context *context = NULL;
-    bool fine = split_lists(&run, files->inputs, files->outputs) && read_arrays(&run) && open_model(&run) &&
-                find_outputs(&run) && fill_feeds(&run) && (trial.model = run.model) &&
-                device_auto(&run.common, &trial) && (context = context_open(&run.common)) &&
-                devices_join(context, &run.common, run.model) && prepare(&run, context) && compute(&run) &&
-                save(&run);
+    const bool split = split_lists(&run, files->inputs, files->outputs);
+    const int status = split ? outputs_check(&run) : EXIT_FAILED;
+    bool fine = status == EXIT_DONE && read_arrays(&run) && open_model(&run) && find_outputs(&run) &&
+                fill_feeds(&run) && (trial.model = run.model) && device_auto(&run.common, &trial) &&
+                (context = context_open(&run.common)) && devices_join(context, &run.common, run.model) &&
+                prepare(&run, context) && compute(&run) && save(&run);
     if (fine) progress_clear(), tell(&run, common);
     close_session(&run);
     for (int i = 0; i < MOST_FILES; i++) {
@@ -322,5 +331,5 @@ int infer_onnx(const common_options *common, const infer_files *files) {
     kn_model_destroy(&run.model);
     kn_context_destroy(&context);
     free(run.words);
-    return fine ? EXIT_DONE : EXIT_FAILED;
+    return fine ? EXIT_DONE : status != EXIT_DONE ? status : EXIT_FAILED;
 }

@@ -25,14 +25,18 @@ static void name_row(int row, const char *name, const char *device) {
             row, row);
 }
 
-bool trace_open(const char *name, bool replace, common_options *common) {
+bool trace_open(const char *name, bool replace, const char *mark, common_options *common) {
     if (!name) return true;
     if (!path_writable(name, PATH_STREAM, replace)) return false;
     path = name;
     file = fopen(name, "w");
     if (!file) return command_fail("'%s' cannot be opened for writing", name) == EXIT_DONE;
     common->timeline = true;
-    fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
+    if (mark)
+        fprintf(file, "{\"otherData\": {\"training\": \"%s\"}, ", mark);
+    else
+        fputc('{', file);
+    fputs("\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
           "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": 1, \"args\": {\"name\": "
           "\"koine\"}}",
           file);

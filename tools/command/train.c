@@ -62,11 +62,16 @@ static bool file_there(const char *path) {
 
 /* --check leaves nothing. */
 static bool outputs_free(train_options *options, const training_setup *setup) {
-    const bool replace = options->common.overwrite || options->goes_on;
-    return options->check || (train_choose_path(options, setup) &&
-                              (!options->log || path_writable(options->log, PATH_STREAM, replace)) &&
-                              (!options->report || path_writable(options->report, PATH_WHOLE, replace)) &&
-                              (!options->tensorboard || folder_writable(options->tensorboard)));
+    const char *log = options->log, *report = options->report;
+    if (options->check) return true;
+    train_mark(options, setup);
+    if (!train_choose_path(options, setup)) return false;
+    const output_file outputs[] = {
+        {"the model", options->path}, {"--log", log}, {"--report", report}, {"--trace", options->trace}};
+    return outputs_apart(outputs, 4) == EXIT_DONE &&
+           (!log || path_writable(log, PATH_STREAM, options->common.overwrite || options->goes_on)) &&
+           (!report || path_writable(report, PATH_WHOLE, train_replaces(options, report))) &&
+           (!options->tensorboard || folder_writable(options->tensorboard));
 }
 
 static bool open_data(train_run *run, const char *model) {
@@ -360,15 +365,22 @@ static int train(train_options *options, const char *model, const train_checkpoi
         options->common.timeline = true;
         if (!(run.page = page_open(options))) return command_fail("out of memory");
     }
-    if (!trace_open(options->trace, options->common.overwrite || options->goes_on, &options->common) ||
-        !checkpoints_open(options, &run.checkpoints))
-        goto done;
+    const output_file outputs[] = {{"--save", options->save},
+                                   {"--log", options->log},
+                                   {"--report", options->report},
+                                   {"--trace", options->trace}};
+    if ((status = outputs_apart(outputs, 4)) != EXIT_DONE) goto done;
+    status = EXIT_FAILED;
+    if (!checkpoints_open(options, &run.checkpoints)) goto done;
     if (!model) model = options->resume;
     if (!model) {
         status = command_misuse("train needs a model where there is no checkpoint to go on from");
         goto done;
     }
-    if (!open_data(&run, model) || !choose_device(&run) || !(run.context = context_open(&options->common)) ||
+    if (!open_data(&run, model) ||
+        !trace_open(options->trace, train_replaces(options, options->trace), options->mark,
+                    &options->common) ||
+        !choose_device(&run) || !(run.context = context_open(&options->common)) ||
         !devices_join(run.context, &options->common, run.setup.model))
         goto done;
     precompile_allow(&options->common, run.context);

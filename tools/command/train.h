@@ -117,6 +117,7 @@ typedef struct train_options {
     bool goes_on;                /* --resume was given, whatever it found */
     bool replaces;               /* what is at `path` is this training's own, or may be replaced */
     char path[4096];             /* where the model goes */
+    char mark[17];               /* of this training, in what is written beside the model */
     char run_files[4][RUN_PATH]; /* with --run */
     kn_trainer_params how;       /* what they mean to the trainer */
 } train_options;
@@ -184,6 +185,11 @@ bool train_measure(training_setup *setup, kn_trainer *trainer);
  * --resume is about is known, and whether it replaces what is there. Says why it cannot go there and answers
  * false. */
 bool train_choose_path(train_options *options, const training_setup *setup);
+/* Sets the mark: alike for the same model, data and rule, whatever the number of steps. */
+void train_mark(train_options *options, const training_setup *setup);
+/* Whether a file that is there may be replaced: by --overwrite, or by --resume of the training that wrote it.
+ */
+bool train_replaces(const train_options *options, const char *path);
 /* What the result depends on beside the model, as metadata: whoever goes on with other settings should know.
  */
 enum { TRAIN_SETTINGS = 25, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };

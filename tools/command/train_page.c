@@ -341,8 +341,9 @@ bool page_write(train_page *page, training_setup *setup, kn_context *context, kn
     if (!whole_open(&whole, path)) return false;
     FILE *file = whole.stream;
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>",
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">",
           file);
+    fprintf(file, "<meta name=\"koine-training\" content=\"%s\"><title>", page->options->mark);
     html_text(file, name);
     fprintf(file, ", a training</title><style>%s</style></head><body>\n<h1>", style);
     html_text(file, name);

@@ -54,6 +54,41 @@ bool path_writable(const char *path, path_use use, bool replace) {
     return folder_taken(path, folder);
 }
 
+/* Whether two names are of one file, which need not be there; pipes and devices may have several writers. */
+static bool same_file(const char *one, const char *other) {
+    char folders[2][4096];
+    struct stat a, b;
+    const bool there = stat(one, &a) == 0;
+    if (there != (stat(other, &b) == 0)) return false;
+    if (there) return S_ISREG(a.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    if (strlen(one) >= sizeof *folders || strlen(other) >= sizeof *folders) return false;
+    const char *slash = strrchr(one, '/'), *other_slash = strrchr(other, '/');
+    if (strcmp(slash ? slash + 1 : one, other_slash ? other_slash + 1 : other)) return false;
+    folder_of(one, folders[0], sizeof *folders);
+    folder_of(other, folders[1], sizeof *folders);
+    return !strcmp(folders[0], folders[1]) || (stat(folders[0], &a) == 0 && stat(folders[1], &b) == 0 &&
+                                               a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+}
+
+int outputs_apart(const output_file *outputs, int count) {
+    for (int i = 1; i < count; i++)
+        for (int j = 0; j < i; j++)
+            if (outputs[i].path && outputs[j].path && same_file(outputs[i].path, outputs[j].path))
+                return command_misuse("%s and %s would both write '%s': give each a file of its own",
+                                      outputs[j].option, outputs[i].option, outputs[i].path);
+    return EXIT_DONE;
+}
+
+bool file_has_mark(const char *path, const char *mark) {
+    char text[4097];
+    struct stat about;
+    FILE *file = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? fopen(path, "rb") : NULL;
+    if (!file) return false; /* nobody may be at the other end of a pipe */
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return strstr(text, mark) != NULL;
+}
+
 bool folder_makable(const char *path, char *reason, size_t room) {
     char there[4096];
     struct stat about;
