@@ -7,6 +7,11 @@ class Skipped(Exception):
     """What a case needs and the machine does not have."""
 
 
+def part_of(cases, part, parts):
+    """Those that this part of so many runs, by their place; the last words of a command line."""
+    return cases[int(part)::int(parts)]
+
+
 def run(cases):
     """cases: (name, function) pairs; a function returns the list of its complaints, or raises Skipped. Exits."""
     failed = 0

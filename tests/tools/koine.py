@@ -58,8 +58,8 @@ def add(name, function):
     cases.append((name, run_case))
 
 
-def run_cases():
-    report.run(cases)
+def run_cases(part=0, parts=1):
+    report.run(report.part_of(cases, part, parts))
 
 
 class Result:

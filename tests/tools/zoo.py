@@ -1,6 +1,6 @@
 """koine train: every model that has a name, for a few steps on data that fits it; then as an ONNX file and back.
 
-usage: zoo.py KOINE HOUSE_TESTS small|large
+usage: zoo.py KOINE HOUSE_TESTS small|large [PART PARTS]
 """
 import json
 import math
@@ -123,4 +123,4 @@ for model, (_, _, small) in MODELS.items():
     if small == SMALL:
         add(model, trained(model))
 
-run_cases()
+run_cases(*sys.argv[4:6])

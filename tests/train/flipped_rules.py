@@ -1,6 +1,6 @@
 """The trajectories notice a sign of an optimizer's rule that is turned round.
 
-usage: flipped_rules.py TEST_GOLDEN_FLIPPED FOLDER first|all
+usage: flipped_rules.py TEST_GOLDEN_FLIPPED FOLDER first|all [PART PARTS]
 """
 import os
 import pathlib
@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "house"))
-from report import run  # noqa: E402
+from report import part_of, run  # noqa: E402
 
 PROGRAM, FOLDER, MANY = sys.argv[1], sys.argv[2], sys.argv[3] == "all"
 MOST = 40
@@ -47,4 +47,5 @@ def trajectory(name):
 
 if subprocess.run([PROGRAM, FOLDER, "none"], capture_output=True).returncode == 77:
     sys.exit(77)
-run([(name, lambda name=name: trajectory(name)) for name in TRAJECTORIES])
+OWN = part_of(TRAJECTORIES, *(sys.argv[4:6] or (0, 1)))
+run([(name, lambda name=name: trajectory(name)) for name in OWN])
