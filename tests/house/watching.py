@@ -11,15 +11,15 @@ import tempfile
 
 from report import run
 
-# The watcher with limits that suit a test.
+# The watcher with limits that suit a test, the first word being how long one may stand still.
 WATCH = f"""import runpy, sys
 module = runpy.run_path({sys.argv[1]!r})
-module["main"].__globals__.update(STALL_SECONDS=1.5, REPORT_SECONDS=0.4, LOOK_SECONDS=0.1)
-sys.exit(module["main"](sys.argv[1:]))
+module["main"].__globals__.update(STALL_SECONDS=float(sys.argv[1]), REPORT_SECONDS=0.4, LOOK_SECONDS=0.1)
+sys.exit(module["main"](sys.argv[2:]))
 """
 
 
-def watched(program, limit=60, patience="1"):
+def watched(program, limit=60, patience="1", stall="60"):
     """A Python program under the watcher: its result, and what was told of its progress."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", program]
@@ -27,7 +27,7 @@ def watched(program, limit=60, patience="1"):
         with open(tests, "w", encoding="utf-8") as file:
             json.dump([{"name": "other", "cmd": ["x"], "timeout": 0}, {"name": "room", "cmd": command, "timeout": limit}],
                       file)
-        result = subprocess.run([sys.executable, "-c", WATCH, *command], capture_output=True, text=True, env={
+        result = subprocess.run([sys.executable, "-c", WATCH, stall, *command], capture_output=True, text=True, env={
             **os.environ, "KOINE_TEST_LIST": tests, "KOINE_TEST_PATIENCE": patience, "KOINE_TEST_PROGRESS": progress})
         told = ""
         if os.path.exists(progress):
@@ -63,7 +63,7 @@ def patience_is_a_factor():
 
 
 def no_work_is_a_timeout():
-    result, _ = watched("import time; time.sleep(1000)")
+    result, _ = watched("import time; time.sleep(1000)", stall="1.5")
     return complaints(result, 124, "TIMEOUT: room: no processor time used for 1.5 s")
 
 
