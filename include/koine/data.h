@@ -219,8 +219,8 @@ KN_API bool kn_dataset_field(const kn_dataset *dataset, size_t index, kn_field *
 KN_API bool kn_dataset_find_field(const kn_dataset *dataset, const char *name, size_t *index);
 
 /* Gathers one field of the samples at `indices` into a contiguous array; `bytes` must be count times the
- * field's bytes. indices NULL means the first `count` samples. A failing call leaves the destination unchanged
- * and writes the reason to `message`, cut off at `room` bytes; message NULL: not wanted. */
+ * field's bytes. indices NULL means the first `count` samples. A failing call leaves the destination
+ * unchanged and writes the reason to `message`, cut off at `room` bytes; message NULL: not wanted. */
 KN_API kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, uint64_t count,
                                  size_t field, void *destination, size_t bytes, char *message, size_t room);
 

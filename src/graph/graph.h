@@ -245,8 +245,8 @@ const char *kn_name_here(kn_graph *graph, const char *name);
 kn_status kn_attributes_parse(kn_graph *graph, const kn_operator *row, const char *text,
                               kn_attribute_value *attributes, kn_error *error);
 void kn_attributes_defaults(kn_graph *graph, const kn_operator *row, kn_attribute_value *attributes);
-/* The value of a named attribute. If the row has no such attribute, the node's graph fails, and a zero value is
- * returned. */
+/* The value of a named attribute. If the row has no such attribute, the node's graph fails, and a zero value
+ * is returned. */
 const kn_attribute_value *kn_attribute_of(const kn_node *node, const char *name);
 /* The same without a node; NULL if the row has no such attribute. */
 const kn_attribute_value *kn_attribute_in(const kn_operator *row, const kn_attribute_value *attributes,

@@ -51,7 +51,7 @@ kn_status kn_pass_lower(kn_planner *planner) {
         planner->step_group_count = steps;
     }
     /* Where a row was asked for an attribute that it does not have. */
-    if (status == KN_OK && kn_graph_status(making->graph) != KN_OK)
-        return kn_fail(making->error, kn_graph_status(making->graph), "%s", kn_graph_error(making->graph));
+    if (status == KN_OK && kn_graph_status(planner->graph) != KN_OK)
+        return kn_fail(planner->error, kn_graph_status(planner->graph), "%s", kn_graph_error(planner->graph));
     return status;
 }
