@@ -5,7 +5,7 @@
  *                   of one result, by its place
  *   KN_EPILOGUE_VECTOR(v, outer, middle, inner)
  *                   of a vector of results, by the place of the first
- *   KN_EPILOGUE_NEAR(outer, middle, inner)
+ *   KN_EPILOGUE_PREFETCH(outer, middle, inner)
  *                   prefetches what it reads for a vector of results */
 #ifndef KN_EPILOGUE_CL
 #define KN_EPILOGUE_CL
@@ -18,7 +18,7 @@
 #ifndef KN_EPILOGUE_VECTOR
 #define KN_EPILOGUE_VECTOR(v, outer, middle, inner) (v)
 #endif
-#ifndef KN_EPILOGUE_NEAR
-#define KN_EPILOGUE_NEAR(outer, middle, inner)
+#ifndef KN_EPILOGUE_PREFETCH
+#define KN_EPILOGUE_PREFETCH(outer, middle, inner)
 #endif
 #endif

@@ -88,10 +88,10 @@ typedef struct kn_statistics {
 } kn_statistics;
 
 /* A producer that its consumer computes itself, so that the producer's result is never stored. */
-typedef struct kn_before {
+typedef struct kn_producer {
     const kn_node *node;
     const kn_epilogue *epilogue; /* of the producer, in its own terms (step.h); NULL: none */
-} kn_before;
+} kn_producer;
 
 /* The lowering of one node to steps. Values have their layouts. */
 typedef struct kn_lowering {
@@ -103,37 +103,20 @@ typedef struct kn_lowering {
     kn_value *result;
     kn_statistics *gathers; /* of `result`, to be set if the kernel can collect them; NULL: not wanted */
     const kn_statistics *gathered; /* of input 0; NULL, or parts 0: none */
-    const kn_before *before; /* the producer of input 0, to be computed here; NULL: input 0 is in memory */
+    const kn_producer
+        *producer; /* the producer of input 0, to be computed here; NULL: input 0 is in memory */
     kn_error *error;
 } kn_lowering;
 
 /* A trial case that an operator constructs for one of its nodes. */
-typedef struct kn_sample {
+typedef struct kn_trial_case {
     char inputs[2][48], attributes[32];
-} kn_sample;
+} kn_trial_case;
 
-/* One way to compute a node. The plan takes the first one that accepts and that the device computes
- * correctly. */
-typedef struct kn_variant {
-    const char *name; /* "tiled", "wide" */
+/* When a variant is chosen. */
+typedef struct kn_choice {
     /* Whether it supports this target and these shapes. NULL: always. Layouts are not decided yet. */
     bool (*accepts)(const kn_target *target, const kn_node *node);
-    kn_status (*lower)(kn_lowering *lowering);
-    bool takes_epilogue;
-    bool gathers;          /* can collect statistics of a blocked result while computing it */
-    bool takes_statistics; /* of input 0, instead of reading input 0 to compute them */
-    /* its node may be fused into its consumer, which computes it; the intermediate is never stored */
-    bool joined;
-    /* Whether it can compute the producer `before` of input 0 itself. NULL: never. */
-    bool (*joins)(const kn_target *target, const kn_node *node, const kn_node *before);
-    /* Layouts of inputs and outputs, by position; plain by default. `any`: plain or blocked, the same for all
-     * rank-4 values of the node. */
-    kn_layout inputs[8];
-    kn_layout outputs[4];
-    bool any;
-    /* By output: the input, counted from 1, that it may update in place if both are the same state; 0: none.
-     * The kernels read each element before writing it, and at no other position. */
-    unsigned char over[8];
     /* First prepares its last input. Unless forced, it is used only if that input depends on states alone, so
      * that the preparation runs once. */
     bool prepares;
@@ -150,7 +133,34 @@ typedef struct kn_variant {
     bool (*pays)(const kn_target *target, const kn_node *node, bool invariant);
     /* Writes a trial case with errors like the node's, compiled like the node if possible: identical programs
      * are shared. */
-    void (*sample)(const kn_node *node, kn_sample *sample);
+    void (*trial_case)(const kn_node *node, kn_trial_case *trial);
+} kn_choice;
+
+/* What a variant promises to the passes. */
+typedef struct kn_promise {
+    bool takes_epilogue;
+    bool gathers;          /* can collect statistics of a blocked result while computing it */
+    bool takes_statistics; /* of input 0, instead of reading input 0 to compute them */
+    bool fusible;          /* its node may be fused into its consumer: the intermediate is never stored */
+    /* Whether it can compute `producer`, which makes input 0, itself. NULL: never. */
+    bool (*fuses)(const kn_target *target, const kn_node *node, const kn_node *producer);
+    /* Layouts of inputs and outputs, by position; plain by default. `any`: plain or blocked, the same for all
+     * rank-4 values of the node. */
+    kn_layout inputs[8];
+    kn_layout outputs[4];
+    bool any;
+    /* By output: the input, counted from 1, that it may update in place if both are the same state; 0: none.
+     * The kernels read each element before writing it, and at no other position. */
+    unsigned char over[8];
+} kn_promise;
+
+/* One way to compute a node. The plan takes the first one that accepts and that the device computes
+ * correctly. */
+typedef struct kn_variant {
+    const char *name; /* "tiled", "wide" */
+    kn_status (*lower)(kn_lowering *lowering);
+    kn_choice choice;
+    kn_promise promise;
 } kn_variant;
 #define KN_FAST_ERROR 1e-4
 

@@ -113,8 +113,8 @@ static kn_step *begin(kn_lowering *lowering, kn_step_kind kind) {
     else
         step->label =
             kn_arena_format(arena, node->derivative ? "%s gradient %s" : "%s %s", node->op->name, node->name);
-    if (step->label && lowering->before)
-        step->label = kn_arena_format(arena, "%s with %s", step->label, lowering->before->node->name);
+    if (step->label && lowering->producer)
+        step->label = kn_arena_format(arena, "%s with %s", step->label, lowering->producer->node->name);
     if (!step->label) fail(step, KN_ERROR_MEMORY, NULL);
     return step;
 }
@@ -274,8 +274,8 @@ void kn_step_epilogue(kn_step *step, const kn_lowering *lowering) {
     add_epilogue(step, lowering->epilogue);
 }
 
-void kn_step_before(kn_step *step, const kn_lowering *lowering) {
-    add_epilogue(step, lowering->before->epilogue);
+void kn_step_producer(kn_step *step, const kn_lowering *lowering) {
+    add_epilogue(step, lowering->producer->epilogue);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */

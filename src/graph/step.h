@@ -133,15 +133,15 @@ const char *kn_opencl_type(kn_dtype dtype);
  *   matrix product (.., M, N): the leading dimensions merged, M, N;   others (N,C,H,W): N, C, H * W.
  * Vector kernels store KN_EPILOGUE_VECTOR(v, outer, middle, inner), where v is KN_WIDTH results along the
  * inner axis (matrix product) or the middle one (blocked layout), starting at that position.
- * KN_EPILOGUE_NEAR(outer, middle, inner) prefetches what the vector form reads there. A kernel that collects
- * statistics (kn_statistics) collects them of what it stores.
+ * KN_EPILOGUE_PREFETCH(outer, middle, inner) prefetches what the vector form reads there. A kernel that
+ * collects statistics (kn_statistics) collects them of what it stores.
  *
- * A kernel that computes its producer itself (kn_before) has KN_BEFORE_PARAMETERS before those and applies
- * KN_BEFORE_VECTOR to the producer's results. */
+ * A kernel that computes its producer itself (kn_producer) has KN_PRODUCER_PARAMETERS before those and
+ * applies KN_PRODUCER_VECTOR to the producer's results. */
 enum { KN_EPILOGUE_OPERANDS = 6 };
 struct kn_epilogue {
     const char *prelude; /* the macros */
-    bool before;         /* they belong to a producer that is computed by its consumer */
+    bool of_producer;    /* they belong to a producer that is computed by its consumer */
     int operand_count;
     struct {
         kn_value *value;
@@ -153,6 +153,6 @@ struct kn_epilogue {
  * (KN_INDEX). Does nothing without an epilogue. */
 void kn_step_epilogue(kn_step *step, const kn_lowering *lowering);
 /* The same for a producer that is computed by its consumer: its arguments precede those of the epilogue. */
-void kn_step_before(kn_step *step, const kn_lowering *lowering);
+void kn_step_producer(kn_step *step, const kn_lowering *lowering);
 
 #endif

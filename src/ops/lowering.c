@@ -5,10 +5,6 @@ bool kn_on_wide_vector(const kn_target *target, const kn_node *node) {
     return target->wide_vector;
 }
 
-bool kn_on_many_threads(const kn_target *target, const kn_node *node) {
-    return !target->wide_vector;
-}
-
 bool kn_takes_kernel_types(const kn_target *target, const kn_node *node) {
     (void)target;
     return kn_has_kernels(node->outputs[0]->shape.dtype);

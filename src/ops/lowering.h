@@ -12,7 +12,6 @@ static inline bool kn_has_kernels(kn_dtype dtype) {
     return dtype == KN_FLOAT32 || dtype == KN_FLOAT64;
 }
 bool kn_on_wide_vector(const kn_target *target, const kn_node *node);
-bool kn_on_many_threads(const kn_target *target, const kn_node *node);
 /* Whether the result has one of these types; the second on wide-vector devices only. */
 bool kn_takes_kernel_types(const kn_target *target, const kn_node *node);
 bool kn_takes_kernel_types_wide(const kn_target *target, const kn_node *node);

@@ -9,7 +9,7 @@ static bool is_right(const kn_planner *planner, const kn_node *node, const kn_va
 }
 
 static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    return !variant->accepts || variant->accepts(planner->target, node);
+    return !variant->choice.accepts || variant->choice.accepts(planner->target, node);
 }
 
 /* Whether what a variant makes of the node's last input need not be made again in each run. */
@@ -21,16 +21,17 @@ static bool may_prepare(const kn_planner *planner, const kn_node *node) {
 /* Whether a variant with a larger error is allowed and pays, and its error for this node is seen small. */
 static bool is_fast_enough(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
     return planner->target->fast_math &&
-           (!variant->pays || variant->pays(planner->target, node, may_prepare(planner, node))) &&
+           (!variant->choice.pays ||
+            variant->choice.pays(planner->target, node, may_prepare(planner, node))) &&
            is_right(planner, node, variant);
 }
 
 /* Whether a variant may be taken for a node, leaving out whether others are faster. */
 static bool suits(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    if (variant->prepares && !may_prepare(planner, node)) return false;
+    if (variant->choice.prepares && !may_prepare(planner, node)) return false;
     if (!is_accepted(planner, node, variant)) return false;
-    if (variant->fast) return is_fast_enough(planner, node, variant);
-    return !variant->doubtful || is_right(planner, node, variant);
+    if (variant->choice.fast) return is_fast_enough(planner, node, variant);
+    return !variant->choice.doubtful || is_right(planner, node, variant);
 }
 
 /* Whether variant `measured` is faster than the one that would be taken without it. */
@@ -80,7 +81,7 @@ static kn_status choose(kn_planner *planner, const kn_node *node, const kn_varia
                        node->name, forced);
     for (int i = 0; i < row->variant_count && !*chosen; i++) {
         const kn_variant *variant = &row->variants[i];
-        if (suits(planner, node, variant) && (!variant->measured || is_faster(planner, node, i)))
+        if (suits(planner, node, variant) && (!variant->choice.measured || is_faster(planner, node, i)))
             *chosen = variant;
     }
     if (*chosen) return KN_OK;

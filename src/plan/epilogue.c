@@ -11,8 +11,8 @@ typedef struct words {
 } words;
 
 static words words_of(const kn_epilogue *epilogue) {
-    return epilogue->before ? (words){"KN_BEFORE", "kn_before", "b"}
-                            : (words){"KN_EPILOGUE", "kn_epilogue", "e"};
+    return epilogue->of_producer ? (words){"KN_PRODUCER", "kn_producer", "b"}
+                                 : (words){"KN_EPILOGUE", "kn_epilogue", "e"};
 }
 
 typedef struct epilogue_names {
@@ -150,7 +150,7 @@ static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int wi
         kn_text_add(text, varies ? "))" : "])");
     }
     /* What follows one axis only is small and near by itself. */
-    kn_text_format(text, ")\n#define %s_NEAR(outer, middle, inner)", in.macro);
+    kn_text_format(text, ")\n#define %s_PREFETCH(outer, middle, inner)", in.macro);
     for (int i = 0; i < epilogue->operand_count; i++) {
         if (!epilogue->operands[i].strides[1] || !epilogue->operands[i].strides[2]) continue;
         kn_text_format(text, " KN_PREFETCH(%s%d + (", in.operand, i);
@@ -160,8 +160,9 @@ static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int wi
     kn_text_add(text, "\n");
 }
 
-kn_status kn_make_epilogue(kn_planner *planner, const kn_group *group, bool before, kn_epilogue *epilogue) {
-    *epilogue = (kn_epilogue){.prelude = "", .before = before};
+kn_status kn_make_epilogue(kn_planner *planner, const kn_group *group, bool of_producer,
+                           kn_epilogue *epilogue) {
+    *epilogue = (kn_epilogue){.prelude = "", .of_producer = of_producer};
     const words in = words_of(epilogue);
     const char *e = in.operand;
     if (!find_operands(group, epilogue))

@@ -148,7 +148,7 @@ static bool find_updates(fuse_pass *fusing) {
 }
 
 static bool joins_epilogue(fuse_pass *fusing, kn_group *group, kn_node *node, kn_value *through) {
-    if (!group->anchor || !group->variant || !group->variant->takes_epilogue) return false;
+    if (!group->anchor || !group->variant || !group->variant->promise.takes_epilogue) return false;
     if (fusing->updates[node->id]) return false;
     kn_node *last = group->member_count ? group->members[group->member_count - 1] : group->anchor;
     if (through != last->outputs[0] || through->wanted || fusing->planner->consumers.counts[through->id] != 1)

@@ -122,16 +122,18 @@ static kn_status settle_anchor(layout_pass *layouting, kn_group *group) {
             status = need(layouting, node, i, KN_LAYOUT_PLAIN);
         return status;
     }
-    kn_layout common = variant->any ? common_layout(layouting, node) : KN_LAYOUT_PLAIN;
+    kn_layout common = variant->promise.any ? common_layout(layouting, node) : KN_LAYOUT_PLAIN;
     for (int i = 0; i < node->input_count; i++) {
-        kn_layout layout = i < (int)KN_COUNT_OF(variant->inputs) ? variant->inputs[i] : KN_LAYOUT_PLAIN;
-        if (variant->any && node->inputs[i] && node->inputs[i]->shape.rank == 4) layout = common;
+        kn_layout layout =
+            i < (int)KN_COUNT_OF(variant->promise.inputs) ? variant->promise.inputs[i] : KN_LAYOUT_PLAIN;
+        if (variant->promise.any && node->inputs[i] && node->inputs[i]->shape.rank == 4) layout = common;
         kn_status status = need(layouting, node, i, layout);
         if (status != KN_OK) return status;
     }
     for (int i = 0; i < node->output_count; i++) {
-        kn_layout layout = i < (int)KN_COUNT_OF(variant->outputs) ? variant->outputs[i] : KN_LAYOUT_PLAIN;
-        if (variant->any && node->outputs[i]->shape.rank == 4) layout = common;
+        kn_layout layout =
+            i < (int)KN_COUNT_OF(variant->promise.outputs) ? variant->promise.outputs[i] : KN_LAYOUT_PLAIN;
+        if (variant->promise.any && node->outputs[i]->shape.rank == 4) layout = common;
         node->outputs[i]->layout = layout;
     }
     return settle_epilogue(layouting, group, node->outputs[0]->layout);

@@ -53,8 +53,8 @@ static bool may_write_over(const kn_group *group, const kn_value *state, const k
     for (int i = 0; i < node->input_count; i++) {
         if (!node->inputs[i] || kn_value_root(node->inputs[i]) != state) continue;
         bool in_place = false;
-        for (int k = 0; k < (int)KN_COUNT_OF(group->variant->over) && k < node->output_count; k++)
-            in_place = in_place || (node->outputs[k] == value && group->variant->over[k] == i + 1);
+        for (int k = 0; k < (int)KN_COUNT_OF(group->variant->promise.over) && k < node->output_count; k++)
+            in_place = in_place || (node->outputs[k] == value && group->variant->promise.over[k] == i + 1);
         if (!in_place || node->inputs[i] != state) return false;
     }
     return true;

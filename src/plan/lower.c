@@ -11,7 +11,7 @@ static kn_status lower_anchor(kn_planner *planner, kn_group *group) {
         return kn_emit_copy(&lowering, value, state);
     }
     kn_epilogue epilogue, epilogue_before;
-    kn_before before;
+    kn_producer producer;
     lowering.gathers = group->gathers;
     lowering.gathered = group->gathered;
     lowering.result = kn_group_result(group);
@@ -21,12 +21,12 @@ static kn_status lower_anchor(kn_planner *planner, kn_group *group) {
         lowering.epilogue = &epilogue;
     }
     if (group->producer) {
-        before = (kn_before){.node = group->producer->anchor};
-        lowering.before = &before;
+        producer = (kn_producer){.node = group->producer->anchor};
+        lowering.producer = &producer;
         if (group->producer->member_count) {
             kn_status status = kn_make_epilogue(planner, group->producer, true, &epilogue_before);
             if (status != KN_OK) return status;
-            before.epilogue = &epilogue_before;
+            producer.epilogue = &epilogue_before;
         }
     }
     kn_status status = group->variant->lower(&lowering);

@@ -24,10 +24,10 @@ static bool is_bound(const kn_planner *planner, const kn_group *group) {
 }
 
 static bool can_join(const kn_planner *planner, const kn_group *group, const kn_group *before) {
-    if (!before->anchor || !before->variant || !before->variant->joined) return false;
+    if (!before->anchor || !before->variant || !before->variant->promise.fusible) return false;
     if (group->gathers || group->gathered || before->gathers || before->gathered) return false;
     return is_private(planner, group, before) &&
-           group->variant->joins(planner->target, group->anchor, before->anchor) &&
+           group->variant->promise.fuses(planner->target, group->anchor, before->anchor) &&
            !is_bound(planner, before);
 }
 
@@ -53,7 +53,7 @@ kn_status kn_pass_producers(kn_planner *planner) {
     if (planner->switches->producers == KN_PRODUCERS_SEPARATE) return KN_OK;
     for (int i = 1; i < planner->group_count; i++) {
         kn_group *group = planner->groups[i];
-        if (!group->variant || !group->variant->joins) continue;
+        if (!group->variant || !group->variant->promise.fuses) continue;
         const kn_node *maker = group->anchor->inputs[0]->producer;
         kn_group *before = maker ? kn_group_of_node(planner, maker) : NULL;
         if (!before || !can_join(planner, group, before)) continue;

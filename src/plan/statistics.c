@@ -6,14 +6,14 @@ kn_status kn_pass_statistics(kn_planner *planner) {
     if (planner->switches->separate_statistics) return KN_OK;
     for (int i = 0; i < planner->group_count; i++) {
         kn_group *group = planner->groups[i];
-        if (!group->variant || !group->variant->gathers) continue;
+        if (!group->variant || !group->variant->promise.gathers) continue;
         const kn_value *result = kn_group_result(group);
         if (result->layout != KN_LAYOUT_BLOCKED || result->shape.dtype != KN_FLOAT32) continue;
         for (int c = 0; c < planner->consumers.counts[result->id]; c++) {
             const kn_node *node = planner->consumers.nodes[result->id][c];
             kn_group *reader = kn_group_of_node(planner, node);
-            if (!reader || reader->anchor != node || !reader->variant || !reader->variant->takes_statistics ||
-                node->inputs[0] != result)
+            if (!reader || reader->anchor != node || !reader->variant ||
+                !reader->variant->promise.takes_statistics || node->inputs[0] != result)
                 continue;
             if (!group->gathers) group->gathers = kn_arena_take(planner->arena, 1, sizeof *group->gathers);
             if (!group->gathers) return kn_fail_memory(planner->error, sizeof *group->gathers);

@@ -265,7 +265,7 @@ kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_cas
     device_run run = {.trial = &trial, .context = context, .error = error};
     kn_status status = kn_trial_make(&trial, kn_context_host(context), row, sample, seed, error);
     for (int i = 0; i < row->variant_count; i++)
-        if (variant && !strcmp(row->variants[i].name, variant)) run.fast = row->variants[i].fast;
+        if (variant && !strcmp(row->variants[i].name, variant)) run.fast = row->variants[i].choice.fast;
     if (status == KN_OK) status = run_trial(&run, variant, blocked, programs);
     *ratio = run.ratio;
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
@@ -297,8 +297,8 @@ bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case
         for (size_t i = 0; i < trial.bound->node_count; i++) {
             const kn_node *node = trial.bound->nodes[i];
             if (node->op != row) continue;
-            accepts = !variant->accepts || variant->accepts(&target, node);
-            if (blocked) accepts = accepts && variant->any && comes_in_blocks(&target, node);
+            accepts = !variant->choice.accepts || variant->choice.accepts(&target, node);
+            if (blocked) accepts = accepts && variant->promise.any && comes_in_blocks(&target, node);
         }
     kn_trial_finish(&trial);
     return accepts;

@@ -28,7 +28,7 @@ static kn_status try_table(kn_context *context, const kn_operator *row, const kn
 }
 
 static kn_status try_sample(kn_context *context, const kn_operator *row, const kn_variant *variant,
-                            const kn_sample *sample, kn_error *error) {
+                            const kn_trial_case *sample, kn_error *error) {
     double ratio;
     const kn_case made = {.inputs = {sample->inputs[0], sample->inputs[1]},
                           .attributes = sample->attributes,
@@ -48,9 +48,9 @@ bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant 
     kn_context *context = device;
     char what[104], key[384];
     double verdict = 0;
-    kn_sample sample = {.attributes = ""};
-    bool measured = node && variant->sample;
-    if (measured) variant->sample(node, &sample);
+    kn_trial_case sample = {.attributes = ""};
+    bool measured = node && variant->choice.trial_case;
+    if (measured) variant->choice.trial_case(node, &sample);
     snprintf(what, sizeof what, "variant/%s/%s", row->name, variant->name);
     const char *name = what + strlen("variant/");
     size_t used = kn_verdict_name(context, what, key, sizeof key);

@@ -121,7 +121,8 @@ static void verify_case(verify_run *verifying, const kn_operator *row, int sampl
         const kn_variant *variant = &row->variants[i];
         if (!listed(verifying->params->variants, variant->name)) continue;
         if (!kn_trial_accepts(verifying->context, row, &row->cases[sample], variant, false)) continue;
-        if (variant->doubtful && !kn_device_judge.variant_is_right(verifying->context, row, variant, NULL))
+        if (variant->choice.doubtful &&
+            !kn_device_judge.variant_is_right(verifying->context, row, variant, NULL))
             continue;
         verify_variant(verifying, row, sample, variant->name, false);
         if (kn_trial_accepts(verifying->context, row, &row->cases[sample], variant, true))

@@ -492,7 +492,8 @@ static const char *taken(kn_value *value, const kn_target *target) {
     const char *name = "";
     for (int i = 0; i < node->op->variant_count && !name[0]; i++) {
         const kn_variant *variant = &node->op->variants[i];
-        if (!variant->prepares && (!variant->accepts || variant->accepts(target, node))) name = variant->name;
+        if (!variant->choice.prepares && (!variant->choice.accepts || variant->choice.accepts(target, node)))
+            name = variant->name;
     }
     kn_graph_destroy(&bound);
     return name;

@@ -78,7 +78,7 @@ static kn_graph *bind_case(const kn_operator *row, const kn_case *sample, const 
 }
 
 static bool suits(const kn_variant *variant, const kn_target *target, const kn_node *node) {
-    return !variant->accepts || variant->accepts(target, node);
+    return !variant->choice.accepts || variant->choice.accepts(target, node);
 }
 
 /* The first `count` outputs hold nothing. */

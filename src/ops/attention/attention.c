@@ -354,11 +354,12 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
 #define ATTRIBUTES KN_ATTRIBUTES(LIST)
 #define RATE_TOO KN_ATTRIBUTES(LIST, KN_FLOAT("rate", 0.1, "share of weights dropped"))
 #define VARIANTS                                                                                             \
-    KN_VARIANTS({.name = "wide",                                                                             \
-                 .accepts = kn_attention_wide_accepts,                                                       \
-                 .lower = kn_attention_wide_lower,                                                           \
-                 .doubtful = true},                                                                          \
-                {.name = "tiled", .accepts = kn_attention_tiled_accepts, .lower = kn_attention_tiled_lower})
+    KN_VARIANTS(                                                                                             \
+        {.name = "wide",                                                                                     \
+         .choice.accepts = kn_attention_wide_accepts,                                                        \
+         .lower = kn_attention_wide_lower,                                                                   \
+         .choice.doubtful = true},                                                                           \
+        {.name = "tiled", .choice.accepts = kn_attention_tiled_accepts, .lower = kn_attention_tiled_lower})
 
 KN_OPERATOR(
     attention,

@@ -116,7 +116,7 @@ KN_OPERATOR(
                   KN_BOOLEAN("inverse", 0, "turns back")),
     .min_inputs = 1, .max_inputs = 2, .shape = rotary_shape, .gradient = rotary_gradient,
     .reference = rotary_reference, .tolerance = 8,
-    KN_VARIANTS({.name = "threads", .accepts = kn_takes_kernel_types, .lower = rotary_lower}),
+    KN_VARIANTS({.name = "threads", .choice.accepts = kn_takes_kernel_types, .lower = rotary_lower}),
     KN_CASES({.inputs = {"1,3,4"}, .smallest = true}, {.inputs = {"2,31,30"}, .attributes = "heads=3"},
              {.inputs = {"2,7,12", "int32 2"},
               .attributes = "heads=2 interleaved=1 base=100",

@@ -206,50 +206,58 @@ static kn_status data_gradient(kn_gradient_call *call) {
  * scratch memory. */
 #define IMPLICIT                                                                                             \
     {                                                                                                        \
-        .name = "implicit", .accepts = kn_takes_kernel_types, .lower = kn_conv_implicit_lower,               \
-        .takes_epilogue = true                                                                               \
+        .name = "implicit", .choice.accepts = kn_takes_kernel_types, .lower = kn_conv_implicit_lower,        \
+        .promise.takes_epilogue = true                                                                       \
     }
 #define DEPTHWISE                                                                                            \
     {                                                                                                        \
-        .name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower,         \
-        .takes_epilogue = true                                                                               \
+        .name = "depthwise", .choice.accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower,  \
+        .promise.takes_epilogue = true                                                                       \
     }
 #define WIDE(word, function, ...)                                                                            \
-    { .name = word, .accepts = function##_accepts, .lower = function##_lower, .doubtful = true, __VA_ARGS__ }
+    {                                                                                                        \
+        .name = word, .choice.accepts = function##_accepts, .lower = function##_lower,                       \
+        .choice.doubtful = true, __VA_ARGS__                                                                 \
+    }
 #define WINOGRAD(word)                                                                                       \
     {                                                                                                        \
-        .name = #word, .accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_lower,                 \
-        .pays = kn_conv_##word##_pays, .sample = kn_conv_winograd_sample, .fast = true, .doubtful = true,    \
-        .inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true,               \
-        .gathers = true                                                                                      \
+        .name = #word, .choice.accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_lower,          \
+        .choice.pays = kn_conv_##word##_pays, .choice.trial_case = kn_conv_winograd_sample,                  \
+        .choice.fast = true, .choice.doubtful = true, .promise.inputs = {KN_LAYOUT_BLOCKED},                 \
+        .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true, .promise.gathers = true      \
     }
 #define WINOGRAD_WEIGHTS(word)                                                                               \
     {                                                                                                        \
-        .name = #word, .accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_weights_lower,         \
-        .pays = kn_conv_##word##_weights_pays, .sample = kn_conv_winograd_weights_sample, .fast = true,      \
-        .doubtful = true, .inputs = {                                                                        \
+        .name = #word, .choice.accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_weights_lower,  \
+        .choice.pays = kn_conv_##word##_weights_pays, .choice.trial_case = kn_conv_winograd_weights_sample,  \
+        .choice.fast = true, .choice.doubtful = true, .promise.inputs = {                                    \
             KN_LAYOUT_BLOCKED,                                                                               \
             KN_LAYOUT_BLOCKED                                                                                \
         }                                                                                                    \
     }
 #define SWEEPS                                                                                               \
-    KN_VARIANTS(                                                                                             \
-        WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2), WINOGRAD(winograd2_phases),    \
-        WIDE("depthwise_wide", kn_conv_depthwise_wide, .inputs = {KN_LAYOUT_BLOCKED},                        \
-             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true,                        \
-             .joins = kn_conv_fused_depthwise_joins),                                                        \
-        DEPTHWISE,                                                                                           \
-        WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},             \
-             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true, .joined = true),       \
-        WIDE("first", kn_conv_first, .sample = kn_conv_first_sample, .outputs = {KN_LAYOUT_BLOCKED},         \
-             .takes_epilogue = true, .gathers = true),                                                       \
-        WIDE("wide_first", kn_conv_wide_first, .sample = kn_conv_wide_sample,                                \
-             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true),                       \
-        WIDE("wide_last", kn_conv_wide_last, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},   \
-             .takes_epilogue = true),                                                                        \
-        WIDE("first_padded", kn_conv_first_padded, .sample = kn_conv_first_sample, .takes_epilogue = true),  \
-        WIDE("wide_padded", kn_conv_wide_padded, .sample = kn_conv_wide_sample, .takes_epilogue = true),     \
-        IMPLICIT)
+    KN_VARIANTS(WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2),                        \
+                WINOGRAD(winograd2_phases),                                                                  \
+                WIDE("depthwise_wide", kn_conv_depthwise_wide, .promise.inputs = {KN_LAYOUT_BLOCKED},        \
+                     .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true,                 \
+                     .promise.gathers = true, .promise.fuses = kn_conv_fused_depthwise_fuses),               \
+                DEPTHWISE,                                                                                   \
+                WIDE("wide", kn_conv_wide, .choice.trial_case = kn_conv_wide_sample,                         \
+                     .promise.inputs = {KN_LAYOUT_BLOCKED}, .promise.outputs = {KN_LAYOUT_BLOCKED},          \
+                     .promise.takes_epilogue = true, .promise.gathers = true, .promise.fusible = true),      \
+                WIDE("first", kn_conv_first, .choice.trial_case = kn_conv_first_sample,                      \
+                     .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true,                 \
+                     .promise.gathers = true),                                                               \
+                WIDE("wide_first", kn_conv_wide_first, .choice.trial_case = kn_conv_wide_sample,             \
+                     .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true,                 \
+                     .promise.gathers = true),                                                               \
+                WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_sample,               \
+                     .promise.inputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true),                 \
+                WIDE("first_padded", kn_conv_first_padded, .choice.trial_case = kn_conv_first_sample,        \
+                     .promise.takes_epilogue = true),                                                        \
+                WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_sample,           \
+                     .promise.takes_epilogue = true),                                                        \
+                IMPLICIT)
 
 KN_OPERATOR(
     conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
@@ -356,14 +364,16 @@ KN_OPERATOR(
     .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
     KN_VARIANTS(
         WINOGRAD_WEIGHTS(winograd4), WINOGRAD_WEIGHTS(winograd2),
-        WIDE("depthwise_wide", kn_conv_depthwise_wide, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
-        {.name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
-        WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample,
-             .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
-        WIDE("wide_first", kn_conv_wide_first, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED}),
-        WIDE("wide_last", kn_conv_wide_last, .sample = kn_conv_wide_sample,
-             .inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
-        WIDE("wide_padded", kn_conv_wide_padded, .sample = kn_conv_wide_sample), IMPLICIT),
+        WIDE("depthwise_wide", kn_conv_depthwise_wide,
+             .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+        {.name = "depthwise", .choice.accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
+        WIDE("wide", kn_conv_wide, .choice.trial_case = kn_conv_wide_sample,
+             .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+        WIDE("wide_first", kn_conv_wide_first, .choice.trial_case = kn_conv_wide_sample,
+             .promise.inputs = {KN_LAYOUT_BLOCKED}),
+        WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_sample,
+             .promise.inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
+        WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_sample), IMPLICIT),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
         {.inputs = {"2,6,5,5", "2,6,9,9"},

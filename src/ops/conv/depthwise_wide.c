@@ -96,6 +96,6 @@ static kn_status lower_filters(kn_lowering *lowering) {
 
 kn_status kn_conv_depthwise_wide_lower(kn_lowering *lowering) {
     if (lowering->node->op == &kn_row_conv2d_weight) return lower_filters(lowering);
-    if (lowering->before) return kn_conv_fused_depthwise_lower(lowering);
+    if (lowering->producer) return kn_conv_fused_depthwise_lower(lowering);
     return lower_sweep(lowering);
 }

@@ -51,7 +51,7 @@ bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node) 
 
 /* A small image with the node's own filter and stride, and a row of y that is cut into tiles of the same
  * size: the choice repeats every 24 pixels, which all tile sizes divide. */
-void kn_conv_first_sample(const kn_node *node, kn_sample *sample) {
+void kn_conv_first_sample(const kn_node *node, kn_trial_case *sample) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     const size_t room = sizeof sample->inputs[0];

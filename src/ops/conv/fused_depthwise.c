@@ -42,7 +42,7 @@ static bool describe(const kn_target *target, const kn_node *node, const kn_node
     return fill_ring(form, blocks % 3 == 0 ? 3 : blocks > 1 ? 2 : 1);
 }
 
-bool kn_conv_fused_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before) {
+bool kn_conv_fused_depthwise_fuses(const kn_target *target, const kn_node *node, const kn_node *before) {
     fused form;
     if (node->op != &kn_row_conv2d || before->op != &kn_row_conv2d) return false;
     if (kn_elements_of(node->outputs[0]) == 0 || !describe(target, node, before, &form)) return false;
@@ -55,8 +55,8 @@ bool kn_conv_fused_depthwise_joins(const kn_target *target, const kn_node *node,
 /* The work of both, less writing and reading the intermediate. */
 static void add_cost(kn_step *step, const kn_lowering *lowering) {
     kn_cost first, second;
-    const kn_value *between = lowering->before->node->outputs[0];
-    kn_node_cost(lowering->before->node, &first);
+    const kn_value *between = lowering->producer->node->outputs[0];
+    kn_node_cost(lowering->producer->node, &first);
     kn_node_cost(lowering->node, &second);
     kn_step_cost(step, first.flops + second.flops,
                  first.bytes + second.bytes - 2 * (double)kn_elements_of(between) * sizeof(float));
@@ -64,7 +64,7 @@ static void add_cost(kn_step *step, const kn_lowering *lowering) {
 
 /* y (N,K,P,Q) of x (N,C,H,W), a filter (K,C,1,1) and one (K,1,R,S). */
 kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering) {
-    const kn_node *node = lowering->node, *before = lowering->before->node;
+    const kn_node *node = lowering->node, *before = lowering->producer->node;
     fused form;
     describe(lowering->target, node, before, &form);
     kn_status status = kn_conv_pack(lowering, &form.filter, before->inputs[1], false);
@@ -99,7 +99,7 @@ kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering) {
     kn_step_int(step, "item_rows", rows);
     kn_step_int(step, "stream", kn_is_streamed(lowering->result));
     add_cost(step, lowering);
-    kn_step_before(step, lowering);
+    kn_step_producer(step, lowering);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){(size_t)bands, (size_t)form.filter.panels, (size_t)second->images},
                   (size_t[3]){1, 1, 1});

@@ -336,17 +336,17 @@ static kn_status pool_gradient(kn_gradient_call *call) {
     .min_inputs = 1, .max_inputs = 1, .shape = pool_shape, .gradient = pool_gradient,                        \
     .reference = pool_reference, .cost = pool_cost,                                                          \
     KN_VARIANTS({.name = "window",                                                                           \
-                 .accepts = kn_takes_kernel_types,                                                           \
+                 .choice.accepts = kn_takes_kernel_types,                                                    \
                  .lower = lower,                                                                             \
-                 .takes_epilogue = true,                                                                     \
-                 .any = true})
+                 .promise.takes_epilogue = true,                                                             \
+                 .promise.any = true})
 #define BACKWARD                                                                                             \
     .backward = true, .shape = pool_data_shape, .reference = pool_reference, .cost = pool_cost,              \
     KN_VARIANTS({.name = "window",                                                                           \
-                 .accepts = kn_takes_kernel_types,                                                           \
+                 .choice.accepts = kn_takes_kernel_types,                                                    \
                  .lower = lower,                                                                             \
-                 .takes_epilogue = true,                                                                     \
-                 .any = true})
+                 .promise.takes_epilogue = true,                                                             \
+                 .promise.any = true})
 #define CASES(more, ...)                                                                                     \
     KN_CASES({.inputs = {"2,2,5,4"}, .attributes = more, .smallest = true},                                  \
              {.inputs = {"1,2,7,6"}, .attributes = "window=3 stride=2 padding=1 " more},                     \

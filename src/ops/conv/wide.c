@@ -75,7 +75,7 @@ static long long channels_like(int64_t channels, bool one_pixel) {
 }
 
 /* A small image that runs the node's own kernels, compiled as for the node. */
-void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
+void kn_conv_wide_sample(const kn_node *node, kn_trial_case *sample) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     const bool one_pixel = form.filter_height * form.filter_width == 1;

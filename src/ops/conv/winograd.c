@@ -102,7 +102,7 @@ static bool pays(const kn_target *target, const kn_node *node, bool filter_stays
 }
 
 /* Few images and results, but sums as long as the node's, since rounding depends on their length. */
-void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample) {
+void kn_conv_winograd_sample(const kn_node *node, kn_trial_case *sample) {
     bool swapped = node->op == &kn_row_conv2d_data;
     long long depth = LEAST_SUM,
               sources = swapped ? node->inputs[1]->shape.dims[0] : node->inputs[1]->shape.dims[1];
@@ -375,7 +375,7 @@ static bool weights_pay(const kn_target *target, const kn_node *node, int tile) 
 }
 
 /* Sums are computed in rounds; their error is that of one round and of adding the rounds. */
-void kn_conv_winograd_weights_sample(const kn_node *node, kn_sample *sample) {
+void kn_conv_winograd_weights_sample(const kn_node *node, kn_trial_case *sample) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     long long images = MOST_ROUND / 4, pixels = form.images * form.out_height * form.out_width;

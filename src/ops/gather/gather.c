@@ -378,11 +378,11 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
 
 #define AXIS KN_INT("axis", 0, "axis that is picked along, negative from the end")
 #define GATHER_VARIANTS                                                                                      \
-    KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = gather_wide},                        \
+    KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = gather_wide},                 \
                 {.name = "threads", .lower = gather_threads})
 #define SCATTER_VARIANTS                                                                                     \
-    KN_VARIANTS({.name = "wide", .accepts = kn_takes_stored_types_wide, .lower = scatter_wide},              \
-                {.name = "threads", .accepts = kn_takes_stored_types, .lower = scatter_threads})
+    KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_stored_types_wide, .lower = scatter_wide},       \
+                {.name = "threads", .choice.accepts = kn_takes_stored_types, .lower = scatter_threads})
 #define GATHERING                                                                                            \
     .min_inputs = 2, .max_inputs = 2, .moves = true, .gradient = gather_gradient,                            \
     .reference = gather_reference,                                                                           \

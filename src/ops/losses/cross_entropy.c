@@ -325,7 +325,7 @@ KN_OPERATOR(
     SMOOTHING, .min_inputs = 2, .max_inputs = 2, .hidden = 2, .shape = cross_entropy_shape,
     .gradient = cross_entropy_gradient, .reference = cross_entropy_reference, .cost = logits_cost,
     .tolerance = 4,
-    KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = loss_wide},
+    KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = loss_wide},
                 {.name = "tree", .lower = loss_tree}),
     KN_CASES({.inputs = {"3,7", "int32 3"}, .ranges = {NULL, LABELS(6)}, .smallest = true},
              {.inputs = {"31,33", "int32 31"},
@@ -344,7 +344,7 @@ KN_OPERATOR(
     cross_entropy_gradient, .help = "gradient of cross_entropy by its logits", SMOOTHING, .min_inputs = 5,
     .max_inputs = 5, .backward = true, .shape = gradient_shape, .reference = gradient_reference,
     .cost = logits_cost, .tolerance = 4,
-    KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = gradient_wide},
+    KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = gradient_wide},
                 {.name = "tree", .lower = gradient_tree}),
     KN_CASES({.inputs = {"3,7", "int32 3", "3", "3", ""},
               .ranges = {NULL, LABELS(6), "1..2", "0..2"},
@@ -366,7 +366,7 @@ KN_OPERATOR(
 KN_OPERATOR(
     accuracy, .help = "share of rows whose largest logit is the target's", .min_inputs = 2, .max_inputs = 2,
     .shape = accuracy_shape, .reference = accuracy_reference, .cost = logits_cost,
-    KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = accuracy_wide},
+    KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = accuracy_wide},
                 {.name = "tree", .lower = accuracy_tree}),
     KN_CASES(
         {.inputs = {"31,7", "int32 31"}, .ranges = {NULL, LABELS(6)}, .no_gradient = true, .smallest = true},

@@ -203,7 +203,7 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
 
 /* With the widest tile, which most products have, so that they and the trial that verifies them are one
  * program; or skinny, as the node is. */
-static void sample_like(kn_skinny kind, kn_sample *sample) {
+static void sample_like(kn_skinny kind, kn_trial_case *sample) {
     static const char *const shapes[][3] = {[KN_SKINNY_NOT] = {"13,31", "31,127", ""},
                                             [KN_SKINNY_ALONG] = {"7,31", "19,31", "transpose_b=1"},
                                             [KN_SKINNY_ACROSS] = {"7,31", "31,75", ""},
@@ -213,12 +213,12 @@ static void sample_like(kn_skinny kind, kn_sample *sample) {
     snprintf(sample->attributes, sizeof sample->attributes, "%s", shapes[kind][2]);
 }
 
-static void packed_sample(const kn_node *node, kn_sample *sample) {
+static void packed_sample(const kn_node *node, kn_trial_case *sample) {
     (void)node;
     sample_like(KN_SKINNY_NOT, sample);
 }
 
-static void wide_sample(const kn_node *node, kn_sample *sample) {
+static void wide_sample(const kn_node *node, kn_trial_case *sample) {
     sample_like(kn_matmul_skinny_kind(node), sample);
 }
 
@@ -229,27 +229,27 @@ KN_OPERATOR(
     .min_inputs = 2, .max_inputs = 2, .halves = 1 << 1, .matrices = true, .at_sizes = kn_product_of_table,
     .shape = matmul_shape, .gradient = matmul_gradient, .reference = matmul_reference, .cost = matmul_cost,
     KN_VARIANTS({.name = "packed",
-                 .accepts = kn_matmul_packed_accepts,
+                 .choice.accepts = kn_matmul_packed_accepts,
                  .lower = kn_matmul_packed_lower,
-                 .sample = packed_sample,
-                 .takes_epilogue = true,
-                 .prepares = true,
-                 .doubtful = true},
+                 .choice.trial_case = packed_sample,
+                 .promise.takes_epilogue = true,
+                 .choice.prepares = true,
+                 .choice.doubtful = true},
                 {.name = "library",
-                 .accepts = kn_matmul_library_accepts,
+                 .choice.accepts = kn_matmul_library_accepts,
                  .lower = kn_matmul_library_lower,
-                 .doubtful = true,
-                 .measured = true},
+                 .choice.doubtful = true,
+                 .choice.measured = true},
                 {.name = "wide",
-                 .accepts = kn_matmul_wide_accepts,
+                 .choice.accepts = kn_matmul_wide_accepts,
                  .lower = kn_matmul_wide_lower,
-                 .sample = wide_sample,
-                 .takes_epilogue = true,
-                 .doubtful = true},
+                 .choice.trial_case = wide_sample,
+                 .promise.takes_epilogue = true,
+                 .choice.doubtful = true},
                 {.name = "tiled",
-                 .accepts = kn_matmul_tiled_accepts,
+                 .choice.accepts = kn_matmul_tiled_accepts,
                  .lower = kn_matmul_tiled_lower,
-                 .takes_epilogue = true}),
+                 .promise.takes_epilogue = true}),
     KN_CASES({.inputs = {"7,31", "31,33"}, .smallest = true},
              {.inputs = {"7,31", "9,31"}, .attributes = "transpose_b=1", .smallest = true},
              {.inputs = {"31,7", "31,33"}, .attributes = "transpose_a=1", .smallest = true},

@@ -403,12 +403,12 @@ KN_OPERATOR(batch_norm,
             .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
             .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
             KN_VARIANTS({.name = "parts",
-                         .accepts = kn_takes_kernel_types,
+                         .choice.accepts = kn_takes_kernel_types,
                          .lower = lower_norm,
-                         .takes_epilogue = true,
-                         .any = true,
-                         .takes_statistics = true,
-                         .over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}}),
+                         .promise.takes_epilogue = true,
+                         .promise.any = true,
+                         .promise.takes_statistics = true,
+                         .promise.over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}}),
             KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
                      {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},
                      {NORM_CASE("3,16,31,33", "16")}, {NORM_CASE("3,32,31,33", "32")},
@@ -423,16 +423,18 @@ KN_OPERATOR(batch_norm,
 
 #define GRADIENT_CASE(x, c)                                                                                  \
     .inputs = {x, x, c, c, c}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"}, .no_gradient = true
-KN_OPERATOR(
-    batch_norm_gradient, .help = "gradients of batch_norm in training, by x, weight and bias",
-    .min_inputs = 5, .max_inputs = 5, .outputs = 3, .backward = true, .shape = gradient_shape,
-    .reference = gradient_reference, .cost = norm_cost,
-    KN_VARIANTS({.name = "parts", .accepts = kn_takes_kernel_types, .lower = lower_gradient, .any = true}),
-    KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
-             {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
-             {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("3,32,31,33", "32")},
-             {GRADIENT_CASE("2,32,128,129", "32")}, {GRADIENT_CASE("5,0,3", "0")}),
-    .tolerance = 4);
+KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, by x, weight and bias",
+            .min_inputs = 5, .max_inputs = 5, .outputs = 3, .backward = true, .shape = gradient_shape,
+            .reference = gradient_reference, .cost = norm_cost,
+            KN_VARIANTS({.name = "parts",
+                         .choice.accepts = kn_takes_kernel_types,
+                         .lower = lower_gradient,
+                         .promise.any = true}),
+            KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
+                     {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
+                     {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("3,32,31,33", "32")},
+                     {GRADIENT_CASE("2,32,128,129", "32")}, {GRADIENT_CASE("5,0,3", "0")}),
+            .tolerance = 4);
 
 /* ---- builders ----------------------------------------------------------------------------------------- */
 

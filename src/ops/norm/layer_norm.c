@@ -291,13 +291,13 @@ static kn_status norm_gradient(kn_gradient_call *call) {
 #define NORM                                                                                                 \
     EPSILON, .shape = norm_shape, .gradient = norm_gradient, .reference = norm_reference, .cost = norm_cost, \
              .tolerance = 4,                                                                                 \
-             KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = norm_wide},        \
-                         {.name = "tree", .accepts = kn_takes_kernel_types, .lower = norm_tree})
+             KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = norm_wide}, \
+                         {.name = "tree", .choice.accepts = kn_takes_kernel_types, .lower = norm_tree})
 #define BACKWARD                                                                                             \
     .backward = true, .shape = gradient_shape, .reference = gradient_reference, .cost = norm_cost,           \
     .tolerance = 4,                                                                                          \
-    KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = gradient_wide},             \
-                {.name = "tree", .accepts = kn_takes_kernel_types, .lower = gradient_tree})
+    KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = gradient_wide},      \
+                {.name = "tree", .choice.accepts = kn_takes_kernel_types, .lower = gradient_tree})
 
 KN_OPERATOR(
     layer_norm,

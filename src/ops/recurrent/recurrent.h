@@ -87,11 +87,12 @@ bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
 
 #define KN_RECURRENT_REVERSE KN_BOOLEAN("reverse", 0, "from the last step to the first")
 #define KN_RECURRENT_VARIANTS                                                                                \
-    KN_VARIANTS({.name = "wide",                                                                             \
-                 .accepts = kn_recurrent_wide_accepts,                                                       \
-                 .lower = kn_recurrent_wide_lower,                                                           \
-                 .doubtful = true},                                                                          \
-                {.name = "tiled", .accepts = kn_recurrent_tiled_accepts, .lower = kn_recurrent_tiled_lower})
+    KN_VARIANTS(                                                                                             \
+        {.name = "wide",                                                                                     \
+         .choice.accepts = kn_recurrent_wide_accepts,                                                        \
+         .lower = kn_recurrent_wide_lower,                                                                   \
+         .choice.doubtful = true},                                                                           \
+        {.name = "tiled", .choice.accepts = kn_recurrent_tiled_accepts, .lower = kn_recurrent_tiled_lower})
 #define KN_RECURRENT_ROW                                                                                     \
     .shape = kn_recurrent_shape, .gradient = kn_recurrent_gradient, .reference = kn_recurrent_reference,     \
     .cost = kn_recurrent_cost, .tolerance = 2, KN_RECURRENT_VARIANTS

@@ -94,23 +94,24 @@ static kn_status cumsum_threads(kn_lowering *lowering) {
     return lower_cumsum(lowering, false);
 }
 
-KN_OPERATOR(cumsum, .help = "sums along an axis up to each element",
-            KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end"),
-                          KN_BOOLEAN("exclusive", 0, "an element is not in its own sum"),
-                          KN_BOOLEAN("reverse", 0, "from the last element on")),
-            .min_inputs = 1, .max_inputs = 1, .shape = cumsum_shape, .gradient = cumsum_gradient,
-            .reference = cumsum_reference,
-            KN_VARIANTS({.name = "wide", .accepts = kn_takes_stored_types_wide, .lower = cumsum_wide},
-                        {.name = "threads", .accepts = kn_takes_stored_types, .lower = cumsum_threads}),
-            KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,93"}, .attributes = "axis=-1"},
-                     {.inputs = {"7,33"}, .attributes = "exclusive=true reverse=true", .smallest = true},
-                     {.inputs = {"3,31,17"}, .attributes = "axis=1 reverse=true"},
-                     {.inputs = {"2,3,7,5"}, .attributes = "axis=-2 exclusive=true"},
-                     {.inputs = {"5,1"}, .attributes = "axis=1 exclusive=true"},
-                     {.inputs = {"int32 70001"}, .attributes = "exclusive=true", .no_gradient = true},
-                     {.inputs = {"int32 31,7"}, .no_gradient = true},
-                     {.inputs = {"3,33"}, .ranges = {"special"}, .no_gradient = true}, {.inputs = {"0,5"}},
-                     {.inputs = {"3,0"}}));
+KN_OPERATOR(
+    cumsum, .help = "sums along an axis up to each element",
+    KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end"),
+                  KN_BOOLEAN("exclusive", 0, "an element is not in its own sum"),
+                  KN_BOOLEAN("reverse", 0, "from the last element on")),
+    .min_inputs = 1, .max_inputs = 1, .shape = cumsum_shape, .gradient = cumsum_gradient,
+    .reference = cumsum_reference,
+    KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_stored_types_wide, .lower = cumsum_wide},
+                {.name = "threads", .choice.accepts = kn_takes_stored_types, .lower = cumsum_threads}),
+    KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,93"}, .attributes = "axis=-1"},
+             {.inputs = {"7,33"}, .attributes = "exclusive=true reverse=true", .smallest = true},
+             {.inputs = {"3,31,17"}, .attributes = "axis=1 reverse=true"},
+             {.inputs = {"2,3,7,5"}, .attributes = "axis=-2 exclusive=true"},
+             {.inputs = {"5,1"}, .attributes = "axis=1 exclusive=true"},
+             {.inputs = {"int32 70001"}, .attributes = "exclusive=true", .no_gradient = true},
+             {.inputs = {"int32 31,7"}, .no_gradient = true},
+             {.inputs = {"3,33"}, .ranges = {"special"}, .no_gradient = true}, {.inputs = {"0,5"}},
+             {.inputs = {"3,0"}}));
 
 /* ---- builder ------------------------------------------------------------------------------------------- */
 

@@ -223,13 +223,15 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
              {.inputs = {"1,1,7"}, .attributes = "axes=0,1"}, {.inputs = {"0,5"}, .attributes = "axes=1"},   \
              {.inputs = {"float64 7,31,33"}, .attributes = "axes=0,2", .no_gradient = true}, __VA_ARGS__)
 #define REDUCTION(row, words, ...)                                                                           \
-    KN_OPERATOR(                                                                                             \
-        row, .help = words, REDUCE_ATTRIBUTES, .min_inputs = 1, .max_inputs = 1, .shape = reduce_shape,      \
-        .reference = reduce_reference, .cost = reduce_cost,                                                  \
-        KN_VARIANTS({.name = "images", .accepts = accepts_images, .lower = lower_images, .any = true},       \
-                    {.name = "wide", .accepts = kn_on_wide_vector, .lower = lower_wide},                     \
-                    {.name = "tree", .lower = lower_tree}),                                                  \
-        __VA_ARGS__)
+    KN_OPERATOR(row, .help = words, REDUCE_ATTRIBUTES, .min_inputs = 1, .max_inputs = 1,                     \
+                .shape = reduce_shape, .reference = reduce_reference, .cost = reduce_cost,                   \
+                KN_VARIANTS({.name = "images",                                                               \
+                             .choice.accepts = accepts_images,                                               \
+                             .lower = lower_images,                                                          \
+                             .promise.any = true},                                                           \
+                            {.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = lower_wide},      \
+                            {.name = "tree", .lower = lower_tree}),                                          \
+                __VA_ARGS__)
 
 REDUCTION(
     sum, "sum over axes", .gradient = sum_gradient,

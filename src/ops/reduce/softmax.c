@@ -156,7 +156,7 @@ static kn_status softmax_gradient(kn_gradient_call *call) {
 
 #define AXIS KN_ATTRIBUTES(KN_INT("axis", -1, "axis that is normalised, negative from the end"))
 #define VARIANTS                                                                                             \
-    KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = lower_wide},                         \
+    KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = lower_wide},                  \
                 {.name = "tree", .lower = lower_tree})
 #define FORWARD                                                                                              \
     AXIS,                                                                                                    \

@@ -149,8 +149,8 @@ KN_OPERATOR(
                   KN_BOOLEAN("smallest", 0, "the smallest instead")),
     .min_inputs = 1, .max_inputs = 1, .outputs = 2, .shape = top_k_shape, .gradient = top_k_gradient,
     .reference = top_k_reference, .cost = top_k_cost,
-    KN_VARIANTS({.name = "wide", .accepts = kn_takes_stored_types_wide, .lower = top_k_wide},
-                {.name = "threads", .accepts = compares_threads, .lower = top_k_threads}),
+    KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_stored_types_wide, .lower = top_k_wide},
+                {.name = "threads", .choice.accepts = compares_threads, .lower = top_k_threads}),
     KN_CASES(
         {.inputs = {"3,7"}, .attributes = "k=2", .smallest = true},
         {.inputs = {"31,93"}, .attributes = "k=5 smallest=true"},

@@ -76,7 +76,7 @@ static kn_status flip_plain(kn_lowering *lowering) {
 KN_OPERATOR(flip, .help = "axes walked backwards",
             KN_ATTRIBUTES(KN_INTS("axes", "", "which, negative from the end; none: all")), .min_inputs = 1,
             .max_inputs = 1, .shape = flip_shape, .gradient = flip_gradient, .reference = flip_reference,
-            KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = flip_wide},
+            KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = flip_wide},
                         {.name = "plain", .lower = flip_plain}),
             KN_CASES({.inputs = {"7,31"}, .attributes = "axes=1", .smallest = true},
                      {.inputs = {"7,31"}, .attributes = "axes=0"},

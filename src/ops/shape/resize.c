@@ -258,8 +258,8 @@ static bool accepts_threads(const kn_target *target, const kn_node *node) {
                   KN_FLOAT("scale", 0, "what the size was multiplied with; 0: that of the sizes")),          \
         .min_inputs = 1, .max_inputs = 1, .shape = resize_shape, .reference = resize_reference,              \
         .cost = resize_cost,                                                                                 \
-        KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = resize_wide},           \
-                    {.name = "threads", .accepts = accepts_threads, .lower = resize_threads})
+        KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = resize_wide},    \
+                    {.name = "threads", .choice.accepts = accepts_threads, .lower = resize_threads})
 
 KN_OPERATOR(
     resize, .help = "an axis brought to another size by its neighbours", .gradient = resize_gradient,

@@ -139,7 +139,7 @@ static kn_status lower_copy(kn_lowering *lowering) {
 
 KN_OPERATOR(copy, .help = "the same value in memory of its own", .min_inputs = 1, .max_inputs = 1,
             .shape = kn_shape_like_first, .gradient = copy_gradient, .reference = same_numbers,
-            KN_VARIANTS({.name = "copy", .lower = lower_copy, .any = true}),
+            KN_VARIANTS({.name = "copy", .lower = lower_copy, .promise.any = true}),
             KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,33"}},
                      {.inputs = {"int32 93"}, .no_gradient = true},
                      {.inputs = {"bool 7,3"}, .ranges = {"0..1"}, .no_gradient = true}, {.inputs = {"0,5"}}));
