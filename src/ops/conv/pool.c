@@ -14,8 +14,8 @@ extern const kn_operator kn_row_max_pool, kn_row_max_pool_data, kn_row_average_p
 
 /* ---- shapes ----------------------------------------------------------------------------------------- */
 
-/* A window has at most 256 places, or more with wider numbers. Adaptive windows divide the image between
- * them; their size follows from it. */
+/* The type of a place in a window: a byte for windows of at most 256 places. The sizes of adaptive windows
+ * follow from the image. */
 static kn_dtype place_type(bool adaptive, const int64_t window[2]) {
     return !adaptive && window[0] * window[1] <= 256 ? KN_UINT8 : KN_INT32;
 }
