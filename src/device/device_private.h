@@ -133,9 +133,6 @@ struct kn_context {
     bool belongs; /* owned by the context that it was joined to */
 };
 
-/* Destroys the joined contexts. */
-void kn_joined_destroy(kn_context *context);
-
 /* Opens a device, to measure it or for use: without probing, with the cache. Uses the caller's cl_context and
  * queue if given. Sets context->failure on failure. */
 kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_context shared,
@@ -171,7 +168,8 @@ typedef struct kn_probe {
     bool passing; /* do not store it in the disk cache */
 } kn_probe;
 
-/* Compiles the kernel and launches it with 64 work-items. */
+enum { KN_PROBE_ITEMS = 64 };
+/* Compiles the kernel and launches it with KN_PROBE_ITEMS work-items (probe_run.c). */
 kn_status kn_probe_run(kn_context *context, const kn_probe *task, kn_error *error);
 /* Fills in context->capabilities by running small kernels for what the driver claims. */
 kn_status kn_context_probe(kn_context *context, kn_error *error);

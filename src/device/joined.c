@@ -35,11 +35,3 @@ const char *kn_context_device_name(const kn_context *context, int position) {
     if (!context || position < 0 || position > context->joined_count) return NULL;
     return position ? context->joined[position - 1].name : KN_DEVICE_MAIN;
 }
-
-void kn_joined_destroy(kn_context *context) {
-    for (int i = 0; i < context->joined_count; i++) {
-        kn_context_destroy(&context->joined[i].context);
-        kn_release(&context->host, context->joined[i].name);
-    }
-    context->joined_count = 0;
-}

@@ -7,23 +7,6 @@
 
 /* ---- errors ---------------------------------------------------------------------------------------- */
 
-kn_value *kn_graph_fail(kn_graph *graph, kn_status status, const char *format, ...) {
-    if (!graph) return NULL;
-    if (graph->error.status != KN_OK) return &graph->failed;
-    char text[sizeof graph->error.text];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    kn_fail(&graph->error, status, "%s", text);
-    return &graph->failed;
-}
-
-kn_value *kn_graph_fail_with(kn_graph *graph, const kn_error *error) {
-    if (graph->error.status == KN_OK) graph->error = *error;
-    return &graph->failed;
-}
-
 static kn_value *fail_memory(kn_graph *graph) {
     return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory while building a graph");
 }
@@ -134,37 +117,6 @@ kn_value *kn_constant_add(kn_graph *graph, const kn_shape *shape, const void *da
     if (!value->data) return fail_memory(graph);
     value->data_bytes = bytes;
     return value;
-}
-
-/* ---- rows -----------------------------------------------------------------------------------------------
- */
-
-void kn_operator_arity(const kn_operator *row, int *least, int *most) {
-    static const char *const letters[] = {"x", "y", "z"};
-    *least = row->min_inputs;
-    *most = row->max_inputs > row->min_inputs ? row->max_inputs : row->min_inputs;
-    if (row->class != KN_CLASS_POINTWISE || *most > 0) return;
-    int count = 0;
-    for (int i = 0; i < (int)KN_COUNT_OF(letters); i++)
-        if (row->value && kn_expression_text_reads(row->value, letters[i])) count = i + 1;
-    *least = *most = count + (row->random ? 1 : 0);
-}
-
-void kn_node_cost(const kn_node *node, kn_cost *cost) {
-    *cost = (kn_cost){0, 0};
-    if (node->op->cost && node->derivative == 0) {
-        node->op->cost(node, cost);
-        return;
-    }
-    if (node->op->class == KN_CLASS_VIEW) return;
-    for (int i = 0; i < node->input_count + node->output_count; i++) {
-        const kn_value *value =
-            i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
-        int64_t elements = value ? kn_shape_elements(&value->shape) : 0;
-        if (elements <= 0) continue;
-        cost->bytes += (double)elements * (double)kn_dtype_bytes(value->shape.dtype);
-        if (i >= node->input_count) cost->flops += (double)elements;
-    }
 }
 
 /* Kernels compute integers in integer arithmetic, so an operator whose result is fractional is refused. */

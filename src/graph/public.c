@@ -307,7 +307,3 @@ size_t kn_value_shape_text(const kn_value *value, char *text, size_t bytes) {
         text[0] = '\0';
     return length;
 }
-
-bool kn_value_failed(const kn_value *value) {
-    return !value || value->failed;
-}

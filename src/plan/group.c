@@ -42,12 +42,6 @@ bool kn_group_add_member(kn_planner *planner, kn_group *group, kn_node *node) {
     return true;
 }
 
-kn_value *kn_value_root(kn_value *value) {
-    while (value->kind == KN_VALUE_RESULT && value->producer->op->class == KN_CLASS_VIEW)
-        value = value->producer->inputs[0];
-    return value;
-}
-
 static bool in_group(const kn_group *group, const kn_node *node) {
     if (node == group->anchor) return true;
     for (int i = 0; i < group->member_count; i++)

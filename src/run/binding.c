@@ -15,25 +15,6 @@ static bool is_unused(const kn_session *session, const char *name) {
     return false;
 }
 
-kn_status kn_session_fail_name(kn_session *session, const char *what, const char *name,
-                               kn_value *const *values, size_t count) {
-    kn_text list;
-    kn_text_init(&list, &session->host);
-    for (size_t i = 0; i < count && i < 20; i++)
-        kn_text_format(&list, "%s%s", i ? ", " : "", values[i]->name);
-    const char *nearest = NULL;
-    const char **words = kn_allocate(&session->host, count, sizeof *words);
-    for (size_t i = 0; words && i < count; i++)
-        words[i] = values[i]->name;
-    if (words) nearest = kn_nearest_word(name, words, count);
-    kn_status status = kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no %s '%s'%s%s%s; there is: %s",
-                               what, name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
-                               nearest ? "'?)" : "", list.data[0] ? list.data : "none");
-    kn_release(&session->host, words);
-    kn_text_finish(&list);
-    return status;
-}
-
 kn_status kn_session_take_feeds(kn_session *session, const kn_feed *feeds, size_t count, bool sizes_only) {
     kn_error *error = &session->error;
     if (count && !feeds) return kn_fail(error, KN_ERROR_ARGUMENT, "%zu feeds, but their list is NULL", count);

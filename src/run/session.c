@@ -19,6 +19,25 @@ kn_status kn_session_begin(kn_session *session) {
     return KN_OK;
 }
 
+kn_status kn_session_fail_name(kn_session *session, const char *what, const char *name,
+                               kn_value *const *values, size_t count) {
+    kn_text list;
+    kn_text_init(&list, &session->host);
+    for (size_t i = 0; i < count && i < 20; i++)
+        kn_text_format(&list, "%s%s", i ? ", " : "", values[i]->name);
+    const char *nearest = NULL;
+    const char **words = kn_allocate(&session->host, count, sizeof *words);
+    for (size_t i = 0; words && i < count; i++)
+        words[i] = values[i]->name;
+    if (words) nearest = kn_nearest_word(name, words, count);
+    kn_status status = kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no %s '%s'%s%s%s; there is: %s",
+                               what, name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                               nearest ? "'?)" : "", list.data[0] ? list.data : "none");
+    kn_release(&session->host, words);
+    kn_text_finish(&list);
+    return status;
+}
+
 /* ---- making ---------------------------------------------------------------------------------------------
  */
 

@@ -6,12 +6,6 @@
 
 #include "verify/verify_private.h"
 
-const kn_judge kn_device_judge = {
-    .variant_is_right = kn_variant_is_right,
-    .fusion_is_right = kn_fusion_is_right,
-    .variant_is_faster = kn_variant_is_faster,
-};
-
 /* The smallest case of the table that it takes; failing that, any. Without its gradients: their rows'
  * variants are doubted by themselves, and each kernel costs time to compile. */
 static kn_status try_table(kn_context *context, const kn_operator *row, const kn_variant *variant,

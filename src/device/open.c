@@ -1,0 +1,209 @@
+/* The life of a context: its parameters and cache folder, the opened device and its queues. */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/device_private.h"
+
+/* Values begin at multiples of this even if the driver allows less: a cache line and the widest vector. */
+enum { MIN_ALIGNMENT = 64 };
+
+static bool copy_folder(const kn_host *host, const char *from, char **to) {
+    *to = NULL;
+    if (!from || !from[0]) return true;
+    *to = kn_copy_text(host, from);
+    return *to != NULL;
+}
+
+kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *params) {
+    kn_context *context = kn_allocate(host, 1, sizeof *context);
+    if (!context) return NULL;
+    context->host = *host;
+    context->made = kn_clock();
+    context->progress = params->compile_progress;
+    context->wide_indices = params->wide_indices;
+    context->trust_claims = params->trust_claims;
+    context->precompile = params->precompile;
+    context->records = params->timeline;
+    context->largest_block_bytes = params->largest_block_bytes;
+    context->vector_width = params->vector_width;
+    context->kind = params->kind;
+    context->counts.size = sizeof context->counts;
+    context->capabilities.size = sizeof context->capabilities;
+    kn_map_init(&context->programs, &context->host);
+    kn_map_init(&context->refused, &context->host);
+    context->mutex = kn_mutex_create(host);
+    context->reporting = kn_mutex_create(host);
+    context->built = kn_condition_create(host);
+    bool complete = context->mutex && context->reporting && context->built &&
+                    copy_folder(host, params->cache_folder, &context->cache_folder) &&
+                    copy_folder(host, params->kernel_folder, &context->kernel_folder);
+    if (!complete) kn_context_destroy(&context);
+    return context;
+}
+
+static kn_status check_params(const kn_context_params *params, kn_error *error) {
+    int width = params->vector_width;
+    if (width != 0 && width != 4 && width != 8 && width != 16)
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "vector_width is %d; expected 4, 8 or 16, or 0 for the device's", width);
+    if (params->kind < 0 || params->kind > 2)
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "kind is %d; expected 0 (as probed), 1 (wide-vector) or 2 (many-thread)",
+                       params->kind);
+    return KN_OK;
+}
+
+static kn_status open_queues(kn_context *context, cl_command_queue queue, kn_error *error) {
+    cl_int code = CL_SUCCESS;
+    cl_command_queue_properties properties = context->records ? CL_QUEUE_PROFILING_ENABLE : 0;
+    for (int i = 0; i < 2; i++) {
+        if (queue) {
+            code = clRetainCommandQueue(queue);
+            if (code == CL_SUCCESS) context->queues[i] = queue;
+        } else {
+            context->queues[i] =
+                clCreateCommandQueue(context->context, context->found.device, properties, &code);
+        }
+        if (code != CL_SUCCESS)
+            return kn_fail_cl(error, code, "%s: could not create a command queue", context->found.info.name);
+    }
+    return KN_OK;
+}
+
+/* Queries the driver's limits; probing adds what must be tested. */
+static void read_limits(kn_context *context) {
+    kn_capabilities *capabilities = &context->capabilities;
+    const kn_device_info *info = &context->found.info;
+    cl_device_id device = context->found.device;
+    capabilities->compute_units = info->compute_units;
+    capabilities->local_bytes = info->local_bytes;
+    capabilities->memory_bytes = info->memory_bytes;
+    capabilities->shares_memory = info->shares_memory;
+    capabilities->work_group_items = (size_t)kn_device_number(device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    uint64_t largest = info->largest_block_bytes;
+    if (context->largest_block_bytes && (context->largest_block_bytes < largest || largest == 0))
+        largest = context->largest_block_bytes;
+    capabilities->largest_block_bytes = largest;
+    const uint64_t bits = kn_device_number(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN);
+    uint32_t alignment = MIN_ALIGNMENT;
+    while (alignment < bits / 8)
+        alignment *= 2;
+    capabilities->alignment_bytes = alignment;
+}
+
+kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_context shared,
+                          cl_command_queue queue) {
+    kn_error *error = &context->failure;
+    char identity[1024];
+    cl_int code = CL_SUCCESS;
+    context->found = *found;
+    context->borrowed = queue != NULL;
+    if (shared) {
+        code = clRetainContext(shared);
+        if (code == CL_SUCCESS) context->context = shared;
+    } else {
+        cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)found->platform, 0};
+        context->context = clCreateContext(properties, 1, &found->device, NULL, NULL, &code);
+    }
+    if (code != CL_SUCCESS) return kn_fail_cl(error, code, "%s could not be opened", found->info.name);
+    kn_status status = open_queues(context, queue, error);
+    if (status) return status;
+    read_limits(context);
+    kn_found_identity(found, identity, sizeof identity);
+    if (!kn_verdicts_open(&context->verdicts, &context->host, context->cache_folder, identity))
+        return kn_fail_memory(error, sizeof identity);
+    kn_timeline_open(context);
+    return KN_OK;
+}
+
+/* Converts the parameters to this library's version of the struct. */
+static kn_context_params known_params(const kn_context_params *params) {
+    kn_context_params known;
+    kn_context_params_init(&known);
+    if (params) {
+        size_t size = params->size < sizeof known ? params->size : sizeof known;
+        memcpy(&known, params, size);
+        known.size = sizeof known;
+    }
+    return known;
+}
+
+/* Removes temporary files that killed programs left; files still being written are younger. */
+static void sweep_cache(const kn_context *context) {
+    static const char *const parts[] = {"programs", "devices"};
+    enum { HOUR = 3600 };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        kn_text path;
+        kn_text_init(&path, &context->host);
+        kn_text_format(&path, "%s/%s", context->cache_folder, parts[i]);
+        if (!kn_text_failed(&path)) kn_folder_sweep(path.data, HOUR);
+        kn_text_finish(&path);
+    }
+}
+
+/* Creates the cache folder. Without one everything works but is recompiled each time, which is logged. */
+static void open_cache(kn_context *context, kn_context_params *known) {
+    kn_error error = {0};
+    if (!context->cache_folder) return;
+    if (kn_folder_make(&context->host, context->cache_folder, &error)) {
+        kn_context_keeps_nothing(context, error.text);
+        kn_release(&context->host, context->cache_folder);
+        context->cache_folder = NULL;
+        known->cache_folder = NULL;
+    } else if (!kn_folder_takes_files(context->cache_folder)) {
+        kn_fail(&error, KN_ERROR_FILE, "cannot create files in the folder \"%s\"", context->cache_folder);
+        kn_context_keeps_nothing(context, error.text);
+    } else {
+        sweep_cache(context);
+    }
+}
+
+kn_context *kn_context_begin(const kn_context_params *params, kn_context_params *known) {
+    *known = known_params(params);
+    kn_host host = kn_host_with(&known->allocator);
+    host.log = known->log;
+    kn_context *context = kn_context_prepare(&host, known);
+    if (!context) return NULL;
+    if (params && params->size == 0)
+        kn_fail(&context->failure, KN_ERROR_ARGUMENT,
+                "the context's parameters have size 0; initialise them with kn_context_params_init or "
+                "KN_CONTEXT_DEFAULTS");
+    else if (check_params(known, &context->failure) == KN_OK)
+        open_cache(context, known);
+    return context;
+}
+
+/* ---- closing ------------------------------------------------------------------------------------ */
+
+static void destroy_joined(kn_context *context) {
+    for (int i = 0; i < context->joined_count; i++) {
+        kn_context_destroy(&context->joined[i].context);
+        kn_release(&context->host, context->joined[i].name);
+    }
+    context->joined_count = 0;
+}
+
+void kn_context_destroy(kn_context **context) {
+    if (!context || !*context) return;
+    kn_context *old = *context;
+    kn_host host = old->host;
+    destroy_joined(old);
+    /* A caller's queue may hold work that waits for the caller. */
+    for (int i = 0; i < 2; i++)
+        if (old->queues[i] && !old->borrowed) clFinish(old->queues[i]);
+    if (old->mutex) kn_programs_release(old);
+    kn_products_release(old);
+    if (old->refused.host) kn_map_finish(&old->refused);
+    kn_timeline_close(old);
+    kn_verdicts_close(&old->verdicts);
+    for (int i = 0; i < 2; i++)
+        if (old->queues[i]) clReleaseCommandQueue(old->queues[i]);
+    if (old->context) clReleaseContext(old->context);
+    kn_condition_destroy(&host, &old->built);
+    kn_mutex_destroy(&host, &old->mutex);
+    kn_mutex_destroy(&host, &old->reporting);
+    kn_release(&host, old->cache_folder);
+    kn_release(&host, old->kernel_folder);
+    kn_release(&host, old);
+    *context = NULL;
+}

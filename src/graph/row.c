@@ -1,0 +1,30 @@
+/* What every operator row has by default: its number of inputs and its cost. */
+#include "graph/graph_private.h"
+
+void kn_operator_arity(const kn_operator *row, int *least, int *most) {
+    static const char *const letters[] = {"x", "y", "z"};
+    *least = row->min_inputs;
+    *most = row->max_inputs > row->min_inputs ? row->max_inputs : row->min_inputs;
+    if (row->class != KN_CLASS_POINTWISE || *most > 0) return;
+    int count = 0;
+    for (int i = 0; i < (int)KN_COUNT_OF(letters); i++)
+        if (row->value && kn_expression_text_reads(row->value, letters[i])) count = i + 1;
+    *least = *most = count + (row->random ? 1 : 0);
+}
+
+void kn_node_cost(const kn_node *node, kn_cost *cost) {
+    *cost = (kn_cost){0, 0};
+    if (node->op->cost && node->derivative == 0) {
+        node->op->cost(node, cost);
+        return;
+    }
+    if (node->op->class == KN_CLASS_VIEW) return;
+    for (int i = 0; i < node->input_count + node->output_count; i++) {
+        const kn_value *value =
+            i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
+        int64_t elements = value ? kn_shape_elements(&value->shape) : 0;
+        if (elements <= 0) continue;
+        cost->bytes += (double)elements * (double)kn_dtype_bytes(value->shape.dtype);
+        if (i >= node->input_count) cost->flops += (double)elements;
+    }
+}

@@ -1,0 +1,8 @@
+/* The answers that plans get of a device. */
+#include "verify/verify_private.h"
+
+const kn_judge kn_device_judge = {
+    .variant_is_right = kn_variant_is_right,
+    .fusion_is_right = kn_fusion_is_right,
+    .variant_is_faster = kn_variant_is_faster,
+};

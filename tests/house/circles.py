@@ -1,0 +1,103 @@
+"""Circles of files: files that need each other's functions, so that none can be read first.
+
+usage: circles.py SOURCE_ROOT
+"""
+import pathlib
+import re
+import sys
+
+from report import code_only, run
+
+SOURCE = pathlib.Path(sys.argv[1]) / "src"
+
+# Declared in a room and filled in by a room above it: whoever reads them needs no file of that room.
+TABLES = {"kn_operator_table", "kn_operator_table_count", "kn_device_judge", "kn_model_origins", "kn_model_origin_count"}
+
+ROWS = "a row names the functions that lower its variants, and these describe nodes by the row's own helpers"
+# Those that may stay, with the reason.
+KNOWN = {
+    ("ops/build", "ops/gather/embedding", "ops/gradient", "ops/pointwise/arithmetic", "ops/pointwise/compare",
+     "ops/reduce/cumulative", "ops/shape/build", "ops/shape/move"): "gradients are built of operators, whose rows name their gradients",
+    ("ops/conv/conv", "ops/conv/depthwise", "ops/conv/first", "ops/conv/fused_depthwise", "ops/conv/implicit",
+     "ops/conv/wide", "ops/conv/winograd"): ROWS,
+    ("ops/matmul/library", "ops/matmul/matmul", "ops/matmul/skinny", "ops/matmul/tiled", "ops/matmul/wide"): ROWS,
+    ("ops/matmul/integer", "ops/matmul/integer_tiled", "ops/matmul/integer_wide"): ROWS,
+    ("ops/attention/attention", "ops/attention/tiled", "ops/attention/wide"): ROWS,
+    ("train/optimizer", "train/rules"): "a rule is called by the table of optimizers and calls its helpers",
+    ("graph/custom_kernel", "graph/custom_rules"): "the row of a custom kernel names its rules, which read its patterns",
+    ("graph/dimension", "graph/dimension_text"): "expressions of sizes, and their text both ways",
+    ("formats/onnx_attribute", "formats/onnx_model", "formats/onnx_parts", "formats/onnx_tensor", "formats/onnx_value",
+     "formats/onnx_writer"): "messages of the format contain one another: a graph is an attribute of a node of a graph",
+    ("formats/caffe", "formats/caffe_binary", "formats/caffe_text"): "one message is read from two encodings",
+    ("exchange/onnx/apart", "exchange/onnx/import", "exchange/onnx/item", "exchange/onnx/learnt", "exchange/onnx/order",
+     "exchange/onnx/sizes"): "subgraphs of a node are imported as the graph around it",
+    ("exchange/onnx/export", "exchange/onnx/export_picks", "exchange/onnx/export_rows",
+     "exchange/onnx/export_sequences"): "a table of exporters, which add nodes by its helpers",
+    ("exchange/onnx/volume", "exchange/onnx/window"): "windows over two and over three axes share their attributes",
+    ("exchange/caffe/layers_pointwise", "exchange/caffe/layers_shape", "exchange/caffe/layers_weights",
+     "exchange/caffe/layers_window", "exchange/caffe/net", "exchange/caffe/table"): "a table of layers, which add nodes by the net's helpers",
+    ("images/jpeg", "images/png", "images/reader"): "the reader tries both decoders, which share its buffers",
+    ("device/discovery", "device/hidden_gpus"): "the list of devices names GPUs without a driver, which are found through it",
+    ("run/precompile", "run/ready"): "kernels are made ready, or precompiled by the function that makes one",
+    ("models/model", "models/saved"): "a model's file is text or a saved model, which holds such a text",
+    ("data/sample_later", "data/store"): "a store decodes samples later, into itself",
+}
+
+FUNCTION = re.compile(r"^(?!static\b|typedef\b|extern\b|else\b|return\b)[A-Za-z_][\w\s*]*?\b(kn_\w+)\s*\([^;{}]*\)\s*\{", re.M)
+DATA = re.compile(r"^(?:const\s+)?(?:kn_\w+|struct \w+|int|char)\s[\w\s*]*?\b(kn_\w+)(?:\[\])?\s*=", re.M)
+
+
+def needs():
+    """For each file, those that define what it uses."""
+    texts = {path.relative_to(SOURCE).with_suffix("").as_posix(): code_only(path.read_text(encoding="utf-8"))
+             for path in sorted(SOURCE.rglob("*.c"))}
+    where = {}
+    for name, text in texts.items():
+        for match in [*FUNCTION.finditer(text), *DATA.finditer(text)]:
+            where.setdefault(match.group(1), name)
+    return {name: sorted({where[word] for word in re.findall(r"\bkn_\w+", text)
+                          if word in where and word not in TABLES and where[word] != name})
+            for name, text in texts.items()}
+
+
+def circles(edges):
+    """The strongly connected components of more than one file (Tarjan, 1972)."""
+    order, low, stack, found = {}, {}, [], []
+
+    def visit(name):
+        order[name] = low[name] = len(order)
+        stack.append(name)
+        for other in edges[name]:
+            if other not in order:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], order[other])
+        if low[name] != order[name]:
+            return
+        component = []
+        while not component or component[-1] != name:
+            component.append(stack.pop())
+        if len(component) > 1:
+            found.append(tuple(sorted(component)))
+
+    sys.setrecursionlimit(10000)
+    for name in edges:
+        if name not in order:
+            visit(name)
+    return found
+
+
+def listed():
+    found = set(circles(needs()))
+    return ([f"src: a circle that is not listed: {', '.join(files)}" for files in sorted(found - set(KNOWN))] +
+            [f"src: no circle any more, so it need not be listed: {', '.join(files)}" for files in sorted(set(KNOWN) - found)])
+
+
+def seen():
+    """The search itself."""
+    edges = {"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": ["e"], "e": ["d"], "f": ["a"]}
+    return [] if sorted(circles(edges)) == [("a", "b", "c"), ("d", "e")] else [f"found {circles(edges)}"]
+
+
+run([("circles are listed", listed), ("circles are seen", seen)])
