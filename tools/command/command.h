@@ -158,7 +158,7 @@ bool session_fail(const kn_session *session, kn_status status);
 void tell_compiling(kn_context *context);
 /* Columns that these bytes of UTF-8 take on a terminal. */
 size_t text_columns(const char *text, size_t bytes);
-/* How many of these bytes of UTF-8 take `columns` at most; no letter is cut. */
+/* How many of these bytes of UTF-8, whole letters, take `columns` at most. */
 size_t text_within(const char *text, size_t bytes, size_t columns);
 /* "1.50 GB" */
 const char *bytes_text(double bytes, char *text, size_t room);

@@ -231,8 +231,11 @@ double judge_f1(const judgement *judged, int64_t class_index) {
 const char *judge_class(const kn_dataset *dataset, int64_t class_index, char *text, size_t room) {
     const char *name = kn_dataset_class_name(dataset, (int)class_index);
     if (name) {
-        const size_t length = strlen(name);
-        snprintf(text, room, "%.*s", (int)(length < room ? length : text_within(name, room - 1, room)), name);
+        size_t bytes = strlen(name);
+        if (bytes >= room)
+            for (bytes = room - 1; bytes > 0 && ((unsigned char)name[bytes] & 0xc0) == 0x80;)
+                bytes--;
+        snprintf(text, room, "%.*s", (int)bytes, name);
     } else
         snprintf(text, room, "%lld", (long long)class_index);
     return text;

@@ -62,15 +62,16 @@ static bool file_there(const char *path) {
 
 /* --check leaves nothing. */
 static bool outputs_free(train_options *options, const training_setup *setup) {
-    const char *log = options->log, *report = options->report;
-    if (options->check) return true;
+    const char *log = options->log, *report = options->report, *trace = options->trace;
     train_mark(options, setup);
+    if (options->check) return true;
     if (!train_choose_path(options, setup)) return false;
     const output_file outputs[] = {
-        {"the model", options->path}, {"--log", log}, {"--report", report}, {"--trace", options->trace}};
+        {"the model", options->path}, {"--log", log}, {"--report", report}, {"--trace", trace}};
     return outputs_apart(outputs, 4) == EXIT_DONE &&
            (!log || path_writable(log, PATH_STREAM, options->common.overwrite || options->goes_on)) &&
            (!report || path_writable(report, PATH_WHOLE, train_replaces(options, report))) &&
+           (!trace || path_writable(trace, PATH_STREAM, train_replaces(options, trace))) &&
            (!options->tensorboard || folder_writable(options->tensorboard));
 }
 
