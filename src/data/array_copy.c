@@ -1,10 +1,10 @@
-/* Elements of arrays as other types, for what users read from files. */
+/* Conversion of array elements to other types, for arrays read from files. */
 #include "data/array_copy.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A number as an integer within a range; NaN becomes 0. */
+/* Rounds a number to an integer and saturates it to a range; NaN becomes 0. */
 static int64_t whole(double number, double low, double high) {
     if (!(number >= low)) return isnan(number) ? 0 : (int64_t)low;
     return number >= high ? (int64_t)high : (int64_t)nearbyint(number);

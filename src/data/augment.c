@@ -1,12 +1,12 @@
-/* Samples changed at random on their way into a batch. All numbers come from the sample's key, so that it
- * makes no difference which thread does it, and when. */
+/* Random changes of samples as they are put into a batch. All random numbers come from the sample's key, so
+ * the result does not depend on which thread does it, and when. */
 #include "data/augment.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Which number of the sample's stream is whose: a new kind goes behind, so that what there was stays as it
- * was. */
+/* Indices in the sample's random stream: append new kinds at the end, so that existing results do not
+ * change. */
 enum {
     DRAW_FLIP,
     DRAW_CROP_Y,
@@ -40,7 +40,7 @@ static bool colours(const kn_augmentation *how) {
     return how->saturation != 0 || how->hue != 0;
 }
 
-/* Numbers that make no sense ask for something, too, and are refused. */
+/* Invalid numbers also count as a request, and are refused. */
 bool kn_augments(const kn_augmentation *how) {
     return moves(how) || how->cutout || shades(how) || colours(how) || how->noise != 0;
 }
@@ -57,28 +57,27 @@ kn_status kn_augment_check(const kn_augmentation *how, const kn_tensor_info *x, 
         !at_most(how->saturation, 1) || !at_most(how->hue, 180))
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "augmentation: expected a rotation and a hue from 0 to 180 degrees, a shear from 0 to "
-                       "80, brightness, "
-                       "contrast and saturation from 0 to 1, a scale from 0 to 0.9, noise from 0 to 1000000");
+                       "80, brightness, contrast and saturation from 0 to 1, a scale from 0 to 0.9, noise "
+                       "from 0 to 1000000");
     bool picture = how->flip || how->crop || how->cutout || turns(how) || shades(how) || colours(how);
     if (x->dtype != KN_FLOAT32 || x->rank < 1 || (picture && x->rank != 3))
-        return kn_fail(
-            error, KN_ERROR_SHAPE, "augmentation: what goes in is %s of rank %d, expected float32%s",
-            kn_array_type_name(x->dtype), x->rank, picture ? " pictures (channels,height,width)" : "");
+        return kn_fail(error, KN_ERROR_SHAPE, "augmentation: the input is %s of rank %d; expected float32%s",
+                       kn_array_type_name(x->dtype), x->rank,
+                       picture ? " images (channels,height,width)" : "");
     if (colours(how) && x->shape[0] != 3)
         return kn_fail(error, KN_ERROR_SHAPE,
-                       "augmentation: pictures of %lld channels, expected 3 for saturation and hue",
+                       "augmentation: images of %lld channels; saturation and hue need 3",
                        (long long)x->shape[0]);
     if (y && y->rank >= 2 && moves(how))
-        return kn_fail(
-            error, KN_ERROR_SHAPE,
-            "augmentation: what should come out has places of its own, which would not move along; cutout, "
-            "brightness, contrast, saturation, hue and noise leave all where it is");
+        return kn_fail(error, KN_ERROR_SHAPE,
+                       "augmentation: the target has positions, which would not move with the input; only "
+                       "cutout, brightness, contrast, saturation, hue and noise keep positions");
     if (x->rank == 3 && (how->crop > x->shape[1] || how->crop > x->shape[2]))
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "augmentation: crop by %u, expected at most the picture's side", (unsigned)how->crop);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "augmentation: crop=%u; expected at most the image's side",
+                       (unsigned)how->crop);
     if (how->shift > x->shape[x->rank - 1])
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "augmentation: shift by %u, expected at most the sample's %lld places",
+                       "augmentation: shift=%u; expected at most the sample's length %lld",
                        (unsigned)how->shift, (long long)x->shape[x->rank - 1]);
     return KN_OK;
 }
@@ -93,7 +92,7 @@ static float drawn_part(uint64_t key, uint64_t index, double most) {
     return (float)most * (2 * kn_random_uniform(key, index) - 1);
 }
 
-/* x is (planes,height,width): moved down and right, zeros coming in. */
+/* x is (planes,height,width): moved down and right, with zeros shifted in. */
 static void move(float *x, int64_t planes, int64_t height, int64_t width, int64_t down, int64_t right,
                  float *scratch) {
     const int64_t count = planes * height * width;
@@ -119,8 +118,8 @@ static float pixel(const float *plane, int64_t height, int64_t width, int64_t ro
     return row >= 0 && row < height && column >= 0 && column < width ? plane[row * width + column] : 0;
 }
 
-/* x is (planes,height,width): its columns made to lean, scaled, then turned, all about its middle; straight
- * lines between pixels, zeros coming in. */
+/* x is (planes,height,width): sheared, scaled and rotated about its centre, with bilinear interpolation and
+ * zeros outside. */
 static void turn(float *x, int64_t planes, int64_t height, int64_t width, float degrees, float scale,
                  float lean, float *scratch) {
     const double angle = (double)degrees * pi / 180;
@@ -146,7 +145,7 @@ static void turn(float *x, int64_t planes, int64_t height, int64_t width, float 
         }
 }
 
-/* All brighter or darker by a factor, and further from their mean or nearer. */
+/* Multiplies brightness by a factor and the distance from the mean by another. */
 static void shade(float *x, int64_t count, float brightness, float contrast) {
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
@@ -156,7 +155,8 @@ static void shade(float *x, int64_t count, float brightness, float contrast) {
         x[i] = (mean + (x[i] - mean) * (1 + contrast)) * (1 + brightness);
 }
 
-/* x is (3,pixels): colours further from grey or nearer, and turned about the line of the greys. */
+/* x is (3,pixels): multiplies the distance from grey by `saturation` and rotates colours about the grey
+ * axis. */
 static void colour(float *x, int64_t pixels, float saturation, float degrees) {
     const double angle = (double)degrees * pi / 180;
     const float along = (float)((1 - cos(angle)) / 3), own = along + (float)cos(angle),
@@ -173,7 +173,7 @@ static void colour(float *x, int64_t pixels, float saturation, float degrees) {
     }
 }
 
-/* x is (planes,height,width): a square about a place in it becomes 0, cut off at the borders. */
+/* x is (planes,height,width): sets a square around a position to 0, clipped at the borders. */
 static void cut_out(float *x, int64_t planes, int64_t height, int64_t width, int64_t row, int64_t column,
                     int64_t side) {
     int64_t top = row - side / 2, left = column - side / 2, bottom = top + side, right = left + side;

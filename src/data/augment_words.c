@@ -1,11 +1,11 @@
-/* What is to be changed in samples, as people write it: "flip,crop=4,mix-up=0.2". */
+/* Parses augmentations as users write them: "flip,crop=4,mix-up=0.2". */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "data/augment.h"
 
-enum { MOST_COUNT = 1 << 20, WORD_BYTES = 32 };
+enum { MAX_COUNT = 1 << 20, WORD_BYTES = 32 };
 
 typedef enum way_kind { WAY_PLAIN, WAY_COUNT, WAY_NUMBER } way_kind;
 typedef struct way {
@@ -46,11 +46,11 @@ static kn_status unknown(const char *word, size_t length, kn_error *error) {
     }
     memcpy(found, word, length < sizeof found ? length : sizeof found - 1);
     const char *near = kn_nearest_word(found, words, KN_COUNT_OF(ways));
-    return kn_fail(error, KN_ERROR_ARGUMENT, "'%s' changes no samples; expected %s, or none%s%s%s", found,
+    return kn_fail(error, KN_ERROR_ARGUMENT, "'%s' is not an augmentation; expected %s, or none%s%s%s", found,
                    all, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* One word, up to `length`. */
+/* Parses one word of `length` characters. */
 static kn_status read_word(const char *text, size_t length, kn_augmentation *into, kn_error *error) {
     const char *equals = memchr(text, '=', length), *end = NULL;
     const size_t name = equals ? (size_t)(equals - text) : length, digits = equals ? length - name - 1 : 0;
@@ -67,9 +67,9 @@ static kn_status read_word(const char *text, size_t length, kn_augmentation *int
     if (digits > 0 && digits < sizeof number) memcpy(number, equals + 1, digits);
     const bool whole = found->kind == WAY_COUNT;
     if (!kn_parse_double(number, &end, &value) || *end || !(value > 0) ||
-        (whole && !(value <= MOST_COUNT && (double)(uint32_t)value == value)))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "'%s' needs a %s above 0, such as %s=%s", found->word,
-                       whole ? "whole number" : "number", found->word, whole ? "4" : "0.2");
+        (whole && !(value <= MAX_COUNT && (double)(uint32_t)value == value)))
+        return kn_fail(error, KN_ERROR_ARGUMENT, "'%s' needs %s above 0, such as %s=%s", found->word,
+                       whole ? "an integer" : "a number", found->word, whole ? "4" : "0.2");
     if (whole)
         *(uint32_t *)(void *)place = (uint32_t)value;
     else
@@ -81,7 +81,7 @@ kn_status kn_augmentation_read(const char *text, kn_augmentation *augmentation, 
     kn_error error = {0};
     kn_augmentation own = KN_AUGMENTATION_DEFAULTS;
     if (!text || !augmentation) {
-        kn_fail(&error, KN_ERROR_ARGUMENT, "kn_augmentation_read: NULL, expected a text and where it goes");
+        kn_fail(&error, KN_ERROR_ARGUMENT, "kn_augmentation_read: the text or the augmentation is NULL");
     } else {
         const size_t known = augmentation->size < sizeof own ? augmentation->size : sizeof own;
         memcpy(&own, augmentation, known);

@@ -1,4 +1,4 @@
-/* Classes that count alike: by an order of samples, or by weights. */
+/* Equal weight for all classes: by an order of samples, or by class weights. */
 #include "data/dataset_private.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ kn_status kn_balance_open(kn_balance *balance, const kn_dataset *dataset, kn_err
     const kn_host *host = &dataset->host;
     if (!kn_dataset_label_field(dataset, &field))
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "a balanced loader needs data with a class for each sample, and this has none");
+                       "a balanced loader needs data with one class per sample; this data has none");
     balance->samples = kn_allocate(host, 2 * (size_t)dataset->count + 1, sizeof *balance->samples);
     balance->begin = kn_allocate(host, classes + 2, sizeof *balance->begin);
     if (!balance->samples || !balance->begin)
@@ -18,10 +18,10 @@ kn_status kn_balance_open(kn_balance *balance, const kn_dataset *dataset, kn_err
         begin[kn_dataset_label(dataset, field, i) + 2]++;
     for (size_t c = 2; c < classes + 2; c++)
         begin[c] += begin[c - 1];
-    /* Each begin moves to the next one's place. */
+    /* Each class's begin advances to that of the next class. */
     for (uint64_t i = 0; i < dataset->count; i++)
         balance->samples[begin[kn_dataset_label(dataset, field, i) + 1]++] = (uint32_t)i;
-    /* Classes without samples are passed over. */
+    /* Skips classes without samples. */
     for (size_t c = 0; c < classes; c++)
         if (begin[c + 1] > begin[balance->classes]) begin[++balance->classes] = begin[c + 1];
     return KN_OK;
@@ -56,9 +56,8 @@ kn_status kn_dataset_class_weights(const kn_dataset *dataset, float *weights, si
     if (!weights || count == 0 || count != (size_t)kn_dataset_classes(dataset) ||
         !kn_dataset_label_field(dataset, &field)) {
         kn_log_write(&dataset->host, KN_LOG_ERROR,
-                     "kn_dataset_class_weights: room for %zu weights, and the data has %d classes; a class "
-                     "for each sample "
-                     "was expected, and room for all",
+                     "kn_dataset_class_weights: room for %zu weights, but the data has %d classes; expected "
+                     "one class per sample and room for all weights",
                      weights ? count : 0, kn_dataset_classes(dataset));
         return KN_ERROR_ARGUMENT;
     }

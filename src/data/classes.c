@@ -1,14 +1,14 @@
-/* The classes of samples by the names that a model knows them by. */
+/* Numbers the classes of samples by the class names of a model. */
 #include "data/dataset_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The names of a text, a line each. */
+/* The names in a text, one per line. */
 typedef struct wanted_names {
     const char **names;
     size_t count;
-    bool numbers; /* each is its place: they have no names */
+    bool numbers; /* each is its own index: the classes have no names */
 } wanted_names;
 
 static kn_status read_names(kn_arena *arena, const char *lines, wanted_names *wanted, kn_error *error) {
@@ -35,21 +35,20 @@ static kn_status fail_class(const char *data, const char *name, const wanted_nam
     for (; i < wanted->count && used + strlen(wanted->names[i]) + 8 < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", wanted->names[i]);
     return kn_fail(error, KN_ERROR_NOT_FOUND,
-                   "data \"%s\": the class \"%s\" is none of the %zu that the model was trained on, %s%s; "
-                   "give it the name of "
-                   "one of them, or leave its samples out",
+                   "data \"%s\": the class \"%s\" is not one of the %zu that the model was trained on, %s%s; "
+                   "rename it to one of them, or leave its samples out",
                    data, name, wanted->count, list, i < wanted->count ? " …" : "");
 }
 
-/* places[class of the store]: the class's number among those wanted; *by_name false where they have no names
- * in common, and those wanted are only numbers. */
+/* places[class of the store]: the index of the class among the wanted ones; sets *by_name to false if there
+ * are no common names and the wanted names are only numbers. */
 static kn_status find_places(const kn_sample_store *store, const char *data, const wanted_names *wanted,
                              int32_t *places, bool *by_name, kn_error *error) {
     kn_map numbers;
     kn_status status = KN_OK;
     const char *missing = NULL;
     kn_map_init(&numbers, &store->host);
-    for (size_t i = wanted->count; i-- > 0 && status == KN_OK;) /* of two alike the first counts */
+    for (size_t i = wanted->count; i-- > 0 && status == KN_OK;) /* of two equal names the first counts */
         if (!kn_map_put_text(&numbers, wanted->names[i], &wanted->names[i]))
             status = kn_fail_memory(error, wanted->count);
     *by_name = !wanted->numbers;
@@ -63,7 +62,7 @@ static kn_status find_places(const kn_sample_store *store, const char *data, con
     return status == KN_OK && *by_name && missing ? fail_class(data, missing, wanted, error) : status;
 }
 
-/* A field of classes as numbers of the wanted ones, in a block of its own. */
+/* Renumbers a field of classes, in a new block. */
 static kn_status renumber(kn_sample_store *store, size_t index, const int32_t *places, kn_error *error) {
     kn_sample_field *field = &store->fields[index];
     const size_t count = (size_t)store->count * (size_t)field->elements;
@@ -71,7 +70,7 @@ static kn_status renumber(kn_sample_store *store, size_t index, const int32_t *p
     while (block < KN_SAMPLE_STORE_FILES && store->blocks[block])
         block++;
     if (block == KN_SAMPLE_STORE_FILES)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": no room for other numbers of classes",
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": no block left for renumbered classes",
                        field->name);
     int32_t *labels = store->blocks[block] = kn_allocate(&store->host, count + 1, sizeof *labels);
     if (!labels) return kn_fail_memory(error, (count + 1) * sizeof *labels);

@@ -1,4 +1,4 @@
-/* Cells of tables as numbers: what a cell may be read as, and what a row becomes. */
+/* Cells of tables as numbers: how a cell may be parsed, and the numbers of a row. */
 #include "data/columns_private.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 bool kn_cell_missing(const kn_csv_cell *cell) {
     static const char *const words[] = {"",    "NA",   "N/A",  "n/a",  "na", "NaN",
                                         "nan", "NULL", "null", "None", "?",  "-"};
-    if (cell->length > 4 || (cell->length && !strchr("Nn?-", cell->text[0]))) return false; /* as most are */
+    if (cell->length > 4 || (cell->length && !strchr("Nn?-", cell->text[0]))) return false; /* like most */
     for (size_t i = 0; i < KN_COUNT_OF(words); i++)
         if (kn_csv_cell_is(cell, words[i])) return true;
     return false;
@@ -34,7 +34,7 @@ bool kn_cell_number(const kn_csv *table, const kn_csv_cell *cell, double *number
     return true;
 }
 
-/* Digits at *at, at least one and at most `most`; the number, or -1. */
+/* Reads 1 to `most` digits at *at; returns the number, or -1. */
 static int read_digits(const char **at, const char *end, int most) {
     int number = 0, digits = 0;
     for (; *at < end && **at >= '0' && **at <= '9' && digits < most; ++*at, digits++)
@@ -42,14 +42,14 @@ static int read_digits(const char **at, const char *end, int most) {
     return digits ? number : -1;
 }
 
-static bool skip(const char **at, const char *end, char sign) {
-    if (*at == end || **at != sign) return false;
+static bool skip(const char **at, const char *end, char separator) {
+    if (*at == end || **at != separator) return false;
     ++*at;
     return true;
 }
 
-/* Days from 1970-01-01 to a day of the Gregorian calendar, with months counted from March so that the day
- * that some years have more comes last. */
+/* Days from 1970-01-01 to a day of the Gregorian calendar; months count from March, so that the leap day is
+ * last. */
 static double days_of(int year, int month, int day) {
     int from_march = (month + 9) % 12, years = month <= 2 ? year - 1 : year;
     int century = years / 100;
@@ -67,12 +67,13 @@ bool kn_cell_date(const kn_csv_cell *cell, double *days, bool *time) {
     const char *at = cell->text, *end = at + cell->length;
     int first = read_digits(&at, end, 4), second, third, year, day, clock[3] = {0, 0, 0};
     if (first < 0 || at == end) return false;
-    char sign = *at;
-    if ((sign != '-' && sign != '/' && sign != '.') || !skip(&at, end, sign)) return false;
+    char separator = *at;
+    if ((separator != '-' && separator != '/' && separator != '.') || !skip(&at, end, separator))
+        return false;
     second = read_digits(&at, end, 2);
-    if (second < 0 || !skip(&at, end, sign)) return false;
+    if (second < 0 || !skip(&at, end, separator)) return false;
     third = read_digits(&at, end, 4);
-    bool day_first = sign == '.';
+    bool day_first = separator == '.';
     year = day_first ? third : first;
     day = day_first ? first : third;
     if (third < 0 || year < 1000 || !is_day(year, second, day)) return false;
@@ -109,8 +110,8 @@ size_t kn_columns_width(const kn_columns *columns) {
     return width;
 }
 
-/* The place of a value among those of its column; value_count if it is none of them. */
-static size_t place_of(const kn_column *column, const kn_csv_cell *cell) {
+/* The index of a value among those of its column; value_count if it is not among them. */
+static size_t index_of(const kn_column *column, const kn_csv_cell *cell) {
     size_t i = 0;
     while (i < column->value_count && ((cell->length && cell->text[0] != column->values[i][0]) ||
                                        !kn_csv_cell_is(cell, column->values[i])))
@@ -128,7 +129,7 @@ static float standardised(const kn_column *column, double value) {
     return (float)((value - column->mean) / column->deviation);
 }
 
-/* One input's numbers; x is all zero. */
+/* Writes the numbers of one input; x is all zero on entry. */
 static kn_status input_numbers(const char *name, const kn_csv *table, const kn_column *column, size_t row,
                                float *x, kn_error *error) {
     const kn_csv_cell own = kn_csv_at(table, row, column->cell), *cell = &own;
@@ -139,7 +140,7 @@ static kn_status input_numbers(const char *name, const kn_csv *table, const kn_c
         return KN_OK;
     }
     if (column->kind == KN_COLUMN_CATEGORY) {
-        size_t place = place_of(column, cell);
+        size_t place = index_of(column, cell);
         if (place < column->value_count || column->others) x[place] = 1;
         return KN_OK;
     }
@@ -183,7 +184,7 @@ kn_status kn_columns_target(const char *name, const kn_csv *table, const kn_colu
     *there = !kn_cell_missing(cell);
     if (!*there) return KN_OK;
     if (target->kind == KN_COLUMN_CATEGORY) {
-        size_t place = place_of(target, cell);
+        size_t place = index_of(target, cell);
         if (place == target->value_count)
             return fail_cell(name, target, row, cell, "one of the classes that the model knows", error);
         *class_number = (int32_t)place;

@@ -1,40 +1,39 @@
-/* Finds out what the columns of a table hold: numbers, dates or categories, and their statistics. */
+/* Detects what the columns of a table hold: numbers, dates or categories, with their statistics. */
 #include "data/columns_private.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* In more rows than so few a text that is never there twice is a key; a category has places for so many
- * values; a target for so many classes; so many whole numbers from 0 or 1 on, each of them there, are
- * classes. */
-enum { FEW_ROWS = 16, MOST_VALUES = 64, MOST_CLASSES = 4096, MOST_NUMBERED = 32 };
+/* With more than FEW_ROWS rows, text that never repeats is a key. A category has at most MAX_VALUES
+ * values, a target MAX_CLASSES classes; a target of up to MAX_NUMBERED consecutive integers from 0 or 1
+ * holds classes. */
+enum { FEW_ROWS = 16, MAX_VALUES = 64, MAX_CLASSES = 4096, MAX_NUMBERED = 32 };
 
-/* One value of a column, and how often it is there. */
+/* A value of a column and its number of occurrences. */
 typedef struct counted {
     const char *text;
     size_t count;
     double number;
 } counted;
 
-/* A look at one column. */
+/* The analysis of one column. */
 typedef struct survey {
-    kn_arena *arena; /* for this look alone */
+    kn_arena *arena; /* for this analysis only */
     const kn_csv *table;
     const char *name;
-    double *numbers; /* (rows): of a column of numbers or dates what each row has, NaN where it is missing */
+    double *numbers; /* (rows): for a column of numbers or dates the value of each row, NaN if missing */
     kn_error *error;
 } survey;
 
-/* A cell as a text with an end, in an arena; NULL when out of memory. */
+/* Copies a cell to an arena as a terminated string; NULL when out of memory. */
 static char *copy_cell(kn_arena *arena, const kn_csv_cell *cell) {
     char *text = kn_arena_take(arena, cell->length + 1, 1);
     if (text) memcpy(text, cell->text, cell->length);
     return text;
 }
 
-/* What all the cells that are there can be read as: no cell can be both a number and a date. Counts those
- * that are missing. */
+/* The kind that all present cells parse as: no cell is both a number and a date. Counts missing cells. */
 static kn_column_kind kind_of(const survey *look, size_t at, kn_column *column) {
     const kn_csv *table = look->table;
     bool numbers = true, dates = true;
@@ -54,7 +53,7 @@ static kn_column_kind kind_of(const survey *look, size_t at, kn_column *column) 
     return dates ? KN_COLUMN_DATE : numbers ? KN_COLUMN_NUMBER : KN_COLUMN_CATEGORY;
 }
 
-/* Of look->numbers. */
+/* Computes mean and deviation of look->numbers. */
 static void measure(const survey *look, kn_column *column) {
     double sum = 0, squares = 0;
     size_t there = 0;
@@ -90,7 +89,7 @@ static int by_count(const void *left, const void *right) {
     return strcmp(a->text, b->text);
 }
 
-/* The different values of a column, until there are `most`; *all_numbers tells whether each is a number. */
+/* The distinct values of a column, up to `most`; *all_numbers tells whether each is a number. */
 static kn_status count_values(const survey *look, size_t at, size_t most, counted **values, size_t *count,
                               bool *all_numbers) {
     const kn_csv *table = look->table;
@@ -113,7 +112,7 @@ static kn_status count_values(const survey *look, size_t at, size_t most, counte
                 break;
             }
             entry->text = text;
-            if (!kn_csv_cell_is(cell, text)) /* a zero byte would end the text early */
+            if (!kn_csv_cell_is(cell, text)) /* a zero byte would end the string early */
                 status = kn_fail(look->error, KN_ERROR_FORMAT, "%s: row %zu has a zero byte; expected text",
                                  look->name, row + 1);
             *all_numbers = kn_cell_number(table, cell, &entry->number) && *all_numbers;
@@ -126,42 +125,42 @@ static kn_status count_values(const survey *look, size_t at, size_t most, counte
     return status;
 }
 
-/* The values of a category: all, or the most frequent and a place for the others. A column with a text of its
- * own in most rows is a name or a key, and teaches nothing. */
+/* The values of a category: all, or the most frequent ones plus an entry for the others. A column with
+ * distinct text in most rows is a name or a key and is left out. */
 static kn_status find_category(const survey *look, size_t at, kn_column *column, counted **values,
                                size_t *count) {
     bool numbers;
     kn_status status = count_values(look, at, SIZE_MAX, values, count, &numbers);
     if (status != KN_OK) return status;
     size_t there = look->table->rows - column->absent;
-    if ((*count > MOST_VALUES && 2 * *count > there) || (*count == there && *count > FEW_ROWS)) {
+    if ((*count > MAX_VALUES && 2 * *count > there) || (*count == there && *count > FEW_ROWS)) {
         column->kind = KN_COLUMN_LEFT_OUT;
         *count = 0;
         return KN_OK;
     }
     qsort(*values, *count, sizeof **values, by_count);
-    column->others = *count > MOST_VALUES;
-    if (column->others) *count = MOST_VALUES - 1;
+    column->others = *count > MAX_VALUES;
+    if (column->others) *count = MAX_VALUES - 1;
     qsort(*values, *count, sizeof **values, by_text);
     return KN_OK;
 }
 
-/* Whole numbers from 0 or 1 on, none left out. `values` in the order of the numbers. */
+/* Whether the values are consecutive integers from 0 or 1; `values` is sorted by number. */
 static bool are_numbered(const counted *values, size_t count) {
-    if (count < 2 || count > MOST_NUMBERED || (values[0].number != 0 && values[0].number != 1)) return false;
+    if (count < 2 || count > MAX_NUMBERED || (values[0].number != 0 && values[0].number != 1)) return false;
     for (size_t i = 1; i < count; i++)
         if (values[i].number != values[0].number + (double)i) return false;
     return true;
 }
 
-/* The values are those of classes; *count 0: none. */
+/* The values become the classes; *count 0: not classes. */
 static kn_status find_target(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *target,
                              counted **values, size_t *count) {
     kn_column seen = *target;
     const bool plain = kind_of(look, at, &seen) == KN_COLUMN_NUMBER && !wish->classes;
     bool numbers;
-    /* More numbers than may be classes need not be counted. */
-    kn_status status = count_values(look, at, plain ? MOST_NUMBERED + 1 : SIZE_MAX, values, count, &numbers);
+    /* Numbers with more distinct values than that are not classes, so stop counting. */
+    kn_status status = count_values(look, at, plain ? MAX_NUMBERED + 1 : SIZE_MAX, values, count, &numbers);
     if (status != KN_OK) return status;
     if (*count == 0)
         return kn_fail(look->error, KN_ERROR_SHAPE, "%s: the target \"%s\" has no value in any row",
@@ -170,7 +169,7 @@ static kn_status find_target(const survey *look, size_t at, const kn_columns_wis
     bool classes = !numbers || wish->classes || (!wish->number && are_numbered(*values, *count));
     if (classes && wish->number)
         return kn_fail(look->error, KN_ERROR_FORMAT,
-                       "%s: the target \"%s\" has the value \"%.60s\", expected numbers", look->name,
+                       "%s: the target \"%s\" has the value \"%.60s\"; expected numbers", look->name,
                        target->name, (*values)[0].text);
     target->kind = classes ? KN_COLUMN_CATEGORY : KN_COLUMN_NUMBER;
     target->missing = false;
@@ -179,14 +178,14 @@ static kn_status find_target(const survey *look, size_t at, const kn_columns_wis
         measure(look, target);
         return KN_OK;
     }
-    if (*count > MOST_CLASSES)
+    if (*count > MAX_CLASSES)
         return kn_fail(look->error, KN_ERROR_UNSUPPORTED,
-                       "%s: the target \"%s\" has %zu different texts; at most %d classes are possible",
-                       look->name, target->name, *count, MOST_CLASSES);
+                       "%s: the target \"%s\" has %zu distinct texts; at most %d classes are supported",
+                       look->name, target->name, *count, MAX_CLASSES);
     return KN_OK;
 }
 
-/* Whether a name stands in a list with commas. */
+/* Whether a name is in a comma-separated list. */
 static bool is_listed(const char *list, const char *name) {
     size_t length = strlen(name);
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -220,7 +219,7 @@ typedef struct columns_job {
     size_t target;
 } columns_job;
 
-/* Into the arena of all. */
+/* Copies values to the shared arena. */
 static kn_status keep_values(const columns_job *job, kn_column *column, const counted *values, size_t count,
                              kn_error *error) {
     kn_mutex_lock(job->mutex);
@@ -233,7 +232,7 @@ static kn_status keep_values(const columns_job *job, kn_column *column, const co
     return fine ? KN_OK : kn_fail_memory(error, (count + 1) * sizeof *column->values);
 }
 
-/* The inputs in their order, and then the target. */
+/* Analyses the inputs in order, then the target. */
 static kn_status find_one(void *user, size_t index, kn_error *error) {
     const columns_job *job = user;
     const bool last = index + 1 == job->columns->count;
@@ -278,15 +277,14 @@ static kn_status fail_target(const char *table, const kn_columns *columns, const
     }
     const char *near = wished ? kn_nearest_word(wished, names, count) : NULL;
     if (!wished)
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "data \"csv:%s\": which column is to be learnt? Write csv:%s?target=COLUMN; there are: %s", table,
-            table, list);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "data \"csv:%s\": name the target column: csv:%s?target=COLUMN; the columns are: %s",
+                       table, table, list);
     return kn_fail(error, KN_ERROR_NOT_FOUND, "%s has no column \"%s\"; it has %s%s%s%s", table, wished, list,
                    near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
-/* The names of the columns, each another one. */
+/* Reads the names of the columns, which must be distinct. */
 static kn_status name_columns(kn_arena *arena, const char *file, const kn_csv *table, kn_columns *columns,
                               kn_error *error) {
     columns->inputs = kn_arena_take(arena, table->columns, sizeof *columns->inputs);
@@ -307,7 +305,7 @@ static kn_status name_columns(kn_arena *arena, const char *file, const kn_csv *t
                              "%s: column %zu has no name in the first line, which must name all columns",
                              file, i + 1);
         else if (kn_map_get_text(&seen, name))
-            status = kn_fail(error, KN_ERROR_FORMAT, "%s: two columns are called \"%s\"", file, name);
+            status = kn_fail(error, KN_ERROR_FORMAT, "%s: two columns are named \"%s\"", file, name);
         else if (!kn_map_put_text(&seen, name, name))
             status = kn_fail_memory(error, cell->length);
     }
@@ -329,12 +327,12 @@ kn_status kn_columns_find(kn_arena *arena, const char *name, const kn_csv *table
     columns_job job = {
         .arena = arena, .table = table, .name = name, .wish = wish, .columns = columns, .target = target};
     status = find_all(&job, error);
-    /* The target is no input. */
+    /* The target is not an input. */
     for (size_t i = target; i + 1 < columns->count; i++)
         columns->inputs[i] = columns->inputs[i + 1];
     columns->count--;
     if (status == KN_OK && kn_columns_width(columns) == 0)
-        status = kn_fail(error, KN_ERROR_SHAPE, "%s has nothing beside the target \"%s\" to learn from", name,
-                         wish->target);
+        status =
+            kn_fail(error, KN_ERROR_SHAPE, "%s has no column besides the target \"%s\"", name, wish->target);
     return status;
 }

@@ -1,4 +1,4 @@
-/* What was found out about the columns of a table, as JSON, so that it can travel with a model. */
+/* The description of a table's columns as JSON, which is stored with a model. */
 #include "data/columns_private.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ static void add_about(kn_text *text, const kn_column *column, bool target) {
         if (column->others) kn_text_add(text, " and others");
     }
     if (column->absent) kn_text_format(text, ", %zu missing", column->absent);
-    kn_text_add(text, target ? " (to be learnt)\n" : "\n");
+    kn_text_add(text, target ? " (target)\n" : "\n");
 }
 
 char *kn_columns_about(const kn_host *host, const kn_columns *columns, size_t rows, size_t count) {
@@ -82,7 +82,7 @@ char *kn_columns_about(const kn_host *host, const kn_columns *columns, size_t ro
         add_about(&text, &columns->inputs[i], false);
     add_about(&text, &columns->target, true);
     if (count < rows) kn_text_format(&text, "  %zu rows without it are left out\n", rows - count);
-    if (text.length) text.data[--text.length] = '\0'; /* the last end of line */
+    if (text.length) text.data[--text.length] = '\0'; /* removes the last newline */
     char *made = kn_text_take(&text);
     kn_text_finish(&text);
     return made;
@@ -151,8 +151,7 @@ kn_status kn_columns_read(kn_arena *arena, const char *text, kn_columns *columns
     for (const kn_json *item = fine ? inputs->first : NULL; item && fine; item = item->next)
         fine = read_column(arena, item, &columns->inputs[columns->count++]);
     if (fine) return KN_OK;
-    return kn_fail(
-        error, KN_ERROR_FORMAT,
-        "the columns of a table are not as kn_dataset_columns gives them: expected inputs and a target, each "
-        "with name, kind and what belongs to it");
+    return kn_fail(error, KN_ERROR_FORMAT,
+                   "the columns of a table are not as kn_dataset_columns returns them: expected inputs and a "
+                   "target, each with name, kind and the fields of its kind");
 }

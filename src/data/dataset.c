@@ -1,12 +1,12 @@
-/* Datasets: handles on the samples of a store, and how they are opened. */
+/* Datasets: handles on the samples of a store, and opening them. */
 #include "data/dataset_private.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What a handle that could not be made says. */
-static const char no_memory[] = "out of host memory: the dataset could not be made";
+/* The error of a handle that could not be created. */
+static const char no_memory[] = "out of host memory: the dataset could not be created";
 
 /* ---- handles ----------------------------------------------------------------------- */
 
@@ -41,7 +41,7 @@ kn_dataset *kn_dataset_view(const kn_dataset *dataset, uint32_t *rows, uint64_t 
     return view;
 }
 
-/* A failed handle made from NULL or a failed one; NULL stays NULL. */
+/* A failed handle made from NULL or a failed handle; NULL stays NULL. */
 static kn_dataset *fail_from(const kn_dataset *dataset) {
     return dataset ? kn_dataset_view(dataset, NULL, 0) : NULL;
 }
@@ -69,7 +69,7 @@ static bool usable(const kn_dataset *dataset) {
     return dataset && dataset->error.status == KN_OK;
 }
 
-/* ---- what is in it -------------------------------------------------------------------- */
+/* ---- queries -------------------------------------------------------------------------- */
 
 uint64_t kn_dataset_count(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->count : 0;
@@ -201,8 +201,7 @@ kn_dataset *kn_dataset_test(const kn_dataset *dataset) {
     kn_dataset *test = kn_dataset_new(&dataset->host);
     if (!test) return NULL;
     if (!dataset->test) {
-        kn_fail(&test->error, KN_ERROR_NOT_FOUND,
-                "the dataset has no test part of its own; kn_dataset_split sets samples aside");
+        kn_fail(&test->error, KN_ERROR_NOT_FOUND, "the dataset has no test part; use kn_dataset_split");
         return test;
     }
     test->store = kn_sample_store_keep(dataset->test);
@@ -216,7 +215,8 @@ void kn_dataset_params_init(kn_dataset_params *params) {
     if (params) *params = (kn_dataset_params)KN_DATASET_DEFAULTS;
 }
 
-/* The caller's parameters, as many of them as it knows; the rest by default. */
+/* Copies as many of the caller's parameters as its version of the struct has; the rest keep their
+ * defaults. */
 static void read_params(const kn_dataset_params *params, kn_host *host, kn_source_options *options) {
     kn_dataset_params known = KN_DATASET_DEFAULTS;
     if (params) memcpy(&known, params, params->size < sizeof known ? params->size : sizeof known);
@@ -238,8 +238,8 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     options->labels = known.labels;
 }
 
-/* "y" becomes another name of "x". */
-static void answer_itself(kn_sample_store *store) {
+/* Makes "y" another name of "x". */
+static void alias_target(kn_sample_store *store) {
     if (!store || store->field_count < 2) return;
     kn_sample_field *y = &store->fields[1];
     char name[KN_FIELD_NAME];
@@ -257,14 +257,14 @@ kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
     kn_dataset *dataset = kn_dataset_new(&host);
     if (!dataset) return NULL;
     if (!spec)
-        kn_fail(&dataset->error, KN_ERROR_ARGUMENT, "kn_dataset_open: the data was not named (spec is NULL)");
+        kn_fail(&dataset->error, KN_ERROR_ARGUMENT, "kn_dataset_open: spec is NULL");
     else
         kn_source_open(dataset, spec, &options);
     if (dataset->error.status == KN_OK) {
         kn_sample_store *const parts[] = {dataset->store, dataset->test};
         dataset->count = dataset->store->count;
         for (size_t i = 0; i < KN_COUNT_OF(parts); i++) {
-            if (options.same) answer_itself(parts[i]);
+            if (options.same) alias_target(parts[i]);
             if (options.classes && dataset->error.status == KN_OK)
                 kn_sample_store_match_classes(parts[i], spec, options.classes, &dataset->error);
         }
@@ -272,7 +272,7 @@ kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
     return dataset;
 }
 
-/* Takes over one array of the caller's. */
+/* Adds one array of the caller. */
 static kn_status add_array(kn_sample_store *store, const kn_dataset_array *array, int classes, uint64_t given,
                            kn_error *error) {
     if (!array->name)
@@ -283,16 +283,15 @@ static kn_status add_array(kn_sample_store *store, const kn_dataset_array *array
     if (status != KN_OK) return status;
     if (given > SIZE_MAX / (field->stored_bytes + 1) || given * field->stored_bytes != array->bytes)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "field \"%s\" has %zu bytes, %llu samples of %zu bytes were expected", array->name,
+                       "field \"%s\" has %zu bytes; expected %llu samples of %zu bytes", array->name,
                        array->bytes, (unsigned long long)given, field->stored_bytes);
     if (!array->data && array->bytes > 0)
         return kn_fail(error, KN_ERROR_ARGUMENT, "field \"%s\": its data is NULL", array->name);
     field->bytes = array->data;
     if (classes > 0 && strcmp(array->name, "y") == 0) {
         if (field->read.dtype != KN_INT32 || field->elements != 1)
-            return kn_fail(
-                error, KN_ERROR_SHAPE,
-                "field \"y\" is to hold class indices: one integer a sample, read as int32, was expected");
+            return kn_fail(error, KN_ERROR_SHAPE,
+                           "field \"y\" holds class indices: expected one integer per sample, read as int32");
         field->is_label = true;
         store->classes = classes;
     }
@@ -308,7 +307,7 @@ kn_dataset *kn_dataset_from_arrays(const kn_dataset_params *params, uint64_t sam
     if (!dataset) return NULL;
     kn_error *error = &dataset->error;
     if (samples > UINT32_MAX) {
-        kn_fail(error, KN_ERROR_UNSUPPORTED, "a dataset of %llu samples, at most 4294967295 are possible",
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "a dataset of %llu samples; at most 4294967295 are supported",
                 (unsigned long long)samples);
         return dataset;
     }

@@ -1,4 +1,4 @@
-/* The default data: which digit each sample shows, and the sample itself. */
+/* The data `digits`: the class of each sample, and the sample. */
 #include "data/digits_private.h"
 
 #include "data/made_private.h"

@@ -1,29 +1,29 @@
-/* Draws one sample of `digits`: bends the glyph's strokes, places them, adds
- * clutter, contrast and noise. */
+/* Draws one sample of `digits`: deforms the glyph's strokes, places them, adds clutter, contrast and
+ * noise. */
 #include "data/digits_private.h"
 
 #include <string.h>
 
 #include "data/made_private.h"
 
-#define UNIT 64    /* design units are held in 64ths */
-#define PIXEL 256  /* fixed pixels */
+#define UNIT 64    /* design units are stored in 64ths */
+#define PIXEL 256  /* fixed-point pixels */
 #define BASE 9362  /* 2^14 * (PIXEL * 20 / 140) / UNIT: a glyph is 20 pixels high at scale 1 */
 #define CONTROLS 6 /* the elastic field is a quadratic B-spline over 6 x 6 control vectors */
 #define FIELD_X 40 /* its cells in design units */
 #define FIELD_Y 50
-#define FIELD_LEFT 30 /* how far it reaches beyond the box of a glyph */
+#define FIELD_LEFT 30 /* how far it extends beyond the box of a glyph */
 #define FAR 0x7fffffff
 
 /* ---- geometry -------------------------------------------------------------------- */
 
-/* From 64ths of a design unit to fixed pixels: matrix entries in 2^-14. */
+/* From 64ths of a design unit to fixed-point pixels: matrix entries in 2^-14. */
 typedef struct placement {
     int64_t xx, xy, yx, yy;
     int x, y;
 } placement;
 
-/* Rotation by `turns` after a slant (1024ths) after scaling (1024ths), then to (x, y). */
+/* Scaling (1024ths), then slant (1024ths), then rotation by `turns`, then translation to (x, y). */
 static placement place(int turns, int slant, int scale_x, int scale_y, int x, int y) {
     int64_t sine = kn_made_sine(turns), cosine = kn_made_sine(turns + 256);
     int64_t wide = (int64_t)BASE * scale_x / 1024, high = (int64_t)BASE * scale_y / 1024;
@@ -50,8 +50,8 @@ static void random_field(kn_choices *random, int reach, field *out) {
                 out->vectors[row][column][axis] = kn_choose(random, -reach, reach);
 }
 
-/* The three weights (sum 2^16) and the first control of a quadratic B-spline at
- * `position`, in 64ths of a design unit from the field's edge. */
+/* The three weights (sum 2^16) and the index of the first control of a quadratic B-spline at `position`, in
+ * 64ths of a design unit from the field's edge. */
 static int spline(int position, int cell, int weights[3]) {
     int limit = (CONTROLS - 2) * cell * UNIT - 1;
     int clamped = position < 0 ? 0 : position > limit ? limit : position;
@@ -76,7 +76,7 @@ static kn_digits_point bend(const field *bending, kn_digits_point point) {
     return (kn_digits_point){point.x + (int)(moved[0] / 65536), point.y + (int)(moved[1] / 65536)};
 }
 
-/* Design units to fixed pixels, in place. */
+/* Design units to fixed-point pixels, in place. */
 static void place_outline(kn_digits_outline *outline, const field *bending, const placement *where) {
     for (int i = 0; i < outline->first[outline->strokes]; i++) {
         kn_digits_point point = {outline->points[i].x * UNIT, outline->points[i].y * UNIT};
@@ -98,7 +98,7 @@ static int square_root(int value) {
     return root;
 }
 
-/* Lowers `squares`, the squared distances of pixel centres to the ink, by one segment. */
+/* Reduces `squares`, the squared distances of pixel centres to the ink, by one segment. */
 static void measure(kn_digits_point from, kn_digits_point to, int reach, int squares[KN_DIGITS_PIXELS]) {
     int left = kn_made_clamp((from.x < to.x ? from.x : to.x) - reach, 0, KN_DIGITS_SIDE * PIXEL) / PIXEL;
     int right =
@@ -116,9 +116,9 @@ static void measure(kn_digits_point from, kn_digits_point to, int reach, int squ
                 x -= dx;
                 y -= dy;
             } else if (along > 0) {
-                int share = (int)((int64_t)along * 4096 / length);
-                x -= dx * share / 4096;
-                y -= dy * share / 4096;
+                int fraction = (int)((int64_t)along * 4096 / length);
+                x -= dx * fraction / 4096;
+                y -= dy * fraction / 4096;
             }
             int square = x * x + y * y;
             int *nearest = &squares[row * KN_DIGITS_SIDE + column];
@@ -127,7 +127,7 @@ static void measure(kn_digits_point from, kn_digits_point to, int reach, int squ
     }
 }
 
-/* Raises `cover` (0 to 256 a pixel) by a pen of the given radius along the points. */
+/* Increases `cover` (0 to 256 per pixel) by a pen of the given radius along the points. */
 static void ink(const kn_digits_point *points, int count, int radius, int softness, int strength,
                 int cover[KN_DIGITS_PIXELS]) {
     int squares[KN_DIGITS_PIXELS];
@@ -138,8 +138,8 @@ static void ink(const kn_digits_point *points, int count, int radius, int softne
         measure(points[i], points[i + 1], reach, squares);
     for (int i = 0; i < KN_DIGITS_PIXELS; i++) {
         if (squares[i] > reach * reach) continue;
-        int share = (radius + softness / 2 - square_root(squares[i])) * 256 / softness;
-        int covered = kn_made_clamp(share, 0, 256) * strength / 256;
+        int fraction = (radius + softness / 2 - square_root(squares[i])) * 256 / softness;
+        int covered = kn_made_clamp(fraction, 0, 256) * strength / 256;
         if (covered > cover[i]) cover[i] = covered;
     }
 }
@@ -153,7 +153,7 @@ static void ink_outline(const kn_digits_outline *outline, int radius, int softne
 
 /* ---- one sample ------------------------------------------------------------------------ */
 
-/* A piece of a neighbouring glyph that looks in from the left or the right. */
+/* Part of a neighbouring glyph at the left or right edge. */
 static void draw_neighbour(kn_choices *random, int cover[KN_DIGITS_PIXELS]) {
     kn_digits_outline outline;
     field bending;
@@ -171,7 +171,7 @@ static void draw_neighbour(kn_choices *random, int cover[KN_DIGITS_PIXELS]) {
     ink_outline(&outline, radius, 320, strength, cover);
 }
 
-/* Short faint strokes anywhere. */
+/* Short faint strokes at random positions. */
 static void draw_scratches(kn_choices *random, int count, int cover[KN_DIGITS_PIXELS]) {
     for (int i = 0; i < count; i++) {
         kn_digits_point ends[2];
@@ -195,7 +195,7 @@ void kn_digits_draw(uint64_t key, uint64_t sample, int digit, uint8_t *image) {
     field bending;
     kn_digits_outline_of(digit, kn_choose(&random, 0, kn_digits_style_count(digit) - 1), &outline);
     random_field(&random, 16 * UNIT, &bending);
-    /* One choice a statement: the order of a call's arguments is the compiler's. */
+    /* One random draw per statement, because C leaves the evaluation order of arguments open. */
     int turns = kn_choose_spread(&random, 42), slant = kn_choose_spread(&random, 250);
     int scale = kn_choose(&random, 840, 1120);
     int scale_x = scale + kn_choose_spread(&random, 140), scale_y = scale + kn_choose_spread(&random, 120);
@@ -210,14 +210,14 @@ void kn_digits_draw(uint64_t key, uint64_t sample, int digit, uint8_t *image) {
 
     int paper = kn_choose(&random, 0, 32), bright = kn_choose(&random, 200, 255);
     int slope_x = kn_choose_spread(&random, 3 * 16),
-        slope_y = kn_choose_spread(&random, 3 * 16); /* 16ths a pixel */
+        slope_y = kn_choose_spread(&random, 3 * 16); /* 16ths per pixel */
     int grain = kn_choose(&random, 2, 14);
     uint32_t bits = 0;
     for (int i = 0; i < KN_DIGITS_PIXELS; i++) {
         int column = i % KN_DIGITS_SIDE - 14, row = i / KN_DIGITS_SIDE - 14;
         int covered = clutter[i] > cover[i] ? clutter[i] : cover[i];
         int ground = paper + (slope_x * column + slope_y * row) / 16;
-        /* Two bytes a pixel: a triangular spread of standard deviation 104, scaled to `grain`. */
+        /* Two bytes per pixel: a triangular distribution of standard deviation 104, scaled to `grain`. */
         bits = i % 2 == 0 ? kn_choose_word(&random) : bits >> 16;
         int speck = ((int)(bits & 255) + (int)(bits >> 8 & 255) - 255) * grain / 104;
         image[i] = (uint8_t)kn_made_clamp(ground + (bright - ground) * covered / 256 + speck, 0, 255);

@@ -1,5 +1,4 @@
-/* The shapes of `digits`: strokes of lines and elliptic arcs, several ways of
- * writing each digit. */
+/* The glyphs of `digits`: strokes of lines and elliptic arcs, in several styles per digit. */
 #include "data/digits_private.h"
 
 #include <stddef.h>
@@ -8,10 +7,9 @@
 
 enum { END, START, LINE, ARC };
 
-/* START x y puts the pen down, LINE x y draws to a point, ARC x y rx ry from to
- * draws along an ellipse (angles in 1/64 turn: 0 right, 16 down, 32 left,
- * 48 up; from > to runs backwards) after a line to its first point, if the pen
- * is down. An ARC without a pen down starts there: LIFT is START without a point. */
+/* START x y puts the pen down, LINE x y draws to a point, ARC x y rx ry from to draws along an ellipse
+ * (angles in 1/64 turn: 0 right, 16 down, 32 left, 48 up; from > to runs backwards), after a line to its
+ * first point if the pen is down. An ARC with the pen up starts there: LIFT is START without a point. */
 typedef struct piece {
     int8_t kind;
     int16_t x, y, rx, ry, from, to;
@@ -116,7 +114,7 @@ void kn_digits_outline_of(int digit, int style, kn_digits_outline *outline) {
             }
             add_point(outline, &used, next->x, next->y);
         } else if (next->kind == LINE) {
-            /* Cut in four, so that the elastic field bends straight lines too. */
+            /* Divided in four, so that the elastic field bends straight lines too. */
             kn_digits_point from = outline->points[used - 1];
             for (int step = 1; step <= 4; step++)
                 add_point(outline, &used, from.x + (next->x - from.x) * step / 4,

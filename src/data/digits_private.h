@@ -1,8 +1,8 @@
-/* The default data, `digits`: inside of the data room only. All arithmetic is
- * on integers, so that every machine draws the same bytes.
+/* The data `digits`: for the data room only. All arithmetic is on integers, so that every machine draws the
+ * same bytes.
  *
- * Three scales are used: design units (a glyph stands in a box of 100 by 140,
- * y down), fixed pixels (256 to a pixel) and turns (1024 to a full turn). */
+ * Three scales are used: design units (a glyph is in a box of 100 by 140, y down), fixed-point pixels (256
+ * per pixel) and turns (1024 per full turn). */
 #ifndef KN_DIGITS_PRIVATE_H
 #define KN_DIGITS_PRIVATE_H
 
@@ -15,9 +15,10 @@
 #define KN_DIGITS_TRAIN 50000
 #define KN_DIGITS_TEST 10000
 
-/* ---- the data set (digits.c) --------------------------------------------------
- * Every sample depends on its number alone, so they may be made in any order and
- * on any number of threads. */
+/* ---- the dataset (digits.c) --------------------------------------------------------
+ *
+ * Each sample depends only on its number, so samples can be generated in any order and on any number of
+ * threads. */
 
 uint64_t kn_digits_count(bool test);
 int kn_digits_label(bool test, uint64_t sample);
@@ -40,14 +41,14 @@ typedef struct kn_digits_outline {
     int strokes;
 } kn_digits_outline;
 
-/* How many ways of writing the digit there are. */
+/* The number of styles of a digit. */
 int kn_digits_style_count(int digit);
-/* The digit in design units. */
+/* The outline of a digit in design units. */
 void kn_digits_outline_of(int digit, int style, kn_digits_outline *outline);
 
 /* ---- drawing (digits_draw.c) ------------------------------------------------- */
 
-/* Draws one sample from the stream of `key`: image is (28,28), ink bright on dark. */
+/* Draws one sample from the random stream of `key`: image is (28,28), bright ink on a dark ground. */
 void kn_digits_draw(uint64_t key, uint64_t sample, int digit, uint8_t *image);
 
 #endif

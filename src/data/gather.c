@@ -1,9 +1,9 @@
-/* Reading samples: from the type in which they are stored to float32 or int32. */
+/* Reading samples: from their stored type to float32 or int32. */
 #include "data/dataset_private.h"
 
 #include <string.h>
 
-/* Elements of type `from`, wherever they lie, to elements of type `to`. */
+/* Converts possibly unaligned elements of type `from` to type `to`. */
 #define CONVERT(from, to, expression)                                                                        \
     for (uint64_t i = 0; i < count; i++) {                                                                   \
         from value;                                                                                          \
@@ -48,7 +48,7 @@ static void to_float(const kn_sample_field *field, const uint8_t *source, uint64
     }
 }
 
-/* Values were checked to fit when the store was made, or are cut off to their low bits. */
+/* Values were checked to fit when the store was created; otherwise they are truncated to their low bits. */
 static void to_int(const kn_sample_field *field, const uint8_t *source, uint64_t count, int32_t *target) {
     switch (field->stored) {
     case KN_INT32:
@@ -74,12 +74,12 @@ static void to_int(const kn_sample_field *field, const uint8_t *source, uint64_t
     case KN_FLOAT64:
     case KN_FLOAT16:
     case KN_BFLOAT16:
-        break; /* refused when the store was made */
+        break; /* refused when the store was created */
     }
 }
 
-/* Pictures of bytes: source is (c,h,w), target (C,H,W), or (H,W) of int32; each pixel becomes several.
- * Colours become grey by their mean, grey becomes colours that are alike. */
+/* Enlarges images of bytes: source is (c,h,w), target (C,H,W), or (H,W) of int32; pixels are repeated. RGB
+ * becomes grey by the mean of the channels, grey becomes RGB with equal channels. */
 static void enlarge(const kn_sample_field *field, const uint8_t *source, void *target) {
     const kn_tensor_info *read = &field->read;
     int64_t channels = read->rank == 3 ? read->shape[0] : 1;

@@ -1,62 +1,62 @@
 /* Loaders: batches prepared by threads, ahead of the caller.
  *
- * Slots are a ring: the caller holds one, each thread fills one of those behind it. A
- * thread claims the next batch and the next slot together, with the indices of its
- * samples, so that the batches come out in their order whoever was first ready. Threads
- * run on over the end of an epoch, so that the first batch of the next one is ready,
- * too. All memory is taken when the loader is made, but for samples that are decoded anew. */
+ * Slots form a ring: the caller holds one, each thread fills one of the following. A thread claims the next
+ * batch and the next slot together, with the indices of its samples, so that batches come out in order
+ * whichever is ready first. Threads continue past the end of an epoch, so that the first batch of the next
+ * one is ready, too. All memory is allocated when the loader is created, except for samples decoded at each
+ * read. */
 #include "data/augment.h"
 
 #include <string.h>
 
-enum { ALIGNMENT = 64, MOST_WORKERS = 16, MOST_SLOTS = MOST_WORKERS + 1, USUAL_WORKERS = 4, MIXED_FEEDS = 2 };
+enum { ALIGNMENT = 64, MAX_WORKERS = 16, MAX_SLOTS = MAX_WORKERS + 1, USUAL_WORKERS = 4, MIXED_FEEDS = 2 };
 
 typedef enum slot_state { SLOT_EMPTY, SLOT_CLAIMED, SLOT_FULL, SLOT_HELD } slot_state;
 
 typedef struct slot {
     slot_state state;
-    uint64_t epoch, index; /* which batch it holds */
+    uint64_t epoch, index; /* the batch it holds */
     uint64_t count;
     uint64_t *samples;
     void *blocks[KN_FIELDS_MAX]; /* to be released; the feeds point into them, aligned */
-    kn_feed feeds[KN_FIELDS_MAX +
-                  MIXED_FEEDS]; /* where samples are mixed, those of the mixture behind the fields */
-    float *scratch;             /* a sample, where samples are changed */
-    kn_mixture mixture;         /* where samples are mixed */
-    kn_error error;             /* of filling it */
+    /* the fields, then those of the mixture if samples are mixed */
+    kn_feed feeds[KN_FIELDS_MAX + MIXED_FEEDS];
+    float *scratch;     /* one sample, if samples are changed */
+    kn_mixture mixture; /* if samples are mixed */
+    kn_error error;     /* from filling it */
 } slot;
 
 struct kn_loader {
     kn_host host;
     kn_error error;
-    kn_dataset *dataset; /* its own handle */
+    kn_dataset *dataset; /* owned by the loader */
     uint64_t batch, seed, batches;
     bool shuffle, in_sequence;
     kn_augmentation augmentation;
     bool augments, mixes;
-    size_t augmented, labels; /* the field that is changed; that of the classes, where samples are mixed */
+    size_t augmented, labels; /* the field that is changed; the label field, if samples are mixed */
     size_t feed_count;
     int slot_count, workers;
-    slot slots[MOST_SLOTS];
+    slot slots[MAX_SLOTS];
 
-    kn_mutex *mutex; /* guards what follows, and the slots' states */
+    kn_mutex *mutex; /* guards what follows and the states of the slots */
     kn_condition *changed;
-    kn_thread *threads[MOST_WORKERS];
+    kn_thread *threads[MAX_WORKERS];
     uint32_t *order; /* of the epoch being claimed */
     kn_balance balance;
     uint64_t order_epoch;
     bool ordered;
     bool stop;
-    int claimed;                     /* slots that are being filled */
-    int fill, take;                  /* the next slot of the threads and of the caller */
-    uint64_t next_epoch, next_index; /* the batch to be filled next */
-    uint64_t epoch, index;           /* the batch to be handed out next; index may be `batches` */
+    int claimed;                     /* number of slots being filled */
+    int fill, take;                  /* the next slot to fill and to hand out */
+    uint64_t next_epoch, next_index; /* the next batch to fill */
+    uint64_t epoch, index;           /* the next batch to hand out; index may be `batches` */
     double waited;
 };
 
-/* ---- filling (on the thread) --------------------------------------------------------- */
+/* ---- filling (on worker threads) ---------------------------------------------------------- */
 
-/* Needs the mutex. */
+/* Sets the order of an epoch. The mutex is held. */
 static void arrange(kn_loader *loader, uint64_t epoch) {
     if (loader->ordered && (loader->order_epoch == epoch || !loader->shuffle)) return;
     size_t count = (size_t)loader->dataset->count;
@@ -76,7 +76,7 @@ static void arrange(kn_loader *loader, uint64_t epoch) {
     loader->order_epoch = epoch;
 }
 
-/* The next batch for the next slot. Needs the mutex. */
+/* Claims the next batch for the next slot. The mutex is held. */
 static slot *claim(kn_loader *loader) {
     slot *target = &loader->slots[loader->fill];
     const uint64_t count = loader->dataset->count, first = loader->next_index * loader->batch;
@@ -96,7 +96,8 @@ static slot *claim(kn_loader *loader) {
     return target;
 }
 
-/* The same sample twice in an epoch, as balancing may have it, is changed in two ways: by its place, too. */
+/* A sample that occurs twice in an epoch, as with balancing, is changed differently each time, because the
+ * key also includes its position. */
 static void augment(const kn_loader *loader, slot *target) {
     const kn_sample_field *field = &loader->dataset->store->fields[loader->augmented];
     uint8_t *x = (uint8_t *)(uintptr_t)target->feeds[loader->augmented].data;
@@ -121,7 +122,7 @@ static void mix(const kn_loader *loader, slot *target) {
     target->feeds[count] =
         (kn_feed){"y.other", mixture->other, (size_t)target->count * sizeof *mixture->other};
     target->feeds[count + 1] =
-        (kn_feed){"y.share", mixture->share, (size_t)target->count * sizeof *mixture->share};
+        (kn_feed){"y.share", mixture->fraction, (size_t)target->count * sizeof *mixture->fraction};
 }
 
 static void fill_slot(kn_loader *loader, slot *target) {
@@ -150,28 +151,28 @@ static void work(void *argument) {
         fill_slot(loader, target);
         kn_mutex_lock(loader->mutex);
         loader->claimed--;
-        /* A seek meanwhile waits until nothing is claimed, then empties the slots. */
+        /* A concurrent seek waits until nothing is claimed, then empties the slots. */
         target->state = SLOT_FULL;
         kn_condition_broadcast(loader->changed);
     }
     kn_mutex_unlock(loader->mutex);
 }
 
-/* ---- making one ----------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 void kn_loader_params_init(kn_loader_params *params) {
     if (params) *params = (kn_loader_params)KN_LOADER_DEFAULTS;
 }
 
-/* The samples as they were before they are mixed take as much again as those of a batch. */
+/* The unmixed samples need as much memory again as those of a batch. */
 static bool take_mixture(kn_loader *loader, kn_mixture *made) {
     const size_t batch = (size_t)loader->batch;
     made->other = kn_allocate(&loader->host, batch, sizeof *made->other);
-    made->share = kn_allocate(&loader->host, batch, sizeof *made->share);
+    made->fraction = kn_allocate(&loader->host, batch, sizeof *made->fraction);
     made->partners = kn_allocate(&loader->host, batch, sizeof *made->partners);
     made->plain =
         kn_allocate(&loader->host, batch, loader->dataset->store->fields[loader->augmented].read_bytes + 1);
-    return made->other && made->share && made->partners && made->plain;
+    return made->other && made->fraction && made->partners && made->plain;
 }
 
 static bool take_slot(kn_loader *loader, slot *made) {
@@ -193,7 +194,7 @@ static bool take_slot(kn_loader *loader, slot *made) {
     return made->scratch != NULL;
 }
 
-/* What is asked of the samples themselves. Needs the loader's dataset. */
+/* Checks the requirements on the samples. Needs the loader's dataset. */
 static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_error *error) {
     const kn_sample_store *store = loader->dataset->store;
     size_t y;
@@ -218,16 +219,16 @@ static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_e
     }
     if (params->balanced && !loader->shuffle)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "a balanced loader draws samples anew: it cannot keep their order");
+                       "a balanced loader draws samples at random and cannot keep their order");
     if (params->balanced) return kn_balance_open(&loader->balance, loader->dataset, error);
     return KN_OK;
 }
 
 static int count_workers(const kn_loader *loader, int asked) {
-    /* Copying alone keeps one thread ahead of any device. */
+    /* One thread that only copies stays ahead of any device. */
     bool much = loader->augments || loader->mixes || loader->dataset->store->later;
     int workers = asked > 0 ? asked : much ? kn_processor_count() : 1;
-    int most = asked > 0 ? MOST_WORKERS : USUAL_WORKERS;
+    int most = asked > 0 ? MAX_WORKERS : USUAL_WORKERS;
     return workers < 1 ? 1 : workers > most ? most : workers;
 }
 
@@ -240,13 +241,12 @@ static kn_status start(kn_loader *loader, const kn_dataset *dataset, const kn_lo
     const bool drop_last = params->drop_last || params->in_sequence;
     uint64_t count = dataset->count;
     if (loader->batch == 0)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "a loader's batch of 0 samples; more than 0 were expected");
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a loader's batch is 0; expected more than 0");
     loader->batches = count / loader->batch + (!drop_last && count % loader->batch > 0);
     if (loader->batches == 0)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
-            "a dataset of %llu samples gives no batch of %llu; a smaller batch was expected, or the last "
-            "one kept",
+            "a dataset of %llu samples has no batch of %llu; use a smaller batch, or keep the last one",
             (unsigned long long)count, (unsigned long long)loader->batch);
     /* A batch larger than the dataset is never full. */
     if (loader->batch > count) loader->batch = count;
@@ -271,7 +271,7 @@ static kn_status start(kn_loader *loader, const kn_dataset *dataset, const kn_lo
                        (unsigned long long)loader->batch);
     for (int i = 0; i < loader->workers; i++)
         loader->threads[i] = kn_thread_start(&loader->host, work, loader);
-    /* Fewer will do. */
+    /* Fewer threads are enough. */
     for (int i = 0; i < loader->workers; i++)
         if (loader->threads[i]) return KN_OK;
     return kn_fail(error, KN_ERROR_MEMORY, "the thread of a loader could not be started");
@@ -299,15 +299,15 @@ void kn_loader_destroy(kn_loader **loader) {
         kn_condition_broadcast(made->changed);
         kn_mutex_unlock(made->mutex);
     }
-    for (int i = 0; i < MOST_WORKERS; i++)
+    for (int i = 0; i < MAX_WORKERS; i++)
         if (made->threads[i]) kn_thread_join(&host, &made->threads[i]);
     kn_condition_destroy(&host, &made->changed);
     kn_mutex_destroy(&host, &made->mutex);
-    for (int i = 0; i < MOST_SLOTS; i++) {
+    for (int i = 0; i < MAX_SLOTS; i++) {
         kn_release(&host, made->slots[i].samples);
         kn_release(&host, made->slots[i].scratch);
         kn_release(&host, made->slots[i].mixture.other);
-        kn_release(&host, made->slots[i].mixture.share);
+        kn_release(&host, made->slots[i].mixture.fraction);
         kn_release(&host, made->slots[i].mixture.partners);
         kn_release(&host, made->slots[i].mixture.plain);
         for (int f = 0; f < KN_FIELDS_MAX; f++)
@@ -325,7 +325,7 @@ kn_status kn_loader_status(const kn_loader *loader) {
 }
 
 const char *kn_loader_error(const kn_loader *loader) {
-    return loader ? loader->error.text : "out of host memory: the loader could not be made";
+    return loader ? loader->error.text : "out of host memory: the loader could not be created";
 }
 
 uint64_t kn_loader_batches(const kn_loader *loader) {
@@ -336,9 +336,9 @@ double kn_loader_waited(const kn_loader *loader) {
     return loader ? loader->waited : 0;
 }
 
-/* ---- handing out (on the caller's thread) ------------------------------------------------ */
+/* ---- handing out (on the caller's thread) ---------------------------------------------------- */
 
-/* The caller is done with what it was given last. Needs the mutex. */
+/* Releases the batch that the caller had. The mutex is held. */
 static void release_held(kn_loader *loader) {
     for (int i = 0; i < loader->slot_count; i++)
         if (loader->slots[i].state == SLOT_HELD) {
@@ -393,14 +393,14 @@ kn_status kn_loader_next(kn_loader *loader, kn_batch *batch) {
 kn_status kn_loader_seek(kn_loader *loader, uint64_t epoch, uint64_t batch) {
     if (kn_loader_status(loader) != KN_OK) return kn_loader_status(loader);
     if (batch > loader->batches) {
-        kn_log_write(&loader->host, KN_LOG_ERROR, "kn_loader_seek: batch %llu, an epoch has %llu",
+        kn_log_write(&loader->host, KN_LOG_ERROR, "kn_loader_seek: batch %llu, but an epoch has %llu",
                      (unsigned long long)batch, (unsigned long long)loader->batches);
         return KN_ERROR_ARGUMENT;
     }
     kn_mutex_lock(loader->mutex);
     release_held(loader);
     if (epoch != loader->epoch || batch != loader->index) {
-        /* What is claimed is finished first; threads stop by themselves where all slots are full. */
+        /* Claimed batches are finished first; threads stop by themselves when all slots are full. */
         while (loader->claimed > 0)
             kn_condition_wait(loader->changed, loader->mutex);
         for (int i = 0; i < loader->slot_count; i++)

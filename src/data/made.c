@@ -1,4 +1,4 @@
-/* What the data sets that the library makes have in common. */
+/* What the datasets that the library generates have in common. */
 #include "data/made_private.h"
 
 /* 16384 * sin over a quarter turn in 64 steps. */

@@ -1,8 +1,8 @@
-/* Data that the library makes itself: inside of the data room only.
+/* Generated data: for the data room only.
  *
- * All arithmetic is on integers. Division rounds towards zero everywhere, and nothing negative is shifted, so
- * that every machine makes the same bytes. A sample depends on its part and its number alone, so samples may
- * be made in any order and on any number of threads. */
+ * All arithmetic is on integers. Division rounds towards zero, and nothing negative is shifted, so that every
+ * machine generates the same bytes. A sample depends only on its part and its number, so samples can be
+ * generated in any order and on any number of threads. */
 #ifndef KN_MADE_PRIVATE_H
 #define KN_MADE_PRIVATE_H
 
@@ -12,7 +12,7 @@
 
 /* ---- random choices ------------------------------------------------------------ */
 
-/* The random words of one sample: its own 4096 blocks of a stream, so that no sample depends on another. */
+/* The random words of one sample: its own 4096 blocks of a stream, so that samples are independent. */
 typedef struct kn_choices {
     uint64_t key, block;
     uint32_t words[4];
@@ -32,13 +32,13 @@ static inline uint32_t kn_choose_word(kn_choices *random) {
     return random->words[random->used++];
 }
 
-/* An integer in [low, high], both included. */
+/* An integer in [low, high]. */
 static inline int kn_choose(kn_choices *random, int low, int high) {
     uint64_t width = (uint64_t)(high - low) + 1;
     return low + (int)((kn_choose_word(random) * width) >> 32);
 }
 
-/* In [-reach, reach], the middle more likely than the ends. */
+/* In [-reach, reach], with a triangular distribution. */
 static inline int kn_choose_spread(kn_choices *random, int reach) {
     int first = kn_choose(random, -reach, reach);
     return (first + kn_choose(random, -reach, reach)) / 2;
@@ -52,15 +52,14 @@ static inline int kn_made_clamp(int value, int low, int high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* ---- what the kinds share (made.c) ------------------------------------------------- */
+/* ---- common parts (made.c) ---------------------------------------------------------- */
 
 /* 16384 * sin(turns / 1024 of a full turn). */
 int kn_made_sine(int turns);
-/* The key of a stream of one part. A change of any of these keys, or of what is drawn from them, is another
- * data set: give it another name. */
+/* The key of a stream of one part. Changing any of these keys, or what is drawn from them, makes another
+ * dataset, which needs another name. */
 uint64_t kn_made_key(bool test, const char *what);
-/* Classes are equally large: as many samples in a row as there are classes (16 at most) have each of them
- * once. */
+/* Classes have equal size: each run of as many samples as there are classes (at most 16) has one of each. */
 int kn_made_label(uint64_t key, uint64_t sample, int classes);
 
 /* ---- the kinds ----------------------------------------------------------------------- */
@@ -68,11 +67,11 @@ int kn_made_label(uint64_t key, uint64_t sample, int classes);
 typedef struct kn_made_kind {
     const char *word;
     uint64_t train, test; /* samples */
-    int classes;          /* 0: the answer is a number */
-    double explainable;   /* share of the answer's variance that can be explained; 0: not known */
-    kn_tensor_info x, y;  /* of one sample as it is stored */
+    int classes;          /* 0: the target is a number */
+    double explainable;   /* fraction of the target's variance that can be explained; 0: unknown */
+    kn_tensor_info x, y;  /* of one sample as stored */
     double x_scale, y_scale;
-    uint64_t rate; /* of sounds: samples a second */
+    uint64_t rate; /* of sounds: samples per second */
     void (*make)(bool test, uint64_t sample, void *x);
     void (*answer)(bool test, uint64_t sample, void *y);
 } kn_made_kind;
@@ -86,7 +85,7 @@ enum { KN_WIND_PRESSURE, KN_WIND_ALTITUDE, KN_WIND_TEMPERATURE, KN_WIND_DAY, KN_
 /* The speed without noise, in mm/s, from pressure (tenths of hPa), altitude (m), temperature (tenths of a
  * degree Celsius) and day of the year. */
 int kn_wind_speed(const int inputs[KN_WIND_INPUTS]);
-/* Each input is equally likely anywhere from its low to its high end, apart from the others. */
+/* Each input is uniformly distributed from its low to its high end, independent of the others. */
 extern const int kn_wind_low[KN_WIND_INPUTS], kn_wind_high[KN_WIND_INPUTS];
 /* One sample: inputs, which of them are missing, and the speed with noise. */
 void kn_wind_sample(bool test, uint64_t sample, int inputs[KN_WIND_INPUTS], bool missing[KN_WIND_INPUTS],
@@ -94,8 +93,8 @@ void kn_wind_sample(bool test, uint64_t sample, int inputs[KN_WIND_INPUTS], bool
 
 /* ---- text (sentences.c) ------------------------------------------------------------------ */
 
-/* One sentence with the space or the line end behind it; answers its length. */
-enum { KN_SENTENCE_MOST = 2048 };
-int kn_made_sentence(bool test, uint64_t number, char text[KN_SENTENCE_MOST]);
+/* One sentence followed by a space or a newline; returns its length. */
+enum { KN_SENTENCE_MAX = 2048 };
+int kn_made_sentence(bool test, uint64_t number, char text[KN_SENTENCE_MAX]);
 
 #endif

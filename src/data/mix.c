@@ -1,5 +1,5 @@
-/* Samples mixed with others of their batch: mix-up (Zhang et al. 2018) and cut-mix (Yun et al. 2019). Who is
- * whose partner, and how much of a sample stays its own, follows from the batch's key alone. */
+/* Mixes samples with others of their batch: mix-up (Zhang et al. 2018) and cut-mix (Yun et al. 2019). The
+ * partners and fractions depend only on the batch's key. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ bool kn_mixes(const kn_augmentation *how) {
     return how->mix_up != 0 || how->cut_mix != 0;
 }
 
-/* 0: nothing is drawn. */
+/* 0: off. */
 static bool is_beta(double a) {
     return a == 0 || (a >= least_beta && a <= most_beta);
 }
@@ -24,20 +24,18 @@ kn_status kn_mix_check(const kn_augmentation *how, const kn_tensor_info *x, bool
         return kn_fail(error, KN_ERROR_ARGUMENT, "%s: expected the numbers of Beta(a,a) from %g to %g", words,
                        least_beta, most_beta);
     if (!classes)
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "%s: the data has no class for each sample, so that there is nothing to say what a mixture is; "
-            "leave it out of the augmentation",
-            words);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "%s: mixing needs data with one class per sample; remove it from the augmentation",
+                       words);
     const bool picture = how->cut_mix != 0;
     if (x->dtype != KN_FLOAT32 || x->rank < 1 || (picture && x->rank != 3))
-        return kn_fail(error, KN_ERROR_SHAPE, "%s: what goes in is %s of rank %d, expected float32%s", words,
+        return kn_fail(error, KN_ERROR_SHAPE, "%s: the input is %s of rank %d; expected float32%s", words,
                        kn_array_type_name(x->dtype), x->rank,
-                       picture ? " pictures (channels,height,width)" : "");
+                       picture ? " images (channels,height,width)" : "");
     return KN_OK;
 }
 
-/* ---- how much ---------------------------------------------------------------------------------- */
+/* ---- the fraction -------------------------------------------------------------------------------- */
 
 /* The logarithm of a number distributed as Gamma(a) (Marsaglia and Tsang 2000). */
 static double draw_gamma(uint64_t key, double a) {
@@ -45,7 +43,8 @@ static double draw_gamma(uint64_t key, double a) {
     const uint64_t normals = kn_hash_text(key, "normal");
     for (uint64_t i = 0;; i++) {
         const double x = kn_random_normal(normals, i), v = 1 + c * x;
-        const double u = ((double)kn_random_word(key, i + 1) + 1) * 0x1p-32; /* its logarithm is finite */
+        /* so that its logarithm is finite */
+        const double u = ((double)kn_random_word(key, i + 1) + 1) * 0x1p-32;
         if (v <= 0 || log(u) >= 0.5 * x * x + d * (1 - v * v * v + 3 * log(v))) continue;
         const double first = ((double)kn_random_word(key, 0) + 1) * 0x1p-32;
         return log(d) + 3 * log(v) + (a < 1 ? log(first) / a : 0);
@@ -58,15 +57,15 @@ double kn_random_beta(uint64_t key, double a) {
 
 /* ---- mixing ------------------------------------------------------------------------------------ */
 
-static void blend(float *x, const float *other, int64_t elements, float share) {
+static void blend(float *x, const float *other, int64_t elements, float fraction) {
     for (int64_t i = 0; i < elements; i++)
-        x[i] = share * x[i] + (1 - share) * other[i];
+        x[i] = fraction * x[i] + (1 - fraction) * other[i];
 }
 
-/* x and other are (planes,height,width). Answers how much of the area stays. */
-static float paste(float *x, const float *other, const kn_tensor_info *info, uint64_t key, double share) {
+/* x and other are (planes,height,width). Returns the fraction of the area that stays. */
+static float paste(float *x, const float *other, const kn_tensor_info *info, uint64_t key, double fraction) {
     const int64_t planes = info->shape[0], height = info->shape[1], width = info->shape[2];
-    const double side = sqrt(1 - share);
+    const double side = sqrt(1 - fraction);
     const int64_t rows = (int64_t)((double)height * side), columns = (int64_t)((double)width * side);
     int64_t top = (int64_t)kn_random_below(key, DRAW_ROW, (uint32_t)height) - rows / 2, bottom = top + rows;
     int64_t left = (int64_t)kn_random_below(key, DRAW_COLUMN, (uint32_t)width) - columns / 2,
@@ -97,15 +96,15 @@ void kn_mix(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key
     if (elements > 0) memcpy(batch->plain, batch->x, (size_t)count * (size_t)elements * sizeof *batch->x);
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t partner = batch->partners[i], own = kn_hash_number(key, i);
-        const double share = kn_random_beta(own, cuts ? how->cut_mix : how->mix_up);
+        const double fraction = kn_random_beta(own, cuts ? how->cut_mix : how->mix_up);
         float *x = batch->x + (int64_t)i * elements;
         const float *other = batch->plain + (int64_t)partner * elements;
         batch->other[i] = batch->y[partner];
-        batch->share[i] = partner == i ? 1 : (float)share;
+        batch->fraction[i] = partner == i ? 1 : (float)fraction;
         if (partner == i || elements == 0) continue;
         if (cuts)
-            batch->share[i] = paste(x, other, info, own, share);
+            batch->fraction[i] = paste(x, other, info, own, fraction);
         else
-            blend(x, other, elements, (float)share);
+            blend(x, other, elements, (float)fraction);
     }
 }

@@ -1,4 +1,4 @@
-/* npy files for users of the library: koine/npy.h on top of the formats room. */
+/* The public functions of koine/npy.h, on top of the formats room. */
 #include <stdio.h>
 #include <string.h>
 
@@ -66,9 +66,9 @@ kn_status kn_npy_file_save(const char *path, const kn_tensor_info *info, const v
     if (!path || !info)
         status = kn_fail(&error, KN_ERROR_ARGUMENT, "kn_npy_file_save: the path or the array's info is NULL");
     else if (!kn_array_measure(&array))
-        status = kn_fail(&error, KN_ERROR_ARGUMENT, "%s: the shape to be written makes no sense", path);
+        status = kn_fail(&error, KN_ERROR_ARGUMENT, "%s: the shape to write is invalid", path);
     else if (!data && array.byte_count > 0)
-        status = kn_fail(&error, KN_ERROR_ARGUMENT, "%s: the data to be written is NULL", path);
+        status = kn_fail(&error, KN_ERROR_ARGUMENT, "%s: the data to write is NULL", path);
     else
         status = kn_npy_write(&host, path, &array, &error);
     if (message && room > 0) snprintf(message, room, "%s", error.text);

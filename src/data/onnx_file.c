@@ -1,4 +1,4 @@
-/* ONNX's files for users of the library: koine/onnx.h on top of the formats room. */
+/* The public functions of koine/onnx.h, on top of the formats room. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@ struct kn_onnx_file {
     kn_host host;
     kn_error error;
     kn_onnx_model model;
-    const kn_onnx_value_info **inputs; /* without those that have a tensor */
+    const kn_onnx_value_info **inputs; /* without those that have an initializer */
     int input_count;
 };
 
-/* Inputs before IR version 4 had to name all initializers too. */
+/* Before IR version 4 all initializers were inputs, too. */
 static void find_inputs(kn_onnx_file *file) {
     const kn_onnx_graph *graph = &file->model.graph;
     file->inputs = kn_arena_take(&file->model.arena, graph->input_count, sizeof(void *));
@@ -104,7 +104,7 @@ kn_onnx_tensor_file *kn_onnx_tensor_file_open(const char *path, const kn_allocat
     if (!file) return NULL;
     file->host = host;
     if (!path)
-        kn_fail(&file->error, KN_ERROR_ARGUMENT, "the path of a tensor's file is NULL");
+        kn_fail(&file->error, KN_ERROR_ARGUMENT, "the path of a tensor file is NULL");
     else if (kn_onnx_value_open(&file->host, path, KN_ONNX_TENSOR, &file->value, &file->error) == KN_OK &&
              kn_onnx_tensor_array(&file->host, file->value.value.tensor, &file->array, &file->error) != KN_OK)
         kn_fail_in(&file->error, "%s", path);
@@ -152,9 +152,8 @@ kn_status kn_onnx_tensor_file_save(const char *path, const char *name, const kn_
     kn_status status;
     kn_onnx_tensor tensor = {.name = name};
     if (!path || !info || info->rank < 0 || info->rank > KN_MAX_RANK) {
-        status =
-            kn_fail(&error, KN_ERROR_ARGUMENT,
-                    "kn_onnx_tensor_file_save: the path or the info is NULL, or the rank makes no sense");
+        status = kn_fail(&error, KN_ERROR_ARGUMENT,
+                         "kn_onnx_tensor_file_save: the path or the info is NULL, or the rank is invalid");
     } else {
         tensor.type = kn_onnx_type_from(info->dtype);
         tensor.rank = (size_t)info->rank;

@@ -1,17 +1,17 @@
-/* Byte-pair vocabularies: at first the characters of a text, then again and again the two signs that stand
- * side by side most often become one. A sign never goes on over a space or the end of a line, so that a text
- * falls apart into pieces that are joined by themselves: each space begins one. */
+/* Byte-pair encoding: starts with the characters of a text as tokens; then the most frequent pair of adjacent
+ * tokens is repeatedly merged into a new token. A token never extends past a space or newline, so the text
+ * splits into pieces that are merged independently: each space begins one. */
 #include "data/pairs.h"
 
 #include <string.h>
 
-enum { SEPARATOR = 0x1e, MOST_BYTES = 64 }; /* of a sign */
+enum { SEPARATOR = 0x1e, MAX_BYTES = 64 }; /* of a token */
 
 static bool is_space(uint8_t byte) {
     return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
 }
 
-/* ---- as a text ---------------------------------------------------------------------------------- */
+/* ---- the vocabulary as text ---------------------------------------------------------------------- */
 
 bool kn_pairs_is(const char *vocabulary) {
     return vocabulary[0] == SEPARATOR && strchr(vocabulary + 1, SEPARATOR) != NULL;
@@ -41,12 +41,13 @@ kn_status kn_pairs_open(kn_pairs *pairs, const kn_host *host, const char *vocabu
             begin < bytes ? kn_utf8_read((const uint8_t *)vocabulary + begin, bytes - begin, &code) : 0;
         if (pairs->joined && length > 0) length = strcspn(vocabulary + begin, "\x1e");
         if (length == 0)
-            return kn_fail(error, KN_ERROR_FORMAT, "the vocabulary for text is no UTF-8 at byte %zu", begin);
+            return kn_fail(error, KN_ERROR_FORMAT, "the text vocabulary is not valid UTF-8 at byte %zu",
+                           begin);
         pairs->begins[pairs->count++] = (uint32_t)begin;
         at = begin + length;
     }
     pairs->begins[pairs->count] = (uint32_t)bytes + pairs->joined;
-    for (int i = pairs->count - 1; i >= 0; i--) /* of two that are alike the first counts */
+    for (int i = pairs->count - 1; i >= 0; i--) /* of two equal tokens the first counts */
         if (!kn_map_put(&pairs->numbers, vocabulary + pairs->begins[i], bytes_of(pairs, i),
                         &pairs->begins[i]))
             return kn_fail_memory(error, bytes);
@@ -61,13 +62,13 @@ void kn_pairs_close(kn_pairs *pairs) {
     *pairs = (kn_pairs){.host = NULL};
 }
 
-/* ---- numbers of a text --------------------------------------------------------------------------- */
+/* ---- encoding ------------------------------------------------------------------------------------ */
 
-/* Where the characters of a piece begin and the last ends; answers how many, 0 for what is no text. */
-static int cut_piece(const uint8_t *bytes, uint64_t count, uint64_t begins[KN_PIECE_MOST + 1]) {
+/* The offsets of the characters of a piece and its end; returns their number, 0 if the text is invalid. */
+static int cut_piece(const uint8_t *bytes, uint64_t count, uint64_t begins[KN_PIECE_MAX + 1]) {
     int characters = 0;
     uint64_t at = 0;
-    while (at < count && characters < KN_PIECE_MOST && (at == 0 || !is_space(bytes[at]))) {
+    while (at < count && characters < KN_PIECE_MAX && (at == 0 || !is_space(bytes[at]))) {
         uint32_t code;
         size_t length = kn_utf8_read(bytes + at, count - at, &code);
         if (length == 0) break;
@@ -79,59 +80,59 @@ static int cut_piece(const uint8_t *bytes, uint64_t count, uint64_t begins[KN_PI
 }
 
 int kn_pairs_encode(const kn_pairs *pairs, const uint8_t *bytes, uint64_t count,
-                    int32_t numbers[KN_PIECE_MOST], uint64_t *used) {
-    uint64_t begins[KN_PIECE_MOST + 1];
-    int signs = cut_piece(bytes, count, begins);
+                    int32_t numbers[KN_PIECE_MAX], uint64_t *used) {
+    uint64_t begins[KN_PIECE_MAX + 1];
+    int tokens = cut_piece(bytes, count, begins);
     *used = 0;
-    for (int i = 0; i < signs; i++) {
+    for (int i = 0; i < tokens; i++) {
         numbers[i] = number_of(pairs, bytes + begins[i], (size_t)(begins[i + 1] - begins[i]));
-        if (numbers[i] < 0) signs = i; /* up to there */
+        if (numbers[i] < 0) tokens = i; /* encode up to here */
     }
-    while (pairs->joined && signs > 1) {
+    while (pairs->joined && tokens > 1) {
         int place = -1, best = -1;
-        for (int i = 0; i + 1 < signs; i++) {
+        for (int i = 0; i + 1 < tokens; i++) {
             uint64_t length = begins[i + 2] - begins[i];
-            int number = length <= MOST_BYTES ? number_of(pairs, bytes + begins[i], (size_t)length) : -1;
+            int number = length <= MAX_BYTES ? number_of(pairs, bytes + begins[i], (size_t)length) : -1;
             if (number < 0 || (best >= 0 && number >= best)) continue;
             best = number;
             place = i;
         }
         if (place < 0) break;
         numbers[place] = best;
-        signs--;
-        memmove(numbers + place + 1, numbers + place + 2, (size_t)(signs - place - 1) * sizeof *numbers);
-        memmove(begins + place + 1, begins + place + 2, (size_t)(signs - place) * sizeof *begins);
+        tokens--;
+        memmove(numbers + place + 1, numbers + place + 2, (size_t)(tokens - place - 1) * sizeof *numbers);
+        memmove(begins + place + 1, begins + place + 2, (size_t)(tokens - place) * sizeof *begins);
     }
-    if (signs > 0) *used = begins[signs];
-    return signs;
+    if (tokens > 0) *used = begins[tokens];
+    return tokens;
 }
 
-/* ---- learning ------------------------------------------------------------------------------------- */
+/* ---- training ------------------------------------------------------------------------------------ */
 
-/* A piece that comes `weight` times. */
+/* A piece that occurs `weight` times. */
 typedef struct piece {
-    uint32_t begin, count; /* its numbers */
+    uint32_t begin, count; /* range of its token ids */
     uint32_t weight;
 } piece;
 
 typedef struct learning {
     const kn_host *host;
     kn_text text;     /* the vocabulary so far */
-    uint32_t *begins; /* of each sign in it */
+    uint32_t *begins; /* of each token in it */
     uint16_t *lengths;
     uint32_t count, most;
-    kn_map known; /* signs by their bytes, to their entries in begins */
-    kn_map seen;  /* pieces by their bytes, to 1 + their number */
+    kn_map known; /* from a token's bytes to its entry in begins */
+    kn_map seen;  /* from a piece's bytes to its index + 1 */
     piece *pieces;
     size_t piece_count, piece_capacity;
-    uint32_t *numbers; /* of all pieces */
+    uint32_t *numbers; /* token ids of all pieces */
     size_t number_count, number_capacity;
-    uint32_t *pairs; /* (most,most): how often the second sign follows the first */
-    uint32_t *best;  /* of each first sign, the second that follows it most often */
-    bool *changed;   /* rows whose best is not known */
+    uint32_t *pairs; /* (most,most): how often the second token follows the first */
+    uint32_t *best;  /* for each first token, its most frequent successor */
+    bool *changed;   /* rows whose best is outdated */
 } learning;
 
-static bool add_sign(learning *own, const char *bytes, size_t count) {
+static bool add_token(learning *own, const char *bytes, size_t count) {
     uint32_t *entry = &own->begins[own->count];
     kn_text_format(&own->text, "\x1e");
     *entry = (uint32_t)own->text.length;
@@ -140,18 +141,18 @@ static bool add_sign(learning *own, const char *bytes, size_t count) {
     return !kn_text_failed(&own->text) && kn_map_put(&own->known, bytes, count, entry);
 }
 
-/* The pairs of a piece come more often, or less. */
+/* Increases or decreases the counts of a piece's pairs. */
 static void count_pairs(learning *own, const piece *from, bool less) {
     const uint32_t *numbers = own->numbers + from->begin;
     for (uint32_t i = 0; i + 1 < from->count; i++) {
-        if (own->lengths[numbers[i]] + own->lengths[numbers[i + 1]] > MOST_BYTES) continue;
+        if (own->lengths[numbers[i]] + own->lengths[numbers[i + 1]] > MAX_BYTES) continue;
         uint32_t *entry = &own->pairs[(size_t)numbers[i] * own->most + numbers[i + 1]];
         *entry = less ? *entry - from->weight : *entry + from->weight;
         own->changed[numbers[i]] = true;
     }
 }
 
-/* first and second become `joined` wherever they stand side by side. */
+/* Replaces each adjacent pair of first and second by `joined`. */
 static void join(learning *own, uint32_t first, uint32_t second, uint32_t joined) {
     for (size_t p = 0; p < own->piece_count; p++) {
         piece *at = &own->pieces[p];
@@ -170,7 +171,7 @@ static void join(learning *own, uint32_t first, uint32_t second, uint32_t joined
     }
 }
 
-/* The pair that comes most often, of several the one whose signs are older; false where none comes twice. */
+/* The most frequent pair; of several, the one with the oldest tokens; false if none occurs twice. */
 static bool find_pair(learning *own, uint32_t *first, uint32_t *second) {
     uint32_t most = 1;
     for (uint32_t row = 0; row < own->count; row++) {
@@ -192,19 +193,19 @@ static bool find_pair(learning *own, uint32_t *first, uint32_t *second) {
 static bool grow(learning *own) {
     uint32_t first = 0, second = 0;
     while (own->count < own->most && find_pair(own, &first, &second)) {
-        char both[MOST_BYTES];
+        char both[MAX_BYTES];
         size_t length = own->lengths[first], all = length + own->lengths[second];
         memcpy(both, own->text.data + own->begins[first], length);
         memcpy(both + length, own->text.data + own->begins[second], all - length);
         const uint32_t *entry = kn_map_get(&own->known, both, all);
         uint32_t joined = entry ? (uint32_t)(entry - own->begins) : own->count;
-        if (!entry && !add_sign(own, both, all)) return false;
+        if (!entry && !add_token(own, both, all)) return false;
         join(own, first, second, joined);
     }
     return true;
 }
 
-/* Adds a piece, or says that one came again. Its characters are signs already. */
+/* Adds a piece, or counts another occurrence. Its characters must be tokens already. */
 static bool add_piece(learning *own, const uint8_t *bytes, const uint64_t *begins, int characters) {
     const size_t length = (size_t)begins[characters];
     uintptr_t there = (uintptr_t)kn_map_get(&own->seen, bytes, length);
@@ -228,12 +229,11 @@ static bool add_piece(learning *own, const uint8_t *bytes, const uint64_t *begin
 
 static kn_status fail_pieces(kn_error *error, const char *path, uint64_t at) {
     return kn_fail(error, KN_ERROR_FORMAT,
-                   "%s: what stands at byte %llu can be in no vocabulary of pairs: text in UTF-8 without "
-                   "U+001E was expected",
-                   path, (unsigned long long)at);
+                   "%s: invalid at byte %llu: a vocabulary of pairs needs text in UTF-8 without U+001E", path,
+                   (unsigned long long)at);
 }
 
-/* Signs are the characters of `alphabet`, to begin with. */
+/* The characters of `alphabet` are the initial tokens. */
 static kn_status learn(learning *own, const char *path, const uint8_t *bytes, uint64_t count,
                        const char *alphabet, kn_error *error) {
     for (size_t at = 0, length; alphabet[at]; at += length) {
@@ -242,10 +242,11 @@ static kn_status learn(learning *own, const char *path, const uint8_t *bytes, ui
         if (length == 0 || code == SEPARATOR) return fail_pieces(error, path, 0);
         if (own->count == own->most)
             return kn_fail(error, KN_ERROR_ARGUMENT,
-                           "%s: a vocabulary of %u signs, and the text has more characters", path, own->most);
-        if (!add_sign(own, alphabet + at, length)) return kn_fail_memory(error, own->text.length);
+                           "%s: a vocabulary of %u tokens, but the text has more distinct characters", path,
+                           own->most);
+        if (!add_token(own, alphabet + at, length)) return kn_fail_memory(error, own->text.length);
     }
-    uint64_t begins[KN_PIECE_MOST + 1];
+    uint64_t begins[KN_PIECE_MAX + 1];
     for (uint64_t at = 0; at < count; at += begins[0]) {
         int characters = cut_piece(bytes + at, count - at, begins);
         if (characters == 0) return fail_pieces(error, path, at);
@@ -262,11 +263,12 @@ kn_status kn_pairs_learn(kn_pairs *pairs, const kn_host *host, const char *path,
                          uint64_t count, const char *alphabet, uint64_t wanted, kn_error *error) {
     learning own = {.host = host, .most = (uint32_t)wanted};
     *pairs = (kn_pairs){.host = NULL};
-    if (wanted < 2 || wanted > KN_PAIRS_MOST || count > UINT32_MAX)
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "%s: a vocabulary of %llu signs of %llu bytes, expected 2 to %d of at most %llu", path,
-                       (unsigned long long)wanted, (unsigned long long)count, KN_PAIRS_MOST,
-                       (unsigned long long)UINT32_MAX);
+    if (wanted < 2 || wanted > KN_PAIRS_MAX || count > UINT32_MAX)
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "%s: a vocabulary of %llu tokens from %llu bytes; expected 2 to %d tokens and at most %llu bytes",
+            path, (unsigned long long)wanted, (unsigned long long)count, KN_PAIRS_MAX,
+            (unsigned long long)UINT32_MAX);
     kn_text_init(&own.text, host);
     kn_map_init(&own.known, host);
     kn_map_init(&own.seen, host);
@@ -292,14 +294,14 @@ kn_status kn_pairs_learn(kn_pairs *pairs, const kn_host *host, const char *path,
     return status;
 }
 
-/* ---- for programs ------------------------------------------------------------------------------------ */
+/* ---- public functions --------------------------------------------------------------------------------- */
 
 kn_status kn_text_encode(const kn_allocator *allocator, const char *vocabulary, const char *text,
                          int32_t *numbers, size_t *count, size_t *bytes) {
     if (!vocabulary || !text || !numbers || !count || !bytes) return KN_ERROR_ARGUMENT;
     const kn_host host = kn_host_with(allocator);
     const size_t all = strlen(text);
-    int32_t piece_numbers[KN_PIECE_MOST];
+    int32_t piece_numbers[KN_PIECE_MAX];
     kn_error error = {KN_OK, ""};
     kn_pairs pairs;
     *count = *bytes = 0;
@@ -311,11 +313,11 @@ kn_status kn_text_encode(const kn_allocator *allocator, const char *vocabulary, 
     kn_status status = kn_pairs_open(&pairs, &host, vocabulary, &error);
     while (status == KN_OK && *bytes < all) {
         uint64_t used;
-        int signs =
+        int tokens =
             kn_pairs_encode(&pairs, (const uint8_t *)text + *bytes, all - *bytes, piece_numbers, &used);
-        if (signs == 0) status = KN_ERROR_NOT_FOUND;
-        memcpy(numbers + *count, piece_numbers, (size_t)signs * sizeof *numbers);
-        *count += (size_t)signs;
+        if (tokens == 0) status = KN_ERROR_NOT_FOUND;
+        memcpy(numbers + *count, piece_numbers, (size_t)tokens * sizeof *numbers);
+        *count += (size_t)tokens;
         *bytes += (size_t)used;
     }
     kn_pairs_close(&pairs);

@@ -1,10 +1,10 @@
-/* Pictures as samples: bytes of one size. */
+/* Images as samples: bytes of one size. */
 #include "data/pictures_private.h"
 
 #include <string.h>
 
-enum { MOST_SIDE = 16384 };
-static const uint64_t most_pixels = 1ull << 26;
+enum { MAX_SIDE = 16384 };
+static const uint64_t max_pixels = 1ull << 26;
 
 bool kn_picture_is(const char *name) {
     return kn_name_ends(name, ".jpg") || kn_name_ends(name, ".jpeg") || kn_name_ends(name, ".png");
@@ -20,18 +20,18 @@ kn_status kn_picture_read(const kn_host *host, const kn_source_options *options,
     *image = (kn_image){.size = sizeof *image, .channels = channels};
     kn_status status = kn_sample_file_bytes(host, picture, &bytes, &count, &owned, error);
     if (status != KN_OK) return status;
-    status = reader->read(reader->user, &host->allocator, bytes, (size_t)count, most_pixels, image, message,
+    status = reader->read(reader->user, &host->allocator, bytes, (size_t)count, max_pixels, image, message,
                           sizeof message);
     kn_release(host, owned);
     if (status == KN_OK &&
         (!image->pixels || image->width < 1 || image->height < 1 || image->channels != channels)) {
         status = KN_ERROR_FORMAT;
-        strcpy(message, "the reader of pictures gave none");
+        strcpy(message, "the image reader returned no image");
     }
     return status == KN_OK ? KN_OK : kn_fail(error, status, "%s: %s", picture->name, message);
 }
 
-/* ---- one size for all ----------------------------------------------------------------------- */
+/* ---- one size for all samples ------------------------------------------------------------------- */
 
 bool kn_pictures_shape(const kn_image_options *asked, const kn_source_options *options,
                        kn_tensor_info *sample) {
@@ -51,16 +51,16 @@ kn_status kn_pictures_check_shape(kn_tensor_info *sample, const kn_image *image,
         sample->shape[1] = image->height;
         sample->shape[2] = image->width;
     }
-    if (sample->shape[1] < 1 || sample->shape[2] < 1 || sample->shape[1] > MOST_SIDE ||
-        sample->shape[2] > MOST_SIDE)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "pictures of %lld by %lld pixels, expected 1 to %d each way",
-                       (long long)sample->shape[2], (long long)sample->shape[1], MOST_SIDE);
+    if (sample->shape[1] < 1 || sample->shape[2] < 1 || sample->shape[1] > MAX_SIDE ||
+        sample->shape[2] > MAX_SIDE)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "images of %lld by %lld pixels; expected 1 to %d per side",
+                       (long long)sample->shape[2], (long long)sample->shape[1], MAX_SIDE);
     return KN_OK;
 }
 
-/* ---- as samples -------------------------------------------------------------------------------- */
+/* ---- decoding ------------------------------------------------------------------------------------ */
 
-/* As large as the first one. */
+/* Takes the size of the first image. */
 static kn_status measure(const kn_host *host, kn_sample_job *job, const kn_sample_file *file,
                          kn_error *error) {
     kn_image image;
@@ -90,7 +90,7 @@ static kn_status read(const kn_host *host, const kn_sample_job *job, const kn_sa
     return status;
 }
 
-const kn_sample_kind kn_sample_pictures = {.what = "pictures",
+const kn_sample_kind kn_sample_pictures = {.what = "images",
                                            .endings = ".jpg, .jpeg or .png",
                                            .is = kn_picture_is,
                                            .measure = measure,

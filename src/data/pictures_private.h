@@ -1,4 +1,4 @@
-/* Pictures as samples: what folders and archives of them have in common. */
+/* Images as samples: what folders and archives of them have in common. */
 #ifndef KN_PICTURES_PRIVATE_H
 #define KN_PICTURES_PRIVATE_H
 
@@ -7,28 +7,27 @@
 #include "data/sample_files.h"
 
 typedef struct kn_image_options {
-    uint64_t size[2]; /* width and height; 0: not said */
+    uint64_t size[2]; /* width and height; 0: unspecified */
     bool grey, colour;
 } kn_image_options;
 
-/* The pictures that were read, and those of them that have other channels or sizes in their files. */
+/* Counts of the images read, and of those with other channels or sizes in their files. */
 typedef struct kn_picture_changes {
     atomic_ullong read, greyed, coloured, resized;
 } kn_picture_changes;
 
-/* The job's `own` are kn_picture_changes. */
+/* The job's `own` is a kn_picture_changes. */
 extern const kn_sample_kind kn_sample_pictures;
 
-/* By the end of the name. */
+/* By the file name's extension. */
 bool kn_picture_is(const char *name);
-/* As it is in its file. */
+/* Decodes an image at its own size. */
 kn_status kn_picture_read(const kn_host *host, const kn_source_options *options,
                           const kn_sample_file *picture, int channels, kn_image *image, kn_error *error);
-/* The samples' shape: what was asked for, else what the model reads; false where the first picture has to
- * tell. */
+/* The samples' shape: as requested, else as the model expects; false if the first image must determine it. */
 bool kn_pictures_shape(const kn_image_options *asked, const kn_source_options *options,
                        kn_tensor_info *sample);
-/* Checks the shape, after it was taken from `image` where that is not NULL. */
+/* Checks the shape, after taking it from `image` if that is not NULL. */
 kn_status kn_pictures_check_shape(kn_tensor_info *sample, const kn_image *image, kn_error *error);
 
 #endif

@@ -1,17 +1,16 @@
-/* Pictures to one size: the middle is cut out and scaled, each result the mean of what lies below it, nearer
- * parts weighing more (a triangle as wide as two results, or as two pixels where it is enlarged). */
+/* Resamples images to one size: crops the centre and scales it with a triangle filter two result pixels wide,
+ * or two source pixels when enlarging. */
 #include "data/dataset_private.h"
 
 #include <math.h>
 
 enum { ONE = 1 << 14 };
 
-/* How the results along one axis are made: result i is the sum of weights[i * most ...] times the pixels from
- * first[i]. */
+/* The filter along one axis: result i is the sum of weights[i * most ...] times the pixels from first[i]. */
 typedef struct axis {
-    int64_t from, most; /* pixels along it; weights for each result */
+    int64_t from, most; /* number of source pixels; of weights per result */
     int64_t *first, *count;
-    int32_t *weights; /* 2^14 in all for each result */
+    int32_t *weights; /* the sum is 2^14 for each result */
 } axis;
 
 static void axis_finish(const kn_host *host, axis *own) {
@@ -19,7 +18,7 @@ static void axis_finish(const kn_host *host, axis *own) {
     kn_release(host, own->weights);
 }
 
-/* `seen` of `from` pixels in the middle become `to`. */
+/* Maps the centre `seen` of `from` pixels to `to` pixels. */
 static bool axis_make(const kn_host *host, int64_t from, double seen, int64_t to, axis *own) {
     double step = seen / (double)to, reach = step > 1 ? step : 1, begin = ((double)from - seen) / 2;
     own->from = from;
@@ -41,14 +40,14 @@ static bool axis_make(const kn_host *host, int64_t from, double seen, int64_t to
             weights[j - low] = (int32_t)(fmax(0, 1 - fabs((double)j + 0.5 - middle) / reach) / sum * ONE);
             left -= weights[j - low];
         }
-        weights[(high - low) / 2] += left; /* what rounding lost */
+        weights[(high - low) / 2] += left; /* compensate for rounding */
         own->first[i] = low;
         own->count[i] = high - low;
     }
     return true;
 }
 
-/* The pixels of one result: `stride` apart, from `pixels` on. */
+/* Computes one result from pixels that are `stride` apart. */
 static uint8_t mix(const axis *own, int64_t i, const uint8_t *pixels, int64_t stride) {
     int32_t sum = ONE / 2;
     for (int64_t j = 0; j < own->count[i]; j++)
@@ -56,7 +55,7 @@ static uint8_t mix(const axis *own, int64_t i, const uint8_t *pixels, int64_t st
     return (uint8_t)(sum < 0 ? 0 : sum >= 256 * ONE ? 255 : sum / ONE);
 }
 
-/* rows is (height of the picture, width): one channel after scaling along the rows. */
+/* rows is (image height, width): one channel after scaling along the rows. */
 static void scale(const kn_image *image, const axis *across, const axis *down, int64_t width, int64_t height,
                   uint8_t *rows, uint8_t *out) {
     for (int c = 0; c < image->channels; c++) {
@@ -91,7 +90,7 @@ kn_status kn_image_fit(const kn_host *host, const kn_image *image, int64_t width
         axis_make(host, image->height, down_seen, height, &down))
         scale(image, &across, &down, width, height, rows, out);
     else
-        status = kn_fail_memory_for(error, "a resized picture", (uint64_t)image->height, (size_t)width);
+        status = kn_fail_memory_for(error, "a resized image", (uint64_t)image->height, (size_t)width);
     axis_finish(host, &across);
     axis_finish(host, &down);
     kn_release(host, rows);

@@ -1,4 +1,4 @@
-/* safetensors files for users of the library: koine/safetensors.h on top of the formats room. */
+/* The public functions of koine/safetensors.h, on top of the formats room. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,7 +81,7 @@ kn_status kn_safetensors_file_copy(const kn_safetensors_file *file, const char *
     return tensor ? kn_array_copy(&tensor->array, dtype, data, bytes) : KN_ERROR_NOT_FOUND;
 }
 
-/* Writes what was checked; `list` has `count` places. */
+/* Writes checked tensors; `list` has room for `count` entries. */
 static kn_status save(const kn_host *host, const char *path, const kn_named_tensor *tensors, size_t count,
                       kn_safetensor *list, kn_error *error) {
     for (size_t i = 0; i < count; i++) {
@@ -93,7 +93,7 @@ static kn_status save(const kn_host *host, const char *path, const kn_named_tens
             (kn_array){.type = tensors[i].info.dtype, .rank = tensors[i].info.rank, .bytes = tensors[i].data};
         memcpy(array->shape, tensors[i].info.shape, sizeof array->shape);
         if (!kn_array_measure(array))
-            return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the shape of tensor \"%s\" makes no sense", path,
+            return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the shape of tensor \"%s\" is invalid", path,
                            tensors[i].name);
         if (!tensors[i].data && array->byte_count > 0)
             return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the data of tensor \"%s\" is NULL", path,

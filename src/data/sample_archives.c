@@ -1,22 +1,21 @@
-/* Files with a sample each in an archive, which is read in place: a folder for each class, and train/ and
- * test/ or val/ above them where there are such; whatever is above that is passed over. Without a target all
- * of them are one part, whatever folders they are in. The archive is gone through twice, for the names and
- * for the files, which are decoded some at a time. */
+/* Samples from an archive of files, which is read in place: a folder per class, optionally in train/ and
+ * test/ or val/; folders above are ignored. Without a target all files form one part, whatever their folders.
+ * The archive is read twice, for the names and for the contents, which are decoded in groups. */
 #include "data/sample_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOGETHER = 256 };                          /* files that are held packed, at most, */
-static const uint64_t most_together = 1ull << 26; /* and bytes of them after which they are decoded */
+enum { TOGETHER = 256 };                         /* number of encoded files to hold at most, */
+static const uint64_t max_together = 1ull << 26; /* and bytes of them after which they are decoded */
 static const char *const part_names[] = {"train", "test", "val"};
 enum { TRAIN, TEST, VAL, PARTS };
 
 /* One file of the archive. */
 typedef struct entry {
     const char *name, *class;
-    size_t root; /* length of what stands before part and class */
-    int part;    /* PARTS: the folders are no parts */
+    size_t root; /* length of the path before part and class */
+    int part;    /* PARTS: there are no part folders */
 } entry;
 
 typedef struct listing {
@@ -28,8 +27,8 @@ typedef struct listing {
     bool failed;
 } listing;
 
-/* Goes back from `end` to the begin of the folder or file that ends there. */
-static size_t begin_of(const char *name, size_t end) {
+/* Moves from `end` to the beginning of the path component that ends there. */
+static size_t component_begin(const char *name, size_t end) {
     while (end > 0 && name[end - 1] != '/')
         end--;
     return end;
@@ -37,15 +36,15 @@ static size_t begin_of(const char *name, size_t end) {
 
 /* "photos/train/cat/1.png": the class is the last folder. */
 static bool read_name(kn_arena *arena, const kn_sample_kind *kind, const char *name, entry *read) {
-    size_t file = begin_of(name, strlen(name));
+    size_t file = component_begin(name, strlen(name));
     if (file == 0 || !kind->is(name) || name[file] == '.') return false;
-    size_t class = begin_of(name, file - 1);
+    size_t class = component_begin(name, file - 1);
     if (class + 1 == file || name[class] == '.') return false;
     char *copy = kn_arena_copy(arena, name + class, file - class, 1);
     *read = (entry){.name = kn_arena_text(arena, name), .class = copy, .root = class, .part = PARTS};
     if (copy) copy[file - 1 - class] = '\0';
     for (int part = 0; part<PARTS &&class> 0; part++) {
-        size_t above = begin_of(name, class - 1), length = strlen(part_names[part]);
+        size_t above = component_begin(name, class - 1), length = strlen(part_names[part]);
         if (class - 1 - above != length || memcmp(name + above, part_names[part], length) != 0) continue;
         read->part = part;
         read->root = above;
@@ -53,7 +52,7 @@ static bool read_name(kn_arena *arena, const kn_sample_kind *kind, const char *n
     return true;
 }
 
-/* Neither it nor a folder that it is in; "./" is none such. */
+/* Whether the file or one of its folders is hidden; "./" is not. */
 static bool is_hidden(const char *name) {
     for (const char *at = name; at; at = strchr(at, '/')) {
         if (*at == '/') at++;
@@ -62,7 +61,7 @@ static bool is_hidden(const char *name) {
     return false;
 }
 
-/* Without a target: its own folders say nothing. */
+/* Without a target: folders are ignored. */
 static bool read_plain_name(kn_arena *arena, const kn_sample_kind *kind, const char *name, entry *read) {
     if (!kind->is(name) || is_hidden(name)) return false;
     *read = (entry){.name = kn_arena_text(arena, name), .class = "", .part = PARTS};
@@ -89,7 +88,7 @@ static kn_status take_none(void *user, const char *name, void *bytes, size_t cou
     (void)name;
     (void)bytes;
     (void)count;
-    return KN_ERROR_INTERNAL; /* nothing was wanted */
+    return KN_ERROR_INTERNAL; /* nothing was requested */
 }
 
 static kn_status go_through(const kn_host *host, const kn_source_options *options, const char *path,
@@ -98,12 +97,12 @@ static kn_status go_through(const kn_host *host, const kn_source_options *option
     const kn_archive_reader *reader = &options->archives;
     kn_status status = reader->read(reader->user, &host->allocator, path, KN_SAMPLE_FILE_BYTES, visitor,
                                     message, sizeof message);
-    /* What the visitor had to say it said itself. */
+    /* The visitor has reported its own errors. */
     if (status != KN_OK && error->status == KN_OK) kn_fail(error, status, "%s: %s", path, message);
     return status;
 }
 
-/* In the order in which folders would be read. */
+/* The order in which folders are read. */
 static int compare(const void *one, const void *other) {
     const entry *a = one, *b = other;
     int class = strcmp(a->class, b->class);
@@ -114,32 +113,31 @@ static int compare(const void *one, const void *other) {
 
 typedef struct archive_part {
     kn_sample_files files;
-    kn_map by_name; /* to the files */
+    kn_map by_name; /* from name to file */
     kn_sample_store *store;
     uint64_t seen;
 } archive_part;
 
 static kn_status check_roots(const char *path, const listing *found, kn_error *error) {
     if (found->count == 0)
-        return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" holds no %s%s", path, found->kind->endings,
-                       found->inputs_only ? "" : " in a folder: one for each class was expected");
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has no %s%s", path, found->kind->endings,
+                       found->inputs_only ? "" : " in a folder: expected one per class");
     const entry *first = &found->entries[0];
     for (size_t i = 1; i < found->count; i++) {
         const entry *own = &found->entries[i];
         if (own->root != first->root || memcmp(own->name, first->name, own->root) != 0 ||
             (own->part == PARTS) != (first->part == PARTS))
-            return kn_fail(
-                error, KN_ERROR_FORMAT,
-                "\"%s\" has %s at different depths: %s and %s; a folder for each class was expected, "
-                "all in the same, or in train and test",
-                path, found->kind->what, first->name, own->name);
+            return kn_fail(error, KN_ERROR_FORMAT,
+                           "\"%s\" has %s at different depths: %s and %s; expected a folder per class, all "
+                           "in the same folder or in train and test",
+                           path, found->kind->what, first->name, own->name);
         if (compare(own, own - 1) == 0)
             return kn_fail(error, KN_ERROR_FORMAT, "\"%s\" has %s twice", path, own->name);
     }
     return KN_OK;
 }
 
-/* The classes of one part, which are sorted; answers how many. */
+/* The sorted classes of one part; returns their number. */
 static size_t list_classes(const listing *found, int part, const char **classes) {
     size_t count = 0;
     for (size_t i = 0; i < found->count; i++)
@@ -163,7 +161,7 @@ static kn_status fill_part(const kn_host *host, const char *path, const listing 
             class ++;
         if (class == count)
             return kn_fail(error, KN_ERROR_NOT_FOUND,
-                           "\"%s\" has a folder \"%s\" in %s, which the training part has not", path,
+                           "\"%s\" has a folder \"%s\" in %s, which the training part lacks", path,
                            own->class, part_names[part]);
         kn_sample_file *file = &made->files.files[made->files.count];
         *file = (kn_sample_file){.name = own->name, .class = (int)class};
@@ -181,7 +179,7 @@ typedef struct reading {
     kn_error *error;
     uint64_t pending[2][TOGETHER];
     uint64_t counts[2], bytes;
-    const char *only; /* one file alone, which `first` gets; NULL: all */
+    const char *only; /* a single file, passed to `first`; NULL: all */
     kn_sample_file first;
 } reading;
 
@@ -210,7 +208,7 @@ static kn_status take(void *user, const char *name, void *bytes, size_t count) {
     if (!file) file = kn_map_get_text(&work->parts[p = 1].by_name, name);
     if (file->bytes) {
         kn_release(work->parts[0].by_name.host, bytes);
-        return kn_fail(work->error, KN_ERROR_FORMAT, "%s is there twice", name);
+        return kn_fail(work->error, KN_ERROR_FORMAT, "%s occurs twice", name);
     }
     file->bytes = bytes;
     file->count = count;
@@ -218,10 +216,10 @@ static kn_status take(void *user, const char *name, void *bytes, size_t count) {
     work->parts[p].seen++;
     work->pending[p][work->counts[p]++] = (uint64_t)(file - work->parts[p].files.files);
     work->bytes += count;
-    return work->counts[p] == TOGETHER || work->bytes >= most_together ? decode_pending(work) : KN_OK;
+    return work->counts[p] == TOGETHER || work->bytes >= max_together ? decode_pending(work) : KN_OK;
 }
 
-/* As large as the first one that can be read, where nothing else says how large. */
+/* Takes the shape of the first readable file, if nothing else determines it. */
 static kn_status choose_sample(const kn_host *host, const char *path, reading *work) {
     const kn_sample_files *all = &work->parts[0].files;
     const kn_archive_visitor visitor = {work, want, take};
@@ -232,7 +230,7 @@ static kn_status choose_sample(const kn_host *host, const char *path, reading *w
         status = go_through(host, work->job->options, path, &visitor, work->error);
         const bool gone = status == KN_OK && !work->first.bytes;
         if (gone)
-            status = kn_fail(work->error, KN_ERROR_FILE, "%s was changed while it was read: %s is gone", path,
+            status = kn_fail(work->error, KN_ERROR_FILE, "%s changed while it was read: %s is missing", path,
                              work->only);
         const bool there = status == KN_OK;
         if (there) status = work->job->kind->measure(host, work->job, &work->first, work->error);
@@ -247,10 +245,10 @@ static kn_status choose_sample(const kn_host *host, const char *path, reading *w
     return status;
 }
 
-/* An archive may be changed between the two times. */
+/* The archive may change between the two passes. */
 static kn_status check_seen(const char *path, const archive_part *part, kn_error *error) {
     if (part->seen == part->store->count) return KN_OK;
-    return kn_fail(error, KN_ERROR_FILE, "%s was changed while it was read: %llu files, %llu were expected",
+    return kn_fail(error, KN_ERROR_FILE, "%s changed while it was read: found %llu files, expected %llu",
                    path, (unsigned long long)part->seen, (unsigned long long)part->store->count);
 }
 
@@ -258,9 +256,8 @@ static kn_status check_kept(const char *path, const kn_sample_store *store, cons
                             kn_error *error) {
     if (store->kept == store->count) return KN_OK;
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                   "%s: %llu %s of %zu bytes are more than the cache of %llu bytes, and files in an archive "
-                   "cannot be read anew "
-                   "one by one: unpack it, or let the cache be larger",
+                   "%s: %llu %s of %zu bytes exceed the cache of %llu bytes, and single files of an archive "
+                   "cannot be read again: unpack it, or enlarge the cache",
                    path, (unsigned long long)store->count, job->kind->what, store->fields[0].stored_bytes,
                    (unsigned long long)job->options->cache);
 }
@@ -284,8 +281,8 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
             }
     size_t count = list_classes(found, parted ? TRAIN : PARTS, classes);
     if (count == 0 || count > KN_CLASSES_MAX)
-        return kn_fail(error, KN_ERROR_NOT_FOUND,
-                       "\"%s\" has %zu folders in train, one for each class was expected", path, count);
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has %zu folders in train; expected one per class",
+                       path, count);
     uint64_t most = job->options->most_samples;
     kn_status status =
         fill_part(host, path, found, parted ? TRAIN : PARTS, classes, count, most, &parts[0], error);
@@ -314,11 +311,10 @@ kn_status kn_sample_archive_open(kn_dataset *dataset, const char *path, kn_sampl
     kn_error *error = &dataset->error;
     const kn_host *host = &dataset->host;
     if (!options->archives.read)
-        return kn_fail(
-            error, KN_ERROR_UNSUPPORTED,
-            "\"%s\": no folder, and nothing to read archives with: set `archives` of the parameters, to "
-            "kn_images_archives() of libkoine-images for example",
-            path);
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "\"%s\" is not a folder, and there is no archive reader: set `archives` of the "
+                       "parameters, for example to kn_images_archives() of libkoine-images",
+                       path);
     kn_arena arena;
     archive_part parts[2] = {{.store = NULL}, {.store = NULL}};
     listing found = {.arena = &arena, .kind = job->kind, .inputs_only = options->inputs_only};

@@ -1,9 +1,9 @@
-/* Samples from files into a store: decoded by several threads. */
+/* Decodes samples from files into a store, on several threads. */
 #include "data/sample_files.h"
 
 #include <string.h>
 
-enum { MOST_THREADS = 16 };
+enum { MAX_THREADS = 16 };
 
 bool kn_name_ends(const char *name, const char *ending) {
     size_t length = strlen(name), own = strlen(ending), same = 0;
@@ -23,7 +23,7 @@ kn_status kn_sample_file_bytes(const kn_host *host, const kn_sample_file *file, 
     return status;
 }
 
-/* How many samples are kept. */
+/* The number of samples that are kept in memory. */
 static uint64_t count_kept(uint64_t count, size_t bytes, kn_sample_job *job) {
     const uint64_t cache = job->options->cache, left = cache > job->used ? cache - job->used : 0;
     const uint64_t kept = !cache || !bytes || left / bytes >= count ? count : left / bytes;
@@ -63,18 +63,18 @@ kn_sample_store *kn_sample_files_store(const kn_host *host, const kn_sample_file
 
 /* ---- decoding --------------------------------------------------------------------------------- */
 
-/* All that a thread needs. */
-typedef struct share {
+/* The work of one thread. */
+typedef struct chunk {
     kn_sample_store *store;
     kn_sample_files *from;
     const uint64_t *which;
     const kn_sample_job *job;
-    uint64_t first, step, count, failed; /* which it reads; the one where it stopped */
+    uint64_t first, step, count, failed; /* the files it reads; the index where it stopped */
     void *room;                          /* for a sample that is not kept */
     kn_error error;
-} share;
+} chunk;
 
-static kn_status decode(const share *own, uint64_t index, kn_error *error) {
+static kn_status decode(const chunk *own, uint64_t index, kn_error *error) {
     const kn_host *host = &own->store->host;
     kn_sample_file *file = &own->from->files[index];
     uint8_t *rows = own->store->blocks[0];
@@ -85,8 +85,8 @@ static kn_status decode(const share *own, uint64_t index, kn_error *error) {
     return status;
 }
 
-static void decode_share(void *argument) {
-    share *own = argument;
+static void decode_chunk(void *argument) {
+    chunk *own = argument;
     const kn_sample_store *store = own->store;
     if (store->kept < store->count &&
         !(own->room = kn_allocate(&store->host, 1, store->fields[0].stored_bytes + 1))) {
@@ -98,7 +98,7 @@ static void decode_share(void *argument) {
         uint64_t index = own->which ? own->which[i] : i;
         kn_status status = decode(own, index, &own->error);
         own->failed = i;
-        /* Whoever skips what is broken does not mean what there was no memory for. */
+        /* skip_bad is for broken files, not for lack of memory. */
         if (status != KN_OK && (!own->job->options->skip_bad || status == KN_ERROR_MEMORY)) return;
         if (status != KN_OK) {
             kn_sample_file *file = &own->from->files[index];
@@ -115,36 +115,37 @@ static void decode_share(void *argument) {
 
 kn_status kn_sample_files_decode(kn_sample_store *store, kn_sample_files *from, const uint64_t *which,
                                  uint64_t count, const kn_sample_job *job, kn_error *error) {
-    share shares[MOST_THREADS];
-    kn_thread *running[MOST_THREADS] = {NULL};
+    chunk chunks[MAX_THREADS];
+    kn_thread *running[MAX_THREADS] = {NULL};
     int threads = kn_processor_count();
     if (threads < 1) threads = 1;
-    if (threads > MOST_THREADS) threads = MOST_THREADS;
+    if (threads > MAX_THREADS) threads = MAX_THREADS;
     for (int t = 0; t < threads; t++) {
-        shares[t] = (share){.store = store,
+        chunks[t] = (chunk){.store = store,
                             .from = from,
                             .which = which,
                             .job = job,
                             .first = (uint64_t)t,
                             .step = (uint64_t)threads,
                             .count = count};
-        if (t > 0) running[t] = kn_thread_start(&store->host, decode_share, &shares[t]);
+        if (t > 0) running[t] = kn_thread_start(&store->host, decode_chunk, &chunks[t]);
     }
+    /* the first chunk, and those without a thread */
     for (int t = 0; t < threads; t++)
-        if (!running[t]) decode_share(&shares[t]); /* the first, and what no thread could be had for */
+        if (!running[t]) decode_chunk(&chunks[t]);
     for (int t = 1; t < threads; t++)
         if (running[t]) kn_thread_join(&store->host, &running[t]);
     for (int t = 0; t < threads; t++)
-        kn_release(&store->host, shares[t].room);
-    const share *first = &shares[0];
+        kn_release(&store->host, chunks[t].room);
+    const chunk *first = &chunks[0];
     for (int t = 1; t < threads; t++)
-        if (shares[t].failed < first->failed) first = &shares[t];
+        if (chunks[t].failed < first->failed) first = &chunks[t];
     if (first->failed == UINT64_MAX) return KN_OK;
     *error = first->error;
     return error->status;
 }
 
-/* The files that the first `count` were made of, without those that were left out. */
+/* Sets the file names of the first `count` samples, without those that were left out. */
 static kn_status name_samples(kn_sample_store *store, const kn_sample_files *from, uint64_t count,
                               kn_error *error) {
     const char **names = kn_allocate(&store->host, (size_t)count + 1, sizeof *names);
@@ -163,7 +164,7 @@ kn_status kn_sample_files_finish(kn_sample_store *store, const kn_sample_files *
     uint8_t *samples = store->blocks[0];
     int32_t *labels = store->blocks[1];
     kn_text text;
-    uint64_t kept = 0, rows = 0; /* samples, and those in memory */
+    uint64_t kept = 0, rows = 0; /* all samples, and those in memory */
     const char *first = NULL;
     kn_text_init(&text, &store->host);
     for (uint64_t i = 0; i < store->count; i++) {

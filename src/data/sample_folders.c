@@ -1,10 +1,10 @@
-/* Files in folders, a sample each: a folder for each class, or train/ and test/ or val/ with a folder for
- * each class. All are read when the data set is opened. */
+/* Samples from folders of files: a folder per class, or train/ and test/ or val/ with a folder per class. All
+ * files are read when the dataset is opened. */
 #include "data/sample_files.h"
 
 #include <string.h>
 
-enum { MOST_DEPTH = 16 }; /* of folders in folders: links may make a circle */
+enum { MAX_DEPTH = 16 }; /* of nested folders: symbolic links may form a cycle */
 
 /* ---- finding ---------------------------------------------------------------------------- */
 
@@ -25,14 +25,14 @@ static kn_status find_class(kn_arena *arena, const char *folder, int class, cons
     return status;
 }
 
-/* Those in a folder, and then those in the folders below it, whatever classes these are. */
+/* The files in a folder, then those in its subfolders, whatever their classes. */
 static kn_status find_all(kn_arena *arena, const char *folder, int depth, const kn_sample_kind *kind,
                           kn_sample_files *found, size_t *capacity, kn_error *error) {
     char **names;
     size_t count;
     kn_status status = find_class(arena, folder, 0, kind, found, capacity, error);
     if (status == KN_OK) status = kn_folder_list(arena, folder, &names, &count, error);
-    for (size_t i = 0; status == KN_OK && i < count && depth < MOST_DEPTH; i++) {
+    for (size_t i = 0; status == KN_OK && i < count && depth < MAX_DEPTH; i++) {
         const char *path = kn_path_join(arena, folder, names[i]);
         if (!path)
             status = kn_fail_memory(error, strlen(folder));
@@ -42,7 +42,7 @@ static kn_status find_all(kn_arena *arena, const char *folder, int depth, const 
     return status;
 }
 
-/* The folders in `folder`, which are the classes. */
+/* The subfolders of `folder`, which are the classes. */
 static kn_status find_classes(kn_arena *arena, const char *folder, char ***classes, size_t *count,
                               kn_error *error) {
     char **names;
@@ -56,23 +56,23 @@ static kn_status find_classes(kn_arena *arena, const char *folder, char ***class
     }
     *classes = names;
     if (status == KN_OK && (*count == 0 || *count > KN_CLASSES_MAX))
-        return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has %zu folders, one for each class was expected",
-                       folder, *count);
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has %zu folders; expected one per class", folder,
+                       *count);
     return status;
 }
 
 static kn_status check_count(const char *folder, const char *where, const kn_sample_kind *kind,
                              const kn_sample_files *found, kn_error *error) {
     if (found->count == 0)
-        return kn_fail(error, KN_ERROR_NOT_FOUND, "%s\"%s\" hold%s no %s", where, folder, where[0] ? "" : "s",
-                       kind->endings);
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "%s\"%s\" contain%s no %s", where, folder,
+                       where[0] ? "" : "s", kind->endings);
     if (found->count > UINT32_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "\"%s\" holds more than 4294967295 %s", folder,
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "\"%s\" contains more than 4294967295 %s", folder,
                        kind->what);
     return KN_OK;
 }
 
-/* Files of the classes that are known from the training part. */
+/* The files of the classes known from the training part. */
 static kn_status find_part(kn_arena *arena, const char *folder, char **classes, size_t count,
                            const kn_sample_kind *kind, kn_sample_files *found, kn_error *error) {
     char **names;
@@ -85,7 +85,7 @@ static kn_status find_part(kn_arena *arena, const char *folder, char **classes, 
         const char *path = kn_path_join(arena, folder, names[i]);
         if (class == count)
             status = kn_fail(error, KN_ERROR_NOT_FOUND,
-                             "\"%s\" has a folder \"%s\", which the training part has not", folder, names[i]);
+                             "\"%s\" has a folder \"%s\", which the training part lacks", folder, names[i]);
         else
             status = path ? find_class(arena, path, (int)class, kind, found, &capacity, error)
                           : kn_fail_memory(error, 1);
@@ -119,7 +119,7 @@ static kn_sample_store *read_part(const kn_host *host, kn_sample_files *from, kn
     return NULL;
 }
 
-/* What has no classes: one file, or all in a folder and below it. */
+/* Samples without classes: one file, or all in a folder and its subfolders. */
 static kn_status find_inputs(kn_arena *arena, const char *path, const kn_sample_kind *kind,
                              kn_sample_files *found, kn_error *error) {
     size_t capacity = 0;

@@ -1,13 +1,13 @@
-/* Samples that there is no room to keep: decoded from their files whenever they are read. */
+/* Samples that are not kept in memory: decoded from their files at each read. */
 #include "data/sample_files.h"
 
 #include <string.h>
 
 struct kn_later {
-    kn_sample_job job; /* what it points to is here as well */
+    kn_sample_job job; /* with copies of what it points to */
     kn_source_options options;
     void *own;
-    char **names; /* of the files, row by row from `kept` on */
+    char **names; /* of the files, by row from `kept` on */
 };
 
 void kn_later_close(const kn_host *host, struct kn_later *later) {

@@ -1,5 +1,5 @@
-/* text: sentences of a small grammar. Far apart must agree: a verb with its subject, whatever stands between
- * the two; a pronoun with the subject in number and gender; `if` with `then`, `either` with `or`, a quotation
+/* text: sentences of a small grammar with long-range agreement: a verb with its subject, whatever is between
+ * them; a pronoun with the subject in number and gender; `if` with `then`, `either` with `or`, a quotation
  * mark with its end. */
 #include "data/made_private.h"
 
@@ -40,12 +40,12 @@ typedef struct writer {
     int length;
 } writer;
 
-/* A word with a space before it, unless it is the first. What does not fit is left out; no sentence is so
- * long. */
+/* Appends a word, preceded by a space unless it is the first. A word that does not fit is dropped; no
+ * sentence is that long. */
 static void put(writer *out, const char *word) {
     int length = (int)strlen(word);
     bool first = out->length == 0 || out->text[out->length - 1] == '"';
-    if (out->length + length + 8 > KN_SENTENCE_MOST) return;
+    if (out->length + length + 8 > KN_SENTENCE_MAX) return;
     if (!first) out->text[out->length++] = ' ';
     memcpy(out->text + out->length, word, (size_t)length);
     out->length += length;
@@ -55,7 +55,7 @@ static int pick(writer *out, size_t count) {
     return kn_choose(&out->random, 0, (int)count - 1);
 }
 
-/* Who it is about. */
+/* The subject of a clause. */
 typedef struct subject {
     bool many;
     const char *pronoun;
@@ -77,7 +77,7 @@ static subject put_noun(writer *out) {
     return who;
 }
 
-/* "the old dogs near the king that the girl sees": the verb that follows agrees with the dogs. */
+/* "the old dogs near the king that the girl sees": the following verb agrees with the dogs. */
 static subject put_subject(writer *out, int depth) {
     subject who = put_noun(out);
     if (kn_choose_chance(&out->random, 30)) {
@@ -112,7 +112,7 @@ static void put_clause(writer *out) {
     }
 }
 
-int kn_made_sentence(bool test, uint64_t number, char text[KN_SENTENCE_MOST]) {
+int kn_made_sentence(bool test, uint64_t number, char text[KN_SENTENCE_MAX]) {
     writer out = {.random = kn_choices_of(kn_made_key(test, "text"), number), .text = text};
     int kind = kn_choose(&out.random, 0, 99);
     if (kind < 55) {

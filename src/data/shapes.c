@@ -1,13 +1,12 @@
-/* shapes: colour pictures of five outlines in two textures, anywhere, at any angle, in any colours, on a
- * ground that has a faint texture of its own. What tells the ten classes apart is neither a place nor a
- * colour. */
+/* shapes: RGB images of five outlines in two textures, at any position and angle, in any colours, on a
+ * faintly textured ground. Neither position nor colour distinguishes the ten classes. */
 #include "data/made_private.h"
 
 #include <stdlib.h>
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, CLASSES = 10, OUTLINES = 5, UNIT = 1024, PIXEL = 256 };
 
-/* A point is held in 1024ths of the outline's radius, (u, v), y down. */
+/* Whether (u, v), in 1024ths of the outline's radius with v down, is inside. */
 static bool inside(int outline, int u, int v) {
     int square = u * u + v * v;
     switch (outline) {
@@ -39,9 +38,9 @@ static texture choose_texture(kn_choices *random, bool spotted) {
                      .spotted = spotted};
 }
 
-/* Whether the place (x, y), in 256ths of a pixel, has the texture's second colour. */
+/* Whether the position (x, y), in 256ths of a pixel, has the texture's second colour. */
 static bool marked(const texture *own, int x, int y) {
-    /* 16 periods more, so that nothing is negative. */
+    /* Add 16 periods, so that nothing is negative. */
     int along = (x * own->cosine + y * own->sine) / 16384 + own->phase + 16 * own->period;
     along = along % own->period * UNIT / own->period;
     if (!own->spotted) return along < UNIT / 2;
@@ -62,7 +61,7 @@ static int difference(const colour *one, const colour *other) {
     return sum;
 }
 
-/* A colour that differs from two others; the last that was tried, where luck is against it. */
+/* Draws a colour that differs from two others; the last one tried if none does. */
 static colour choose_colour(kn_choices *random, const colour *one, const colour *other, int least) {
     colour made;
     for (int tries = 0; tries < 12; tries++) {
@@ -77,8 +76,7 @@ static uint8_t channel_of(int value) {
     return (uint8_t)kn_made_clamp(value, 0, 255);
 }
 
-/* image is (3,32,32); figure, if not NULL, is (32,32): 1 where the larger part of a pixel lies in the
- * outline. */
+/* image is (3,32,32); figure, if not NULL, is (32,32): 1 where most of a pixel is inside the outline. */
 static void draw(kn_choices *random, int class, uint8_t *image, uint8_t *figure) {
     colour grey = {{128, 128, 128}};
     colour ground = choose_colour(random, &grey, &grey, 0);
@@ -92,14 +90,14 @@ static void draw(kn_choices *random, int class, uint8_t *image, uint8_t *figure)
     int y = SIDE * PIXEL / 2 + kn_choose(random, -room, room);
     texture own = choose_texture(random, class >= OUTLINES);
     bool faint = kn_choose_chance(random, 50);
-    texture behind = choose_texture(random, faint);
+    texture background = choose_texture(random, faint);
     int depth = kn_choose(random, 0, 36), slope_x = kn_choose_spread(random, 32),
         slope_y = kn_choose_spread(random, 32), grain = kn_choose(random, 4, 30);
     for (int i = 0; i < PIXELS; i++) {
         int sums[3] = {0, 0, 0}, parts_within = 0;
         int column = i % SIDE, row = i / SIDE;
         int change = (slope_x * (column - SIDE / 2) + slope_y * (row - SIDE / 2)) / 16;
-        if (marked(&behind, column * PIXEL - x, row * PIXEL - y)) change += depth;
+        if (marked(&background, column * PIXEL - x, row * PIXEL - y)) change += depth;
         for (int part = 0; part < 4; part++) {
             int dx = column * PIXEL + PIXEL / 4 + part % 2 * PIXEL / 2 - x;
             int dy = row * PIXEL + PIXEL / 4 + part / 2 * PIXEL / 2 - y;
@@ -112,7 +110,7 @@ static void draw(kn_choices *random, int class, uint8_t *image, uint8_t *figure)
                 sums[c] += kn_made_clamp(shown->parts[c] + (within ? 0 : change), 0, 255);
         }
         if (figure) figure[i] = parts_within > 2;
-        /* Ten bits a channel: a triangular spread. */
+        /* Ten bits per channel: a triangular distribution. */
         uint32_t bits = kn_choose_word(random);
         for (int c = 0; c < 3; c++, bits >>= 10) {
             int speck = ((int)(bits & 31) + (int)(bits >> 5 & 31) - 31) * grain / 31;
@@ -150,7 +148,7 @@ const kn_made_kind kn_made_shapes = {
     .answer = answer,
 };
 
-/* The same pictures; what should come out is which pixels are figure. */
+/* The same images; the target is the class of each pixel, figure or ground. */
 static void answer_figure(bool test, uint64_t sample, void *y) {
     uint8_t image[3 * PIXELS];
     draw_sample(test, sample, image, y);

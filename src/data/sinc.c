@@ -1,9 +1,9 @@
-/* Sound at another rate: each number is what a windowed sinc makes of those around it. */
+/* Resamples sound to another rate with a windowed sinc. */
 #include "data/sounds.h"
 
 #include <math.h>
 
-/* The highest pitch that is kept, as a part of the highest that there may be. */
+/* The cutoff frequency, as a fraction of the Nyquist frequency. */
 static const double kept = 0.95, pi = 3.14159265358979323846;
 
 void kn_sinc_make(kn_sinc *sinc) {
@@ -14,7 +14,7 @@ void kn_sinc_make(kn_sinc *sinc) {
     sinc->values[KN_SINC_ZEROS * KN_SINC_STEPS] = sinc->values[KN_SINC_ZEROS * KN_SINC_STEPS + 1] = 0;
 }
 
-/* Zeros of the sinc for each number of what is read. */
+/* Zeros of the sinc per source sample. */
 static double density(uint32_t from_rate, uint32_t to_rate) {
     return kept * (to_rate < from_rate ? (double)to_rate / from_rate : 1);
 }
@@ -34,7 +34,8 @@ void kn_sinc_resample(const kn_sinc *sinc, const float *from, uint64_t available
     }
     const double step = density(from_rate, to_rate), reach = KN_SINC_ZEROS / step;
     for (uint64_t i = 0; i < count; i++) {
-        /* Whole and part apart, so that a long sound is as exact at its end. */
+        /* Integer and fractional parts are kept separate, so that precision does not fall over a long
+         * sound. */
         const uint64_t place = i * from_rate / to_rate;
         const double part = (double)(i * from_rate % to_rate) / to_rate, middle = (double)place + part;
         const double low = ceil(middle - reach), high = floor(middle + reach);

@@ -1,15 +1,16 @@
-/* A folder with CIFAR's binary files: ten classes in five files and one to judge by, or a hundred in two. */
+/* A folder of CIFAR's binary files: CIFAR-10 in five training files and a test file, or CIFAR-100 in one of
+ * each. */
 #include "data/dataset_private.h"
 
 #include <string.h>
 
-enum { MOST_FILES = 5, MOST_CLASSES = KN_CIFAR_FINE };
+enum { MAX_FILES = 5, MAX_CLASSES = KN_CIFAR_FINE };
 static const uint64_t most_file = 1ull << 32, most_names = 1 << 20;
 
 typedef struct cifar_kind {
     const char *word;
     int classes;
-    const char *train[MOST_FILES + 1], *test[2], *names; /* lists of files end with NULL */
+    const char *train[MAX_FILES + 1], *test[2], *names; /* lists of files end with NULL */
 } cifar_kind;
 
 static const cifar_kind kinds[] = {
@@ -22,7 +23,7 @@ static const cifar_kind kinds[] = {
     {"cifar100", KN_CIFAR_FINE, {"train.bin", NULL}, {"test.bin", NULL}, "fine_label_names.txt"},
 };
 
-/* Adds the records of one file to those in *block. */
+/* Appends the records of one file to those in *block. */
 static kn_status add_file(const kn_host *host, const char *path, const cifar_kind *kind, void **block,
                           kn_cifar *all, kn_error *error) {
     kn_file_view view;
@@ -30,7 +31,7 @@ static kn_status add_file(const kn_host *host, const char *path, const cifar_kin
     kn_status status = kn_file_open_view(host, path, &view, error);
     if (status != KN_OK) return status;
     if (view.count > most_file)
-        status = kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %llu bytes, at most %llu are read", path,
+        status = kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %llu bytes; at most %llu are supported", path,
                          (unsigned long long)view.count, (unsigned long long)most_file);
     if (status == KN_OK) status = kn_cifar_read(path, view.bytes, view.count, kind->classes, &file, error);
     if (status == KN_OK) {
@@ -49,10 +50,10 @@ static kn_status add_file(const kn_host *host, const char *path, const cifar_kin
     return status;
 }
 
-/* The names of the classes, a line each; none where the file is not there. */
+/* Reads the names of the classes, one per line; none if the file is missing. */
 static kn_status name_classes(kn_arena *arena, const char *folder, const cifar_kind *kind,
                               kn_sample_store *store, kn_error *error) {
-    const char *path = kn_path_join(arena, folder, kind->names), *names[MOST_CLASSES];
+    const char *path = kn_path_join(arena, folder, kind->names), *names[MAX_CLASSES];
     uint8_t *text;
     uint64_t length;
     int count = 0;
@@ -69,19 +70,19 @@ static kn_status name_classes(kn_arena *arena, const char *folder, const cifar_k
         line = end ? end + 1 : NULL;
     }
     if (count != kind->classes)
-        status = kn_fail(error, KN_ERROR_FORMAT, "%s: %d lines, expected the names of %d classes", path,
+        status = kn_fail(error, KN_ERROR_FORMAT, "%s: found %d lines, expected the names of %d classes", path,
                          count, kind->classes);
     if (status == KN_OK) status = kn_sample_store_name_classes(store, names, (size_t)count, error);
     kn_release(arena->host, text);
     return status;
 }
 
-/* One part; *store stays NULL where it has no file at all. Where it has some, all are wanted, so that a
- * download that was broken off is noticed. */
+/* Opens one part; *store stays NULL if none of its files exist. If some exist, all must, so that an
+ * incomplete download is noticed. */
 static kn_status open_part(kn_arena *arena, const char *folder, const cifar_kind *kind,
                            const char *const *names, const kn_source_options *options,
                            kn_sample_store **store, kn_error *error) {
-    const char *missing = NULL, *paths[MOST_FILES];
+    const char *missing = NULL, *paths[MAX_FILES];
     int there = 0, files = 0;
     *store = NULL;
     for (; names[files]; files++) {
@@ -94,7 +95,7 @@ static kn_status open_part(kn_arena *arena, const char *folder, const cifar_kind
     }
     if (there == 0) return KN_OK;
     if (missing)
-        return kn_fail(error, KN_ERROR_NOT_FOUND, "data \"%s:%s\": %s is missing beside the others",
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "data \"%s:%s\": %s is missing; the other files are there",
                        kind->word, folder, missing);
     kn_sample_store *made = kn_sample_store_create(arena->host, error);
     if (!made) return error->status;
@@ -127,7 +128,7 @@ static kn_status open_kind(kn_dataset *dataset, const char *folder, const cifar_
                            const kn_source_options *options) {
     kn_error *error = &dataset->error;
     if (!kn_path_is_folder(folder))
-        return kn_fail(error, KN_ERROR_FILE, "data \"%s:%s\": there is no such folder", kind->word, folder);
+        return kn_fail(error, KN_ERROR_FILE, "data \"%s:%s\": the folder does not exist", kind->word, folder);
     kn_arena arena;
     kn_sample_store *train = NULL, *test = NULL;
     kn_arena_init(&arena, &dataset->host);
@@ -135,10 +136,10 @@ static kn_status open_kind(kn_dataset *dataset, const char *folder, const cifar_
     if (status == KN_OK) status = open_part(&arena, folder, kind, kind->test, options, &test, error);
     kn_arena_finish(&arena);
     if (status == KN_OK && !train && !test)
-        status =
-            kn_fail(error, KN_ERROR_NOT_FOUND,
-                    "data \"%s:%s\": expected %s%s and %s there, of the binary version", kind->word, folder,
-                    kind->train[0], kind->train[1] ? " and the others of its kind" : "", kind->test[0]);
+        status = kn_fail(error, KN_ERROR_NOT_FOUND,
+                         "data \"%s:%s\": expected %s%s and %s of the binary version in this folder",
+                         kind->word, folder, kind->train[0],
+                         kind->train[1] ? " and the others of its kind" : "", kind->test[0]);
     return kn_dataset_take_parts(dataset, train, test, status);
 }
 

@@ -1,5 +1,4 @@
-/* Tables in CSV files as samples: what the columns hold is found out, or given by what a model was trained
- * on. */
+/* Tables in CSV files as samples: the columns are detected, or given by a trained model. */
 #include "data/columns_private.h"
 
 #include <string.h>
@@ -12,7 +11,7 @@ typedef struct csv_run {
     kn_columns columns;
 } csv_run;
 
-/* Rows that one thread fills in at a time. */
+/* Rows that a thread fills at a time. */
 enum { RANGE = 1 << 14 };
 
 /* The numbers of all rows that have a target. */
@@ -20,10 +19,10 @@ typedef struct fill_job {
     const csv_run *run;
     bool has_target;
     size_t rows, width;
-    size_t *first; /* of each range: its rows that have a target, and then the place of the first among all
-                      samples */
-    float *x;      /* (samples,width) */
-    void *y;       /* (samples) of floats or of class numbers */
+    /* per range: the number of its rows that have a target, then the index of its first sample */
+    size_t *first;
+    float *x; /* (samples,width) */
+    void *y;  /* (samples) of floats or class indices */
 } fill_job;
 
 static size_t range_end(const fill_job *job, size_t range) {
@@ -67,7 +66,7 @@ static kn_status fill_range(void *user, size_t range, kn_error *error) {
     return KN_OK;
 }
 
-/* x (rows,width) and y (rows) of the store. */
+/* Sets x (rows,width) and y (rows) of the store. */
 static kn_status fill_rows(csv_run *run, kn_sample_store *store, fill_job *job, kn_error *error) {
     const size_t ranges = (job->rows + RANGE - 1) / RANGE;
     const uint64_t numbers = (uint64_t)job->rows * job->width + 1;
@@ -86,7 +85,7 @@ static kn_status fill_rows(csv_run *run, kn_sample_store *store, fill_job *job, 
     return status == KN_OK ? kn_in_parallel(&store->host, ranges, fill_range, job, error) : status;
 }
 
-/* The samples of all rows that have a target. */
+/* Makes samples of all rows that have a target. */
 static kn_status fill(csv_run *run, kn_sample_store *store, kn_error *error) {
     const kn_columns *columns = &run->columns;
     const bool classes = columns->target.kind == KN_COLUMN_CATEGORY;
@@ -95,13 +94,13 @@ static kn_status fill(csv_run *run, kn_sample_store *store, kn_error *error) {
                     .width = kn_columns_width(columns),
                     .has_target = columns->target.cell != SIZE_MAX && !run->options->inputs_only};
     if (job.rows > UINT32_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu rows, at most 4294967295 are possible",
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu rows; at most 4294967295 are supported",
                        run->path, job.rows);
     if (job.rows > run->options->most_samples) job.rows = (size_t)run->options->most_samples;
     kn_status status = fill_rows(run, store, &job, error);
     if (status != KN_OK) return status;
     if (store->count == 0)
-        return kn_fail(error, KN_ERROR_SHAPE, "%s holds no rows%s", run->path,
+        return kn_fail(error, KN_ERROR_SHAPE, "%s has no rows%s", run->path,
                        job.rows ? " that have a target" : "");
     const kn_tensor_info x_info = {KN_FLOAT32, 1, {(int64_t)job.width}};
     const kn_tensor_info y_info = {classes ? KN_INT32 : KN_FLOAT32, classes ? 0 : 1, {1}};
@@ -159,8 +158,8 @@ kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_o
     wish.target = target;
     wish.without = without;
     if (status == KN_OK && wish.classes && wish.number)
-        status =
-            kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": either classes or number was expected", rest);
+        status = kn_fail(error, KN_ERROR_ARGUMENT,
+                         "data \"csv%s\": expected either classes or number, not both", rest);
     if (status == KN_OK && !path)
         status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": expected csv:FILE?target=COLUMN", rest);
     kn_sample_store *store = status == KN_OK ? kn_sample_store_create(&dataset->host, error) : NULL;

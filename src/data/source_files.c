@@ -1,4 +1,4 @@
-/* Datasets that lie in files: a folder of IDX files, and pairs of npy files. */
+/* Datasets in files: a folder of IDX files, and pairs of npy files. */
 #include "data/dataset_private.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@ static bool is_integer(kn_dtype type) {
     return type != KN_FLOAT32 && type != KN_FLOAT64 && type != KN_FLOAT16 && type != KN_BFLOAT16;
 }
 
-/* One sample of an array whose first dimension counts the samples. Grey pictures
- * without a channel, (N,H,W) of bytes, get one. */
+/* The sample of an array whose first dimension is the sample. Grey images without a channel dimension,
+ * (N,H,W) of bytes, get one. */
 static kn_tensor_info sample_of(const kn_array *array, bool picture) {
     kn_tensor_info info = {.dtype = array->type};
     if (picture && array->type == KN_UINT8 && array->rank == 3) info.shape[info.rank++] = 1;
@@ -22,10 +22,10 @@ static kn_tensor_info sample_of(const kn_array *array, bool picture) {
 static kn_status add_x(kn_sample_store *store, const char *path, const kn_array *array, bool tokens,
                        kn_error *error) {
     if (array->rank == 0)
-        return kn_fail(error, KN_ERROR_SHAPE, "%s: a single number, expected an array of samples", path);
+        return kn_fail(error, KN_ERROR_SHAPE, "%s: found a scalar, expected an array of samples", path);
     if ((uint64_t)array->shape[0] > UINT32_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %lld samples, at most 4294967295 are possible", path,
-                       (long long)array->shape[0]);
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %lld samples; at most 4294967295 are supported",
+                       path, (long long)array->shape[0]);
     store->count = (uint64_t)array->shape[0];
     tokens = tokens && is_integer(array->type);
     kn_tensor_info sample = sample_of(array, !tokens);
@@ -37,7 +37,7 @@ static kn_status add_x(kn_sample_store *store, const char *path, const kn_array 
     return status == KN_OK ? KN_OK : kn_fail_in(error, "%s", path);
 }
 
-/* Class indices are integers, one per sample, none negative; *classes is one more than the largest. */
+/* Class indices are integers, one per sample, not negative; *classes is one more than the largest. */
 static bool holds_classes(const kn_array *array, int *classes) {
     if (!is_integer(array->type) || array->rank < 1 || array->count != (uint64_t)array->shape[0] ||
         array->count == 0)
@@ -55,7 +55,7 @@ static bool holds_classes(const kn_array *array, int *classes) {
 static kn_status add_y(kn_sample_store *store, const char *x_path, const char *path, const kn_array *array,
                        bool whole_numbers, kn_error *error) {
     if (array->rank == 0 || (uint64_t)array->shape[0] != store->count)
-        return kn_fail(error, KN_ERROR_SHAPE, "%s holds %lld samples and %s %llu: as many were expected",
+        return kn_fail(error, KN_ERROR_SHAPE, "%s has %lld samples but %s has %llu; expected the same number",
                        path, array->rank == 0 ? 1 : (long long)array->shape[0], x_path,
                        (unsigned long long)store->count);
     bool labels = holds_classes(array, &store->classes);
@@ -78,15 +78,15 @@ kn_status kn_sample_store_add_pair(kn_sample_store *store, const char *x_path, c
     if (status == KN_OK) status = add_y(store, x_path, y_path, &store->files[1].array, labels, error);
     if (status == KN_OK && labels) status = kn_sample_store_check(store, error);
     if (status == KN_OK && store->count == 0)
-        status = kn_fail(error, KN_ERROR_SHAPE, "%s holds no samples", x_path);
+        status = kn_fail(error, KN_ERROR_SHAPE, "%s has no samples", x_path);
     if (status == KN_OK && store->count > options->most_samples) store->count = options->most_samples;
     return status;
 }
 
 /* ---- npy ------------------------------------------------------------------------------------ */
 
-/* The comma between the two paths: the first with a file on either side, since a
- * path may have commas of its own; NULL if there is no comma. paths is changed. */
+/* Finds the comma between two paths: the first one with an existing file on either side, because paths may
+ * contain commas; NULL if there is none. Modifies paths. */
 static char *find_comma(char *paths) {
     char *first = strchr(paths, ',');
     for (char *comma = first; comma; comma = strchr(comma + 1, ',')) {
@@ -106,7 +106,7 @@ kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_
     char *comma = find_comma(x_path);
     kn_sample_store *store = NULL;
     if (!comma || comma == x_path || comma[1] == '\0') {
-        kn_fail(error, KN_ERROR_ARGUMENT, "data \"npy:%s\": two files were expected, npy:X.npy,Y.npy", paths);
+        kn_fail(error, KN_ERROR_ARGUMENT, "data \"npy:%s\": expected two files, npy:X.npy,Y.npy", paths);
     } else {
         *comma = '\0';
         store = kn_sample_store_create(host, error);
@@ -125,7 +125,7 @@ kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_
 
 /* ---- IDX ---------------------------------------------------------------------------------------- */
 
-/* FOLDER/PART-images-idx3-ubyte or the like, plain or packed, whichever exists; NULL if none does. */
+/* Finds FOLDER/PART-images-idx3-ubyte or the like, plain or gzipped; NULL if there is none. */
 static const char *find_file(kn_arena *arena, const char *folder, const char *part, const char *what) {
     static const char *const separators[] = {"-", "."}, *const endings[] = {"", ".gz"};
     for (size_t s = 0; s < KN_COUNT_OF(separators); s++)
@@ -138,7 +138,7 @@ static const char *find_file(kn_arena *arena, const char *folder, const char *pa
     return NULL;
 }
 
-/* *store stays NULL if the folder has nothing of this part. */
+/* *store stays NULL if the folder has no file of this part. */
 static kn_status open_part(const kn_host *host, kn_arena *arena, const char *folder, const char *part,
                            const kn_source_options *options, kn_sample_store **store, kn_error *error) {
     const char *images = find_file(arena, folder, part, "images"),
@@ -146,7 +146,7 @@ static kn_status open_part(const kn_host *host, kn_arena *arena, const char *fol
     *store = NULL;
     if (!images && !labels) return KN_OK;
     if (!images || !labels)
-        return kn_fail(error, KN_ERROR_NOT_FOUND, "%s is there, and %s/%s-%s-ubyte (or .gz) is missing",
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "%s is there, but %s/%s-%s-ubyte (or .gz) is missing",
                        images ? images : labels, folder, part, images ? "labels-idx1" : "images-idx3");
     kn_sample_store *made = kn_sample_store_create(host, error);
     if (!made) return error->status;
@@ -168,7 +168,7 @@ kn_status kn_sample_store_match_parts(const char *folder, kn_sample_store *train
         train->fields[1].read.dtype != test->fields[1].read.dtype ||
         train->fields[1].elements != test->fields[1].elements)
         return kn_fail(error, KN_ERROR_SHAPE,
-                       "%s: samples of the training and the test part have different shapes", folder);
+                       "%s: samples of the training and test parts have different shapes", folder);
     int classes = train->classes > test->classes ? train->classes : test->classes;
     train->classes = test->classes = classes;
     return KN_OK;
@@ -190,7 +190,7 @@ kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source
     const kn_host *host = &dataset->host;
     kn_error *error = &dataset->error;
     if (!kn_path_is_folder(folder))
-        return kn_fail(error, KN_ERROR_FILE, "data \"idx:%s\": there is no such folder", folder);
+        return kn_fail(error, KN_ERROR_FILE, "data \"idx:%s\": the folder does not exist", folder);
     kn_arena arena;
     kn_arena_init(&arena, host);
     kn_sample_store *train, *test = NULL;
@@ -198,11 +198,10 @@ kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source
     if (status == KN_OK) status = open_part(host, &arena, folder, "t10k", options, &test, error);
     kn_arena_finish(&arena);
     if (status == KN_OK && !train && !test)
-        status =
-            kn_fail(error, KN_ERROR_NOT_FOUND,
-                    "data \"idx:%s\": expected train-images-idx3-ubyte and train-labels-idx1-ubyte there, or "
-                    "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, plain or with .gz",
-                    folder);
+        status = kn_fail(error, KN_ERROR_NOT_FOUND,
+                         "data \"idx:%s\": expected train-images-idx3-ubyte and train-labels-idx1-ubyte, or "
+                         "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, plain or with .gz",
+                         folder);
     if (status == KN_OK && train && test) status = kn_sample_store_match_parts(folder, train, test, error);
     return kn_dataset_take_parts(dataset, train, test, status);
 }

@@ -1,28 +1,28 @@
-/* Pictures in folders and archives: what stands behind the word. */
+/* Images in folders and archives: parses the spec and opens them. */
 #include "data/pictures_private.h"
 
 #include <stdio.h>
 
-enum { MOST_SIDE = 16384 };
+enum { MAX_SIDE = 16384 };
 
 static void add_change(kn_text *text, bool asked, uint64_t count, uint64_t all, const char *what) {
     if (!asked && count)
-        kn_text_format(text, "%s%llu of %llu %s",
-                       text->length ? ", " : "pictures: ", (unsigned long long)count, (unsigned long long)all,
-                       what);
+        kn_text_format(text, "%s%llu of %llu %s", text->length ? ", " : "images: ", (unsigned long long)count,
+                       (unsigned long long)all, what);
 }
 
-/* What became of pictures without being asked for. */
-static kn_status tell_changes(kn_sample_store *store, const kn_image_options *asked, const kn_sample_job *job,
-                              const kn_picture_changes *changes, kn_error *error) {
+/* Reports conversions that were not requested. */
+static kn_status report_changes(kn_sample_store *store, const kn_image_options *asked,
+                                const kn_sample_job *job, const kn_picture_changes *changes,
+                                kn_error *error) {
     const uint64_t all = changes->read;
     char sizes[80];
     kn_text text;
     kn_text_init(&text, &store->host);
     snprintf(sizes, sizeof sizes, "scaled to %lldx%lld pixels", (long long)job->sample.shape[2],
              (long long)job->sample.shape[1]);
-    add_change(&text, asked->grey, changes->greyed, all, "turned from colour to grey");
-    add_change(&text, asked->colour, changes->coloured, all, "turned from grey to colour");
+    add_change(&text, asked->grey, changes->greyed, all, "converted from RGB to grey");
+    add_change(&text, asked->colour, changes->coloured, all, "converted from grey to RGB");
     add_change(&text, asked->size[0] != 0, changes->resized, all, sizes);
     const bool changed = text.length > 0, failed = kn_text_failed(&text);
     if (changed && !failed) store->about = kn_text_take(&text);
@@ -39,17 +39,18 @@ kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_sourc
     char *path;
     kn_status status = kn_spec_read(&dataset->host, "images", rest, &path, known, KN_COUNT_OF(known), error);
     if (status != KN_OK) return status;
-    if (asked.size[0] > MOST_SIDE || asked.size[1] > MOST_SIDE)
-        kn_fail(error, KN_ERROR_ARGUMENT, "data \"images%s\": a size is at most %d each way", rest,
-                MOST_SIDE);
+    if (asked.size[0] > MAX_SIDE || asked.size[1] > MAX_SIDE)
+        kn_fail(error, KN_ERROR_ARGUMENT, "data \"images%s\": expected at most %d pixels per side", rest,
+                MAX_SIDE);
     else if (asked.grey && asked.colour)
-        kn_fail(error, KN_ERROR_ARGUMENT, "data \"images%s\": either grey or colour was expected", rest);
+        kn_fail(error, KN_ERROR_ARGUMENT, "data \"images%s\": expected either grey or colour, not both",
+                rest);
     else if (!path || !kn_path_exists(path))
-        kn_fail(error, KN_ERROR_FILE, "data \"images%s\": there is no such folder or archive", rest);
+        kn_fail(error, KN_ERROR_FILE, "data \"images%s\": the folder or archive does not exist", rest);
     else if (!options->images.read)
         kn_fail(error, KN_ERROR_UNSUPPORTED,
-                "data \"images%s\": nothing to read pictures with: set `images` of the parameters, to "
-                "kn_images_reader() of libkoine-images for example",
+                "data \"images%s\": there is no image reader: set `images` of the parameters, for example to "
+                "kn_images_reader() of libkoine-images",
                 rest);
     if (error->status == KN_OK) {
         kn_picture_changes changes = {0};
@@ -62,7 +63,7 @@ kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_sourc
             else
                 kn_sample_archive_open(dataset, path, &job);
             if (error->status == KN_OK && dataset->store)
-                tell_changes(dataset->store, &asked, &job, &changes, error);
+                report_changes(dataset->store, &asked, &job, &changes, error);
         }
     }
     kn_release(&dataset->host, path);

@@ -1,24 +1,23 @@
-/* Data that the library makes: what goes in is made when it is first read, so that opening costs nothing and
- * the making goes on beside the first epoch of a training. */
+/* Generated data: samples are generated when first read, so that opening is instant and generation overlaps
+ * with the first epoch. */
 #include "data/dataset_private.h"
 
 #include <string.h>
 
-enum { MOST_SIDE = 4096 };
+enum { MAX_SIDE = 4096 };
 
-/* Whether a picture of bytes may be read as the larger one that is wanted, of the same or of other channels.
- */
+/* Whether byte images can be read as the requested larger ones, with the same or other channels. */
 static bool fits_larger(const kn_tensor_info *own, const kn_tensor_info *wanted) {
     if (!wanted || own->dtype != KN_UINT8 || own->rank != 3 || wanted->rank != 3 ||
         wanted->dtype != KN_FLOAT32)
         return false;
     for (int i = 1; i < 3; i++)
-        if (wanted->shape[i] < own->shape[i] || wanted->shape[i] > MOST_SIDE) return false;
+        if (wanted->shape[i] < own->shape[i] || wanted->shape[i] > MAX_SIDE) return false;
     return (wanted->shape[0] == 1 || wanted->shape[0] == 3) &&
            memcmp(own->shape, wanted->shape, 3 * sizeof own->shape[0]) != 0;
 }
 
-/* x is (c,h,w), y a label or (h,w): both become as large as what is wanted, (C,H,W). */
+/* x is (c,h,w), y a label or (h,w): both become as large as requested, (C,H,W). */
 static void enlarge(const kn_made_kind *kind, const kn_tensor_info *wanted, kn_sample_field *x,
                     kn_sample_field *y) {
     const int64_t *own = kind->x.shape, *size = wanted->shape;

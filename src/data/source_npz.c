@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* What the arrays are called, where nothing else was said: those of savez(x=…, y=…), and a common convention
- * that also has arrays to judge by. */
+/* Default names of the arrays: those of savez(x=…, y=…), and a common convention that includes test
+ * arrays. */
 static const char *const usual[][2] = {{"x", "y"}, {"x_train", "y_train"}, {"X", "Y"}, {"X", "y"}};
-static const char *const to_judge_by[] = {"x_test", "y_test"};
+static const char *const test_names[] = {"x_test", "y_test"};
 
 static const kn_zip_member *find(kn_arena *arena, const kn_zip *zip, const char *name) {
     const kn_zip_member *member = kn_zip_find(zip, name);
@@ -14,7 +14,7 @@ static const kn_zip_member *find(kn_arena *arena, const kn_zip *zip, const char 
     return member || !longer ? member : kn_zip_find(zip, longer);
 }
 
-/* One array, which points into the file where it can. */
+/* Reads one array, which points into the file if possible. */
 static kn_status read_member(const kn_host *host, const kn_zip *zip, const kn_zip_member *member,
                              kn_array *array, kn_error *error) {
     const uint8_t *bytes;
@@ -34,13 +34,14 @@ static kn_status fail_names(kn_arena *arena, const kn_zip *zip, const char *x, c
     const char *list = "";
     for (size_t i = 0; i < zip->count && i < 12 && list; i++)
         list = kn_arena_format(arena, "%s%s%s", list, i > 0 ? ", " : "", zip->members[i].name);
-    return kn_fail(error, KN_ERROR_NOT_FOUND,
-                   "%s has no arrays \"%s\" and \"%s\"; it has %.200s%s: npz:FILE?x=NAME&y=NAME says which",
-                   zip->name, x, y, list && list[0] ? list : "none", zip->count > 12 ? " and others" : "");
+    return kn_fail(
+        error, KN_ERROR_NOT_FOUND,
+        "%s has no arrays \"%s\" and \"%s\"; it has %.200s%s; select them with npz:FILE?x=NAME&y=NAME",
+        zip->name, x, y, list && list[0] ? list : "none", zip->count > 12 ? " and others" : "");
 }
 
-/* A part of its own, with its own view of the file. Where `optional`, *store stays NULL if the arrays are not
- * there. */
+/* Opens one part, with its own view of the file. If `optional`, *store stays NULL if the arrays are
+ * missing. */
 static kn_status open_part(kn_arena *arena, const char *path, const char *x, const char *y, bool optional,
                            const kn_source_options *options, kn_sample_store **store, kn_error *error) {
     const kn_host *host = arena->host;
@@ -83,10 +84,10 @@ kn_status kn_source_npz(kn_dataset *dataset, const char *rest, const kn_source_o
     kn_arena_init(&arena, host);
     kn_status status = kn_spec_read(host, "npz", rest, &path, known, KN_COUNT_OF(known), error);
     if (status == KN_OK && !path)
-        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"npz%s\": a file was expected", rest);
+        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"npz%s\": expected a file", rest);
     if (status == KN_OK) status = open_part(&arena, path, x, y, false, options, &train, error);
     if (status == KN_OK && !x && !y)
-        status = open_part(&arena, path, to_judge_by[0], to_judge_by[1], true, options, &test, error);
+        status = open_part(&arena, path, test_names[0], test_names[1], true, options, &test, error);
     if (status == KN_OK && test) status = kn_sample_store_match_parts(path, train, test, error);
     kn_arena_finish(&arena);
     kn_release(host, path);

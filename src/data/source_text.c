@@ -1,72 +1,72 @@
-/* Text as samples: windows of characters or bytes, each with the same window one further on as what should
- * come out. From a file, whose last tenth is held out, or of the sentences that the library makes. */
+/* Text as samples: windows of characters or bytes, with the window shifted by one as the target. From a file,
+ * whose last tenth is the test part, or from generated sentences. */
 #include "data/pairs.h"
 
 #include <string.h>
 
 enum { MADE_TRAIN = 1000000, MADE_TEST = 100000, CODES = 0x110000, LENGTH = 64 };
 
-/* The signs of the made sentences. */
-static const char made_signs[] = "\n \".abcdefghijklmnopqrstuvwxyz";
+/* The characters of the generated sentences. */
+static const char made_characters[] = "\n \".abcdefghijklmnopqrstuvwxyz";
 
 typedef struct text_options {
-    uint64_t length, stride, vocabulary; /* vocabulary: signs of one of pairs; 0: characters */
+    uint64_t length, stride, vocabulary; /* vocabulary: number of byte-pair tokens; 0: characters */
     bool bytes;
 } text_options;
 
 /* ---- vocabularies ---------------------------------------------------------------------- */
 
-/* Numbers of characters: those of ASCII by a table, the others by looking them up. */
+/* Maps characters to ids: ASCII by a table, others by a hash map. */
 typedef struct vocabulary {
     const kn_host *host;
-    uint32_t *codes; /* by number */
+    uint32_t *codes; /* by id */
     int count;
     int32_t ascii[128]; /* -1: none */
-    kn_map others;      /* from a code to the address of its entry in codes */
+    kn_map others;      /* from a code to its entry in codes */
 } vocabulary;
 
-static void vocabulary_finish(vocabulary *signs) {
-    kn_release(signs->host, signs->codes);
-    if (signs->others.host) kn_map_finish(&signs->others);
+static void vocabulary_finish(vocabulary *vocab) {
+    kn_release(vocab->host, vocab->codes);
+    if (vocab->others.host) kn_map_finish(&vocab->others);
 }
 
-/* Makes the way back from codes to numbers. A character that is there twice keeps its last number. */
-static kn_status index_codes(vocabulary *signs, kn_error *error) {
-    kn_map_init(&signs->others, signs->host);
+/* Builds the map from codes to ids. A character that occurs twice keeps its last id. */
+static kn_status index_codes(vocabulary *vocab, kn_error *error) {
+    kn_map_init(&vocab->others, vocab->host);
     for (int i = 0; i < 128; i++)
-        signs->ascii[i] = -1;
-    for (int i = 0; i < signs->count; i++) {
-        uint32_t code = signs->codes[i];
+        vocab->ascii[i] = -1;
+    for (int i = 0; i < vocab->count; i++) {
+        uint32_t code = vocab->codes[i];
         if (code < 128)
-            signs->ascii[code] = i;
-        else if (!kn_map_put(&signs->others, &code, sizeof code, &signs->codes[i]))
-            return kn_fail_memory(error, (size_t)signs->count * sizeof code);
+            vocab->ascii[code] = i;
+        else if (!kn_map_put(&vocab->others, &code, sizeof code, &vocab->codes[i]))
+            return kn_fail_memory(error, (size_t)vocab->count * sizeof code);
     }
     return KN_OK;
 }
 
-static int number_of(const vocabulary *signs, uint32_t code) {
-    if (code < 128) return signs->ascii[code];
-    const uint32_t *entry = kn_map_get(&signs->others, &code, sizeof code);
-    return entry ? (int)(entry - signs->codes) : -1;
+static int number_of(const vocabulary *vocab, uint32_t code) {
+    if (code < 128) return vocab->ascii[code];
+    const uint32_t *entry = kn_map_get(&vocab->others, &code, sizeof code);
+    return entry ? (int)(entry - vocab->codes) : -1;
 }
 
-/* The characters of a vocabulary that was given, in its order. */
-static kn_status given_vocabulary(vocabulary *signs, const char *given, kn_error *error) {
+/* The characters of a given vocabulary, in order. */
+static kn_status given_vocabulary(vocabulary *vocab, const char *given, kn_error *error) {
     size_t bytes = strlen(given);
-    signs->codes = kn_allocate(signs->host, bytes + 1, sizeof *signs->codes);
-    if (!signs->codes) return kn_fail_memory(error, bytes * sizeof *signs->codes);
+    vocab->codes = kn_allocate(vocab->host, bytes + 1, sizeof *vocab->codes);
+    if (!vocab->codes) return kn_fail_memory(error, bytes * sizeof *vocab->codes);
     for (size_t at = 0; at < bytes;) {
-        size_t length = kn_utf8_read((const uint8_t *)given + at, bytes - at, &signs->codes[signs->count]);
+        size_t length = kn_utf8_read((const uint8_t *)given + at, bytes - at, &vocab->codes[vocab->count]);
         if (length == 0)
-            return kn_fail(error, KN_ERROR_FORMAT, "the vocabulary for text is no UTF-8 at byte %zu", at);
-        signs->count++;
+            return kn_fail(error, KN_ERROR_FORMAT, "the text vocabulary is not valid UTF-8 at byte %zu", at);
+        vocab->count++;
         at += length;
     }
-    return index_codes(signs, error);
+    return index_codes(vocab, error);
 }
 
-/* "line 3", for a place in a text. */
+/* The line number of a position. */
 static unsigned long long line_of(const uint8_t *bytes, uint64_t at) {
     unsigned long long line = 1;
     for (uint64_t i = 0; i < at; i++)
@@ -74,71 +74,69 @@ static unsigned long long line_of(const uint8_t *bytes, uint64_t at) {
     return line;
 }
 
-/* The characters that are in a text, in the order of their codes. */
-static kn_status own_vocabulary(vocabulary *signs, const char *path, const uint8_t *bytes, uint64_t count,
+/* The characters of a text, in the order of their codes. */
+static kn_status own_vocabulary(vocabulary *vocab, const char *path, const uint8_t *bytes, uint64_t count,
                                 kn_error *error) {
-    uint8_t *seen = kn_allocate(signs->host, CODES / 8, 1);
+    uint8_t *seen = kn_allocate(vocab->host, CODES / 8, 1);
     if (!seen) return kn_fail_memory(error, CODES / 8);
     kn_status status = KN_OK;
     for (uint64_t at = 0; at < count && status == KN_OK;) {
         uint32_t code;
         size_t length = kn_utf8_read(bytes + at, count - at, &code);
         if (length == 0 || code == 0) {
-            status = kn_fail(
-                error, KN_ERROR_FORMAT,
-                "%s: line %llu is no text in UTF-8 (byte %llu of the file); \"text:%s?bytes\" reads any "
-                "file, byte by byte",
-                path, line_of(bytes, at), (unsigned long long)at, path);
+            status = kn_fail(error, KN_ERROR_FORMAT,
+                             "%s: line %llu is not valid UTF-8 (byte %llu of the file); \"text:%s?bytes\" "
+                             "reads any file as bytes",
+                             path, line_of(bytes, at), (unsigned long long)at, path);
             break;
         }
-        if (!(seen[code / 8] >> (code % 8) & 1)) signs->count++;
+        if (!(seen[code / 8] >> (code % 8) & 1)) vocab->count++;
         seen[code / 8] |= (uint8_t)(1u << (code % 8));
         at += length;
     }
     if (status == KN_OK) {
-        signs->codes = kn_allocate(signs->host, (size_t)signs->count + 1, sizeof *signs->codes);
-        if (!signs->codes) status = kn_fail_memory(error, (size_t)signs->count * sizeof *signs->codes);
+        vocab->codes = kn_allocate(vocab->host, (size_t)vocab->count + 1, sizeof *vocab->codes);
+        if (!vocab->codes) status = kn_fail_memory(error, (size_t)vocab->count * sizeof *vocab->codes);
     }
     for (uint32_t code = 0, i = 0; status == KN_OK && code < CODES; code++)
-        if (seen[code / 8] >> (code % 8) & 1) signs->codes[i++] = code;
-    kn_release(signs->host, seen);
-    return status == KN_OK ? index_codes(signs, error) : status;
+        if (seen[code / 8] >> (code % 8) & 1) vocab->codes[i++] = code;
+    kn_release(vocab->host, seen);
+    return status == KN_OK ? index_codes(vocab, error) : status;
 }
 
-/* The signs one after the other, for those who read the data set. NULL when out of memory. */
-static char *vocabulary_text(const vocabulary *signs) {
-    char *text = kn_allocate(signs->host, (size_t)signs->count * 4 + 1, 1);
+/* The characters concatenated, for kn_dataset_vocabulary. NULL when out of memory. */
+static char *vocabulary_text(const vocabulary *vocab) {
+    char *text = kn_allocate(vocab->host, (size_t)vocab->count * 4 + 1, 1);
     size_t used = 0;
-    for (int i = 0; text && i < signs->count; i++)
-        used += kn_utf8_write(text + used, signs->codes[i]);
+    for (int i = 0; text && i < vocab->count; i++)
+        used += kn_utf8_write(text + used, vocab->codes[i]);
     return text;
 }
 
 /* ---- tokens -------------------------------------------------------------------------------- */
 
-/* The numbers of a text's signs: bytes where these are enough, otherwise int32. */
+/* The token ids of a text: bytes if that is enough, otherwise int32. */
 typedef struct tokens {
     void *numbers;
     uint64_t count;
     bool wide;
 } tokens;
 
-static kn_status encode(const vocabulary *signs, const char *path, const uint8_t *bytes, uint64_t count,
+static kn_status encode(const vocabulary *vocab, const char *path, const uint8_t *bytes, uint64_t count,
                         tokens *out, kn_error *error) {
-    out->wide = signs->count > 256;
-    out->numbers = kn_allocate(signs->host, (size_t)count + 1, out->wide ? sizeof(int32_t) : 1);
+    out->wide = vocab->count > 256;
+    out->numbers = kn_allocate(vocab->host, (size_t)count + 1, out->wide ? sizeof(int32_t) : 1);
     if (!out->numbers)
-        return kn_fail_memory_for(error, "the signs of the text", count, out->wide ? sizeof(int32_t) : 1);
+        return kn_fail_memory_for(error, "the tokens of the text", count, out->wide ? sizeof(int32_t) : 1);
     for (uint64_t at = 0; at < count;) {
         uint32_t code = 0;
         size_t length = kn_utf8_read(bytes + at, count - at, &code);
-        int number = length > 0 ? number_of(signs, code) : -1;
+        int number = length > 0 ? number_of(vocab, code) : -1;
         if (number < 0)
             return kn_fail(
                 error, KN_ERROR_FORMAT,
-                "%s: line %llu has the character U+%04lX, which is not among the %d of the vocabulary that "
-                "it is to be read with",
-                path, line_of(bytes, at), (unsigned long)code, signs->count);
+                "%s: line %llu has the character U+%04lX, which is not among the %d of the given vocabulary",
+                path, line_of(bytes, at), (unsigned long)code, vocab->count);
         if (out->wide)
             ((int32_t *)out->numbers)[out->count++] = number;
         else
@@ -148,23 +146,22 @@ static kn_status encode(const vocabulary *signs, const char *path, const uint8_t
     return KN_OK;
 }
 
-/* The same by a vocabulary of pairs. */
+/* The same with a byte-pair vocabulary. */
 static kn_status encode_pairs(const kn_pairs *pairs, const char *path, const uint8_t *bytes, uint64_t count,
                               tokens *out, kn_error *error) {
     out->wide = pairs->count > 256;
     out->numbers = kn_allocate(pairs->host, (size_t)count + 1, out->wide ? sizeof(int32_t) : 1);
     if (!out->numbers)
-        return kn_fail_memory_for(error, "the signs of the text", count, out->wide ? sizeof(int32_t) : 1);
+        return kn_fail_memory_for(error, "the tokens of the text", count, out->wide ? sizeof(int32_t) : 1);
     for (uint64_t at = 0, used; at < count; at += used) {
-        int32_t numbers[KN_PIECE_MOST];
-        int signs = kn_pairs_encode(pairs, bytes + at, count - at, numbers, &used);
-        if (signs == 0)
-            return kn_fail(error, KN_ERROR_FORMAT,
-                           "%s: line %llu has a character that is not among the %d signs of the vocabulary "
-                           "that it is to be "
-                           "read with",
-                           path, line_of(bytes, at), pairs->count);
-        for (int i = 0; i < signs; i++, out->count++)
+        int32_t numbers[KN_PIECE_MAX];
+        int vocab = kn_pairs_encode(pairs, bytes + at, count - at, numbers, &used);
+        if (vocab == 0)
+            return kn_fail(
+                error, KN_ERROR_FORMAT,
+                "%s: line %llu has a character that is not among the %d tokens of the given vocabulary", path,
+                line_of(bytes, at), pairs->count);
+        for (int i = 0; i < vocab; i++, out->count++)
             if (out->wide)
                 ((int32_t *)out->numbers)[out->count] = numbers[i];
             else
@@ -175,20 +172,20 @@ static kn_status encode_pairs(const kn_pairs *pairs, const char *path, const uin
 
 /* ---- samples ------------------------------------------------------------------------------ */
 
-/* A store of the windows of signs [first, first + count). x and y are (length). */
+/* A store of the windows of tokens [first, first + count). x and y are (length). */
 static kn_sample_store *make_store(const kn_host *host, const char *name, const tokens *all, uint64_t first,
-                                   uint64_t count, int classes, const char *signs, const text_options *how,
+                                   uint64_t count, int classes, const char *vocab, const text_options *how,
                                    const kn_source_options *options, kn_error *error) {
     if (count <= how->length) {
         kn_fail(error, KN_ERROR_SHAPE,
-                "data \"%s\": %llu characters for one part are too few for sequences of %llu and the "
-                "character behind",
+                "data \"%s\": %llu characters in one part are too few for sequences of %llu and the next "
+                "character",
                 name, (unsigned long long)count, (unsigned long long)how->length);
         return NULL;
     }
     uint64_t windows = (count - 1 - how->length) / how->stride + 1;
     if (windows > UINT32_MAX) {
-        kn_fail(error, KN_ERROR_UNSUPPORTED, "data \"%s\": %llu sequences, at most 4294967295 are possible",
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "data \"%s\": %llu sequences; at most 4294967295 are supported",
                 name, (unsigned long long)windows);
         return NULL;
     }
@@ -198,12 +195,12 @@ static kn_sample_store *make_store(const kn_host *host, const char *name, const 
     store->count = windows < options->most_samples ? windows : options->most_samples;
     store->classes = classes;
     store->blocks[0] = kn_allocate(host, (size_t)count, bytes);
-    store->vocabulary = kn_copy_text(host, signs);
+    store->vocabulary = kn_copy_text(host, vocab);
     const kn_tensor_info sample = {all->wide ? KN_INT32 : KN_UINT8, 1, {(int64_t)how->length}};
     kn_sample_field *x = NULL, *y = NULL;
     kn_status status = KN_OK;
     if (!store->blocks[0] || !store->vocabulary)
-        status = kn_fail_memory_for(error, "the signs of the text", count, bytes);
+        status = kn_fail_memory_for(error, "the tokens of the text", count, bytes);
     if (status == KN_OK) status = kn_sample_store_add(store, "x", &sample, KN_INT32, 1, &x, error);
     if (status == KN_OK) status = kn_sample_store_add(store, "y", &sample, KN_INT32, 1, &y, error);
     if (status != KN_OK) {
@@ -217,25 +214,25 @@ static kn_sample_store *make_store(const kn_host *host, const char *name, const 
     return store;
 }
 
-/* Two parts: [0, train) and what follows. */
+/* Two parts: [0, train) and the rest. */
 static kn_status make_parts(kn_dataset *dataset, const char *name, const tokens *all, uint64_t train,
-                            int classes, const char *signs, const text_options *how,
+                            int classes, const char *vocab, const text_options *how,
                             const kn_source_options *options) {
     kn_error *error = &dataset->error;
     const kn_host *host = &dataset->host;
-    dataset->store = make_store(host, name, all, 0, train, classes, signs, how, options, error);
+    dataset->store = make_store(host, name, all, 0, train, classes, vocab, how, options, error);
     if (dataset->store)
         dataset->test =
-            make_store(host, name, all, train, all->count - train, classes, signs, how, options, error);
+            make_store(host, name, all, train, all->count - train, classes, vocab, how, options, error);
     return error->status;
 }
 
-/* By the vocabulary of pairs that was given, or by one that is learnt here. */
+/* With the given byte-pair vocabulary, or one trained here. */
 static kn_status read_pairs(kn_dataset *dataset, const char *path, const kn_file_view *view,
                             const text_options *how, const kn_source_options *options) {
     kn_error *error = &dataset->error;
     const kn_host *host = &dataset->host;
-    vocabulary signs = {.host = host};
+    vocabulary vocab = {.host = host};
     kn_pairs pairs = {.host = NULL};
     tokens all = {0};
     char *alphabet = NULL;
@@ -243,9 +240,9 @@ static kn_status read_pairs(kn_dataset *dataset, const char *path, const kn_file
     if (options->vocabulary) {
         status = kn_pairs_open(&pairs, host, options->vocabulary, error);
     } else {
-        status = own_vocabulary(&signs, path, view->bytes, view->count, error);
-        if (status == KN_OK && !(alphabet = vocabulary_text(&signs)))
-            status = kn_fail_memory(error, (size_t)signs.count * 4);
+        status = own_vocabulary(&vocab, path, view->bytes, view->count, error);
+        if (status == KN_OK && !(alphabet = vocabulary_text(&vocab)))
+            status = kn_fail_memory(error, (size_t)vocab.count * 4);
         if (status == KN_OK)
             status = kn_pairs_learn(&pairs, host, path, view->bytes, view->count, alphabet, how->vocabulary,
                                     error);
@@ -257,7 +254,7 @@ static kn_status read_pairs(kn_dataset *dataset, const char *path, const kn_file
     kn_release(host, alphabet);
     kn_release(host, all.numbers);
     kn_pairs_close(&pairs);
-    vocabulary_finish(&signs);
+    vocabulary_finish(&vocab);
     return status;
 }
 
@@ -265,61 +262,62 @@ static kn_status read_file(kn_dataset *dataset, const char *path, const text_opt
                            const kn_source_options *options) {
     kn_error *error = &dataset->error;
     kn_file_view view;
-    vocabulary signs = {.host = &dataset->host};
+    vocabulary vocab = {.host = &dataset->host};
     tokens all = {0};
     char *text = NULL;
     kn_status status = kn_file_open_view(&dataset->host, path, &view, error);
     if (status != KN_OK) return status;
     if (how->bytes) {
-        /* Every byte is its own number. */
+        /* Each byte is its own id. */
         all = (tokens){(void *)(uintptr_t)view.bytes, view.count, false};
         status = make_parts(dataset, path, &all, all.count - all.count / 10, 256, "", how, options);
         all.numbers = NULL;
     } else if (options->vocabulary ? kn_pairs_is(options->vocabulary) : how->vocabulary > 0) {
         status = read_pairs(dataset, path, &view, how, options);
     } else {
-        status = options->vocabulary ? given_vocabulary(&signs, options->vocabulary, error)
-                                     : own_vocabulary(&signs, path, view.bytes, view.count, error);
-        if (status == KN_OK) status = encode(&signs, path, view.bytes, view.count, &all, error);
+        status = options->vocabulary ? given_vocabulary(&vocab, options->vocabulary, error)
+                                     : own_vocabulary(&vocab, path, view.bytes, view.count, error);
+        if (status == KN_OK) status = encode(&vocab, path, view.bytes, view.count, &all, error);
         if (status == KN_OK) {
-            text = vocabulary_text(&signs);
-            status = text ? make_parts(dataset, path, &all, all.count - all.count / 10, signs.count, text,
+            text = vocabulary_text(&vocab);
+            status = text ? make_parts(dataset, path, &all, all.count - all.count / 10, vocab.count, text,
                                        how, options)
-                          : kn_fail_memory(error, (size_t)signs.count * 4);
+                          : kn_fail_memory(error, (size_t)vocab.count * 4);
         }
     }
     kn_release(&dataset->host, text);
     kn_release(&dataset->host, all.numbers);
-    vocabulary_finish(&signs);
+    vocabulary_finish(&vocab);
     kn_file_close_view(&dataset->host, &view);
     return status;
 }
 
-/* The sentences of both parts, one part after the other, cut to length. */
+/* The sentences of both parts, concatenated and truncated to length. */
 static kn_status make_sentences(kn_dataset *dataset, const text_options *how,
                                 const kn_source_options *options) {
     kn_error *error = &dataset->error;
     const kn_host *host = &dataset->host;
     const uint64_t ends[2] = {MADE_TRAIN, MADE_TRAIN + MADE_TEST};
-    vocabulary signs = {.host = host};
+    vocabulary vocab = {.host = host};
     tokens all = {0};
     uint8_t *bytes = kn_allocate(host, MADE_TRAIN + MADE_TEST, 1);
-    kn_status status = bytes ? given_vocabulary(&signs, made_signs, error) : kn_fail_memory(error, ends[1]);
+    kn_status status =
+        bytes ? given_vocabulary(&vocab, made_characters, error) : kn_fail_memory(error, ends[1]);
     uint64_t used = 0;
     for (int part = 0; part < 2 && status == KN_OK; part++)
         for (uint64_t i = 0; used < ends[part]; i++) {
-            char sentence[KN_SENTENCE_MOST];
+            char sentence[KN_SENTENCE_MAX];
             uint64_t length = (uint64_t)kn_made_sentence(part == 1, i, sentence), room = ends[part] - used;
             if (length > room) length = room;
             memcpy(bytes + used, sentence, (size_t)length);
             used += length;
         }
-    if (status == KN_OK) status = encode(&signs, "text", bytes, used, &all, error);
+    if (status == KN_OK) status = encode(&vocab, "text", bytes, used, &all, error);
     if (status == KN_OK)
-        status = make_parts(dataset, "text", &all, MADE_TRAIN, signs.count, made_signs, how, options);
+        status = make_parts(dataset, "text", &all, MADE_TRAIN, vocab.count, made_characters, how, options);
     kn_release(host, bytes);
     kn_release(host, all.numbers);
-    vocabulary_finish(&signs);
+    vocabulary_finish(&vocab);
     return status;
 }
 
@@ -340,22 +338,21 @@ kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_so
     if (!how.stride) how.stride = how.length;
     if (path && options->vocabulary && !options->vocabulary[0]) how.bytes = true;
     if (how.length > 1 << 24 || how.stride > 1 << 24)
-        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"text%s\": length and stride are at most 16777216",
-                         rest);
+        status = kn_fail(error, KN_ERROR_ARGUMENT,
+                         "data \"text%s\": expected length and stride of at most 16777216", rest);
     else if (how.bytes && how.vocabulary)
         status = kn_fail(error, KN_ERROR_ARGUMENT,
-                         "data \"text%s\": either bytes or a vocabulary was expected", rest);
+                         "data \"text%s\": expected either bytes or vocabulary, not both", rest);
     else if (path)
         status = read_file(dataset, path, &how, options);
     else if (how.vocabulary)
         status = kn_fail(error, KN_ERROR_ARGUMENT,
                          "data \"text%s\": vocabulary is for files, as in text:FILE?vocabulary=512", rest);
     else if (how.bytes)
-        status = kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "data \"text%s\": bytes is for files, as in text:FILE?bytes; the library's own sentences have "
-            "%zu signs",
-            rest, sizeof made_signs - 1);
+        status = kn_fail(error, KN_ERROR_ARGUMENT,
+                         "data \"text%s\": bytes is for files, as in text:FILE?bytes; the generated "
+                         "sentences have %zu characters",
+                         rest, sizeof made_characters - 1);
     else
         status = make_sentences(dataset, &how, options);
     kn_release(&dataset->host, path);

@@ -1,10 +1,10 @@
-/* Sounds in WAV files: one channel of numbers in 16 bits, at one rate, as long as all others. */
+/* Sounds in WAV files: one channel of 16-bit samples, at one rate and of one length. */
 #include "data/sounds.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST_LENGTH = 1 << 26, MOST_RATE = 10000000 };
+enum { MAX_LENGTH = 1 << 26, MAX_RATE = 10000000 };
 
 static bool is_sound(const char *name) {
     return kn_name_ends(name, ".wav") || kn_name_ends(name, ".wave");
@@ -17,14 +17,14 @@ static kn_status open_sound(const kn_host *host, const kn_sample_file *file, kn_
     kn_status status = kn_sample_file_bytes(host, file, &bytes, &count, owned, error);
     if (status == KN_OK) status = kn_wave_read(file->name, bytes, count, wave, error);
     if (status == KN_OK && wave->frames == 0)
-        status = kn_fail(error, KN_ERROR_FORMAT, "%s: a sound without any length", file->name);
+        status = kn_fail(error, KN_ERROR_FORMAT, "%s: the sound is empty", file->name);
     if (status == KN_OK) return KN_OK;
     kn_release(host, *owned);
     *owned = NULL;
     return status;
 }
 
-/* Rate and length of the first one, as far as nothing else says so. */
+/* Takes rate and length from the first file unless something else determines them. */
 static kn_status measure(const kn_host *host, kn_sample_job *job, const kn_sample_file *file,
                          kn_error *error) {
     kn_sound_options *asked = job->own;
@@ -35,17 +35,17 @@ static kn_status measure(const kn_host *host, kn_sample_job *job, const kn_sampl
     const uint64_t rate = asked->rate ? asked->rate : wave.rate, length = asked->length;
     const double found = ceil((double)wave.frames * (double)rate / wave.rate);
     kn_release(host, owned);
-    if (!length && found > MOST_LENGTH)
+    if (!length && found > MAX_LENGTH)
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "%s: too long a sound, expected at most %d numbers; length=N says how many",
-                       file->name, MOST_LENGTH);
+                       "%s: the sound is too long; expected at most %d samples; set length=N", file->name,
+                       MAX_LENGTH);
     asked->rate = rate;
     asked->length = length ? length : (uint64_t)found;
     job->sample.shape[job->sample.rank - 1] = (int64_t)asked->length;
     return KN_OK;
 }
 
-/* out is (length): the begin of the sound, and zeros where it is shorter. */
+/* out is (length): the beginning of the sound, padded with zeros. */
 static kn_status read(const kn_host *host, const kn_sample_job *job, const kn_sample_file *file, void *out,
                       kn_error *error) {
     const kn_sound_options *asked = job->own;
@@ -60,7 +60,7 @@ static kn_status read(const kn_host *host, const kn_sample_job *job, const kn_sa
     for (uint64_t i = 0; i < needed && status == KN_OK; i++) {
         from[i] = kn_wave_at(&wave, i);
         if (!isfinite(from[i]))
-            status = kn_fail(error, KN_ERROR_FORMAT, "%s: number %llu of the sound is not finite", file->name,
+            status = kn_fail(error, KN_ERROR_FORMAT, "%s: sample %llu of the sound is not finite", file->name,
                              (unsigned long long)i);
     }
     if (status == KN_OK) {
@@ -83,7 +83,7 @@ const kn_sample_kind kn_sample_sounds = {.what = "sounds",
                                          .read = read,
                                          .scale = 1.0 / 32768};
 
-/* As the model reads it, (length) or (1,length). */
+/* As the model expects, (length) or (1,length). */
 static void shape(const kn_source_options *options, kn_sound_options *asked, kn_tensor_info *sample) {
     const kn_tensor_info *wanted = options->wanted;
     const bool flat = wanted && wanted->rank == 1;
@@ -93,7 +93,7 @@ static void shape(const kn_source_options *options, kn_sound_options *asked, kn_
     if (flat) sample->shape[0] = (int64_t)asked->length;
 }
 
-/* A file that is no archive, whatever it is called: by its first bytes. */
+/* Whether a file is a sound rather than an archive, by its first bytes. */
 static kn_status find_sound(const kn_host *host, const char *path, bool *found, kn_error *error) {
     kn_file_view view;
     *found = is_sound(path);
@@ -118,11 +118,12 @@ kn_status kn_source_wave(kn_dataset *dataset, const char *rest, const kn_source_
     if (status == KN_OK) {
         if (!asked->rate) asked->rate = options->rate;
         shape(options, asked, &job.sample);
-        if (asked->rate > MOST_RATE || asked->length > MOST_LENGTH)
-            kn_fail(error, KN_ERROR_ARGUMENT, "data \"wav%s\": a rate is at most %d, and a length %d", rest,
-                    MOST_RATE, MOST_LENGTH);
+        if (asked->rate > MAX_RATE || asked->length > MAX_LENGTH)
+            kn_fail(error, KN_ERROR_ARGUMENT,
+                    "data \"wav%s\": expected a rate of at most %d and a length of at most %d", rest,
+                    MAX_RATE, MAX_LENGTH);
         else if (!path || !kn_path_exists(path))
-            kn_fail(error, KN_ERROR_FILE, "data \"wav%s\": there is no such folder, archive or file", rest);
+            kn_fail(error, KN_ERROR_FILE, "data \"wav%s\": the folder, archive or file does not exist", rest);
     }
     if (error->status == KN_OK) {
         job.known = asked->rate && asked->length;

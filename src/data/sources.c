@@ -1,4 +1,4 @@
-/* The sources: what may be opened by one word, and what people are told about each. */
+/* The table of sources: what can be opened by name, with the help for each. */
 #include "data/dataset_private.h"
 
 #include <stdio.h>
@@ -6,13 +6,13 @@
 
 typedef struct source_row {
     const char *name, *usage, *text;
-    const kn_made_kind *made; /* what the library makes, or */
+    const kn_made_kind *made; /* generated data, or */
     kn_status (*open)(kn_dataset *dataset, const char *rest,
-                      const kn_source_options *options); /* what it reads */
-    bool alone;                                          /* may stand without anything behind it */
+                      const kn_source_options *options); /* what opens it */
+    bool alone;                                          /* may stand without a path */
 } source_row;
 
-/* The readers of files want what stands behind the colon. */
+/* Readers of files get what follows the colon. */
 static kn_status open_idx(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
     return kn_source_idx(dataset, rest + 1, options);
 }
@@ -32,7 +32,7 @@ static kn_status open_cifar100(kn_dataset *dataset, const char *rest, const kn_s
 static const source_row sources[] = {
     {.name = "digits",
      .usage = "digits",
-     .text = "drawn digits: ten classes of 28x28 grey pixels, 50,000 to train on and 10,000 to judge by",
+     .text = "drawn digits: ten classes of 28x28 grey pixels, 50,000 for training and 10,000 for testing",
      .made = &kn_made_digits},
     {.name = "shapes",
      .usage = "shapes",
@@ -40,20 +40,18 @@ static const source_row sources[] = {
      .made = &kn_made_shapes},
     {.name = "figures",
      .usage = "figures",
-     .text = "the same pictures, each pixel being figure or ground: 4,000 and 1,000",
+     .text = "the same images; the target is figure or ground for each pixel: 4,000 and 1,000",
      .made = &kn_made_figures},
     {.name = "wind",
      .usage = "wind",
      .text = "the speed of the wind (m/s) from pressure, altitude, temperature and day of the year, "
-             "standardised, each\n"
-             "with a 1 beside it where it is missing: 8 numbers in, 1 out, 20,000 and 5,000",
+             "standardised,\neach with a flag for missing values: 8 inputs, 1 output, 20,000 and 5,000",
      .made = &kn_made_wind},
     {.name = "text",
      .usage = "text[?length=N&stride=N]",
-     .text = "sentences of a small grammar in 30 signs, a million to train on and 100,000 to judge by: "
-             "sequences of N signs\n"
-             "(what the model reads, else 64), one beginning every `stride` signs (N), and at each place the "
-             "next sign",
+     .text = "sentences of a small grammar in 30 characters, a million for training and 100,000 for testing: "
+             "sequences of\nN characters (as the model expects, else 64), one every `stride` characters (N); "
+             "the target is the next\ncharacter at each position",
      .open = kn_source_sequences,
      .alone = true},
     {.name = "tones",
@@ -62,41 +60,39 @@ static const source_row sources[] = {
      .made = &kn_made_tones},
     {.name = "text",
      .usage = "text:FILE[?length=N&stride=N&vocabulary=N&bytes]",
-     .text = "a text in UTF-8, character by character, in N signs that are learnt from it, characters and "
-             "what often stands\n"
-             "together, or any file byte by byte; its last tenth is held out to judge by",
+     .text = "a text in UTF-8, as characters, as N byte-pair tokens trained on it, or any file as bytes; its "
+             "last tenth\nis the test part",
      .open = kn_source_sequences},
     {.name = "csv",
      .usage = "csv:FILE?target=COLUMN[&without=COLUMN,COLUMN&classes|number]",
-     .text =
-         "a table whose first line names the columns: numbers and dates are standardised, categories and "
-         "what is missing\n"
-         "get places of their own; the target is a number, or classes where it is text or counts from 0 or 1",
+     .text = "a table whose first line names the columns: numbers and dates are standardised, categories and "
+             "missing\nvalues are one-hot; the target is a number, or classes if it is text or counts from 0 "
+             "or 1",
      .open = kn_source_csv},
     {.name = "images",
      .usage = "images:PATH[?size=WIDTHxHEIGHT&grey]",
      .text = "JPEG and PNG: a folder for each class, or train/ and test/ or val/ with a folder for each "
-             "class;\nthe middle "
-             "of each picture, scaled to the size (what the model reads, else that of the first);\na .tar, "
+             "class;\nthe centre of each image, scaled to the size (as the model expects, else that of the "
+             "first);\na .tar, "
              ".tar.gz or .zip with such folders is read in place",
      .open = kn_source_images},
     {.name = "wav",
      .usage = "wav:PATH[?rate=N&length=N]",
      .text = "sounds in WAV files, a folder for each class, or train/ and test/ or val/ with a folder for "
-             "each class; the mean of\n"
-             "their channels, at a rate (that of the first), the begin of each, N numbers (what the model "
-             "reads, else as many as\n"
-             "the first has), or all of it and silence; a .tar, .tar.gz or .zip with such folders is read in "
+             "each class; the mean of\ntheir channels, resampled to one rate (that of the first) and cut or "
+             "padded to N samples (as the model\nexpects, else as many as the first has); a .tar, .tar.gz or "
+             ".zip with such folders is read in "
              "place",
      .open = kn_source_wave},
     {.name = "idx",
      .usage = "idx:FOLDER",
-     .text = "the four files of MNIST and its kin, each plain or with .gz; one of the two parts is enough",
+     .text = "the four files of MNIST and similar datasets, each plain or with .gz; one of the two parts is "
+             "enough",
      .open = open_idx},
     {.name = "cifar10",
      .usage = "cifar10:FOLDER",
-     .text = "the six .bin files of CIFAR-10's binary version; its classes have names where batches.meta.txt "
-             "is there",
+     .text = "the six .bin files of CIFAR-10's binary version; its classes have names if batches.meta.txt is "
+             "there",
      .open = open_cifar10},
     {.name = "cifar100",
      .usage = "cifar100:FOLDER",
@@ -105,15 +101,13 @@ static const source_row sources[] = {
      .open = open_cifar100},
     {.name = "npy",
      .usage = "npy:X.npy,Y.npy",
-     .text = "what goes in and what should come out, as numpy.save writes them; for models that read tokens, "
-             "such as gpt,\n"
-             "whole numbers (samples,length) in both",
+     .text = "inputs and targets, as numpy.save writes them; for models that read tokens, such as gpt, "
+             "integers\n(samples,length) in both",
      .open = open_npy},
     {.name = "npz",
      .usage = "npz:FILE[?x=NAME&y=NAME]",
-     .text = "the same two arrays in one file, as numpy.savez and savez_compressed write them: those called "
-             "x and y, or\n"
-             "x_train and y_train, to judge by x_test and y_test; or two that are named",
+     .text = "the same two arrays in one file, as numpy.savez and savez_compressed write them: those named x "
+             "and y,\nor x_train and y_train, with x_test and y_test for testing; or two given names",
      .open = kn_source_npz},
 };
 

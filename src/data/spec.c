@@ -1,4 +1,4 @@
-/* What stands behind the word of a source: a path and options. */
+/* Parses what follows the name of a source: a path and options. */
 #include "data/dataset_private.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static bool read_number(const char *text, const char **end, uint64_t *number) {
     return true;
 }
 
-/* What follows the width: "x48", or nothing for a square. */
+/* Reads what follows the width: "x48", or nothing for a square. */
 static bool read_height(const char **end, uint64_t numbers[2]) {
     numbers[1] = numbers[0];
     return **end != 'x' || read_number(*end + 1, end, &numbers[1]);

@@ -1,18 +1,18 @@
-/* Splitting: samples set aside for validation, from each class alike. */
+/* Splitting: sets samples aside for validation, the same fraction of each class. */
 #include "data/dataset_private.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Which part each sample goes to, and the memory for it. */
+/* The part of each sample. */
 typedef struct plan {
     uint32_t *order; /* the samples, class by class */
-    uint64_t *begin; /* of each class in order; groups + 1 of them */
+    uint64_t *begin; /* of each class in order; groups + 1 entries */
     uint8_t *chosen; /* of each sample */
     size_t groups;
 } plan;
 
-/* Sorts the samples by class, keeping their order within each (counting sort). */
+/* Sorts the samples by class, stably (counting sort). */
 static void group(const kn_dataset *dataset, plan *work) {
     size_t field;
     bool labelled = kn_dataset_label_field(dataset, &field);
@@ -22,14 +22,14 @@ static void group(const kn_dataset *dataset, plan *work) {
         work->begin[g + 1] += work->begin[g];
     for (uint64_t i = 0; i < dataset->count; i++)
         work->order[work->begin[labelled ? kn_dataset_label(dataset, field, i) : 0]++] = (uint32_t)i;
-    /* Each begin has moved to the next one's place. */
+    /* Each begin has advanced to that of the next class. */
     for (size_t g = work->groups; g > 0; g--)
         work->begin[g] = work->begin[g - 1];
     work->begin[0] = 0;
 }
 
-/* Marks the chosen ones; answers how many. Rounding runs over all classes, so that
- * the total is right even where each class is small. */
+/* Marks the chosen samples; returns their number. Rounding accumulates over all classes, so that the total is
+ * right even if each class is small. */
 static uint64_t choose(plan *work, double fraction, uint64_t seed) {
     uint64_t total = 0;
     uint64_t key = kn_random_key(seed, "koine.split");
@@ -45,7 +45,7 @@ static uint64_t choose(plan *work, double fraction, uint64_t seed) {
     return total;
 }
 
-/* The samples whose mark is `mark`, as a handle. */
+/* A handle on the samples with the given mark. */
 static kn_dataset *take(const kn_dataset *dataset, const plan *work, uint8_t mark, uint64_t count,
                         kn_error *error) {
     uint32_t *rows = kn_resize(&dataset->host, NULL, (size_t)count, sizeof *rows);
@@ -61,7 +61,7 @@ static kn_dataset *take(const kn_dataset *dataset, const plan *work, uint8_t mar
     return view;
 }
 
-/* A message with the fraction in it, whatever the locale. */
+/* A message with the fraction formatted independently of the locale. */
 static kn_status refuse(kn_error *error, const kn_host *host, double fraction, const char *format,
                         uint64_t count, const char *part) {
     kn_text number;

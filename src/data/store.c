@@ -90,24 +90,23 @@ kn_status kn_sample_store_add(kn_sample_store *store, const char *name, const kn
                        KN_FIELDS_MAX);
     size_t length = strlen(name);
     if (length == 0 || length >= KN_FIELD_NAME)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "field \"%s\": a name of 1 to %d letters was expected", name,
+        return kn_fail(error, KN_ERROR_ARGUMENT, "field \"%s\": expected a name of 1 to %d characters", name,
                        KN_FIELD_NAME - 1);
     for (size_t i = 0; i < store->field_count; i++)
         if (strcmp(store->fields[i].name, name) == 0)
             return kn_fail(error, KN_ERROR_ARGUMENT, "field \"%s\" is given twice", name);
     if (as != KN_FLOAT32 && as != KN_INT32)
-        return kn_fail(error, KN_ERROR_DTYPE, "field \"%s\" is to be read as %s, expected float32 or int32",
-                       name, kn_array_type_name(as));
+        return kn_fail(error, KN_ERROR_DTYPE, "field \"%s\" is read as %s; expected float32 or int32", name,
+                       kn_array_type_name(as));
     bool real = stored->dtype == KN_FLOAT32 || stored->dtype == KN_FLOAT64 || stored->dtype == KN_FLOAT16 ||
                 stored->dtype == KN_BFLOAT16;
     if (as == KN_INT32 && real)
-        return kn_fail(error, KN_ERROR_DTYPE,
-                       "field \"%s\" holds %s and is to be read as int32, expected float32", name,
-                       kn_array_type_name(stored->dtype));
+        return kn_fail(error, KN_ERROR_DTYPE, "field \"%s\" holds %s and is read as int32; expected float32",
+                       name, kn_array_type_name(stored->dtype));
     kn_array sample = {.type = stored->dtype, .rank = stored->rank};
     memcpy(sample.shape, stored->shape, sizeof sample.shape);
     if (!kn_array_measure(&sample) || sample.count > (uint64_t)PTRDIFF_MAX / 8)
-        return kn_fail(error, KN_ERROR_SHAPE, "field \"%s\": its type, rank or shape makes no sense", name);
+        return kn_fail(error, KN_ERROR_SHAPE, "field \"%s\": its type, rank or shape is invalid", name);
     kn_sample_field *made = &store->fields[store->field_count++];
     *made = (kn_sample_field){.read = *stored, .stored = stored->dtype};
     memcpy(made->name, name, length + 1);
@@ -120,7 +119,7 @@ kn_status kn_sample_store_add(kn_sample_store *store, const char *name, const kn
     return KN_OK;
 }
 
-/* All elements of one field as an array, for reading them as numbers. */
+/* All elements of one field as an array. */
 static kn_array all_of(const kn_sample_store *store, const kn_sample_field *field) {
     return (kn_array){.type = field->stored, .bytes = field->bytes, .count = store->count * field->elements};
 }
@@ -135,7 +134,7 @@ kn_status kn_sample_store_check(const kn_sample_store *store, kn_error *error) {
             double value = kn_array_number(&all, i);
             if (!(value >= low && value <= high))
                 return kn_fail(error, KN_ERROR_ARGUMENT,
-                               "field \"%s\" of sample %llu is %.0f, expected %s from %.0f to %.0f",
+                               "field \"%s\" of sample %llu is %.0f; expected %s from %.0f to %.0f",
                                field->name, (unsigned long long)(i / field->elements), value,
                                field->is_label ? "a class" : "an integer", low, high);
         }

@@ -1,20 +1,19 @@
-/* tones: one second each of eight commands, as a simple voice says them: a source (pulses of a glottis, or
- * noise) through three resonators. Pitch, size of the head, tempo, level, place in the second and background
- * noise differ from one sample to the next. */
+/* tones: eight commands of one second each, spoken by a simple voice: a source (glottal pulses, or noise)
+ * through three resonators. Pitch, head size, tempo, level, position and background noise vary between
+ * samples. */
 #include "data/made_private.h"
 
 enum { RATE = 8000, CLASSES = 8, PIECES = 6, PERIOD = 40, ONE = 16384 };
 
-/* A sound that is held for a while: resonances in Hz, strengths in percent. */
+/* A sustained sound: resonances in Hz, strengths in percent. */
 typedef struct piece {
     int first, second; /* resonances of the voice */
-    int voice, breath; /* how loud the pulses and the noise are */
+    int voice, breath; /* levels of the pulses and the noise */
     int hiss;          /* resonance of the noise */
-    int milliseconds;  /* 0: the word is over */
+    int milliseconds;  /* 0: end of the word */
 } piece;
 
-/* Four pairs of words that have the same sounds in another order: what sounds there are does not tell them
- * apart. */
+/* Four pairs of words with the same sounds in another order: the sounds alone do not distinguish them. */
 #define N                                                                                                    \
     { 270, 1250, 50, 0, 2000, 110 }
 #define O                                                                                                    \
@@ -44,15 +43,15 @@ static const piece words[CLASSES][PIECES] = {
     {T, STILL, E, N},           /* ten */
 };
 
-/* Two poles: out = gain * in + near * (the one before) - far * (the one before that), all in 2^-14. */
+/* Two poles: out = gain * in + near * (previous) - far * (the one before), all in 2^-14. */
 typedef struct resonator {
     int64_t gain, near, far;
     int64_t before, earlier; /* 256ths */
 } resonator;
 
-/* With a gain of 1 at 0 Hz. */
+/* Sets a gain of 1 at 0 Hz. */
 static void tune(resonator *own, int frequency, int width) {
-    /* exp(-pi * width / rate), nearly: 1 - x + x * x / 2 */
+    /* exp(-pi * width / rate), approximately: 1 - x + x * x / 2 */
     int64_t x = (int64_t)width * 51472 / RATE, radius = ONE - x + x * x / (2 * ONE);
     frequency = kn_made_clamp(frequency, 100, RATE / 2 - 200);
     own->near = 2 * radius * kn_made_sine(frequency * 1024 / RATE + 256) / ONE;
@@ -67,10 +66,10 @@ static int64_t ring(resonator *own, int64_t in) {
     return out;
 }
 
-/* How one sample is said. */
+/* How one sample is spoken. */
 typedef struct speaker {
-    int pitch, fall;     /* Hz at the begin, and how much lower at the end */
-    int head;            /* 1024ths: resonances are multiplied by it */
+    int pitch, fall;     /* Hz at the beginning, and the decrease towards the end */
+    int head;            /* 1024ths: factor of the resonances */
     int lengths[PIECES]; /* of each piece, in samples */
     int strength;        /* percent */
 } speaker;
@@ -79,8 +78,8 @@ static int glide(int from, int to, int at, int length) {
     return at >= length ? to : from + (to - from) * at / length;
 }
 
-/* Adds the word from sample `begin` on; answers where it ends. sound is (8000), 256 times a 16-bit amplitude.
- */
+/* Adds the word from sample `begin` on; returns where it ends. sound is (8000), 256 times a 16-bit
+ * amplitude. */
 static int say(kn_choices *random, const piece word[PIECES], const speaker *who, int begin,
                int32_t sound[RATE]) {
     resonator voice[3] = {{0}}, hiss = {0};
@@ -100,7 +99,7 @@ static int say(kn_choices *random, const piece word[PIECES], const speaker *who,
                 tune(&hiss, glide(before.hiss, now->hiss, i, 200) * who->head / 1024, 700);
                 pitch = who->pitch - who->fall * (at - begin) / RATE;
             }
-            /* A pulse at each begin of a period, made soft by a low pass. */
+            /* A pulse at the beginning of each period, smoothed by a low-pass filter. */
             phase += pitch;
             int64_t pulse = 0;
             if (phase >= RATE) {
@@ -121,8 +120,8 @@ static int say(kn_choices *random, const piece word[PIECES], const speaker *who,
     return at;
 }
 
-/* Somebody who says the word; answers how long it takes, in samples. Sounds are held as long as one likes, so
- * that how much there is of each tells little. */
+/* A random speaker of the word; returns its length in samples. Durations vary freely, so that they reveal
+ * little. */
 static int choose_speaker(kn_choices *random, const piece word[PIECES], int strength, speaker *who) {
     int length = 0, tempo = kn_choose(random, 720, 1150);
     *who = (speaker){.strength = strength};
@@ -137,14 +136,15 @@ static int choose_speaker(kn_choices *random, const piece word[PIECES], int stre
     return length;
 }
 
-/* wave is (8000). Behind the word somebody else says any other, more quietly. */
+/* wave is (8000). In the background another speaker says a random word more quietly. */
 static void record(kn_choices *random, int class, int16_t *wave) {
     int32_t sound[RATE] = {0};
     speaker who;
-    int behind = kn_choose(random, 0, CLASSES - 1), length = choose_speaker(random, words[class], 100, &who);
+    int background = kn_choose(random, 0, CLASSES - 1),
+        length = choose_speaker(random, words[class], 100, &who);
     say(random, words[class], &who, kn_choose(random, 0, RATE - length - 1), sound);
-    length = choose_speaker(random, words[behind], kn_choose(random, 15, 45), &who);
-    say(random, words[behind], &who, kn_choose(random, 0, RATE - length - 1), sound);
+    length = choose_speaker(random, words[background], kn_choose(random, 15, 45), &who);
+    say(random, words[background], &who, kn_choose(random, 0, RATE - length - 1), sound);
     int64_t largest = 1;
     for (int i = 0; i < RATE; i++)
         if (largest < (sound[i] < 0 ? -sound[i] : sound[i])) largest = sound[i] < 0 ? -sound[i] : sound[i];

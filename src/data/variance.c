@@ -1,4 +1,4 @@
-/* How much the numbers of a field vary. */
+/* The variance of a field, overall and per channel. */
 #include "data/dataset_private.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ static uint64_t elements_of(const kn_sample_field *field) {
     return field->read_bytes / 4;
 }
 
-/* sample is (elements), a sample as it is read; sums is (2, elements): sums, then squares of differences. */
+/* sample is (elements), a sample as read; sums is (2, elements): sums, then squares of differences. */
 static kn_status add_all(const kn_dataset *dataset, size_t index, void *sample, double *sums,
                          kn_error *error) {
     const kn_sample_field *field = &dataset->store->fields[index];
@@ -34,8 +34,8 @@ static kn_status add_all(const kn_dataset *dataset, size_t index, void *sample, 
     return KN_OK;
 }
 
-/* What could not be read goes to the log. */
-static kn_status tell(const kn_dataset *dataset, const kn_error *error) {
+/* Logs a failure to read. */
+static kn_status log_error(const kn_dataset *dataset, const kn_error *error) {
     if (error->status != KN_OK) kn_log_write(&dataset->host, KN_LOG_ERROR, "%s", error->text);
     return error->status;
 }
@@ -53,7 +53,7 @@ kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *v
     if (sample && sums) {
         kn_error error = {0};
         add_all(dataset, field, sample, sums, &error);
-        status = tell(dataset, &error);
+        status = log_error(dataset, &error);
         for (uint64_t j = 0; j < elements_of(from); j++)
             *variance += sums[elements_of(from) + j];
         *variance /= (double)dataset->count * (double)elements_of(from);
@@ -65,8 +65,8 @@ kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *v
     return status;
 }
 
-/* sums is (2, channels): of the numbers and of their squares, less those of the first sample's channel, which
- * keeps what is far from 0 exact. */
+/* sums is (2, channels): of the numbers and of their squares, minus the first sample's channel, which keeps
+ * precision for numbers far from 0. */
 static kn_status add_channels(const kn_dataset *dataset, size_t index, size_t channels, void *sample,
                               const double *first, double *sums, kn_error *error) {
     const kn_sample_field *field = &dataset->store->fields[index];
@@ -106,7 +106,7 @@ kn_status kn_dataset_statistics(const kn_dataset *dataset, size_t field, float *
                 first[c] = element(from, sample, c * each);
             add_channels(dataset, field, channels, sample, first, sums, &error);
         }
-        status = tell(dataset, &error);
+        status = log_error(dataset, &error);
         for (size_t c = 0; c < channels && status == KN_OK; c++) {
             double away = sums[c] / numbers, variance = sums[channels + c] / numbers - away * away;
             means[c] = (float)(first[c] + away);

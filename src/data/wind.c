@@ -1,11 +1,11 @@
-/* wind: how fast the wind blows, from pressure, altitude, temperature and the time of the year.
+/* wind: the wind speed from pressure, altitude, temperature and the time of the year.
  *
  *     p = (pressure - 1013 hPa) / 15 hPa      a = altitude / 1 km
  *     t = (temperature - 10 degrees) / 12 degrees     s, c = sine and cosine of the time of the year
  *     speed = 9.5 - 0.9 p + 1.0 a + 1.8 (a - 1.5) c + 1.3 p t + 1.1 s t + 0.7 p p        (m/s, 0 at least)
  *
- * and noise of four equal parts, 0.9 m/s of standard deviation in all. One value in 25 is missing. Only the
- * first three terms are straight lines. */
+ * plus noise of four equal parts, with a standard deviation of 0.9 m/s in total. One value in 25 is missing.
+ * Only the first three terms are linear. */
 #include "data/made_private.h"
 
 /* Tenths of hPa, metres, tenths of a degree Celsius, day of the year. */
@@ -13,7 +13,7 @@ const int kn_wind_low[KN_WIND_INPUTS] = {9870, 0, -110, 0},
           kn_wind_high[KN_WIND_INPUTS] = {10390, 3000, 310, 364};
 
 int kn_wind_speed(const int inputs[KN_WIND_INPUTS]) {
-    /* Thousandths, of products too. */
+    /* Thousandths, including products. */
     int p = (inputs[KN_WIND_PRESSURE] - 10130) * 1000 / 150, a = inputs[KN_WIND_ALTITUDE];
     int t = (inputs[KN_WIND_TEMPERATURE] - 100) * 1000 / 120;
     int turns = inputs[KN_WIND_DAY] * 1024 / 365;
@@ -31,13 +31,13 @@ void kn_wind_sample(bool test, uint64_t sample, int inputs[KN_WIND_INPUTS], bool
     for (int i = 0; i < KN_WIND_INPUTS; i++)
         missing[i] = kn_choose_chance(&random, 4);
     *speed = kn_wind_speed(inputs);
-    /* Each part has 779 / sqrt(3) = 450 of standard deviation. */
+    /* Each part has a standard deviation of 779 / sqrt(3) = 450. */
     for (int i = 0; i < 4; i++)
         *speed += kn_choose(&random, -779, 779);
 }
 
-/* x is (8): the four inputs, 1024ths of a standard deviation from their mean, 0 where missing; then for each
- * whether it is missing (1024) or not. */
+/* x is (8): the four inputs, in 1024ths of a standard deviation from their mean, 0 if missing; then a flag
+ * for each, 1024 if it is missing. */
 static void make(bool test, uint64_t sample, void *x) {
     int16_t *out = x;
     int inputs[KN_WIND_INPUTS], speed;
@@ -45,7 +45,7 @@ static void make(bool test, uint64_t sample, void *x) {
     kn_wind_sample(test, sample, inputs, missing, &speed);
     for (int i = 0; i < KN_WIND_INPUTS; i++) {
         int middle = (kn_wind_low[i] + kn_wind_high[i]) / 2, width = kn_wind_high[i] - kn_wind_low[i];
-        /* The standard deviation of what is equally likely everywhere is its width over the root of 12. */
+        /* The standard deviation of a uniform distribution is its width over the root of 12. */
         out[i] = (int16_t)(missing[i] ? 0 : (inputs[i] - middle) * 3547 / width);
         out[KN_WIND_INPUTS + i] = missing[i] ? 1024 : 0;
     }

@@ -194,20 +194,20 @@ static void what_cannot_be_changed(void **state) {
         const kn_tensor_info *x, *y;
         const char *part;
     } cases[] = {
-        {{.flip = true}, &row, &label, "pictures (channels,height,width)"},
+        {{.flip = true}, &row, &label, "images (channels,height,width)"},
         {{.noise = 1}, &tokens, &label, "int32 of rank 1"},
-        {{.flip = true}, &picture, &places, "places of its own"},
-        {{.crop = 7}, &picture, &label, "crop by 7"},
-        {{.shift = 5}, &row, &label, "shift by 5"},
+        {{.flip = true}, &picture, &places, "the target has positions"},
+        {{.crop = 7}, &picture, &label, "crop=7"},
+        {{.shift = 5}, &row, &label, "shift=5"},
         {{.rotation = 181}, &picture, &label, "0 to 180"},
         {{.contrast = 1.5}, &picture, &label, "from 0 to 1"},
         {{.noise = NAN}, &picture, &label, "noise from 0"},
         {{.brightness = -1}, &picture, &label, "from 0 to 1"},
         {{.scale = 1}, &picture, &label, "a scale from 0 to 0.9"},
         {{.shear = 81}, &picture, &label, "a shear from 0 to 80"},
-        {{.scale = 0.1}, &picture, &places, "places of its own"},
-        {{.hue = 10}, &picture, &label, "2 channels, expected 3"},
-        {{.saturation = 0.1}, &row, &label, "pictures (channels,height,width)"},
+        {{.scale = 0.1}, &picture, &places, "the target has positions"},
+        {{.hue = 10}, &picture, &label, "2 channels; saturation and hue need 3"},
+        {{.saturation = 0.1}, &row, &label, "images (channels,height,width)"},
     };
     kn_error error = {0};
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
@@ -358,7 +358,7 @@ static void classes_come_up_alike(void **state) {
     params.no_shuffle = false;
     loader = kn_loader_create(dataset, &params);
     assert_int_equal(kn_loader_status(loader), KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(kn_loader_error(loader), "a class for each sample"));
+    assert_non_null(strstr(kn_loader_error(loader), "one class per sample"));
     kn_loader_destroy(&loader);
     kn_dataset_destroy(&dataset);
     assert_int_equal(memory.live, 0);

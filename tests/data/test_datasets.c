@@ -148,10 +148,10 @@ static void wrong_arrays_are_refused(void **state) {
     pair[1].name = NULL;
     assert_failed(kn_dataset_from_arrays(NULL, 4, pair, 2, 0), KN_ERROR_ARGUMENT, "no name");
     pair[1].name = "a name that is far too long for a field";
-    assert_failed(kn_dataset_from_arrays(NULL, 4, pair, 2, 0), KN_ERROR_ARGUMENT, "1 to 31 letters");
+    assert_failed(kn_dataset_from_arrays(NULL, 4, pair, 2, 0), KN_ERROR_ARGUMENT, "1 to 31 characters");
     pair[0].bytes--;
     assert_failed(kn_dataset_from_arrays(NULL, 4, pair, 1, 0), KN_ERROR_ARGUMENT,
-                  "has 15 bytes, 4 samples of 4");
+                  "has 15 bytes; expected 4 samples of 4");
     pair[0] = good;
     pair[0].data = NULL;
     assert_failed(kn_dataset_from_arrays(NULL, 4, pair, 1, 0), KN_ERROR_ARGUMENT, "NULL");

@@ -102,7 +102,7 @@ static void idx_faults_are_named(void **state) {
     write_images(*state, "train-images-idx3-ubyte", 9, 1, false);
     assert_failed(open_at("idx", *state), KN_ERROR_NOT_FOUND, "train-labels-idx1-ubyte (or .gz) is missing");
     write_labels(*state, "train-labels-idx1-ubyte", 8, false);
-    assert_failed(open_at("idx", *state), KN_ERROR_SHAPE, "holds 8 samples");
+    assert_failed(open_at("idx", *state), KN_ERROR_SHAPE, "has 8 samples");
     write_file(*state, "train-labels-idx1-ubyte", "\0\0\10\1\0\0\0\11abc", 11, false);
     assert_failed(open_at("idx", *state), KN_ERROR_FORMAT, "needs 9 bytes after byte 8, found 3");
     write_file(*state, "train-labels-idx1-ubyte", "nonsense", 8, false);
@@ -220,9 +220,9 @@ static void npy_faults_are_named(void **state) {
     write_array(*state, "one.npy", KN_FLOAT32, 0, (int64_t[]){0}, x);
     write_array(*state, "none.npy", KN_FLOAT32, 2, (int64_t[]){0, 2}, x);
     write_file(*state, "bad.npy", "\x93NUMPY", 6, false);
-    assert_failed(open_npy(*state, "x.npy", "two.npy"), KN_ERROR_SHAPE, "two.npy holds 2 samples");
-    assert_failed(open_npy(*state, "one.npy", "two.npy"), KN_ERROR_SHAPE, "single number");
-    assert_failed(open_npy(*state, "two.npy", "one.npy"), KN_ERROR_SHAPE, "holds 1 samples");
+    assert_failed(open_npy(*state, "x.npy", "two.npy"), KN_ERROR_SHAPE, "two.npy has 2 samples");
+    assert_failed(open_npy(*state, "one.npy", "two.npy"), KN_ERROR_SHAPE, "found a scalar");
+    assert_failed(open_npy(*state, "two.npy", "one.npy"), KN_ERROR_SHAPE, "has 1 samples");
     assert_failed(open_npy(*state, "none.npy", "none.npy"), KN_ERROR_SHAPE, "no samples");
     assert_failed(open_npy(*state, "x.npy", "bad.npy"), KN_ERROR_FORMAT, "bad.npy");
     assert_failed(open_npy(*state, "x.npy", "gone.npy"), KN_ERROR_FILE, "gone.npy");

@@ -158,7 +158,7 @@ static void pictures_without_classes(void **state) {
     zip_add(&zip, "notes.txt", "text", 4, true);
     end_archive(&zip, *state, "none.zip");
     assert_failed(open_archive(*state, "none.zip", &params), KN_ERROR_NOT_FOUND,
-                  "holds no .jpg, .jpeg or .png");
+                  "has no .jpg, .jpeg or .png");
 }
 
 /* More than are held at a time. */
@@ -189,8 +189,7 @@ static void faults_are_named(void **state) {
     zip_bytes zip = {.count = 0};
     zip_add(&zip, "1.png", "text", 4, true);
     end_archive(&zip, *state, "flat.zip");
-    assert_failed(open_archive(*state, "flat.zip", NULL), KN_ERROR_NOT_FOUND,
-                  "one for each class was expected");
+    assert_failed(open_archive(*state, "flat.zip", NULL), KN_ERROR_NOT_FOUND, "expected one per class");
     add_picture(&zip, "a/1.png", 4, 1);
     add_picture(&zip, "b/c/2.png", 4, 1);
     end_archive(&zip, *state, "deep.zip");
@@ -203,11 +202,12 @@ static void faults_are_named(void **state) {
     add_picture(&zip, "test/b/1.png", 4, 1);
     end_archive(&zip, *state, "other.zip");
     assert_failed(open_archive(*state, "other.zip", NULL), KN_ERROR_NOT_FOUND,
-                  "which the training part has not");
+                  "which the training part lacks");
     add_picture(&zip, "test/b/1.png", 4, 1);
     end_archive(&zip, *state, "test.zip");
     assert_failed(open_archive(*state, "test.zip", NULL), KN_ERROR_NOT_FOUND, "0 folders in train");
-    assert_failed(open_archive(*state, "none.zip", NULL), KN_ERROR_FILE, "no such folder or archive");
+    assert_failed(open_archive(*state, "none.zip", NULL), KN_ERROR_FILE,
+                  "the folder or archive does not exist");
     int times = 1;
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     add_picture(&zip, "a/1.png", 4, 1);
@@ -222,12 +222,12 @@ static void faults_are_named(void **state) {
     add_picture(&zip, "a/3.png", 4, 1);
     end_archive(&zip, *state, "large.zip");
     assert_failed(open_archive(*state, "large.zip?size=4&grey", &params), KN_ERROR_UNSUPPORTED,
-                  "3 pictures of 16 bytes are more than the cache of 40 bytes");
+                  "3 images of 16 bytes exceed the cache of 40 bytes");
     params.cache = 0;
     params.archives = (kn_archive_reader){&times, read_members};
     params.skip_bad = true;
     assert_failed(open_archive(*state, "broken.zip?size=4", &params), KN_ERROR_FILE,
-                  "was changed while it was read");
+                  "changed while it was read");
     times = 2;
     kn_dataset *all = open_archive(*state, "broken.zip?size=4&grey", &params);
     expect_samples(all, 2, (const uint8_t[]){1, 1}, (const int32_t[]){0, 0});
@@ -263,7 +263,7 @@ static void sounds_are_read(void **state) {
     snprintf(spec, sizeof spec, "wav:%s/words.zip", (const char *)*state);
     assert_failed(kn_dataset_open(&params, spec), KN_ERROR_UNSUPPORTED, "kn_images_archives()");
     params.archives = (kn_archive_reader){NULL, read_members};
-    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_FORMAT, "words/train/no/1.wav: no WAV file");
+    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_FORMAT, "words/train/no/1.wav: not a WAV file");
     /* The first that can be read tells how long they are. */
     params.skip_bad = true;
     kn_dataset *train = kn_dataset_open(&params, spec), *test = kn_dataset_test(train);
@@ -285,7 +285,7 @@ static void sounds_are_read(void **state) {
     add_picture(&zip, "a/1.png", 4, 1);
     end_archive(&zip, *state, "pictures.zip");
     snprintf(spec, sizeof spec, "wav:%s/pictures.zip", (const char *)*state);
-    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_NOT_FOUND, "holds no .wav in a folder");
+    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_NOT_FOUND, "has no .wav in a folder");
 }
 
 static void memory_may_run_out(void **state) {

@@ -95,7 +95,7 @@ static void classes_by_name(void **state) {
     train = open_folder(*state, "", &params);
     assert_int_equal(kn_dataset_status(train), KN_ERROR_NOT_FOUND);
     assert_non_null(strstr(kn_dataset_error(train),
-                           "the class \"cat\" is none of the 2 that the model was trained on, ant, Cat;"));
+                           "the class \"cat\" is not one of the 2 that the model was trained on, ant, Cat;"));
     kn_dataset_destroy(&train);
 }
 
@@ -136,7 +136,7 @@ static void pictures_without_classes(void **state) {
     kn_dataset_destroy(&all);
     add_file(*state, "empty/notes.txt", "text", 4);
     all = open_folder(*state, "/empty", &params);
-    assert_non_null(strstr(kn_dataset_error(all), "holds no .jpg"));
+    assert_non_null(strstr(kn_dataset_error(all), "contains no .jpg"));
     kn_dataset_destroy(&all);
     params.inputs_only = false;
     add_picture(*state, "empty/1.png", 2, 2, 5);
@@ -183,7 +183,7 @@ static void sizes_are_chosen(void **state) {
 static void faults_are_named(void **state) {
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "has 0 folders");
     add_file(*state, "train/cat/notes.txt", "text", 4);
-    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "hold no .jpg");
+    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "contain no .jpg");
     for (int i = 0; i < 40; i++) {
         char name[40];
         snprintf(name, sizeof name, "train/cat/%02d.png", i);
@@ -196,12 +196,13 @@ static void faults_are_named(void **state) {
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_FORMAT, "31.png: no I");
     add_picture(*state, "train/cat/31.png", 3, 3, 7);
     add_picture(*state, "test/dog/1.png", 3, 3, 7);
-    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "which the training part has not");
+    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "which the training part lacks");
     assert_failed(open_folder(*state, "?size=0", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
     assert_failed(open_folder(*state, "?size=3x", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
     assert_failed(open_folder(*state, "?size=99999", NULL), KN_ERROR_ARGUMENT, "at most 16384");
     assert_failed(open_folder(*state, "?grey&colour", NULL), KN_ERROR_ARGUMENT, "either grey or colour");
-    assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE, "no such folder or archive");
+    assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE,
+                  "the folder or archive does not exist");
     char spec[600];
     snprintf(spec, sizeof spec, "images:%s", (const char *)*state);
     assert_failed(kn_dataset_open(NULL, spec), KN_ERROR_UNSUPPORTED, "kn_images_reader()");
@@ -233,7 +234,7 @@ static void broken_ones_are_skipped(void **state) {
     kn_dataset_destroy(&train);
     kn_dataset_destroy(&test);
     add_file(*state, "test/cat/6.png", "I", 1);
-    assert_failed(open_folder(*state, "", &params), KN_ERROR_FORMAT, "none of 2 pictures could be read");
+    assert_failed(open_folder(*state, "", &params), KN_ERROR_FORMAT, "none of 2 images could be read");
     add_picture(*state, "test/cat/6.png", 4, 4, 16);
     train = open_folder(*state, "?size=4", NULL);
     kn_dataset_destroy(&train);

@@ -192,10 +192,10 @@ static void what_cannot_be_mixed(void **state) {
         bool classes;
         const char *part;
     } cases[] = {
-        {{.mix_up = 0.2}, &picture, false, "mix-up: the data has no class for each sample"},
-        {{.cut_mix = 1}, &picture, false, "cut-mix: the data has no class for each sample"},
-        {{.cut_mix = 1}, &row, true, "pictures (channels,height,width)"},
-        {{.mix_up = 1}, &tokens, true, "mix-up: what goes in is int32"},
+        {{.mix_up = 0.2}, &picture, false, "mix-up: mixing needs data with one class per sample"},
+        {{.cut_mix = 1}, &picture, false, "cut-mix: mixing needs data with one class per sample"},
+        {{.cut_mix = 1}, &row, true, "images (channels,height,width)"},
+        {{.mix_up = 1}, &tokens, true, "mix-up: the input is int32"},
         {{.mix_up = -1}, &picture, true, "Beta(a,a)"},
         {{.mix_up = 1e-310}, &picture, true, "Beta(a,a)"},
         {{.cut_mix = NAN}, &picture, true, "Beta(a,a)"},
@@ -215,7 +215,7 @@ static void what_cannot_be_mixed(void **state) {
     params.augmentation = &(kn_augmentation){.size = sizeof(kn_augmentation), .mix_up = 0.2};
     kn_loader *loader = kn_loader_create(wind, &params);
     assert_int_equal(kn_loader_status(loader), KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(kn_loader_error(loader), "mix-up: the data has no class for each sample"));
+    assert_non_null(strstr(kn_loader_error(loader), "mix-up: mixing needs data with one class per sample"));
     kn_loader_destroy(&loader);
     kn_dataset_destroy(&wind);
 }
@@ -237,12 +237,18 @@ static void words_are_read(void **state) {
                 how.shear == 2 && how.brightness == 0.25 && how.contrast == 0.125 && how.saturation == 0.75 &&
                 how.hue == 3 && how.cutout == 6 && how.noise == 4 && how.mix_up == 0.5 && how.cut_mix == 7);
     static const char *const wrong[][2] = {
-        {"", "'' changes no samples"},        {"crop=4,", "'' changes no samples"},
-        {"flip=1", "takes no number"},        {"mixup=1", "did you mean 'mix-up'?"},
-        {"mix-up", "number above 0"},         {"mix-up=0", "number above 0"},
-        {"cut-mix=nan", "number above 0"},    {"crop=1.5", "whole number"},
-        {"crop=99999999999", "whole number"}, {"noise=0.1x", "number above 0"},
-        {"flip,none", "'none' changes no"},   {"crop==4", "whole number"},
+        {"", "'' is not an augmentation"},
+        {"crop=4,", "'' is not an augmentation"},
+        {"flip=1", "takes no number"},
+        {"mixup=1", "did you mean 'mix-up'?"},
+        {"mix-up", "number above 0"},
+        {"mix-up=0", "number above 0"},
+        {"cut-mix=nan", "number above 0"},
+        {"crop=1.5", "an integer"},
+        {"crop=99999999999", "an integer"},
+        {"noise=0.1x", "number above 0"},
+        {"flip,none", "'none' is not an augmentation"},
+        {"crop==4", "an integer"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(wrong); i++) {
         assert_int_equal(kn_augmentation_read(wrong[i][0], &how, message, sizeof message), KN_ERROR_ARGUMENT);

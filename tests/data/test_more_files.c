@@ -117,7 +117,7 @@ static void cifar_faults_are_named(void **state) {
     assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_NOT_FOUND,
                   "data_batch_1.bin and the others");
     assert_failed(open_with(NULL, "cifar100", *state, ""), KN_ERROR_NOT_FOUND, "train.bin and test.bin");
-    assert_failed(open_with(NULL, "cifar10", "/nonexistent", ""), KN_ERROR_FILE, "no such folder");
+    assert_failed(open_with(NULL, "cifar10", "/nonexistent", ""), KN_ERROR_FILE, "the folder does not exist");
     write_records(*state, "data_batch_1.bin", 10, 1, 0);
     write_records(*state, "data_batch_2.bin", 10, 1, 0);
     write_records(*state, "data_batch_4.bin", 10, 1, 0);
@@ -127,7 +127,7 @@ static void cifar_faults_are_named(void **state) {
     assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_FORMAT, "data_batch_3.bin: 3 bytes");
     write_records(*state, "data_batch_3.bin", 10, 1, 0);
     write_file(*state, "batches.meta.txt", "one\ntwo\n", 8);
-    assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_FORMAT, "batches.meta.txt: 2 lines");
+    assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_FORMAT, "batches.meta.txt: found 2 lines");
 }
 
 /* ---- npz ---------------------------------------------------------------------------------- */
@@ -216,9 +216,9 @@ static void npz_faults_are_named(void **state) {
     assert_failed(open_with(NULL, "npz", *state, "/a.npz?x=pictures&y=word"), KN_ERROR_FORMAT,
                   "a.npz: word.npy");
     assert_failed(open_with(NULL, "npz", *state, "/a.npz?x=pictures&y=two"), KN_ERROR_SHAPE,
-                  "two.npy holds 2 samples");
+                  "two.npy has 2 samples");
     assert_failed(open_with(NULL, "npz", *state, "/a.npz?z=pictures"), KN_ERROR_ARGUMENT, "x=NAME");
-    assert_failed(open_with(NULL, "npz", *state, "/b.npz"), KN_ERROR_FORMAT, "no zip file");
+    assert_failed(open_with(NULL, "npz", *state, "/b.npz"), KN_ERROR_FORMAT, "not a zip file");
     assert_failed(open_with(NULL, "npz", *state, "/c.npz"), KN_ERROR_FILE, "c.npz");
 }
 

@@ -80,7 +80,7 @@ static void tensors_go_and_come_back(void **state) {
     kn_onnx_tensor_file_destroy(&file);
     assert_int_equal(kn_onnx_tensor_file_save(path, NULL, &wrong, values, message, sizeof message),
                      KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(message, "make no sense"));
+    assert_non_null(strstr(message, "invalid"));
     assert_int_equal(kn_onnx_tensor_file_save(path, NULL, &info, NULL, message, sizeof message),
                      KN_ERROR_ARGUMENT);
     made tensor = {.count = 0};

@@ -184,18 +184,19 @@ static void rates_are_changed(void **state) {
 static void faults_are_named(void **state) {
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "has 0 folders");
     add_file(*state, "no/notes.txt", "text", 4);
-    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "hold no .wav");
+    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "contain no .wav");
     add_level(*state, "no/1.wav", 1000, 20);
     add_file(*state, "no/2.wav", "RIFF", 4);
     add_level(*state, "no/3.wav", 1000, 0);
     uint8_t real[52] =
         "RIFF....WAVEfmt \x10\0\0\0\3\0\1\0\x40\x1f\0\0\0\x7d\0\0\4\0\x20\0data\x8\0\0\0\0\0\0\0\0\0\x80\x7f";
     add_file(*state, "no/4.wav", real, sizeof real);
-    assert_failed(open_folder(*state, "", NULL), KN_ERROR_FORMAT, "2.wav: no WAV file");
+    assert_failed(open_folder(*state, "", NULL), KN_ERROR_FORMAT, "2.wav: not a WAV file");
     assert_failed(open_folder(*state, "?rate=0", NULL), KN_ERROR_ARGUMENT, "rate=NUMBER");
     assert_failed(open_folder(*state, "?rate=20000000", NULL), KN_ERROR_ARGUMENT, "at most 10000000");
     assert_failed(open_folder(*state, "?rat=8000", NULL), KN_ERROR_ARGUMENT, "did you mean \"rate\"");
-    assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE, "no such folder, archive or file");
+    assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE,
+                  "the folder, archive or file does not exist");
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.skip_bad = true;
     kn_dataset *left = open_folder(*state, "", &params);
@@ -203,8 +204,8 @@ static void faults_are_named(void **state) {
     expect_sound(left, 0, 20, 1000, 20, 0);
     assert_int_equal(kn_dataset_left_out(left), 3);
     const char *text = kn_dataset_left_out_text(left);
-    assert_non_null(strstr(text, "2.wav: no WAV file"));
-    assert_non_null(strstr(text, "3.wav: a sound without any length"));
+    assert_non_null(strstr(text, "2.wav: not a WAV file"));
+    assert_non_null(strstr(text, "3.wav: the sound is empty"));
     assert_non_null(strstr(text, "4.wav: number 1 of the sound is not finite"));
     kn_dataset_destroy(&left);
 }

@@ -113,7 +113,7 @@ static void what_was_found_travels(void **state) {
     assert_failed(open_table(&params, *state, weather, ""), KN_ERROR_FORMAT, "format 2, expected 1");
     params.columns = "{\"format\":1,\"target\":{\"name\":\"a\",\"kind\":\"number\"},\"inputs\":[]}";
     assert_failed(open_table(&params, *state, weather, ""), KN_ERROR_FORMAT,
-                  "not as kn_dataset_columns gives them");
+                  "not as kn_dataset_columns returns them");
     kn_dataset_destroy(&first);
 }
 
@@ -173,15 +173,15 @@ static void faults_are_named(void **state) {
         kn_status status;
         const char *part;
     } cases[] = {
-        {weather, "", KN_ERROR_ARGUMENT, "which column is to be learnt?"},
+        {weather, "", KN_ERROR_ARGUMENT, "name the target column"},
         {weather, "?target=sped", KN_ERROR_NOT_FOUND, "did you mean \"speed\"?"},
         {weather, "?target=speed&clases", KN_ERROR_ARGUMENT, "did you mean \"classes\"?"},
         {weather, "?target=", KN_ERROR_ARGUMENT, "expected target=NAME"},
         {weather, "?target=speed&classes&number", KN_ERROR_ARGUMENT, "either classes or number"},
-        {weather, "?target=station&number", KN_ERROR_FORMAT, "the value \"east\", expected numbers"},
+        {weather, "?target=station&number", KN_ERROR_FORMAT, "the value \"east\"; expected numbers"},
         {weather, "?target=speed&without=station,day,pressure,note", KN_ERROR_SHAPE,
-         "nothing beside the target"},
-        {"a,a\n1,2\n", "?target=a", KN_ERROR_FORMAT, "two columns are called \"a\""},
+         "no column besides the target"},
+        {"a,a\n1,2\n", "?target=a", KN_ERROR_FORMAT, "two columns are named \"a\""},
         {"a,\n1,2\n", "?target=a", KN_ERROR_FORMAT, "column 2 has no name"},
         {"a,b\n1,\n2,NA\n", "?target=b", KN_ERROR_SHAPE, "has no value in any row"},
         {"a,b\n", "?target=b", KN_ERROR_SHAPE, "has no value in any row"},

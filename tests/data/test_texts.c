@@ -12,12 +12,12 @@
 static const uint64_t sentences[2] = {0xfbc473ab8bbdbeccull, 0xa1801bb39c822bf4ull};
 
 static void same_sentences_everywhere(void **state) {
-    char text[KN_SENTENCE_MOST];
+    char text[KN_SENTENCE_MAX];
     for (int test = 0; test < 2; test++) {
         uint64_t all = KN_HASH_START;
         for (uint64_t i = 0; i < 2000; i++) {
             int length = kn_made_sentence(test, i, text);
-            assert_in_range(length, 10, KN_SENTENCE_MOST - 200); /* a full one would have lost words */
+            assert_in_range(length, 10, KN_SENTENCE_MAX - 200); /* a full one would have lost words */
             assert_true(text[length - 2] == '.' && (text[length - 1] == ' ' || text[length - 1] == '\n'));
             all = kn_hash_bytes(all, text, (size_t)length);
         }
@@ -27,7 +27,7 @@ static void same_sentences_everywhere(void **state) {
 
 /* "if" has its "then", "either" its "or", a quotation its end. */
 static void sentences_agree(void **state) {
-    char text[KN_SENTENCE_MOST + 1];
+    char text[KN_SENTENCE_MAX + 1];
     int seen = 0;
     for (uint64_t i = 0; i < 500; i++) {
         text[kn_made_sentence(false, i, text)] = 0;
@@ -73,7 +73,7 @@ static void made_text_opens(void **state) {
             assert_memory_equal(x[r] + 1, y[r], (size_t)(lengths[s] - 1) * 4);
         }
         /* The first sentence, and windows that follow one another. */
-        char text[KN_SENTENCE_MOST];
+        char text[KN_SENTENCE_MAX];
         kn_made_sentence(false, 0, text);
         for (int i = 0; i < 10; i++)
             assert_int_equal(kn_dataset_vocabulary(sets[s])[x[0][i]], text[i]);
@@ -227,9 +227,9 @@ static void learnt_vocabulary(void **state) {
                   "line 1 has a character that is not among the 6");
     static const struct {
         const char *options, *part;
-    } wrong[] = {{"?vocabulary=2", "more characters"},
+    } wrong[] = {{"?vocabulary=2", "more distinct characters"},
                  {"?vocabulary=5000", "2 to 4096"},
-                 {"?vocabulary=9&bytes", "either bytes or a vocabulary"}};
+                 {"?vocabulary=9&bytes", "expected either bytes or vocabulary"}};
     for (size_t i = 0; i < 3; i++)
         assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", text, 500, wrong[i].options)),
                       KN_ERROR_ARGUMENT, wrong[i].part);
@@ -282,9 +282,9 @@ static void wide_vocabulary(void **state) {
 static void text_faults_are_named(void **state) {
     assert_failed(
         kn_dataset_open(NULL, text_spec(*state, "t", "a\nb\n\xff..................", 23, "?length=2")),
-        KN_ERROR_FORMAT, "line 3 is no text in UTF-8 (byte 4");
+        KN_ERROR_FORMAT, "line 3 is not valid UTF-8 (byte 4");
     assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "a\n\0b..................", 23, "?length=2")),
-                  KN_ERROR_FORMAT, "line 2 is no text in UTF-8");
+                  KN_ERROR_FORMAT, "line 2 is not valid UTF-8");
     assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "")), KN_ERROR_SHAPE, "too few");
     assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "", 0, "")), KN_ERROR_SHAPE, "too few");
     assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "?colour")), KN_ERROR_ARGUMENT,
