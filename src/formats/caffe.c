@@ -1,11 +1,11 @@
-/* Caffe's files as trees: which kind a file is, and what a tree holds. */
+/* Caffe files as trees: detecting the kind of file, and queries of the tree. */
 #include "formats/caffe_private.h"
 
 #include <string.h>
 
-/* ---- which kind ---------------------------------------------------------------------------- */
+/* ---- detection ----------------------------------------------------------------------------- */
 
-/* The fields that a text begins with. */
+/* The fields that a text net begins with. */
 static bool is_text(const uint8_t *bytes, uint64_t count) {
     static const char *const words[] = {"name",   "input", "input_dim",  "input_shape",   "layer",
                                         "layers", "state", "debug_info", "force_backward"};
@@ -28,8 +28,8 @@ static bool is_text(const uint8_t *bytes, uint64_t count) {
     return false;
 }
 
-/* Fields of a net one after the other, up to a layer. No text gets that far: the mark of a layer begins with
- * a character that none has. */
+/* Skips fields of a net up to a layer. No text gets that far: the tag of a layer begins with a byte that text
+ * does not contain. */
 static bool is_binary(const uint8_t *bytes, uint64_t count) {
     enum { BEFORE_LAYERS = 64, FIRST_LAYERS = 2, LAYERS = 100, INPUT_DIMS = 4, KNOWN = 8 };
     kn_error error = {0};
@@ -50,12 +50,12 @@ bool kn_caffe_is(const uint8_t *bytes, uint64_t count) {
     return count > 0 && (is_text(bytes, count) || is_binary(bytes, count));
 }
 
-/* ---- making a tree ----------------------------------------------------------------------------- */
+/* ---- building a tree ---------------------------------------------------------------------------- */
 
 kn_caffe_item *kn_caffe_add(kn_caffe_reader *in, kn_caffe_item ***last, const char *name, kn_caffe_kind kind,
                             uint64_t place) {
     if (++in->items > KN_CAFFE_ITEMS) {
-        kn_fail(in->error, KN_ERROR_FORMAT, "%s: more than %d fields, which no net has", in->name,
+        kn_fail(in->error, KN_ERROR_FORMAT, "%s: more than the maximum of %d fields", in->name,
                 KN_CAFFE_ITEMS);
         return NULL;
     }
@@ -75,7 +75,7 @@ kn_caffe_item *kn_caffe_add(kn_caffe_reader *in, kn_caffe_item ***last, const ch
 const char *kn_caffe_keep_text(kn_caffe_reader *in, const void *bytes, size_t count) {
     const uint8_t *from = bytes;
     if (count > KN_CAFFE_NAME_BYTES) {
-        kn_fail(in->error, KN_ERROR_FORMAT, "%s: a text of %zu bytes, expected at most %d", in->name, count,
+        kn_fail(in->error, KN_ERROR_FORMAT, "%s: a string of %zu bytes; expected at most %d", in->name, count,
                 KN_CAFFE_NAME_BYTES);
         return NULL;
     }
@@ -130,7 +130,7 @@ void kn_caffe_close(const kn_host *host, kn_caffe_net *net) {
     *net = (kn_caffe_net){.root = NULL};
 }
 
-/* ---- looking into it ----------------------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------------------------------ */
 
 const kn_caffe_item *kn_caffe_next(const kn_caffe_item *message, const char *name,
                                    const kn_caffe_item *after) {
@@ -156,15 +156,15 @@ int kn_caffe_count(const kn_caffe_item *message, const char *name) {
     return count;
 }
 
-double kn_caffe_number(const kn_caffe_item *message, const char *name, double usual) {
+double kn_caffe_number(const kn_caffe_item *message, const char *name, double fallback) {
     const kn_caffe_item *item = kn_caffe_field(message, name);
     if (item && item->kind == KN_CAFFE_NUMBER) return item->as.number;
-    if (!item || item->kind != KN_CAFFE_WORD) return usual;
+    if (!item || item->kind != KN_CAFFE_WORD) return fallback;
     if (!strcmp(item->as.text, "true")) return 1;
-    return strcmp(item->as.text, "false") ? usual : 0;
+    return strcmp(item->as.text, "false") ? fallback : 0;
 }
 
-const char *kn_caffe_text(const kn_caffe_item *message, const char *name, const char *usual) {
+const char *kn_caffe_text(const kn_caffe_item *message, const char *name, const char *fallback) {
     const kn_caffe_item *item = kn_caffe_field(message, name);
-    return item && (item->kind == KN_CAFFE_TEXT || item->kind == KN_CAFFE_WORD) ? item->as.text : usual;
+    return item && (item->kind == KN_CAFFE_TEXT || item->kind == KN_CAFFE_WORD) ? item->as.text : fallback;
 }

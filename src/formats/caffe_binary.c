@@ -1,4 +1,4 @@
-/* Caffe's nets with their weights: protocol buffers. */
+/* Caffe nets with weights, in protocol buffers. */
 #include "formats/caffe_private.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static uint64_t byte_of(const binary *b, const kn_wire_field *field) {
     return (uint64_t)(field->at - b->place.start);
 }
 
-/* Numbers, one item each. */
+/* Reads numbers, one item each. */
 static kn_status read_numbers(binary *b, const kn_caffe_about *about, const kn_wire_field *field,
                               kn_caffe_item ***last) {
     kn_wire_form form = form_of(about->form);
@@ -51,8 +51,8 @@ static kn_status read_numbers(binary *b, const kn_caffe_about *about, const kn_w
     return KN_OK;
 }
 
-/* All numbers of a field `about` in a message, which may lie in several pieces, as one array; in place where
- * they can. */
+/* Collects all numbers of the field `about` of a message, which may be in several chunks, into one array; in
+ * place if possible. */
 static kn_status gather(binary *b, const kn_caffe_about *about, kn_wire message, kn_caffe_item *item) {
     const kn_wire_form form = form_of(about->form);
     const size_t size = form == KN_WIRE_FIXED64 ? 8 : 4;
@@ -97,7 +97,7 @@ static kn_status read_one(binary *b, const kn_caffe_about *about, const kn_wire_
     if (about->form != KN_CAFFE_AS_TEXT && about->form != KN_CAFFE_AS_MESSAGE)
         return read_numbers(b, about, field, last);
     if (field->form != KN_WIRE_BYTES)
-        return kn_wire_refuse(&b->place, field->at, "%s is %s, expected %s", about->name,
+        return kn_wire_refuse(&b->place, field->at, "%s is %s; expected %s", about->name,
                               kn_wire_form_name(field->form), kn_wire_form_name(KN_WIRE_BYTES));
     const bool text = about->form == KN_CAFFE_AS_TEXT;
     kn_caffe_item *item =
@@ -108,7 +108,7 @@ static kn_status read_one(binary *b, const kn_caffe_about *about, const kn_wire_
     return item->as.text ? KN_OK : b->in->error->status;
 }
 
-/* The depth is bounded by that of the tables. */
+/* The recursion depth is bounded by that of the tables. */
 static kn_status read_message(binary *b, const kn_caffe_about *fields, kn_wire message, kn_caffe_item *item) {
     kn_caffe_item **last = &item->as.first;
     kn_status status = KN_OK;
@@ -132,6 +132,6 @@ static kn_status read_message(binary *b, const kn_caffe_about *fields, kn_wire m
 
 kn_status kn_caffe_read_binary(kn_caffe_reader *in, const uint8_t *bytes, uint64_t count) {
     binary b = {.in = in,
-                .place = {.name = in->name, .kind = "net of Caffe", .start = bytes, .error = in->error}};
+                .place = {.name = in->name, .kind = "a Caffe net", .start = bytes, .error = in->error}};
     return read_message(&b, kn_caffe_net_fields, (kn_wire){bytes, bytes + count}, in->net->root);
 }

@@ -1,4 +1,4 @@
-/* Caffe's nets as text, the text format of protocol buffers: `name: value` and `name { ... }`. */
+/* Caffe nets as text, in the text format of protocol buffers: `name: value` and `name { ... }`. */
 #include "formats/caffe_private.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static kn_status refuse(scanner *s, const char *expected) {
                    (unsigned long long)s->line, kn_quote(s->at, count ? count : 1, found), expected);
 }
 
-/* Blanks, lines and comments. */
+/* Skips blanks, newlines and comments. */
 static void skip(scanner *s) {
     for (; s->at < s->end; s->at++) {
         if (*s->at == '#')
@@ -35,7 +35,7 @@ static void skip(scanner *s) {
     }
 }
 
-/* Moves behind a character that is there. */
+/* Consumes a character if it is next. */
 static bool take(scanner *s, char character) {
     skip(s);
     if (s->at == s->end || *s->at != character) return false;
@@ -51,7 +51,7 @@ static bool is_of_number(char c) {
     return (c >= '0' && c <= '9') || c == '.' || c == '+' || c == '-';
 }
 
-/* Length of a word or number that begins here. */
+/* The length of the word or number that begins here. */
 static size_t word_length(const scanner *s) {
     size_t length = 0, left = (size_t)(s->end - s->at);
     while (length < left && (is_letter(s->at[length]) || is_of_number(s->at[length])))
@@ -64,7 +64,7 @@ static int hexadecimal(char c) {
     return found ? (int)(found - digits) : -1;
 }
 
-/* What follows a backslash; false where it is nothing known. */
+/* Reads what follows a backslash; false if it is not a known escape. */
 static bool take_escape(scanner *s, char *byte) {
     static const char letters[] = "nrtabfv\\'\"?", bytes[] = "\n\r\t\a\b\f\v\\'\"?";
     char c = s->at < s->end ? *s->at++ : '\0';
@@ -85,7 +85,7 @@ static bool take_escape(scanner *s, char *byte) {
     return digits > 0;
 }
 
-/* Strings beside one another are one. */
+/* Adjacent strings are concatenated. */
 static kn_status read_strings(scanner *s, kn_caffe_item *item) {
     char text[KN_CAFFE_NAME_BYTES];
     size_t length = 0;
@@ -120,7 +120,7 @@ static kn_status read_number(scanner *s, kn_caffe_item *item) {
 
 static kn_status read_fields(scanner *s, kn_caffe_item *message, char close, int depth);
 
-/* One value, which may be a message. */
+/* Reads one value, which may be a message. */
 static kn_status read_value(scanner *s, kn_caffe_item ***last, const char *name, int depth) {
     skip(s);
     const char first = s->at < s->end ? *s->at : '\0';
@@ -144,7 +144,7 @@ static kn_status read_value(scanner *s, kn_caffe_item ***last, const char *name,
     return item->as.text ? KN_OK : s->in->error->status;
 }
 
-/* Values of a repeated field: `[1, 2]`. */
+/* Reads the values of a repeated field: `[1, 2]`. */
 static kn_status read_list(scanner *s, kn_caffe_item ***last, const char *name, int depth) {
     if (take(s, ']')) return KN_OK;
     do {
@@ -154,10 +154,10 @@ static kn_status read_list(scanner *s, kn_caffe_item ***last, const char *name, 
     return take(s, ']') ? KN_OK : refuse(s, "',' or ']'");
 }
 
-/* Fields up to `close`, which is 0 for the end of the file. */
+/* Reads fields up to `close`, which is 0 for the end of the file. */
 static kn_status read_fields(scanner *s, kn_caffe_item *message, char close, int depth) {
     kn_caffe_item **last = &message->as.first;
-    if (depth > KN_CAFFE_DEPTH) return refuse(s, "messages that lie less deep within one another");
+    if (depth > KN_CAFFE_DEPTH) return refuse(s, "less deeply nested messages");
     for (skip(s); s->at < s->end || close; skip(s)) {
         if (close && take(s, close)) return KN_OK;
         if (s->at == s->end || !is_letter(*s->at))
@@ -181,7 +181,7 @@ kn_status kn_caffe_read_text(kn_caffe_reader *in, const char *text, size_t count
     enum { MOST = 64 << 20 };
     scanner s = {.in = in, .at = text, .end = text + count, .line = 1};
     if (count > MOST)
-        return kn_fail(in->error, KN_ERROR_FORMAT, "%s: %zu bytes, expected a text of at most %d", in->name,
+        return kn_fail(in->error, KN_ERROR_FORMAT, "%s: %zu bytes; expected a text of at most %d", in->name,
                        count, MOST);
     if (count == 0) return KN_OK;
     return read_fields(&s, in->net->root, '\0', 0);

@@ -1,11 +1,11 @@
-/* CSV: a line of names, then a line for each row, as RFC 4180 has it; the separator is found from the first
- * line. The rows are read in pieces by several threads. */
+/* CSV as in RFC 4180: a line of names, then one line per row; the separator is detected from the first line.
+ * Several threads read the rows in chunks. */
 #include "formats/formats_private.h"
 
 #include <string.h>
 
-/* A place is where a cell begins, among the bytes or behind them among what was unquoted, and its length in
- * so many bits. */
+/* A place encodes the offset of a cell, in the file or after its end in the unquoted text, and its length in
+ * LENGTH_BITS bits. */
 enum { COLUMNS_MAX = 1 << 16, PIECE = 1 << 20, LENGTH_BITS = 24, LENGTH_MAX = (1 << LENGTH_BITS) - 1 };
 #define BYTES_MAX ((uint64_t)1 << 39)
 
@@ -14,12 +14,12 @@ typedef struct reader {
     const uint8_t *bytes;
     uint64_t count, at, line;
     char separator;
-    uint64_t doubled; /* bytes of cells so far in which a quote is written twice, and where the text of the
-                         next one goes */
-    char *unquoted;   /* texts of such cells; NULL: not wanted */
+    /* total bytes so far of cells with doubled quotes, and the offset of the next one's unquoted text */
+    uint64_t doubled;
+    char *unquoted; /* unquoted text of such cells; NULL: not wanted */
 } reader;
 
-/* What is at a place. */
+/* The cell at a place. */
 static kn_csv_cell cell_at(const uint8_t *bytes, uint64_t count, const char *unquoted, uint64_t place) {
     const uint64_t at = place >> LENGTH_BITS;
     return (kn_csv_cell){at < count ? (const char *)bytes + at : unquoted + (at - count),
@@ -34,7 +34,7 @@ bool kn_csv_cell_is(const kn_csv_cell *cell, const char *text) {
     return strlen(text) == cell->length && memcmp(text, cell->text, cell->length) == 0;
 }
 
-/* The most frequent of the separators in the first line, outside quotes; a comma if there is none. */
+/* The most frequent separator in the first line, outside quotes; a comma if there is none. */
 static char find_separator(const uint8_t *bytes, uint64_t count) {
     static const char separators[] = ",;\t";
     uint64_t found[3] = {0};
@@ -54,7 +54,7 @@ static bool at_end_of_line(const reader *read) {
     return read->at == read->count || read->bytes[read->at] == '\n' || read->bytes[read->at] == '\r';
 }
 
-/* Over the end of a line: "\n", "\r\n" or "\r". */
+/* Skips the end of a line: "\n", "\r\n" or "\r". */
 static void skip_end(reader *read) {
     if (read->at < read->count && read->bytes[read->at] == '\r') {
         read->at++;
@@ -65,14 +65,14 @@ static void skip_end(reader *read) {
     read->line++;
 }
 
-/* To the first line from here on that has something in it; false at the end. */
+/* Moves to the next non-empty line; false at the end. */
 static bool next_line(reader *read) {
     while (read->at < read->count && at_end_of_line(read))
         skip_end(read);
     return read->at < read->count;
 }
 
-/* A cell in quotes, which may hold separators, ends of lines, and quotes written twice. */
+/* Reads a quoted cell, which may contain separators, newlines, and doubled quotes. */
 static kn_status read_quoted(reader *read, uint64_t *at, uint64_t *length, kn_error *error) {
     const uint64_t line = read->line;
     uint64_t doubled = 0;
@@ -92,7 +92,7 @@ static kn_status read_quoted(reader *read, uint64_t *at, uint64_t *length, kn_er
     if (!at_end_of_line(read) && (char)read->bytes[read->at] != read->separator)
         return kn_fail(
             error, KN_ERROR_FORMAT,
-            "%s: line %llu: text behind the closing quote of a value; a quote within one is written twice",
+            "%s: line %llu: text after the closing quote of a value; a quote within one must be doubled",
             read->name, (unsigned long long)read->line);
     if (!doubled) return KN_OK;
     const uint8_t *text = read->bytes + *at;
@@ -104,7 +104,7 @@ static kn_status read_quoted(reader *read, uint64_t *at, uint64_t *length, kn_er
     return KN_OK;
 }
 
-/* Without the blanks around it, which people write behind commas. */
+/* Reads an unquoted cell, without surrounding blanks. */
 static void read_bare(reader *read, uint64_t *at, uint64_t *length) {
     const uint8_t *first = read->bytes + read->at, *last = read->bytes + read->count, *end = first;
     const uint8_t separator = (uint8_t)read->separator;
@@ -119,7 +119,7 @@ static void read_bare(reader *read, uint64_t *at, uint64_t *length) {
     *length = (uint64_t)(end - first);
 }
 
-/* The cells of one line go to places[0..most), unless that is NULL; all are counted. */
+/* Reads the cells of a line into places[0..most), unless that is NULL; counts all of them. */
 static kn_status read_line(reader *read, uint64_t *places, size_t most, size_t *count, kn_error *error) {
     for (*count = 0;;) {
         uint64_t at = 0, length = 0;
@@ -131,18 +131,18 @@ static kn_status read_line(reader *read, uint64_t *places, size_t most, size_t *
         }
         if (length > LENGTH_MAX)
             return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                           "%s: line %llu: a value of %llu bytes, at most %d are possible", read->name,
+                           "%s: line %llu: a value of %llu bytes; at most %d are supported", read->name,
                            (unsigned long long)read->line, (unsigned long long)length, LENGTH_MAX);
         if (*count < most && places) places[*count] = at << LENGTH_BITS | length;
         ++*count;
         if (at_end_of_line(read)) break;
-        read->at++; /* the separator, behind which one more cell always stands */
+        read->at++; /* the separator, which another cell always follows */
     }
     skip_end(read);
     return KN_OK;
 }
 
-/* How many of the bytes are UTF-8, from the first on. */
+/* The length of the valid UTF-8 at the beginning. */
 static uint64_t text_bytes(const uint8_t *bytes, uint64_t count) {
     uint64_t at = 0, eight;
     uint32_t code;
@@ -159,9 +159,9 @@ static uint64_t text_bytes(const uint8_t *bytes, uint64_t count) {
     return at;
 }
 
-/* ---- faults: what is wrong first, from the beginning ---------------------------------------------- */
+/* ---- errors: finds the first one from the beginning -------------------------------------------------- */
 
-/* Each row must have as many cells as the first line has names. */
+/* Checks that each row has as many cells as the first line has names. */
 static kn_status check_rows(reader read, size_t columns, kn_error *error) {
     while (next_line(&read)) {
         uint64_t line = read.line;
@@ -170,65 +170,66 @@ static kn_status check_rows(reader read, size_t columns, kn_error *error) {
         if (status != KN_OK) return status;
         if (found != columns)
             return kn_fail(error, KN_ERROR_FORMAT,
-                           "%s: line %llu: %zu values, expected %zu as in the first line", read.name,
+                           "%s: line %llu: found %zu values, expected %zu as in the first line", read.name,
                            (unsigned long long)line, found, columns);
     }
     return KN_OK;
 }
 
-/* What stands in cells becomes names and JSON. */
+/* Checks for UTF-8: cells become names and JSON. */
 static kn_status check_text(const reader *read, kn_error *error) {
     const uint64_t fine = text_bytes(read->bytes, read->count);
     uint64_t line = 1;
     for (uint64_t i = 0; i < fine; i++)
         line += read->bytes[i] == '\n';
     if (fine == read->count) return KN_OK;
-    return kn_fail(error, KN_ERROR_FORMAT,
-                   "%s: line %llu: bytes that are no UTF-8, which a table is expected in", read->name,
+    return kn_fail(error, KN_ERROR_FORMAT, "%s: line %llu: found bytes that are not UTF-8", read->name,
                    (unsigned long long)line);
 }
 
-/* read: at the beginning. Answers KN_OK where nothing is wrong. */
+/* read: at the beginning. Returns KN_OK if there is no error. */
 static kn_status find_fault(reader read, kn_error *error) {
     size_t columns;
     kn_status status = check_text(&read, error);
     if (status != KN_OK) return status;
     if (read.count >= BYTES_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %llu bytes, less than %llu are possible", read.name,
-                       (unsigned long long)read.count, (unsigned long long)BYTES_MAX);
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %llu bytes; fewer than %llu are supported",
+                       read.name, (unsigned long long)read.count, (unsigned long long)BYTES_MAX);
     if (!next_line(&read))
         return kn_fail(error, KN_ERROR_FORMAT,
-                       "%s: nothing in it; expected a first line with the names of columns", read.name);
+                       "%s: the file is empty; expected a first line with the names of the columns",
+                       read.name);
     read.separator = find_separator(read.bytes + read.at, read.count - read.at);
     status = read_line(&read, NULL, 0, &columns, error);
     if (status != KN_OK) return status;
     if (columns > COLUMNS_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu columns, at most %d are possible", read.name,
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu columns; at most %d are supported", read.name,
                        columns, COLUMNS_MAX);
     return check_rows(read, columns, error);
 }
 
-/* ---- pieces ----------------------------------------------------------------------------------------- */
+/* ---- chunks
+ * --------------------------------------------------------------------------------------------- */
 
-/* The lines that begin in it. Where it begins is taken for the begin of a line, which it is not within
- * quotes: where the piece before stops tells. */
+/* The lines that begin in a chunk. Its beginning is assumed to be that of a line, which is wrong within
+ * quotes: the end of the previous chunk's last line tells. */
 typedef struct piece {
-    uint64_t begin, end, stop; /* stop: behind the last line */
-    uint64_t rows, doubled;    /* doubled: bytes of unquoted texts */
+    uint64_t begin, end, stop; /* stop: after the last line */
+    uint64_t rows, doubled;    /* doubled: bytes of unquoted text */
     uint64_t first_row, first_text;
-    bool fine; /* each row has its cells */
-    bool text; /* all is UTF-8 */
+    bool fine; /* each row has the right number of cells */
+    bool text; /* all of it is UTF-8 */
 } piece;
 
 typedef struct pieces {
-    reader read; /* behind the first line */
+    reader read; /* after the first line */
     size_t columns, count;
     piece *list;
     char *unquoted;
     uint64_t *places; /* (rows,columns) */
 } pieces;
 
-/* Goes over the lines of a piece; their cells go to `places` unless that is NULL. */
+/* Reads the lines of a chunk; stores their cells in `places` unless that is NULL. */
 static void walk(const pieces *all, piece *own, uint64_t *places) {
     reader read = all->read;
     read.at = own->begin;
@@ -267,7 +268,7 @@ static kn_status fill_piece(void *user, size_t index, kn_error *error) {
     return KN_OK;
 }
 
-/* The begin of the first line from `at` on, which is above 0. */
+/* The beginning of the first line from `at` on, which is above 0. */
 static uint64_t line_from(const reader *read, uint64_t at) {
     reader end = *read;
     end.at = at - 1;
@@ -277,8 +278,7 @@ static uint64_t line_from(const reader *read, uint64_t at) {
     return end.at;
 }
 
-/* Finds the pieces and how many rows each has; false where something is wrong with one, or there is no
- * memory. */
+/* Finds the chunks and their numbers of rows; false if one has an error or memory is out. */
 static bool count_pieces(kn_arena *arena, pieces *all, uint64_t bytes_each) {
     const uint64_t begin = all->read.at, end = all->read.count;
     all->count = (size_t)((end - begin) / bytes_each + 1);
@@ -302,7 +302,7 @@ static bool count_pieces(kn_arena *arena, pieces *all, uint64_t bytes_each) {
     return true;
 }
 
-/* All cells but the names, which were counted before; the texts of those that were unquoted stand first. */
+/* Reads all cells except the names, which were counted before; unquoted texts come first. */
 static bool read_rows(kn_arena *arena, pieces *all, uint64_t bytes_each, kn_csv *table) {
     uint64_t rows = 0, texts = all->read.doubled;
     if (!count_pieces(arena, all, bytes_each)) return false;
@@ -322,7 +322,7 @@ static bool read_rows(kn_arena *arena, pieces *all, uint64_t bytes_each, kn_csv 
     return true;
 }
 
-/* The names in the first line. Their places go behind those of the rows, where there is room for them. */
+/* Reads the names in the first line. Their places are stored after those of the rows, where there is room. */
 static bool read_names(kn_arena *arena, reader first, const pieces *all, kn_csv *table) {
     kn_csv_cell *names = kn_arena_take(arena, all->columns, sizeof *names);
     uint64_t *places = all->places + table->rows * all->columns;
@@ -339,7 +339,7 @@ static bool read_names(kn_arena *arena, reader first, const pieces *all, kn_csv 
 kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count,
                              uint64_t bytes_each, kn_csv *table, kn_error *error) {
     *table = (kn_csv){0};
-    if (count >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0) { /* a mark that says UTF-8 */
+    if (count >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0) { /* the UTF-8 byte order mark */
         bytes += 3;
         count -= 3;
     }

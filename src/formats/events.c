@@ -1,5 +1,5 @@
-/* Event files: records (a length, its checksum, the bytes, their checksum), each a protocol buffer of the
- * kind Event. The numbers of the fields are those of TensorFlow's event.proto and summary.proto. */
+/* Event files: records (a length, its checksum, the bytes, their checksum), each with a protocol buffer
+ * Event. The field numbers are those of TensorFlow's event.proto and summary.proto. */
 #include <koine/events.h>
 
 #include <errno.h>
@@ -16,7 +16,7 @@ enum { BUCKETS = 30 };
 
 struct kn_events {
     kn_host host;
-    kn_error error; /* stays, once something failed */
+    kn_error error; /* permanent once something has failed */
     FILE *file;
     char *path;
 };
@@ -71,9 +71,9 @@ static void add_doubles(kn_text *text, unsigned field, const double *numbers, si
 
 /* ---- records ---------------------------------------------------------------------------------------- */
 
-/* CRC-32C, as it stands in these files: turned, and with a number added. */
+/* The masked CRC-32C of these files: rotated, with a constant added. */
 static uint32_t masked_sum(const void *bytes, size_t count) {
-    /* Of the sixteen values of half a byte. */
+    /* The table for half a byte. */
     static const uint32_t halves[16] = {
         0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
         0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
@@ -102,7 +102,7 @@ static kn_status write_record(kn_events *events, const kn_text *record) {
     return kn_fail(&events->error, KN_ERROR_FILE, "cannot write \"%s\": %s", events->path, reason);
 }
 
-/* An event with what is in `piece` as field number `field`. Finishes the piece. */
+/* Writes an event with `piece` as field number `field`. Releases the piece. */
 static kn_status write_event(kn_events *events, uint64_t step, unsigned field, kn_text *piece) {
     struct timespec now = {0};
     clock_gettime(CLOCK_REALTIME, &now);
@@ -120,7 +120,7 @@ static kn_status write_event(kn_events *events, uint64_t step, unsigned field, k
     return status;
 }
 
-/* An event with a summary of one value. Finishes the value, what it is of included. */
+/* Writes an event with a summary of one value. Releases the value. */
 static kn_status write_value(kn_events *events, const char *tag, uint64_t step, unsigned field,
                              kn_text *kind) {
     kn_text value, summary;
@@ -144,7 +144,7 @@ static kn_status begin_file(kn_events *events, const char *folder) {
     kn_arena arena;
     kn_arena_init(&arena, &events->host);
     kn_status status = kn_folder_make(&events->host, folder, &events->error);
-    /* Names sort by time; a second one of the same second and process gets the next number. */
+    /* Names sort by time; a second file of the same second and process gets the next number. */
     const char *path = NULL;
     for (int turn = 0; status == KN_OK && (!path || kn_path_exists(path)); turn++) {
         const char *name = kn_arena_format(&arena, "events.out.tfevents.%010lld.koine.%ld.%d",
@@ -156,9 +156,9 @@ static kn_status begin_file(kn_events *events, const char *folder) {
         status = kn_fail_memory(&events->error, strlen(path));
     if (status == KN_OK) events->file = fopen(path, "wbe");
     if (status == KN_OK && !events->file)
-        status =
-            kn_fail(&events->error, KN_ERROR_FILE,
-                    "cannot make \"%s\": is that a folder to write to, on a disk with room?", events->path);
+        status = kn_fail(&events->error, KN_ERROR_FILE,
+                         "cannot create \"%s\": is the folder writable and is there space on the disk?",
+                         events->path);
     kn_arena_finish(&arena);
     return status;
 }
@@ -169,7 +169,7 @@ kn_events *kn_events_open(const char *folder, const kn_allocator *allocator) {
     if (!events) return NULL;
     events->host = host;
     if (!folder || !*folder) {
-        kn_fail(&events->error, KN_ERROR_ARGUMENT, "the folder of the event files has no name");
+        kn_fail(&events->error, KN_ERROR_ARGUMENT, "the folder of the event files is NULL or empty");
     } else if (begin_file(events, folder) == KN_OK) {
         kn_text version;
         kn_text_init(&version, &events->host);
@@ -205,8 +205,8 @@ const char *kn_events_path(const kn_events *events) {
 /* Whether a value can be written. */
 static kn_status begin(kn_events *events, const char *tag, const void *data) {
     if (!events) return KN_ERROR_MEMORY;
-    if (events->error.status == KN_OK && (!tag || !*tag || !data))
-        return KN_ERROR_ARGUMENT; /* a mistake of one call spoils no file */
+    /* an invalid call does not spoil the file */
+    if (events->error.status == KN_OK && (!tag || !*tag || !data)) return KN_ERROR_ARGUMENT;
     return events->error.status;
 }
 

@@ -1,28 +1,26 @@
-/* Inside of the formats room only. */
+/* For the formats room only. */
 #ifndef KN_FORMATS_PRIVATE_H
 #define KN_FORMATS_PRIVATE_H
 
 #include "formats/formats.h"
 
-/* Whether this machine keeps the low byte of a number first. */
+/* Whether this machine is little-endian. */
 bool kn_little_endian(void);
-/* Turns the bytes of each of `count` elements of `size` bytes around; from and to
- * may be the same. */
+/* Reverses the bytes of each of `count` elements of `size` bytes; from and to may be equal. */
 void kn_swap_bytes(void *to, const void *from, uint64_t count, size_t size);
-/* A copy of the array's bytes that the array owns, to be changed by the caller;
- * NULL, with the error set, when out of memory. Zero bytes give a valid pointer. */
+/* Replaces the array's bytes by a copy that it owns and the caller may modify; NULL with the error set when
+ * out of memory. Zero bytes give a valid pointer. */
 void *kn_array_take_copy(const kn_host *host, kn_array *array, kn_error *error);
 
-/* kn_csv_read in pieces of so many bytes, of which the pieces' number follows, and nothing else. */
+/* kn_csv_read with a given chunk size, which affects only the number of chunks. */
 kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count,
                              uint64_t bytes_each, kn_csv *table, kn_error *error);
 
-/* What stands at `bytes`, at most 16 of them, in quotes and fit to be shown to a
- * person whatever they are; "nothing" if count is 0. */
+/* Quotes up to 16 of the bytes, made printable; "nothing" if count is 0. */
 enum { KN_QUOTE_BYTES = 72 };
 const char *kn_quote(const void *bytes, size_t count, char text[KN_QUOTE_BYTES]);
 
-/* "F32" and so on; NULL for a number that is no type. */
+/* "F32" and so on; NULL for an invalid type. */
 const char *kn_safetensors_type_name(kn_dtype type);
 
 static inline uint32_t kn_big_uint32(const uint8_t *bytes) {

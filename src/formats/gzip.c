@@ -8,17 +8,17 @@ bool kn_gzip_is(const uint8_t *bytes, uint64_t count) {
     return count >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-/* zlib's own allocations come from the host, too. */
+/* zlib allocates from the host, too. */
 static voidpf take(voidpf host, uInt count, uInt size) {
     return kn_allocate(host, count, size);
 }
-static void give_back(voidpf host, voidpf pointer) {
+static void release(voidpf host, voidpf pointer) {
     kn_release(host, pointer);
 }
 
 typedef struct inflation {
     z_stream stream;
-    const uint8_t *next; /* not yet given to zlib */
+    const uint8_t *next; /* not yet passed to zlib */
     uint64_t left;
     void *data;
     size_t used, capacity;
@@ -27,17 +27,17 @@ typedef struct inflation {
 static void feed(inflation *work) {
     if (work->stream.avail_in > 0 || work->left == 0) return;
     uInt piece = work->left > 1u << 30 ? 1u << 30 : (uInt)work->left;
-    work->stream.next_in = (Bytef *)(uintptr_t)work->next; /* zlib reads only, and says so with z_const */
+    work->stream.next_in = (Bytef *)(uintptr_t)work->next; /* zlib only reads it, see z_const */
     work->stream.avail_in = piece;
     work->next += piece;
     work->left -= piece;
 }
 
-/* Room for at least one more byte and the terminator. */
+/* Makes room for at least one more byte and the terminator. */
 static kn_status make_room(const kn_host *host, inflation *work, uint64_t limit, kn_error *error) {
     if (work->used + 2 <= work->capacity) return KN_OK;
     size_t wanted = work->capacity < 4096 ? 4096 : work->capacity * 2;
-    /* One byte beyond the limit shows that there is more than allowed. */
+    /* One byte beyond the limit reveals that there is more than allowed. */
     if (wanted > limit + 2) wanted = (size_t)limit + 2;
     void *grown = kn_resize(host, work->data, wanted, 1);
     if (!grown) return kn_fail_memory(error, wanted);
@@ -60,9 +60,8 @@ static kn_status inflate_all(const kn_host *host, const char *name, inflation *w
         work->used += offered - work->stream.avail_out;
         uint64_t place = count - work->left - work->stream.avail_in;
         if (work->used > limit)
-            return kn_fail(error, KN_ERROR_FORMAT,
-                           "%s: inflates to more than the %llu bytes expected at most", name,
-                           (unsigned long long)limit);
+            return kn_fail(error, KN_ERROR_FORMAT, "%s: inflates to more than the maximum of %llu bytes",
+                           name, (unsigned long long)limit);
         if (result == Z_STREAM_END) {
             feed(work);
             if (work->stream.avail_in == 0) return KN_OK;
@@ -77,7 +76,7 @@ static kn_status inflate_all(const kn_host *host, const char *name, inflation *w
                            work->stream.msg ? work->stream.msg : "zlib gives no reason");
         } else if (work->stream.avail_in == 0 && work->left == 0 && work->stream.avail_out > 0) {
             return kn_fail(error, KN_ERROR_FORMAT,
-                           "%s: ends at byte %llu in the middle of its gzip data: the file was cut off", name,
+                           "%s: ends at byte %llu within its gzip data: the file is truncated", name,
                            (unsigned long long)count);
         } else if (result == Z_BUF_ERROR && work->stream.avail_out == offered &&
                    work->stream.avail_in == given && given > 0) {
@@ -92,14 +91,14 @@ kn_status kn_gzip_inflate(const kn_host *host, const char *name, const uint8_t *
     *inflated = NULL;
     *inflated_count = 0;
     if (!kn_gzip_is(bytes, count))
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: byte 0: no gzip data, which begins with 1f 8b", name);
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: byte 0: not gzip data, which begins with 1f 8b", name);
     if (limit > (uint64_t)PTRDIFF_MAX - 2) limit = (uint64_t)PTRDIFF_MAX - 2;
     kn_host own = host ? *host : kn_host_defaults();
     inflation work = {.next = bytes, .left = count};
     work.stream.zalloc = take;
-    work.stream.zfree = give_back;
+    work.stream.zfree = release;
     work.stream.opaque = &own;
-    /* 16 asks for the gzip wrapping, 15 for the largest window. */
+    /* 16 selects the gzip wrapper, 15 the largest window. */
     if (inflateInit2(&work.stream, 15 + 16) != Z_OK)
         return kn_fail(error, KN_ERROR_MEMORY, "%s: out of host memory for inflating", name);
     kn_status status = inflate_all(host, name, &work, count, limit, error);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* No file of this kind is larger; it bounds what a small gzip file can make us take. */
+/* Larger than any real file; bounds the memory that a small gzip file can request. */
 #define INFLATED_MAX ((uint64_t)1 << 34)
 
 static bool type_of(uint8_t code, kn_dtype *type) {
@@ -31,7 +31,7 @@ static bool type_of(uint8_t code, kn_dtype *type) {
     }
 }
 
-/* Fills in all but the bytes. *header is the number of bytes before the elements. */
+/* Sets everything but the bytes. *header is the number of bytes before the elements. */
 static kn_status read_header(const char *name, const uint8_t *bytes, uint64_t count, kn_array *array,
                              uint64_t *header, kn_error *error) {
     if (count < 4)
@@ -39,14 +39,14 @@ static kn_status read_header(const char *name, const uint8_t *bytes, uint64_t co
                        (unsigned long long)count);
     if (bytes[0] != 0 || bytes[1] != 0)
         return kn_fail(error, KN_ERROR_FORMAT,
-                       "%s: byte 0: found %02x %02x, an IDX file begins with 00 00 (or is gzip: 1f 8b)", name,
+                       "%s: byte 0: found %02x %02x; an IDX file begins with 00 00 (or is gzip: 1f 8b)", name,
                        bytes[0], bytes[1]);
     if (!type_of(bytes[2], &array->type))
         return kn_fail(error, KN_ERROR_FORMAT,
-                       "%s: byte 2: type %02x, expected one of 08 (uint8), 09, 0b, 0c, 0d, 0e", name,
+                       "%s: byte 2: type %02x; expected one of 08 (uint8), 09, 0b, 0c, 0d, 0e", name,
                        bytes[2]);
     if (bytes[3] > KN_MAX_RANK)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: byte 3: %d dimensions, at most %d are expected",
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: byte 3: %d dimensions; at most %d are supported",
                        name, bytes[3], KN_MAX_RANK);
     array->rank = bytes[3];
     *header = 4 + 4 * (uint64_t)array->rank;
@@ -57,7 +57,7 @@ static kn_status read_header(const char *name, const uint8_t *bytes, uint64_t co
         array->shape[i] = kn_big_uint32(bytes + 4 + 4 * i);
     char shape[160];
     if (!kn_array_measure(array))
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: byte 4: shape %s is larger than memory can be", name,
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: byte 4: shape %s exceeds the address space", name,
                        kn_array_shape_text(array, shape, sizeof shape));
     return KN_OK;
 }
@@ -87,7 +87,7 @@ kn_status kn_idx_read(const kn_host *host, const char *name, const uint8_t *byte
     return KN_OK;
 }
 
-/* Inflates a gzip file, then reads what was in it; the array owns the inflated bytes. */
+/* Inflates a gzip file and reads its contents; the array owns the inflated bytes. */
 static kn_status read_gzip(const kn_host *host, const char *name, const kn_file_view *view, kn_array *array,
                            kn_error *error) {
     uint8_t *bytes;

@@ -14,7 +14,7 @@ typedef struct reader {
     kn_error *error;
 } reader;
 
-/* "name:line:column: found "x", expected y", for the place `at`. */
+/* "name:line:column: found "x", expected y", for position `at`. */
 static kn_status refuse_at(reader *in, uint64_t at, const char *expected) {
     uint64_t line = 1, begin = 0;
     for (uint64_t i = 0; i < at; i++)
@@ -80,7 +80,7 @@ static bool accept_hex4(reader *in, uint32_t *value) {
     return true;
 }
 
-/* What follows a backslash; *code is the character. */
+/* Reads what follows a backslash; *code is the character. */
 static kn_status read_escape(reader *in, uint32_t *code) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     uint64_t begin = in->at - 1;
@@ -105,7 +105,7 @@ static kn_status read_escape(reader *in, uint32_t *code) {
 
 static kn_status read_string(reader *in, const char **text, size_t *length) {
     if (!accept(in, '"')) return refuse(in, "a string");
-    /* The decoded form is never longer than the written one. */
+    /* The decoded string is never longer than the encoded one. */
     uint64_t end = in->at;
     while (end < in->count && in->bytes[end] != '"')
         end += in->bytes[end] == '\\' ? 2 : 1;
@@ -114,7 +114,7 @@ static kn_status read_string(reader *in, const char **text, size_t *length) {
     char *decoded = kn_arena_take(in->arena, room, 1);
     if (!decoded) return kn_fail_memory(in->error, room);
     while (in->at < end) {
-        if (in->bytes[in->at] < 0x20) return refuse(in, "no control characters in a string, but escapes");
+        if (in->bytes[in->at] < 0x20) return refuse(in, "escapes for control characters in a string");
         if (accept(in, '\\')) {
             uint32_t code = 0;
             kn_status status = read_escape(in, &code);
@@ -171,8 +171,8 @@ static kn_status read_number(reader *in, kn_json *value) {
 
 static kn_status read_value(reader *in, kn_json *value);
 
-/* Sees to it that no two members of an object have one key: few are compared one
- * by one, more go to a map, so that no file can make this slow. */
+/* Checks that no two members of an object have the same key: a few are compared one by one, more use a map,
+ * so that no file can make this slow. */
 static kn_status check_key(reader *in, kn_json *object, kn_map *seen, kn_json *member) {
     bool twice = false;
     if (object->count <= FEW_MEMBERS) {
@@ -182,8 +182,8 @@ static kn_status check_key(reader *in, kn_json *object, kn_map *seen, kn_json *m
         if (!twice && object->count < FEW_MEMBERS) return KN_OK;
     }
     if (!twice) twice = kn_map_has(seen, member->key, member->key_length);
-    if (twice) return refuse_at(in, member->offset, "no key twice in one object");
-    /* When the few are full they all enter the map, later ones as they come. */
+    if (twice) return refuse_at(in, member->offset, "distinct keys in an object");
+    /* When the limit is reached all of them enter the map, later ones as they come. */
     kn_json *first = object->count == FEW_MEMBERS ? object->first : member;
     for (kn_json *entry = first;; entry = entry->next) {
         if (!kn_map_put(seen, entry->key, entry->key_length, entry))
@@ -256,7 +256,7 @@ kn_status kn_json_read(kn_arena *arena, const char *name, const void *bytes, uin
                        uint64_t size_limit, int depth_limit, kn_json **root, kn_error *error) {
     *root = NULL;
     if (count > size_limit)
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: %llu bytes of JSON, at most %llu are expected", name,
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: %llu bytes of JSON; expected at most %llu", name,
                        (unsigned long long)count, (unsigned long long)size_limit);
     reader in = {.arena = arena, .name = name, .bytes = bytes, .count = count, .error = error};
     in.depth_limit = depth_limit < DEPTH_MAX ? depth_limit : DEPTH_MAX;

@@ -1,12 +1,12 @@
-/* npy: NumPy's file of one array. Magic, version, the length of a header, the
- * header (a Python dictionary as text), the elements. */
+/* npy: NumPy's file of one array. Magic, version, header length, the header (a Python dictionary as text),
+ * the elements. */
 #include "formats/formats_private.h"
 
 #include <string.h>
 
 static const uint8_t magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
-/* ---- the header, read from left to right --------------------------------------- */
+/* ---- parsing the header ---------------------------------------------------------- */
 
 typedef struct header {
     const char *name; /* of the file */
@@ -41,7 +41,7 @@ static bool accept(header *in, const char *word) {
     return true;
 }
 
-/* A quoted word without escapes. */
+/* A quoted string without escapes. */
 static bool accept_string(header *in, const char **word, size_t *length) {
     skip_blanks(in);
     if (in->at >= in->length) return false;
@@ -106,7 +106,7 @@ static kn_status read_shape(header *in) {
             in->at++;
         }
         if (in->at == begin) return refuse(in, "a dimension or ')'");
-        if (in->at < in->length && in->text[in->at] == 'L') in->at++; /* as Python 2 wrote them */
+        if (in->at < in->length && in->text[in->at] == 'L') in->at++; /* as written by Python 2 */
         if (in->rank == KN_MAX_RANK) {
             in->at = begin;
             return refuse(in, "at most 8 dimensions");
@@ -154,14 +154,14 @@ static kn_status read_header(header *in) {
     return KN_OK;
 }
 
-/* Finds the header: *text and its length, and where the elements begin. */
+/* Finds the header: the beginning of its text, and its length. */
 static kn_status find_header(const char *name, const uint8_t *bytes, uint64_t count, size_t *begin,
                              size_t *length, kn_error *error) {
     if (count < 10 || memcmp(bytes, magic, sizeof magic) != 0)
         return kn_fail(error, KN_ERROR_FORMAT,
-                       "%s: byte 0: no npy file, which begins with \"\\x93NUMPY\" and a version", name);
+                       "%s: byte 0: not an npy file, which begins with \"\\x93NUMPY\" and a version", name);
     if (bytes[6] < 1 || bytes[6] > 3)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: byte 6: npy version %d.%d, expected 1, 2 or 3", name,
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: byte 6: npy version %d.%d; expected 1, 2 or 3", name,
                        bytes[6], bytes[7]);
     *begin = bytes[6] == 1 ? 10 : 12;
     if (count < *begin)
@@ -169,16 +169,16 @@ static kn_status find_header(const char *name, const uint8_t *bytes, uint64_t co
                        (unsigned long long)count);
     uint64_t found = kn_little_uint(bytes + 8, bytes[6] == 1 ? 2 : 4);
     if (found > count - *begin)
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: byte 8: a header of %llu bytes, the file has %llu more",
-                       name, (unsigned long long)found, (unsigned long long)(count - *begin));
+        return kn_fail(error, KN_ERROR_FORMAT,
+                       "%s: byte 8: a header of %llu bytes, but the file has %llu more", name,
+                       (unsigned long long)found, (unsigned long long)(count - *begin));
     *length = (size_t)found;
     return KN_OK;
 }
 
 /* ---- elements -------------------------------------------------------------------- */
 
-/* target is row-major of array->shape, source the same elements with the first
- * dimension running fastest. */
+/* target is row-major of array->shape, source has the same elements in column-major order. */
 static void transpose(const kn_array *array, const uint8_t *source, uint8_t *target) {
     size_t size = kn_array_type_bytes(array->type);
     uint64_t strides[KN_MAX_RANK], stride = 1, offset = 0;
@@ -220,7 +220,7 @@ kn_status kn_npy_read(const kn_host *host, const char *name, const uint8_t *byte
     memcpy(made.shape, in.shape, sizeof made.shape);
     char shape[200];
     if (!kn_array_measure(&made))
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: shape %s is larger than memory can be", name,
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: shape %s exceeds the address space", name,
                        kn_array_shape_text(&made, shape, sizeof shape));
     uint64_t data = begin + length;
     if (count - data != made.byte_count)
@@ -294,7 +294,7 @@ static kn_status make_header(kn_text *text, const kn_array *array, kn_error *err
     kn_text_add_bytes(text, "\1\0\0\0", 4);
     kn_text_format(text, "{'descr': '%c%s', 'fortran_order': False, 'shape': %s, }", order,
                    type_text(array->type), kn_array_shape_text(array, shape, sizeof shape));
-    /* The elements begin at a multiple of 64. */
+    /* Pad so that the elements begin at a multiple of 64. */
     while (text->length % 64 != 63 && !kn_text_failed(text))
         kn_text_add(text, " ");
     kn_text_add(text, "\n");
@@ -307,10 +307,10 @@ static kn_status make_header(kn_text *text, const kn_array *array, kn_error *err
 kn_status kn_npy_write(const kn_host *host, const char *path, const kn_array *array, kn_error *error) {
     kn_array sized = *array;
     if (!type_text(array->type))
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: npy cannot hold %s; write it as float32", path,
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: npy does not support %s; write it as float32", path,
                        kn_array_type_name(array->type));
     if (!kn_array_measure(&sized))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the array has no size that memory can hold", path);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the size of the array is invalid or overflows", path);
     kn_text text;
     kn_text_init(&text, host);
     kn_file_writer *writer = NULL;

@@ -1,10 +1,8 @@
-/* ONNX files: models, and single values (the backend tests' inputs and outputs). Reached
- * through formats.h.
+/* ONNX files: models, and single values (the backend tests' inputs and outputs). Included through formats.h.
  *
- * The structures say what the file says: nothing is resolved, inferred or checked against
- * operators here. Texts are UTF-8 without zero characters and never NULL: what a file leaves out
- * is "". Lists that are empty may be NULL. A writer fills in the same structures; zeros mean "not there",
- * and a text may then be NULL too. */
+ * The structures mirror the file: nothing is resolved, inferred or checked against operators here. Strings
+ * are UTF-8 without zero characters and never NULL: an absent one is "". Empty lists may be NULL. A writer
+ * takes the same structures; zeros mean "absent", and strings may then be NULL, too. */
 #ifndef KN_FORMATS_ONNX_H
 #define KN_FORMATS_ONNX_H
 
@@ -16,7 +14,7 @@ typedef struct kn_array kn_array;
 
 /* ---- element types (onnx_type.c) --------------------------------------------------- */
 
-/* X(name, number of the format, text, bits of an element). A complex number is one element. */
+/* X(name, number in the format, text, bits of an element). A complex number is one element. */
 #define KN_ONNX_TYPE_LIST(X)                                                                                 \
     X(KN_ONNX_FLOAT32, 1, "float32", 32)                                                                     \
     X(KN_ONNX_UINT8, 2, "uint8", 8)                                                                          \
@@ -54,18 +52,18 @@ typedef enum kn_onnx_type {
 #undef KN_ONNX_TYPE_ENUM
 } kn_onnx_type;
 
-/* "float32" and so on; "undefined" for 0 and "unknown" for other numbers that are no type. */
+/* "float32" and so on; "undefined" for 0 and "unknown" for other invalid numbers. */
 const char *kn_onnx_type_name(kn_onnx_type type);
-/* Bits of an element as they lie packed; 0 for strings and for numbers that are no type. */
+/* Bits of a packed element; 0 for strings and invalid types. */
 int kn_onnx_type_bits(kn_onnx_type type);
-/* The element type of Koine that has the same bits; false where there is none (strings, complex
- * numbers, and all of less than 16 bits but int8, uint8 and bool). */
+/* Koine's element type with the same bits; false if there is none (strings, complex numbers, and types of
+ * less than 16 bits other than int8, uint8 and bool). */
 bool kn_onnx_type_to(kn_onnx_type type, kn_dtype *dtype);
 kn_onnx_type kn_onnx_type_from(kn_dtype dtype);
 
 /* ---- tensors (onnx_tensor.c) --------------------------------------------------------- */
 
-/* Bytes of a string: any at all, not terminated. */
+/* Any bytes, not terminated. */
 typedef struct kn_onnx_string {
     const char *bytes;
     size_t count;
@@ -75,51 +73,52 @@ typedef struct kn_onnx_pair {
     const char *key, *value;
 } kn_onnx_pair;
 
-/* A tensor whose elements are at hand, whatever field or file they came in. */
+/* A tensor with its elements in memory, whatever field or file they come from. */
 typedef struct kn_onnx_tensor {
     const char *name, *doc;
     kn_onnx_type type;
-    size_t rank;          /* may be above KN_MAX_RANK */
-    const int64_t *shape; /* row-major; none is negative */
-    uint64_t count;       /* elements: the product of the shape, 1 for rank 0 */
-    /* The elements packed, low byte and low bits first: (count * bits + 7) / 8 bytes, not aligned;
-     * they lie in the bytes of the file where they can. NULL for strings. */
+    size_t rank;          /* may exceed KN_MAX_RANK */
+    const int64_t *shape; /* row-major; not negative */
+    uint64_t count;       /* number of elements: the product of the shape, 1 for rank 0 */
+    /* The elements packed, little-endian and low bits first: (count * bits + 7) / 8 bytes, unaligned; in the
+     * file's bytes if possible. NULL for strings. */
     const uint8_t *bytes;
     uint64_t byte_count;
     const kn_onnx_string *strings; /* `count` of them, for strings only */
     const kn_onnx_pair *metadata;
     size_t metadata_count;
-    bool external; /* whether the bytes lie in a file of their own */
+    bool external; /* whether the bytes are in a separate file */
 } kn_onnx_tensor;
 
-/* Values at places: `indices` is (number of values) of places in row-major order, or (number, rank). */
+/* Values at positions: `indices` has the shape (number of values), with row-major positions, or (number,
+ * rank). */
 typedef struct kn_onnx_sparse {
     kn_onnx_tensor values, indices; /* the name is that of the values */
     size_t rank;
     const int64_t *shape;
 } kn_onnx_sparse;
 
-/* Sets count and byte_count from type, rank and shape; false when that makes no sense or is more
- * than memory can be. For strings byte_count is 0. */
+/* Sets count and byte_count from type, rank and shape; false if they are invalid or the size overflows.
+ * byte_count is 0 for strings. */
 bool kn_onnx_tensor_measure(kn_onnx_tensor *tensor);
-/* The tensor as an array, to be finished with kn_array_finish: it points at the same bytes, or owns
- * a copy where this machine keeps the high byte first. KN_ERROR_UNSUPPORTED, with the reason, for a
- * type that kn_onnx_type_to does not know or a rank above KN_MAX_RANK. */
+/* The tensor as an array, to be finished with kn_array_finish: it points to the same bytes, or owns a copy on
+ * big-endian machines. KN_ERROR_UNSUPPORTED, with the reason, for a type that kn_onnx_type_to does not know
+ * or a rank above KN_MAX_RANK. */
 kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array,
                                kn_error *error);
-/* Elements of so many bytes each, as this machine has them, to what `bytes` of a tensor are; in place. */
+/* Converts elements of `bytes` bytes each from the machine's byte order to that of a tensor, in place. */
 void kn_onnx_pack(void *elements, uint64_t count, size_t bytes);
-/* Element `index` of any type of numbers, exact but for integers above 2^53; of a complex number
- * the real part. 0 for strings. index < count. */
+/* Element `index` of a numeric type, exact except for integers above 2^53; the real part of a complex number.
+ * 0 for strings. index < count. */
 double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index);
-/* Element `index` of int64, int32 and all narrower integers and bool, exact; of a uint64 its bits. False for
- * others. */
+/* Element `index` of int64, int32, all narrower integers and bool, exact; of a uint64 its bits. False for
+ * other types. */
 bool kn_onnx_tensor_integer(const kn_onnx_tensor *tensor, uint64_t index, int64_t *number);
 
 /* ---- types of values ------------------------------------------------------------------ */
 
 typedef enum kn_onnx_kind {
-    KN_ONNX_NO_KIND, /* the file does not say */
+    KN_ONNX_NO_KIND, /* not specified */
     KN_ONNX_TENSOR,
     KN_ONNX_SPARSE,
     KN_ONNX_SEQUENCE,
@@ -132,19 +131,19 @@ const char *kn_onnx_kind_name(kn_onnx_kind kind);
 
 typedef struct kn_onnx_dimension {
     bool known;
-    int64_t length;   /* where known; a file may say nonsense such as -1 */
-    const char *name; /* otherwise: "" for one without a name */
+    int64_t length;   /* if known; may be invalid, such as -1 */
+    const char *name; /* otherwise: "" if unnamed */
     const char *denotation;
 } kn_onnx_dimension;
 
 typedef struct kn_onnx_value_type kn_onnx_value_type;
 struct kn_onnx_value_type {
     kn_onnx_kind kind;
-    kn_onnx_type type; /* of elements, or of the keys of a map */
-    bool has_shape;    /* of tensors: false when even the rank is not said */
+    kn_onnx_type type; /* of elements, or of a map's keys */
+    bool has_shape;    /* of tensors: false if even the rank is unspecified */
     size_t rank;
     const kn_onnx_dimension *shape;
-    const kn_onnx_value_type *inner; /* of a sequence, an optional, a map; NULL if not said */
+    const kn_onnx_value_type *inner; /* of a sequence, an optional, a map; NULL if unspecified */
     const char *denotation;
 };
 
@@ -159,7 +158,7 @@ typedef struct kn_onnx_value_info {
 
 typedef struct kn_onnx_graph kn_onnx_graph;
 
-/* The numbers are the format's. */
+/* The numbers are those of the format. */
 typedef enum kn_onnx_attribute_kind {
     KN_ONNX_ATTRIBUTE_NONE = 0,
     KN_ONNX_ATTRIBUTE_FLOAT = 1,
@@ -180,12 +179,13 @@ typedef enum kn_onnx_attribute_kind {
 /* "a list of integers", for messages. */
 const char *kn_onnx_attribute_kind_name(kn_onnx_attribute_kind kind);
 
-/* One value is a list of one: an INT has count 1 and ints[0]. */
+/* A scalar is a list of one: an INT has count 1 and ints[0]. */
 typedef struct kn_onnx_attribute {
     const char *name, *doc;
-    const char *reference;       /* in a function: the function's attribute that gives the value; else "" */
-    kn_onnx_attribute_kind kind; /* also where there is a reference */
-    size_t count;                /* 0 where there is a reference */
+    /* in a function: the attribute of the function that provides the value; otherwise "" */
+    const char *reference;
+    kn_onnx_attribute_kind kind; /* also with a reference */
+    size_t count;                /* 0 with a reference */
     union {
         const float *floats;
         const int64_t *ints;
@@ -200,31 +200,31 @@ typedef struct kn_onnx_attribute {
 typedef struct kn_onnx_node {
     const char *name, *doc;
     const char *type;     /* "Conv" */
-    const char *domain;   /* "" is ONNX's own; a file's "ai.onnx" is read as "" */
+    const char *domain;   /* "" is ONNX's own; "ai.onnx" is read as "" */
     const char *overload; /* of a function */
-    const char **inputs;  /* "" for one that is left out */
-    const char **outputs; /* "" for one that nobody wants */
+    const char **inputs;  /* "" for an omitted one */
+    const char **outputs; /* "" for an unused one */
     const kn_onnx_attribute *attributes;
     const kn_onnx_pair *metadata;
     size_t input_count, output_count, attribute_count, metadata_count;
 } kn_onnx_node;
 
-/* Where the scales and zero points of a quantised tensor are. */
+/* The scales and zero points of a quantised tensor. */
 typedef struct kn_onnx_annotation {
     const char *tensor;
     const kn_onnx_pair *parameters;
     size_t parameter_count;
 } kn_onnx_annotation;
 
-/* Also the body of If, Loop and Scan. Refused when read: two inputs, two initializers or two outputs
- * of nodes of one name, an output of a node that is an input or an initializer too, and a node with
- * two attributes of one name. An initializer may give an input its default. */
+/* Also the body of If, Loop and Scan. Refused when read: duplicate names of inputs, of initializers or of
+ * node outputs, a node output that is also an input or initializer, and duplicate attributes of a node. An
+ * initializer may be the default of an input. */
 struct kn_onnx_graph {
     const char *name, *doc;
     const kn_onnx_node *nodes;
     const kn_onnx_tensor *initializers;
     const kn_onnx_sparse *sparse_initializers;
-    const kn_onnx_value_info *inputs, *outputs, *values; /* values: what is known of those between */
+    const kn_onnx_value_info *inputs, *outputs, *values; /* values: known types of intermediate values */
     const kn_onnx_annotation *annotations;
     const kn_onnx_pair *metadata;
     size_t node_count, initializer_count, sparse_initializer_count, input_count, output_count, value_count,
@@ -232,15 +232,15 @@ struct kn_onnx_graph {
 };
 
 typedef struct kn_onnx_opset {
-    const char *domain; /* as a node's */
+    const char *domain; /* as in a node */
     int64_t version;
 } kn_onnx_opset;
 
 typedef struct kn_onnx_function {
-    const char *name, *domain, *overload, *doc; /* one function for each name, domain and overload */
+    const char *name, *domain, *overload, *doc; /* unique by name, domain and overload */
     const char **inputs, **outputs;
     const char **attribute_names;        /* without a default */
-    const kn_onnx_attribute *attributes; /* with one */
+    const kn_onnx_attribute *attributes; /* with a default */
     const kn_onnx_node *nodes;
     const kn_onnx_opset *opsets;
     const kn_onnx_value_info *values;
@@ -249,65 +249,65 @@ typedef struct kn_onnx_function {
         value_count, metadata_count;
 } kn_onnx_function;
 
-/* A file in which tensors of a model lie. */
+/* A file with external data of a model. */
 typedef struct kn_onnx_external kn_onnx_external;
 
-/* What is read is the model's to release, by kn_onnx_close. Not kept: ONNX's training information,
- * which nobody writes, and its configurations of devices. */
+/* kn_onnx_close releases what was read. ONNX's training information, which is unused in practice, and device
+ * configurations are not kept. */
 typedef struct kn_onnx_model {
     int64_t ir_version;
-    const kn_onnx_opset *opsets; /* one for each domain */
+    const kn_onnx_opset *opsets; /* one per domain */
     const char *producer, *producer_version, *domain, *doc;
     int64_t version;
     kn_onnx_graph graph;
     const kn_onnx_function *functions;
     const kn_onnx_pair *metadata;
     size_t opset_count, function_count, metadata_count;
-    kn_arena arena; /* the rest is private; where the lists of a model that was read lie */
+    kn_arena arena; /* private from here on; holds the lists of a model that was read */
     kn_file_view view;
     kn_onnx_external *external;
     kn_map by_location;
 } kn_onnx_model;
 
-/* `host` and `bytes` must outlive the model: large tensors point into them. `folder` is where
- * external data is looked for, NULL to refuse such tensors; nothing outside of it is opened, and no
- * symbolic link in it is followed. Memory taken is at most about a hundred times `count`, whatever the
- * bytes say. On failure nothing is left to close. */
+/* `host` and `bytes` must outlive the model: large tensors point into them. `folder` is the folder of
+ * external data, NULL to refuse such tensors; nothing outside it is opened, and symbolic links in it are not
+ * followed. Memory use is at most about a hundred times `count`, whatever the input. On failure there is
+ * nothing to close. */
 kn_status kn_onnx_read(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
                        const char *folder, kn_onnx_model *model, kn_error *error);
-/* The file and what lies in its folder, mapped into memory. */
+/* The file and its external data, mapped into memory. */
 kn_status kn_onnx_open(const kn_host *host, const char *path, kn_onnx_model *model, kn_error *error);
 void kn_onnx_close(const kn_host *host, kn_onnx_model *model);
-/* NULL when there is none of that name (and overload "" where that is meant). */
+/* NULL if there is none of that name. */
 const kn_onnx_attribute *kn_onnx_find_attribute(const kn_onnx_node *node, const char *name);
-/* The version that the list gives a domain; 0 if none. */
+/* The version of a domain in the list; 0 if none. */
 int64_t kn_onnx_find_opset(const kn_onnx_opset *opsets, size_t count, const char *domain);
 
 /* ---- writing (onnx_writer.c) --------------------------------------------------------------- */
 
 typedef struct kn_onnx_write_options {
-    /* Tensors of so many bytes and more go to a second file "NAME.data" beside the first, each at a
-     * multiple of 4096. 0: only where the model would be of 2 GiB or more without, and then
-     * tensors of 1024 bytes and more. */
+    /* Tensors of at least this many bytes go to a second file "NAME.data" next to the first, each at a
+     * multiple of 4096. 0: only if the model would otherwise reach 2 GiB, and then tensors of at least 1024
+     * bytes. */
     uint64_t external_from;
 } kn_onnx_write_options;
 
-/* Whole or not at all (the second file first). NULL for options means zeros. Only the part of `model`
- * that is not private is looked at; elements are written as raw data. */
+/* Atomic (the second file is written first). NULL options mean zeros. Only the public part of `model` is
+ * used; elements are written as raw data. */
 kn_status kn_onnx_write(const kn_host *host, const char *path, const kn_onnx_model *model,
                         const kn_onnx_write_options *options, kn_error *error);
-/* The same into memory, all in one; *bytes is released with kn_release. */
+/* The same into memory, in one buffer; *bytes is released with kn_release. */
 kn_status kn_onnx_encode(const kn_host *host, const char *name, const kn_onnx_model *model, uint8_t **bytes,
                          uint64_t *count, kn_error *error);
 
-/* ---- values alone (onnx_value.c) -------------------------------------------------------------- */
+/* ---- single values (onnx_value.c) ------------------------------------------------------------ */
 
 typedef struct kn_onnx_value kn_onnx_value;
 struct kn_onnx_value {
-    kn_onnx_kind kind; /* a tensor, a sparse one, a sequence, an optional */
+    kn_onnx_kind kind; /* a tensor, a sparse tensor, a sequence, an optional */
     const char *name;
-    kn_onnx_kind item_kind; /* of sequences and optionals: what they hold, said even when empty */
-    size_t count;           /* of items; of an optional 0 or 1 */
+    kn_onnx_kind item_kind; /* of sequences and optionals: what they contain, specified even if empty */
+    size_t count;           /* number of items; of an optional 0 or 1 */
     union {
         const kn_onnx_value *items;
         const kn_onnx_tensor *tensor;
@@ -317,18 +317,18 @@ struct kn_onnx_value {
 
 typedef struct kn_onnx_value_file {
     kn_onnx_value value;
-    kn_arena arena; /* the rest is private */
+    kn_arena arena; /* private from here on */
     kn_file_view view;
 } kn_onnx_value_file;
 
-/* A file does not say what it holds: `kind` does (KN_ONNX_TENSOR, _SPARSE, _SEQUENCE or _OPTIONAL). As
- * kn_onnx_read otherwise; maps and external data are refused. */
+/* The file does not say what it contains: `kind` does (KN_ONNX_TENSOR, _SPARSE, _SEQUENCE or _OPTIONAL).
+ * Otherwise like kn_onnx_read; maps and external data are refused. */
 kn_status kn_onnx_value_read(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
                              kn_onnx_kind kind, kn_onnx_value_file *file, kn_error *error);
 kn_status kn_onnx_value_open(const kn_host *host, const char *path, kn_onnx_kind kind,
                              kn_onnx_value_file *file, kn_error *error);
 void kn_onnx_value_close(const kn_host *host, kn_onnx_value_file *file);
-/* Whole or not at all. */
+/* Atomic. */
 kn_status kn_onnx_value_write(const kn_host *host, const char *path, const kn_onnx_value *value,
                               kn_error *error);
 

@@ -1,4 +1,4 @@
-/* ONNX: attributes of nodes, types of values, sparse tensors: what the tables cannot say. */
+/* ONNX: attributes of nodes, types of values, sparse tensors: messages that tables cannot describe. */
 #include <string.h>
 
 #include "formats/onnx_private.h"
@@ -59,7 +59,7 @@ static kn_status read_inner(kn_onnx_reader *in, const kn_wire_field *field, kn_o
     return status;
 }
 
-/* What stands in the field of a kind: an element type or the key's, a shape, an inner type. */
+/* Reads the field of a kind: an element or key type, a shape, an inner type. */
 static kn_status read_kind(kn_onnx_reader *in, kn_wire bytes, kn_onnx_value_type *type) {
     kn_status status = KN_OK;
     kn_wire_field field;
@@ -162,7 +162,7 @@ const kn_onnx_message kn_onnx_sparse_message = {.name = "sparse tensor",
 /* Fields of AttributeProto. */
 enum { NAME = 1, DOC = 13, KIND = 20, REFERENCE = 21, FIELDS = 24 };
 
-/* The field in which the value of a kind stands. */
+/* The field that holds the value of each kind. */
 static const uint8_t field_of_kind[] = {0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 22, 23, 14, 15};
 
 uint32_t kn_onnx_attribute_field(kn_onnx_attribute_kind kind) {
@@ -180,7 +180,7 @@ static bool is_list(kn_onnx_attribute_kind kind) {
            kind == KN_ONNX_ATTRIBUTE_SPARSES || kind == KN_ONNX_ATTRIBUTE_TYPES;
 }
 
-/* What may be left out where it is zero. */
+/* Kinds that may be omitted if zero. */
 static bool has_zero(kn_onnx_attribute_kind kind) {
     return kind >= KN_ONNX_ATTRIBUTE_FLOAT && kind <= KN_ONNX_ATTRIBUTE_STRING;
 }
@@ -214,7 +214,7 @@ static kn_status scan(kn_onnx_reader *in, const kn_wire_field *field, uint64_t c
                                 : kind == KN_ONNX_ATTRIBUTE_INT ? KN_WIRE_VARINT
                                                                 : KN_WIRE_BYTES);
     if (status != KN_OK) return status;
-    /* A zero where there is none is what some writers make of "not there"; of numbers the last one counts. */
+    /* Some writers write a zero for an absent value; of repeated numbers the last one counts. */
     if (has_zero(kind)) {
         bool zero =
             kind == KN_ONNX_ATTRIBUTE_STRING ? field->bytes.at == field->bytes.end : field->value == 0;
@@ -225,13 +225,13 @@ static kn_status scan(kn_onnx_reader *in, const kn_wire_field *field, uint64_t c
     return KN_OK;
 }
 
-/* The kind that is said, or the one of the only value; no value of another kind is there. */
-static kn_status settle_kind(kn_onnx_reader *in, const uint8_t *at, const uint64_t counts[FIELDS],
-                             kn_onnx_attribute *attribute) {
+/* Determines the kind: the declared one, or that of the only value; there must be no value of another
+ * kind. */
+static kn_status resolve_kind(kn_onnx_reader *in, const uint8_t *at, const uint64_t counts[FIELDS],
+                              kn_onnx_attribute *attribute) {
     bool said = attribute->kind != KN_ONNX_ATTRIBUTE_NONE;
     if (said && (size_t)attribute->kind >= KN_COUNT_OF(field_of_kind))
-        return kn_wire_refuse(&in->place, at, "attribute \"%.200s\" is of no kind that ONNX has",
-                              attribute->name);
+        return kn_wire_refuse(&in->place, at, "attribute \"%.200s\" has an unknown kind", attribute->name);
     for (uint32_t number = 0; number < FIELDS; number++) {
         kn_onnx_attribute_kind kind = counts[number] > 0 ? kind_in_field(number) : KN_ONNX_ATTRIBUTE_NONE;
         if (kind == KN_ONNX_ATTRIBUTE_NONE) continue;
@@ -242,7 +242,7 @@ static kn_status settle_kind(kn_onnx_reader *in, const uint8_t *at, const uint64
                                   kn_onnx_attribute_kind_name(kind));
         if (attribute->reference[0] != '\0')
             return kn_wire_refuse(&in->place, at,
-                                  "attribute \"%.200s\" has a value and refers to \"%.200s\" too",
+                                  "attribute \"%.200s\" has both a value and a reference to \"%.200s\"",
                                   attribute->name, attribute->reference);
     }
     return KN_OK;
@@ -262,7 +262,7 @@ static kn_status read_strings(kn_onnx_reader *in, kn_wire around, uint32_t numbe
     return status;
 }
 
-/* A number alone: the last one, or 0. */
+/* A single number: the last one, or 0. */
 static kn_status read_number(kn_onnx_reader *in, kn_wire around, uint32_t number,
                              kn_onnx_attribute *attribute) {
     kn_status status = KN_OK;
@@ -332,7 +332,7 @@ static kn_status read_attribute(kn_onnx_reader *in, kn_wire bytes, void *object)
     kn_wire_field field;
     for (kn_wire rest = bytes; kn_wire_next(&in->place, &rest, &field, &status);)
         status = scan(in, &field, counts, attribute);
-    if (status == KN_OK) status = settle_kind(in, bytes.at, counts, attribute);
+    if (status == KN_OK) status = resolve_kind(in, bytes.at, counts, attribute);
     if (status != KN_OK || attribute->reference[0] != '\0') return status;
     if (attribute->kind == KN_ONNX_ATTRIBUTE_NONE)
         return kn_wire_refuse(&in->place, bytes.at, "attribute \"%.200s\" has neither a kind nor a value",
@@ -340,7 +340,7 @@ static kn_status read_attribute(kn_onnx_reader *in, kn_wire bytes, void *object)
     uint64_t count = counts[field_of_kind[attribute->kind]];
     if (has_zero(attribute->kind)) count = 1;
     if (!is_list(attribute->kind) && count != 1)
-        return kn_wire_refuse(&in->place, bytes.at, "attribute \"%.200s\" has %llu values, expected %s",
+        return kn_wire_refuse(&in->place, bytes.at, "attribute \"%.200s\" has %llu values; expected %s",
                               attribute->name, (unsigned long long)count,
                               kn_onnx_attribute_kind_name(attribute->kind));
     attribute->count = (size_t)count;

@@ -1,23 +1,24 @@
-/* ONNX: names that must be there once. */
+/* ONNX: names that must be unique. */
 #include <string.h>
 
 #include "formats/onnx_private.h"
 
-/* Names seen so far in one scope. */
+/* Names seen so far in a scope. */
 typedef struct names {
     kn_onnx_reader *in;
-    const uint8_t *at; /* the message that they stand in */
+    const uint8_t *at; /* the message that contains them */
     kn_map map;
     kn_status status;
 } names;
 
-/* What a second one means: `what` is "an input", and `allowed` is what may have the name already. */
+/* Adds a name. `what` is its role, such as "an input"; `allowed` is the role that may have the name
+ * already. */
 static void add(names *known, const char *what, const char *name, const char *allowed) {
     if (known->status != KN_OK) return;
     const char *before = kn_map_get_text(&known->map, name);
     if (before && before != allowed)
-        known->status = kn_wire_refuse(&known->in->place, known->at, "\"%.200s\" is the name of %s and of %s",
-                                       name, before, strcmp(before, what) == 0 ? "another" : what);
+        known->status = kn_wire_refuse(&known->in->place, known->at, "\"%.200s\" names both %s and %s", name,
+                                       before, strcmp(before, what) == 0 ? "another" : what);
     else if (!kn_map_put_text(&known->map, name, (void *)(uintptr_t)what))
         known->status = kn_fail_memory(known->in->place.error, strlen(name));
 }

@@ -109,22 +109,22 @@ kn_status kn_onnx_read(const kn_host *host, const char *name, const uint8_t *byt
     *model = (kn_onnx_model){.opsets = NULL};
     kn_arena_init(&model->arena, host);
     kn_map_init(&model->by_location, host);
-    kn_onnx_reader in = {.place = {.name = name, .kind = "ONNX file", .start = bytes, .error = error},
+    kn_onnx_reader in = {.place = {.name = name, .kind = "an ONNX file", .start = bytes, .error = error},
                          .host = host,
                          .arena = &model->arena,
                          .folder = folder,
                          .model = model};
     kn_wire whole = {bytes, bytes + count};
     kn_status status = kn_onnx_read_message(&in, &kn_onnx_model_message, whole, model);
-    /* Any bytes that happen to be fields, none among them, are a message; these make it a model. */
+    /* Any valid fields, even none, are a message; these make it a model. */
     if (status == KN_OK && (!model->graph.name || model->opset_count == 0))
-        status = kn_fail(error, KN_ERROR_FORMAT, "%s: no %s, expected an ONNX model", name,
-                         model->graph.name ? "version of the operators" : "graph");
+        status = kn_fail(error, KN_ERROR_FORMAT, "%s: found no %s, expected an ONNX model", name,
+                         model->graph.name ? "operator set version" : "graph");
     if (status != KN_OK) kn_onnx_close(host, model);
     return status;
 }
 
-/* The folder that a path leads to, in memory of its own. */
+/* The folder of a path, in new memory. */
 static char *folder_of(const kn_host *host, const char *path) {
     const char *slash = strrchr(path, '/');
     if (!slash) return kn_copy_text(host, ".");
@@ -153,7 +153,7 @@ void kn_onnx_close(const kn_host *host, kn_onnx_model *model) {
     if (!model) return;
     for (kn_onnx_external *external = model->external; external; external = external->next)
         kn_file_close_view(host, &external->view);
-    /* A structure of zeros, never filled in, has neither. */
+    /* A zeroed structure that was never filled in has neither. */
     if (model->by_location.host || model->by_location.entries) kn_map_finish(&model->by_location);
     if (model->arena.host || model->arena.blocks) kn_arena_finish(&model->arena);
     if (model->view.bytes) kn_file_close_view(host, &model->view);

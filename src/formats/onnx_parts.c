@@ -1,4 +1,4 @@
-/* ONNX: the writing of what has no table: tensors, attributes, types, values. */
+/* ONNX: writes messages without a table: tensors, attributes, types, values. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static void put_pair(kn_onnx_sink *out, uint32_t field, const char *key, const c
     kn_onnx_put_message(out, field, &kn_onnx_pair_message, &pair);
 }
 
-/* Each tensor begins at a page, so that it can be mapped into memory alone. */
+/* Each tensor begins at a page boundary, so that it can be mapped separately. */
 static void put_external(kn_onnx_sink *out, const kn_onnx_tensor *tensor) {
     static const uint8_t zeros[4096];
     char number[32];
@@ -34,7 +34,7 @@ static void put_external(kn_onnx_sink *out, const kn_onnx_tensor *tensor) {
 void kn_onnx_write_tensor(kn_onnx_sink *out, const void *object) {
     kn_onnx_tensor tensor = *(const kn_onnx_tensor *)object;
     if (!kn_onnx_tensor_measure(&tensor)) {
-        fail(out, "tensor", tensor.name, "has a type and a shape that make no sense");
+        fail(out, "tensor", tensor.name, "has an invalid type or shape");
         return;
     }
     if (tensor.count > 0 && !(tensor.type == KN_ONNX_STRING ? (const void *)tensor.strings : tensor.bytes)) {
@@ -147,7 +147,7 @@ void kn_onnx_write_attribute(kn_onnx_sink *out, const void *object) {
     kn_onnx_put_text(out, 21, attribute->reference);
 }
 
-/* ---- values alone --------------------------------------------------------------------------- */
+/* ---- single values -------------------------------------------------------------------------- */
 
 void kn_onnx_write_value(kn_onnx_sink *out, const void *object) {
     static const uint8_t numbers[] = {0, 1, 2, 3, 5, 4}; /* in the order of kn_onnx_kind */
@@ -158,7 +158,7 @@ void kn_onnx_write_value(kn_onnx_sink *out, const void *object) {
         kn_onnx_put_number(out, 2, numbers[value->item_kind]);
     for (size_t i = 0; i < value->count && out->status == KN_OK; i++) {
         const kn_onnx_value *item = &value->items[i];
-        if (item->kind != value->item_kind) fail(out, "the value", value->name, "holds different kinds");
+        if (item->kind != value->item_kind) fail(out, "the value", value->name, "contains different kinds");
         if (item->kind == KN_ONNX_TENSOR)
             kn_onnx_put_message(out, field, &kn_onnx_tensor_message, item->tensor);
         else if (item->kind == KN_ONNX_SPARSE)

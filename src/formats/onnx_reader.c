@@ -1,4 +1,4 @@
-/* ONNX: messages read by their tables. */
+/* ONNX: reads messages by their tables. */
 #include <string.h>
 
 #include "formats/onnx_private.h"
@@ -11,7 +11,7 @@ void *kn_onnx_take(kn_onnx_reader *in, uint64_t count, size_t size, kn_status *s
 
 kn_status kn_onnx_expect(kn_onnx_reader *in, const kn_wire_field *field, kn_wire_form form) {
     if (field->form == form) return KN_OK;
-    return kn_wire_refuse(&in->place, field->at, "field %u is %s, expected %s", field->number,
+    return kn_wire_refuse(&in->place, field->at, "field %u is %s; expected %s", field->number,
                           kn_wire_form_name(field->form), kn_wire_form_name(form));
 }
 
@@ -35,8 +35,8 @@ kn_status kn_onnx_read_text(kn_onnx_reader *in, const kn_wire_field *field, cons
         uint32_t code;
         size_t size = kn_utf8_read(at, (uint64_t)(field->bytes.end - at), &code);
         if (size == 0 || code == 0)
-            return kn_wire_refuse(&in->place, at, "field %u: %s in a text", field->number,
-                                  size == 0 ? "no UTF-8" : "a zero character");
+            return kn_wire_refuse(&in->place, at, "field %u: %s in a string", field->number,
+                                  size == 0 ? "invalid UTF-8" : "a zero character");
         at += size;
     }
     char *copy = kn_onnx_take(in, length + 1, 1, &status);
@@ -62,7 +62,7 @@ kn_status kn_onnx_read_list(kn_onnx_reader *in, const kn_onnx_message *message, 
     return status;
 }
 
-/* Numbers of `size` bytes, 4 or 8, from all fields `number`. */
+/* Reads numbers of `size` bytes, 4 or 8, from all fields `number`. */
 static kn_status read_numbers(kn_onnx_reader *in, kn_wire around, uint32_t number, kn_wire_form form,
                               uint64_t count, size_t size, void **list) {
     kn_status status = KN_OK;
@@ -106,9 +106,9 @@ static const kn_onnx_field *find_field(const kn_onnx_message *message, uint32_t 
     return NULL;
 }
 
-enum { MOST_FIELDS = 16 };
+enum { MAX_FIELDS = 16 };
 
-/* The lists' room, and "" for texts: how often each field stands in the message is counted before. */
+/* Allocates the lists and sets texts to "": the occurrences of each field were counted before. */
 static kn_status prepare(kn_onnx_reader *in, const kn_onnx_message *message, const uint64_t *counts,
                          uint8_t *object) {
     kn_status status = KN_OK;
@@ -122,7 +122,7 @@ static kn_status prepare(kn_onnx_reader *in, const kn_onnx_message *message, con
             void *list = kn_onnx_take(in, counts[i], texts ? sizeof(char *) : about->message->bytes, &status);
             memcpy(object + about->at, &list, sizeof list);
         } else if (about->form == KN_ONNX_ONE && about->message->read && counts[i] == 0) {
-            /* What is not there is read as what says nothing. */
+            /* An absent message is read as an empty one. */
             status =
                 about->message->read(in, (kn_wire){in->place.start, in->place.start}, object + about->at);
         }
@@ -151,7 +151,7 @@ static kn_status read_field(kn_onnx_reader *in, const kn_onnx_field *about, cons
     case KN_ONNX_ONE:
         status = kn_onnx_expect(in, field, KN_WIRE_BYTES);
         if (status == KN_OK && again)
-            return kn_wire_refuse(&in->place, field->at, "a second field %s, expected one", about->name);
+            return kn_wire_refuse(&in->place, field->at, "a second field %s; expected one", about->name);
         return status == KN_OK ? kn_onnx_read_message(in, about->message, field->bytes, object + about->at)
                                : status;
     case KN_ONNX_TEXTS:
@@ -176,7 +176,7 @@ static kn_status read_field(kn_onnx_reader *in, const kn_onnx_field *about, cons
 
 static kn_status read_by_table(kn_onnx_reader *in, const kn_onnx_message *message, kn_wire bytes,
                                uint8_t *object) {
-    uint64_t counts[MOST_FIELDS] = {0};
+    uint64_t counts[MAX_FIELDS] = {0};
     kn_status status = KN_OK;
     kn_wire_field field;
     size_t index;
@@ -194,8 +194,8 @@ static kn_status read_by_table(kn_onnx_reader *in, const kn_onnx_message *messag
 kn_status kn_onnx_read_message(kn_onnx_reader *in, const kn_onnx_message *message, kn_wire bytes,
                                void *object) {
     if (in->depth >= KN_ONNX_DEPTH)
-        return kn_wire_refuse(&in->place, bytes.at,
-                              "messages lie within one another %d deep, fewer are expected", KN_ONNX_DEPTH);
+        return kn_wire_refuse(&in->place, bytes.at, "messages are nested %d deep; expected fewer",
+                              KN_ONNX_DEPTH);
     in->depth++;
     kn_status status =
         message->read ? message->read(in, bytes, object) : read_by_table(in, message, bytes, object);

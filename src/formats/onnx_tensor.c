@@ -1,4 +1,4 @@
-/* ONNX: tensors, whose elements may stand in any of seven fields or in another file. */
+/* ONNX: tensors, whose elements may be in any of seven fields or in another file. */
 #include <string.h>
 
 #include "formats/onnx_private.h"
@@ -42,7 +42,7 @@ static const char *field_name(uint32_t number) {
     return names[number];
 }
 
-/* The field in which elements of a type stand where they are not raw. */
+/* The field that holds non-raw elements of a type. */
 static uint32_t field_of(kn_onnx_type type) {
     switch (type) {
     case KN_ONNX_FLOAT32:
@@ -63,12 +63,12 @@ static uint32_t field_of(kn_onnx_type type) {
     }
 }
 
-/* What was found in a tensor's message before any of it is kept. */
+/* What a tensor's message contains, from a first pass. */
 typedef struct contents {
     uint64_t counts[FIELDS]; /* of numbers, strings, pairs */
-    uint32_t chunks[FIELDS]; /* fields that they stand in */
-    kn_wire packed[FIELDS];  /* the last of them, where it is bytes */
-    const uint8_t *at;       /* where the message begins */
+    uint32_t chunks[FIELDS]; /* fields that contain them */
+    kn_wire packed[FIELDS];  /* the last of them, if it is bytes */
+    const uint8_t *at;       /* beginning of the message */
     bool external;
 } contents;
 
@@ -122,7 +122,7 @@ static kn_status scan_field(kn_onnx_reader *in, const kn_wire_field *field, cont
     return status;
 }
 
-/* Numbers that a typed field has for `count` elements. */
+/* The number of entries in a typed field for `count` elements. */
 static uint64_t numbers_for(const kn_onnx_tensor *tensor) {
     switch (tensor->type) {
     case KN_ONNX_COMPLEX64:
@@ -139,12 +139,12 @@ static uint64_t numbers_for(const kn_onnx_tensor *tensor) {
     }
 }
 
-/* Puts number `index` of a typed field where it belongs; false when the type cannot hold it. */
+/* Stores number `index` of a typed field; false if the type cannot represent it. */
 static bool put_number(const kn_onnx_tensor *tensor, uint64_t index, uint64_t value, uint8_t *bytes) {
     uint32_t field = field_of(tensor->type);
     int bits = kn_onnx_type_bits(tensor->type);
     if (field == INT32_DATA) {
-        /* A negative number has been widened to 64 bits; some write all 32 bits of it and no more. */
+        /* A negative number is widened to 64 bits; some writers write only 32 bits. */
         int64_t number = (int32_t)(uint32_t)value;
         int width = bits < 8 && bits != 6 ? 8 : bits;
         if (width < 32 && (number < -((int64_t)1 << (width - 1)) || number >= (int64_t)1 << width))
@@ -161,7 +161,7 @@ static bool put_number(const kn_onnx_tensor *tensor, uint64_t index, uint64_t va
     } else if (tensor->type == KN_ONNX_UINT32 && value >> 32) {
         return false;
     } else if (field == FLOAT_DATA || field == DOUBLE_DATA) {
-        bits = field == FLOAT_DATA ? 32 : 64; /* of half a complex number too */
+        bits = field == FLOAT_DATA ? 32 : 64; /* also for half of a complex number */
     }
     kn_little_put(bytes + index * (uint64_t)bits / 8, value, bits / 8);
     return true;
@@ -172,7 +172,7 @@ static kn_status read_numbers(kn_onnx_reader *in, kn_wire message, const content
     uint32_t number = field_of(tensor->type);
     kn_wire_form form = form_of(number);
     if (form != KN_WIRE_VARINT && found->chunks[number] == 1 && found->packed[number].at) {
-        tensor->bytes = found->packed[number].at; /* as they shall be */
+        tensor->bytes = found->packed[number].at; /* already in the right form */
         return KN_OK;
     }
     kn_status status = KN_OK;
@@ -184,7 +184,7 @@ static kn_status read_numbers(kn_onnx_reader *in, kn_wire message, const content
         if (field.number != number || !kn_wire_count(&in->place, &field, form, &ignored, &status)) continue;
         for (kn_wire rest = kn_wire_first(&field); kn_wire_take(&field, form, &rest, &value);)
             if (!put_number(tensor, done++, value, bytes))
-                return refuse(in, found, tensor, "a number that its type cannot hold");
+                return refuse(in, found, tensor, "a number that its type cannot represent");
     }
     tensor->bytes = bytes;
     return status;
@@ -248,17 +248,17 @@ static kn_status read_external(kn_onnx_reader *in, kn_wire message, const conten
         else if (strcmp(pair->key, "length") == 0)
             sound = read_decimal(pair->value, &length);
         if (!sound)
-            return refuse(in, found, tensor, "the offset or the length of its external data is no number");
+            return refuse(in, found, tensor, "the offset or length of its external data is not a number");
     }
     if (location[0] == '\0') return refuse(in, found, tensor, "its external data has no location");
     if (length != tensor->byte_count)
-        return kn_wire_refuse(&in->place, found->at,
-                              "tensor \"%.200s\": %llu bytes of external data, its type and shape need %llu",
-                              tensor->name, (unsigned long long)length,
-                              (unsigned long long)tensor->byte_count);
+        return kn_wire_refuse(
+            &in->place, found->at,
+            "tensor \"%.200s\": %llu bytes of external data, but its type and shape need %llu", tensor->name,
+            (unsigned long long)length, (unsigned long long)tensor->byte_count);
     if (!in->model || !in->folder)
         return kn_fail(in->place.error, KN_ERROR_UNSUPPORTED,
-                       "%s: tensor \"%.200s\" lies in the file \"%.200s\", which is not opened here",
+                       "%s: tensor \"%.200s\" is in the file \"%.200s\"; external data is not supported here",
                        in->place.name, tensor->name, location);
     tensor->external = true;
     if (tensor->byte_count == 0) return KN_OK;
@@ -270,16 +270,16 @@ static kn_status read_external(kn_onnx_reader *in, kn_wire message, const conten
     }
     if (offset > view->count || length > view->count - offset)
         return kn_fail(in->place.error, KN_ERROR_FORMAT,
-                       "%s: tensor \"%.200s\": bytes %llu to %llu of \"%.200s\", which has %llu: cut off?",
+                       "%s: tensor \"%.200s\": bytes %llu to %llu of \"%.200s\", which has %llu: truncated?",
                        in->place.name, tensor->name, (unsigned long long)offset,
                        (unsigned long long)(offset + length), location, (unsigned long long)view->count);
     tensor->bytes = view->bytes + offset;
     return KN_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------- */
+/* ---- the tensor -------------------------------------------------------------------------------- */
 
-/* Elements stand in one field, and there are as many as the shape says. */
+/* Checks that the elements are in one field and that their number matches the shape. */
 static kn_status check_counts(kn_onnx_reader *in, const contents *found, const kn_onnx_tensor *tensor,
                               uint32_t *field) {
     *field = 0;
@@ -294,23 +294,24 @@ static kn_status check_counts(kn_onnx_reader *in, const contents *found, const k
     uint32_t typed = field_of(tensor->type);
     if (found->external) {
         if (*field == EXTERNAL_DATA && typed != STRING_DATA) return KN_OK;
-        return refuse(in, found, tensor, "its elements should be external data, and are not or cannot be");
+        return refuse(in, found, tensor, "its elements are declared as external data but are not external");
     }
     if (*field == 0) *field = typed;
     if (*field != typed && (*field != RAW_DATA || typed == STRING_DATA))
         return kn_wire_refuse(&in->place, found->at,
-                              "tensor \"%.200s\": elements of type %s in %s, expected %s", tensor->name,
+                              "tensor \"%.200s\": elements of type %s in %s; expected %s", tensor->name,
                               kn_onnx_type_name(tensor->type), field_name(*field), field_name(typed));
     uint64_t expected = *field == RAW_DATA ? tensor->byte_count : numbers_for(tensor);
     if (found->counts[*field] != expected)
-        return kn_wire_refuse(
-            &in->place, found->at, "tensor \"%.200s\": %llu %s in %s, its type %s and its shape need %llu",
-            tensor->name, (unsigned long long)found->counts[*field], *field == RAW_DATA ? "bytes" : "numbers",
-            field_name(*field), kn_onnx_type_name(tensor->type), (unsigned long long)expected);
+        return kn_wire_refuse(&in->place, found->at,
+                              "tensor \"%.200s\": %llu %s in %s, but its type %s and its shape need %llu",
+                              tensor->name, (unsigned long long)found->counts[*field],
+                              *field == RAW_DATA ? "bytes" : "numbers", field_name(*field),
+                              kn_onnx_type_name(tensor->type), (unsigned long long)expected);
     return KN_OK;
 }
 
-/* Zeros are not NULL, so that a tensor without elements may be copied. */
+/* Not NULL, so that a tensor without elements can be copied. */
 static const uint8_t no_bytes[1];
 
 static kn_status read_tensor(kn_onnx_reader *in, kn_wire bytes, void *object) {
@@ -323,13 +324,13 @@ static kn_status read_tensor(kn_onnx_reader *in, kn_wire bytes, void *object) {
         status = scan_field(in, &field, &found, tensor);
     if (status != KN_OK) return status;
     if (kn_onnx_type_bits(tensor->type) == 0 && tensor->type != KN_ONNX_STRING)
-        return kn_wire_refuse(&in->place, found.at, "tensor \"%.200s\": element type %d, expected 1 to 28",
+        return kn_wire_refuse(&in->place, found.at, "tensor \"%.200s\": element type %d; expected 1 to 28",
                               tensor->name, (int)tensor->type);
     tensor->rank = (size_t)found.counts[DIMS];
     if (tensor->rank > 0) status = kn_onnx_read_ints(in, bytes, DIMS, tensor->rank, &tensor->shape);
     if (status != KN_OK) return status;
     if (!kn_onnx_tensor_measure(tensor))
-        return refuse(in, &found, tensor, "a dimension is negative, or they are more than memory can be");
+        return refuse(in, &found, tensor, "a dimension is negative, or the size overflows");
     uint32_t where;
     status = check_counts(in, &found, tensor, &where);
     if (status != KN_OK) return status;

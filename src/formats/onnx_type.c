@@ -46,7 +46,7 @@ static const struct {
     {KN_ONNX_UINT32, KN_UINT32},
     {KN_ONNX_UINT64, KN_UINT64},
     {KN_ONNX_BOOL, KN_BOOL},
-    /* Below a byte, a byte each; never asked for the other way round. */
+    /* Elements below a byte take a byte each; never used in the reverse direction. */
     {KN_ONNX_INT4, KN_INT8},
     {KN_ONNX_UINT4, KN_UINT8},
     {KN_ONNX_INT2, KN_INT8},
@@ -69,13 +69,13 @@ kn_onnx_type kn_onnx_type_from(kn_dtype dtype) {
 }
 
 const char *kn_onnx_kind_name(kn_onnx_kind kind) {
-    static const char *const names[] = {"nothing said", "a tensor", "a sparse tensor", "a sequence",
-                                        "an optional",  "a map",    "an opaque value"};
-    return (size_t)kind < KN_COUNT_OF(names) ? names[kind] : "no known kind";
+    static const char *const names[] = {"unspecified", "a tensor", "a sparse tensor", "a sequence",
+                                        "an optional", "a map",    "an opaque value"};
+    return (size_t)kind < KN_COUNT_OF(names) ? names[kind] : "an unknown kind";
 }
 
 const char *kn_onnx_attribute_kind_name(kn_onnx_attribute_kind kind) {
-    static const char *const names[] = {"nothing said",
+    static const char *const names[] = {"unspecified",
                                         "a number",
                                         "an integer",
                                         "a string",
@@ -90,13 +90,14 @@ const char *kn_onnx_attribute_kind_name(kn_onnx_attribute_kind kind) {
                                         "a list of sparse tensors",
                                         "a type",
                                         "a list of types"};
-    return (size_t)kind < KN_COUNT_OF(names) ? names[kind] : "no known kind";
+    return (size_t)kind < KN_COUNT_OF(names) ? names[kind] : "an unknown kind";
 }
 
 bool kn_onnx_tensor_measure(kn_onnx_tensor *tensor) {
     uint64_t bits = (uint64_t)kn_onnx_type_bits(tensor->type);
     if (bits == 0 && tensor->type != KN_ONNX_STRING) return false;
-    /* Zeros are left out of the product, so that no order of dimensions can overflow unseen. */
+    /* Zeros are left out of the product, so that overflow is detected whatever the order of the
+     * dimensions. */
     uint64_t product = 1;
     const uint64_t most = (uint64_t)PTRDIFF_MAX / (bits > 0 ? bits : 8 * sizeof(kn_onnx_string));
     bool empty = false;
@@ -115,7 +116,7 @@ bool kn_onnx_tensor_measure(kn_onnx_tensor *tensor) {
     return true;
 }
 
-/* The bits of an element, which may lie across two bytes; at most 16 bits. */
+/* The bits of an element, which may span two bytes; at most 16 bits. */
 static uint32_t bits_at(const kn_onnx_tensor *tensor, uint64_t index, int bits) {
     uint64_t first = index * (uint64_t)bits, byte = first / 8;
     uint32_t two = tensor->bytes[byte];
@@ -243,7 +244,7 @@ double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index) {
     }
 }
 
-/* Whole numbers of 4 and 2 bits as bytes. */
+/* Widens 4-bit and 2-bit integers to bytes. */
 static kn_status unpack(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array, kn_error *error) {
     uint8_t *bytes = kn_resize(host, NULL, (size_t)tensor->count + 1, 1);
     if (!bytes) return kn_fail_memory(error, (size_t)tensor->count + 1);
@@ -263,11 +264,11 @@ kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor
     *array = (kn_array){.type = KN_FLOAT32};
     if (!kn_onnx_type_to(tensor->type, &array->type))
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "tensor \"%s\" has elements of type %s, which Koine does not have",
+                       "tensor \"%s\" has elements of type %s, which Koine does not support",
                        tensor->name ? tensor->name : "", kn_onnx_type_name(tensor->type));
     if (tensor->rank > KN_MAX_RANK)
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "tensor \"%s\" has %zu dimensions, at most %d are expected",
+                       "tensor \"%s\" has %zu dimensions; at most %d are supported",
                        tensor->name ? tensor->name : "", tensor->rank, KN_MAX_RANK);
     array->rank = (int)tensor->rank;
     if (tensor->rank > 0) memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);

@@ -1,16 +1,16 @@
-/* ONNX: values alone in a file: a tensor, a sequence, an optional. */
+/* ONNX: files with a single value: a tensor, a sequence, an optional. */
 #include <string.h>
 
 #include "formats/onnx_private.h"
 
-/* The numbers by which SequenceProto and OptionalProto name what they hold. */
+/* The numbers of SequenceProto and OptionalProto for the kind of their contents. */
 static kn_onnx_kind kind_of(uint64_t number) {
     static const kn_onnx_kind kinds[] = {KN_ONNX_NO_KIND,  KN_ONNX_TENSOR, KN_ONNX_SPARSE,
                                          KN_ONNX_SEQUENCE, KN_ONNX_MAP,    KN_ONNX_OPTIONAL};
     return number < KN_COUNT_OF(kinds) ? kinds[number] : KN_ONNX_NO_KIND;
 }
 
-/* The field in which items of a kind stand; that of maps is 6 in both. */
+/* The field that holds items of a kind; 6 for maps in both. */
 uint32_t kn_onnx_item_field(kn_onnx_kind kind) {
     switch (kind) {
     case KN_ONNX_TENSOR:
@@ -30,7 +30,7 @@ uint32_t kn_onnx_item_field(kn_onnx_kind kind) {
 
 static kn_status read_item(kn_onnx_reader *in, kn_onnx_kind kind, kn_wire bytes, kn_onnx_value *value);
 
-/* A sequence or an optional: their fields have the same numbers. */
+/* Reads a sequence or an optional: their fields have the same numbers. */
 static kn_status read_holder(kn_onnx_reader *in, kn_wire bytes, kn_onnx_value *value) {
     kn_status status = KN_OK;
     kn_wire_field field;
@@ -49,14 +49,14 @@ static kn_status read_holder(kn_onnx_reader *in, kn_wire bytes, kn_onnx_value *v
     if (status != KN_OK) return status;
     uint32_t number = kn_onnx_item_field(value->item_kind);
     if (value->item_kind == KN_ONNX_MAP)
-        return kn_fail(in->place.error, KN_ERROR_UNSUPPORTED, "%s: maps are not read", in->place.name);
+        return kn_fail(in->place.error, KN_ERROR_UNSUPPORTED, "%s: maps are not supported", in->place.name);
     for (uint32_t other = 3; other < 8; other++)
         if (counts[other] > 0 && other != number)
-            return kn_wire_refuse(&in->place, bytes.at, "%s of %s holds something else",
+            return kn_wire_refuse(&in->place, bytes.at, "%s of %s contains another kind",
                                   kn_onnx_kind_name(value->kind), kn_onnx_kind_name(value->item_kind));
     value->count = number > 0 ? (size_t)counts[number] : 0;
     if (value->kind == KN_ONNX_OPTIONAL && value->count > 1)
-        return kn_wire_refuse(&in->place, bytes.at, "an optional holds %zu values", value->count);
+        return kn_wire_refuse(&in->place, bytes.at, "an optional contains %zu values", value->count);
     if (value->count == 0) return KN_OK;
     kn_onnx_value *items = kn_onnx_take(in, value->count, sizeof *items, &status);
     if (!items) return status;
@@ -86,8 +86,8 @@ static kn_status read_item(kn_onnx_reader *in, kn_onnx_kind kind, kn_wire bytes,
         return status;
     }
     if (in->depth >= KN_ONNX_DEPTH)
-        return kn_wire_refuse(&in->place, bytes.at,
-                              "values lie within one another %d deep, fewer are expected", KN_ONNX_DEPTH);
+        return kn_wire_refuse(&in->place, bytes.at, "values are nested %d deep; expected fewer",
+                              KN_ONNX_DEPTH);
     in->depth++;
     status = read_holder(in, bytes, value);
     in->depth--;
@@ -98,9 +98,9 @@ kn_status kn_onnx_value_read(const kn_host *host, const char *name, const uint8_
                              kn_onnx_kind kind, kn_onnx_value_file *file, kn_error *error) {
     *file = (kn_onnx_value_file){.value = {.kind = KN_ONNX_NO_KIND}};
     if (kn_onnx_item_field(kind) == 0 || kind == KN_ONNX_MAP)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %s is not read", name, kn_onnx_kind_name(kind));
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %s is not supported", name, kn_onnx_kind_name(kind));
     kn_arena_init(&file->arena, host);
-    kn_onnx_reader in = {.place = {.name = name, .kind = "ONNX file", .start = bytes, .error = error},
+    kn_onnx_reader in = {.place = {.name = name, .kind = "an ONNX file", .start = bytes, .error = error},
                          .host = host,
                          .arena = &file->arena};
     kn_status status = read_item(&in, kind, (kn_wire){bytes, bytes + count}, &file->value);

@@ -1,9 +1,9 @@
-/* ONNX: messages written by their tables, into files or memory. */
+/* ONNX: writes messages by their tables, to files or memory. */
 #include <string.h>
 
 #include "formats/onnx_private.h"
 
-/* A protocol buffer cannot be longer. */
+/* The maximum length of a protocol buffer. */
 #define MOST_BYTES ((uint64_t)INT32_MAX)
 enum { EXTERNAL_FROM = 1024 };
 
@@ -105,15 +105,16 @@ static void write_field(kn_onnx_sink *out, const kn_onnx_field *about, const uin
         if (number != 0) kn_onnx_put_number(out, about->number, number);
         break;
     case KN_ONNX_ONE:
+        /* an unspecified type is omitted */
         if (about->message == &kn_onnx_type_message &&
             ((const kn_onnx_value_type *)(const void *)(object + about->at))->kind == KN_ONNX_NO_KIND)
-            break; /* a type that says nothing is none */
+            break;
         kn_onnx_put_message(out, about->number, about->message, object + about->at);
         break;
     case KN_ONNX_TEXTS:
         memcpy(&texts, object + about->at, sizeof texts);
         for (size_t i = 0; i < count; i++) {
-            const char *one = texts[i] ? texts[i] : ""; /* the place of one that is left out counts */
+            const char *one = texts[i] ? texts[i] : ""; /* an omitted one keeps its position */
             kn_onnx_put_bytes(out, about->number, one, strlen(one));
         }
         break;
@@ -140,7 +141,7 @@ void kn_onnx_put_message(kn_onnx_sink *out, uint32_t field, const kn_onnx_messag
     kn_onnx_end(out, begun);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------------- */
 
 static kn_status measure(kn_onnx_sink *out, const kn_onnx_message *message, const void *object) {
     out->measuring = true;
@@ -151,7 +152,7 @@ static kn_status measure(kn_onnx_sink *out, const kn_onnx_message *message, cons
     return out->status;
 }
 
-/* Bytes for real, after they have been measured. */
+/* The second pass, which writes. */
 static kn_status write_out(kn_onnx_sink *out, const kn_onnx_message *message, const void *object) {
     out->count = out->data_count = 0;
     write_fields(out, message, object);
@@ -161,7 +162,7 @@ static kn_status write_out(kn_onnx_sink *out, const kn_onnx_message *message, co
 static kn_status check_size(const kn_onnx_sink *out) {
     if (out->count <= MOST_BYTES) return KN_OK;
     return kn_fail(out->error, KN_ERROR_UNSUPPORTED,
-                   "%s: %llu bytes, an ONNX file can have %llu without external data", out->name,
+                   "%s: %llu bytes; an ONNX file without external data can have at most %llu", out->name,
                    (unsigned long long)out->count, (unsigned long long)MOST_BYTES);
 }
 

@@ -1,4 +1,4 @@
-/* PNG, written: eight bits a channel, one piece of compressed rows. */
+/* Writes PNG: eight bits per channel, one chunk of compressed rows. */
 #include <string.h>
 #include <zlib.h>
 
@@ -22,15 +22,15 @@ kn_status kn_png_write(kn_text *text, int width, int height, int channels, const
                        kn_error *error) {
     if (width < 1 || height < 1 || width > KN_PNG_SIDE || height > KN_PNG_SIDE ||
         (channels != 1 && channels != 3))
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "a picture of %d x %d pixels with %d channels; expected 1 to %d a side, and 1 or 3 channels",
-            width, height, channels, KN_PNG_SIDE);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "an image of %d x %d pixels with %d channels; expected 1 to %d pixels per side, and 1 "
+                       "or 3 channels",
+                       width, height, channels, KN_PNG_SIDE);
     size_t row = (size_t)width * (size_t)channels, count = (row + 1) * (size_t)height;
     uLongf packed_count = compressBound((uLong)count);
     uint8_t *rows = kn_allocate(text->host, count, 1), *packed = kn_allocate(text->host, packed_count, 1);
     bool made = rows && packed;
-    /* In front of each row stands how it is filtered: not at all. */
+    /* Each row begins with its filter type: none. */
     for (size_t y = 0; made && y < (size_t)height; y++)
         memcpy(rows + y * (row + 1) + 1, pixels + y * row, row);
     made = made && compress(packed, &packed_count, rows, (uLong)count) == Z_OK;

@@ -1,12 +1,11 @@
-/* safetensors: eight bytes with the length of a header, the header (JSON), the
- * tensors one after the other without gaps. */
+/* safetensors: eight bytes with the length of a header, the header (JSON), the contiguous tensors. */
 #include "formats/formats_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A hundred thousand tensors fit; it bounds what a hostile file can make us take. */
+/* Enough for a hundred thousand tensors; bounds the memory that a hostile file can request. */
 #define HEADER_MAX 25000000u
 #define LENGTH_BYTES 8
 #define JSON_DEPTH 4
@@ -26,7 +25,7 @@ const char *kn_safetensors_type_name(kn_dtype type) {
     return NULL;
 }
 
-/* What is being read, for the functions below. */
+/* The state of reading. */
 typedef struct reader {
     const kn_host *host;
     const char *name;
@@ -36,7 +35,7 @@ typedef struct reader {
     kn_error *error;
 } reader;
 
-/* Byte of the file at which a value of the header begins. */
+/* The file offset of a value in the header. */
 static unsigned long long place(const kn_json *value) {
     return value->offset + LENGTH_BYTES;
 }
@@ -46,7 +45,7 @@ static kn_status refuse(reader *in, const kn_json *tensor, const kn_json *value,
                    in->name, tensor->key, place(value), kn_json_kind_name(value->kind), expected);
 }
 
-/* Keys are handed on as C texts. */
+/* Keys are passed on as C strings. */
 static kn_status check_text(reader *in, const kn_json *owner, const char *text, size_t length) {
     if (!memchr(text, '\0', length)) return KN_OK;
     return kn_fail(in->error, KN_ERROR_FORMAT, "%s: byte %llu: a zero character in \"%s\"", in->name,
@@ -78,7 +77,7 @@ static kn_status read_type(reader *in, const kn_json *entry, const kn_json *valu
     char found[KN_QUOTE_BYTES];
     return kn_fail(
         in->error, KN_ERROR_UNSUPPORTED,
-        "%s: tensor \"%s\": byte %llu: type %s, expected one of F64 F32 F16 BF16 I64 I32 I16 I8 U64 "
+        "%s: tensor \"%s\": byte %llu: type %s; expected one of F64 F32 F16 BF16 I64 I32 I16 I8 U64 "
         "U32 U16 U8 BOOL",
         in->name, entry->key, place(value), kn_quote(value->text, value->length, found));
 }
@@ -87,7 +86,7 @@ static kn_status read_shape(reader *in, const kn_json *entry, const kn_json *val
     if (value->kind != KN_JSON_ARRAY) return refuse(in, entry, value, "an array of dimensions");
     if (value->count > KN_MAX_RANK)
         return kn_fail(in->error, KN_ERROR_UNSUPPORTED,
-                       "%s: tensor \"%s\": byte %llu: %zu dimensions, at most %d are expected", in->name,
+                       "%s: tensor \"%s\": byte %llu: %zu dimensions; at most %d are supported", in->name,
                        entry->key, place(value), value->count, KN_MAX_RANK);
     for (const kn_json *length = value->first; length; length = length->next) {
         int64_t number;
@@ -111,11 +110,12 @@ static kn_status read_offsets(reader *in, const kn_json *entry, const kn_json *v
             (unsigned long long)in->data_count);
     char shape[200];
     if (!kn_array_measure(array) || array->byte_count != (uint64_t)(end - begin))
-        return kn_fail(in->error, KN_ERROR_FORMAT,
-                       "%s: tensor \"%s\": byte %llu: data_offsets hold %lld bytes, shape %s of %s needs %s",
-                       in->name, entry->key, place(value), (long long)(end - begin),
-                       kn_array_shape_text(array, shape, sizeof shape), kn_array_type_name(array->type),
-                       kn_array_measure(array) ? "another number" : "more than memory can be");
+        return kn_fail(
+            in->error, KN_ERROR_FORMAT,
+            "%s: tensor \"%s\": byte %llu: data_offsets span %lld bytes, but shape %s of %s needs %s",
+            in->name, entry->key, place(value), (long long)(end - begin),
+            kn_array_shape_text(array, shape, sizeof shape), kn_array_type_name(array->type),
+            kn_array_measure(array) ? "another number" : "more than the address space");
     array->bytes = in->data + begin;
     return KN_OK;
 }
@@ -143,11 +143,11 @@ static int by_place(const void *left, const void *right) {
     const kn_safetensor *a = *(const kn_safetensor *const *)left, *b = *(const kn_safetensor *const *)right;
     uintptr_t begin_a = (uintptr_t)a->array.bytes, begin_b = (uintptr_t)b->array.bytes;
     if (begin_a != begin_b) return begin_a < begin_b ? -1 : 1;
-    /* An empty one stands before what begins at the same place. */
+    /* An empty tensor sorts before one that begins at the same offset. */
     return a->array.byte_count < b->array.byte_count ? -1 : a->array.byte_count > b->array.byte_count;
 }
 
-/* The tensors must lie one after the other, from the first byte to the last. */
+/* Checks that the tensors cover the data without gaps or overlap. */
 static kn_status check_tiling(reader *in) {
     size_t count = in->file->count;
     if (count == 0 && in->data_count == 0) return KN_OK;
@@ -169,7 +169,7 @@ static kn_status check_tiling(reader *in) {
     }
     if (status == KN_OK && end != in->data_count)
         status = kn_fail(in->error, KN_ERROR_FORMAT,
-                         "%s: the tensors end at byte %llu of the data, the file at %llu", in->name,
+                         "%s: the tensors end at byte %llu of the data, but the file at %llu", in->name,
                          (unsigned long long)end, (unsigned long long)in->data_count);
     kn_release(in->host, order);
     return status;
@@ -197,14 +197,14 @@ kn_status kn_safetensors_read(const kn_host *host, const char *name, const uint8
                        (unsigned long long)count);
     uint64_t length = kn_little_uint(bytes, LENGTH_BYTES);
     if (length > count - LENGTH_BYTES || length > HEADER_MAX)
-        return kn_fail(
-            error, KN_ERROR_FORMAT,
-            "%s: byte 0: a header of %llu bytes, expected at most the %llu that follow (and %u): no "
-            "safetensors file, or cut off",
-            name, (unsigned long long)length, (unsigned long long)(count - LENGTH_BYTES), HEADER_MAX);
+        return kn_fail(error, KN_ERROR_FORMAT,
+                       "%s: byte 0: a header of %llu bytes; expected at most the %llu that follow (and %u): "
+                       "not a safetensors file, or truncated",
+                       name, (unsigned long long)length, (unsigned long long)(count - LENGTH_BYTES),
+                       HEADER_MAX);
     if (length < 2 || bytes[LENGTH_BYTES] != '{')
         return kn_fail(error, KN_ERROR_FORMAT,
-                       "%s: byte 8: no '{' where the header begins: no safetensors file", name);
+                       "%s: byte 8: the header does not begin with '{': not a safetensors file", name);
     file->bytes = bytes;
     file->byte_count = count;
     kn_arena_init(&file->arena, host);
@@ -238,7 +238,7 @@ kn_status kn_safetensors_open(const kn_host *host, const char *path, kn_safetens
 
 void kn_safetensors_close(const kn_host *host, kn_safetensors *file) {
     if (!file) return;
-    /* A structure of zeros, never filled in, has neither. */
+    /* A zeroed structure that was never filled in has neither. */
     if (file->arena.host || file->arena.blocks) kn_arena_finish(&file->arena);
     if (file->by_name.entries || file->by_name.slots) kn_map_finish(&file->by_name);
     if (file->view.bytes) kn_file_close_view(host, &file->view);
@@ -261,18 +261,17 @@ kn_status kn_safetensors_check(const kn_safetensors *file, const char *name, kn_
     uint64_t at = file->checksum_at;
     char found[24];
     if (!said) return KN_OK;
-    /* As the writer puts it: without escapes, which have another length. */
+    /* As written: without escapes, which would change the length. */
     if (strlen(said) != digits || at > file->byte_count - digits || memcmp(file->bytes + at, said, digits))
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: a checksum (%s) that is not %zu digits", name,
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: the checksum (%s) does not have %zu digits", name,
                        KN_SAFETENSORS_CHECKSUM, digits);
     uint64_t hash = kn_hash_bytes(KN_HASH_START, file->bytes, (size_t)at);
     hash = kn_hash_text(hash, KN_SAFETENSORS_NO_CHECKSUM);
     hash = kn_hash_bytes(hash, file->bytes + at + digits, (size_t)(file->byte_count - at - digits));
     snprintf(found, sizeof found, "%016llx", (unsigned long long)hash);
     if (strcmp(found, said) == 0) return KN_OK;
-    return kn_fail(
-        error, KN_ERROR_FORMAT,
-        "%s: the checksum of its bytes is %s, and it says %s: it was damaged or altered after it was "
-        "written (whoever alters one on purpose leaves %s out of the metadata)",
-        name, found, said, KN_SAFETENSORS_CHECKSUM);
+    return kn_fail(error, KN_ERROR_FORMAT,
+                   "%s: the checksum of its bytes is %s, but it declares %s: the file was damaged or "
+                   "modified after it was written (remove %s from the metadata of a file that you modify)",
+                   name, found, said, KN_SAFETENSORS_CHECKSUM);
 }

@@ -1,4 +1,4 @@
-/* safetensors: written in one pass, whole or not at all. */
+/* Writes safetensors in one pass, atomically. */
 #include "formats/formats_private.h"
 
 #include <stdio.h>
@@ -10,10 +10,10 @@ struct kn_safetensors_writer {
     char *path;
     uint64_t expected, written; /* bytes of tensors */
     uint64_t checksum_at;       /* 0: none */
-    uint64_t hash;              /* of what was written */
+    uint64_t hash;              /* of the bytes written */
 };
 
-/* *checksum_at: where the digits of the checksum stand, if it is asked for. */
+/* *checksum_at: offset of the checksum's digits, if requested. */
 static kn_status add_metadata(kn_text *text, const char *path, const kn_text_pair *metadata, size_t count,
                               uint64_t *checksum_at, kn_error *error) {
     kn_text_add(text, "\"__metadata__\":{");
@@ -38,8 +38,8 @@ static kn_status add_tensor(kn_text *text, const char *path, const kn_safetensor
                             kn_error *error) {
     kn_array sized = tensor->array;
     if (!kn_array_measure(&sized) || sized.byte_count > (uint64_t)INT64_MAX - *offset)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: tensor \"%s\" has no size that a file can hold", path,
-                       tensor->name);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the size of tensor \"%s\" is invalid or overflows",
+                       path, tensor->name);
     kn_text_json(text, tensor->name);
     kn_text_format(text, ":{\"dtype\":\"%s\",\"shape\":[", kn_safetensors_type_name(sized.type));
     for (int i = 0; i < sized.rank; i++)
@@ -50,7 +50,7 @@ static kn_status add_tensor(kn_text *text, const char *path, const kn_safetensor
     return KN_OK;
 }
 
-/* The length, the header, and blanks up to a multiple of eight bytes. */
+/* The length, the header, and padding to a multiple of eight bytes. */
 static kn_status make_header(const kn_host *host, const char *path, const kn_safetensor *tensors,
                              size_t count, const kn_text_pair *metadata, size_t metadata_count, kn_text *text,
                              uint64_t *data_bytes, uint64_t *checksum_at, kn_error *error) {
@@ -110,7 +110,7 @@ kn_status kn_safetensors_writer_open(const kn_host *host, const char *path, cons
 kn_status kn_safetensors_writer_add(kn_safetensors_writer *writer, const void *bytes, uint64_t count,
                                     kn_error *error) {
     if (count > writer->expected - writer->written)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: %llu bytes more than the tensors that were announced",
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: %llu bytes more than the declared tensors have",
                        writer->path, (unsigned long long)(count - (writer->expected - writer->written)));
     if (count == 0) return KN_OK;
     kn_status status = kn_file_writer_add(writer->file, bytes, (size_t)count, error);
@@ -131,9 +131,8 @@ kn_status kn_safetensors_writer_commit(kn_safetensors_writer **writer, kn_error 
     kn_safetensors_writer *made = *writer;
     kn_status status = KN_OK;
     if (made->written != made->expected)
-        status =
-            kn_fail(error, KN_ERROR_ARGUMENT, "%s: %llu bytes of tensors were given, %llu were announced",
-                    made->path, (unsigned long long)made->written, (unsigned long long)made->expected);
+        status = kn_fail(error, KN_ERROR_ARGUMENT, "%s: got %llu bytes of tensors, but %llu were declared",
+                         made->path, (unsigned long long)made->written, (unsigned long long)made->expected);
     else
         status = write_checksum(made, error);
     if (status == KN_OK) status = kn_file_writer_commit(&made->file, error);
@@ -160,7 +159,7 @@ kn_status kn_safetensors_write(const kn_host *host, const char *path, const kn_s
     if (status != KN_OK) return status;
     for (size_t i = 0; i < count && status == KN_OK; i++) {
         kn_array sized = tensors[i].array;
-        kn_array_measure(&sized); /* checked by the opening above */
+        kn_array_measure(&sized); /* checked by kn_safetensors_writer_open */
         status = kn_safetensors_writer_add(writer, sized.bytes, sized.byte_count, error);
     }
     if (status == KN_OK) return kn_safetensors_writer_commit(&writer, error);

@@ -1,4 +1,4 @@
-/* UTF-8: characters from bytes and back. */
+/* UTF-8: decoding and encoding of characters. */
 #include "formats/formats.h"
 
 size_t kn_utf8_read(const uint8_t *bytes, uint64_t count, uint32_t *code) {

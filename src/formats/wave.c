@@ -1,12 +1,12 @@
-/* Sound in WAV files: pieces of RIFF, of which "fmt " says what a number is and "data" holds them. */
+/* Sound in WAV files: RIFF chunks, of which "fmt " describes the samples and "data" holds them. */
 #include <string.h>
 
 #include "formats/formats_private.h"
 
 enum {
     HEAD = 12,
-    PIECE_HEAD = 8,
-    FORMAT_LEAST = 16,
+    CHUNK_HEAD = 8,
+    FORMAT_MIN = 16,
     EXTENDED = 0xfffe,
     EXTENDED_LEAST = 40,
     MOST_CHANNELS = 64
@@ -14,9 +14,9 @@ enum {
 
 static kn_status read_format(const char *name, const uint8_t *bytes, uint64_t count, kn_wave *wave,
                              kn_error *error) {
-    if (count < FORMAT_LEAST)
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: a format of %llu bytes, expected at least %d", name,
-                       (unsigned long long)count, FORMAT_LEAST);
+    if (count < FORMAT_MIN)
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: a format chunk of %llu bytes; expected at least %d", name,
+                       (unsigned long long)count, FORMAT_MIN);
     unsigned tag = (unsigned)kn_little_uint(bytes, 2);
     if (tag == EXTENDED && count >= EXTENDED_LEAST) tag = (unsigned)kn_little_uint(bytes + 24, 2);
     wave->channels = (int)kn_little_uint(bytes + 2, 2);
@@ -29,13 +29,13 @@ static kn_status read_format(const char *name, const uint8_t *bytes, uint64_t co
     if (!whole && !(tag == 3 && (bits == 32 || bits == 64)))
         return kn_fail(
             error, KN_ERROR_UNSUPPORTED,
-            "%s: numbers of kind %u with %u bits, expected plain ones of 8, 16, 24 or 32 bits, or floats",
-            name, tag, bits);
+            "%s: samples of format %u with %u bits; expected PCM of 8, 16, 24 or 32 bits, or floats", name,
+            tag, bits);
     if (wave->channels < 1 || wave->channels > MOST_CHANNELS || wave->rate < 1 || wave->rate > 10000000)
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: %d channels of %lu numbers a second", name,
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: %d channels of %lu samples per second", name,
                        wave->channels, (unsigned long)wave->rate);
     if (frame != (unsigned)(wave->channels * wave->bytes_each))
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: %u bytes for %d numbers of %u bits", name, frame,
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: %u bytes for %d samples of %u bits", name, frame,
                        wave->channels, bits);
     return KN_OK;
 }
@@ -45,35 +45,37 @@ kn_status kn_wave_read(const char *name, const uint8_t *bytes, uint64_t count, k
     kn_wave read = {.channels = 0};
     *wave = read;
     if (count < HEAD || memcmp(bytes, "RIFF", 4) != 0 || memcmp(bytes + 8, "WAVE", 4) != 0)
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: no WAV file by its first bytes", name);
-    for (uint64_t at = HEAD; count - at >= PIECE_HEAD;) {
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: not a WAV file according to its first bytes", name);
+    for (uint64_t at = HEAD; count - at >= CHUNK_HEAD;) {
         const uint8_t *piece = bytes + at;
-        uint64_t there = count - at - PIECE_HEAD, size = kn_little_uint(piece + 4, 4);
+        uint64_t there = count - at - CHUNK_HEAD, size = kn_little_uint(piece + 4, 4);
         if (memcmp(piece, "data", 4) == 0) {
             if (read.channels == 0)
-                return kn_fail(error, KN_ERROR_FORMAT, "%s: sound at byte %llu, before its format", name,
+                return kn_fail(error, KN_ERROR_FORMAT,
+                               "%s: the data chunk at byte %llu precedes the format chunk", name,
                                (unsigned long long)at);
-            /* Who writes as the sound comes does not know how long it will be. */
+            /* A streaming writer does not know the final length. */
             if (size == 0 || size == UINT32_MAX) size = there;
             if (size > there)
-                return kn_fail(error, KN_ERROR_FORMAT, "%s: %llu bytes of sound, and %llu are there", name,
+                return kn_fail(error, KN_ERROR_FORMAT,
+                               "%s: %llu bytes of sound are declared, but %llu are present", name,
                                (unsigned long long)size, (unsigned long long)there);
-            read.bytes = piece + PIECE_HEAD;
+            read.bytes = piece + CHUNK_HEAD;
             read.frames = size / ((uint64_t)read.channels * (uint64_t)read.bytes_each);
             *wave = read;
             return KN_OK;
         }
         if (size > there)
             return kn_fail(error, KN_ERROR_FORMAT,
-                           "%s: a piece of %llu bytes at byte %llu, and %llu are there", name,
+                           "%s: a chunk of %llu bytes at byte %llu, but %llu are present", name,
                            (unsigned long long)size, (unsigned long long)at, (unsigned long long)there);
         if (memcmp(piece, "fmt ", 4) == 0) {
-            kn_status status = read_format(name, piece + PIECE_HEAD, size, &read, error);
+            kn_status status = read_format(name, piece + CHUNK_HEAD, size, &read, error);
             if (status != KN_OK) return status;
         }
-        size += size % 2; /* pieces begin at even places */
+        size += size % 2; /* chunks begin at even offsets */
         if (size > there) break;
-        at += PIECE_HEAD + size;
+        at += CHUNK_HEAD + size;
     }
     return kn_fail(error, KN_ERROR_FORMAT, "%s: a WAV file without sound", name);
 }
@@ -91,7 +93,7 @@ static float number_at(const kn_wave *wave, const uint8_t *from) {
         memcpy(&value, &low, sizeof value);
         return value;
     }
-    if (wave->bytes_each == 1) return ((float)bits - 128) / 128; /* these alone have no sign */
+    if (wave->bytes_each == 1) return ((float)bits - 128) / 128; /* 8-bit samples are unsigned */
     const int shift = 64 - 8 * wave->bytes_each;
     return (float)((double)(int64_t)(bits << shift) * 0x1p-63);
 }

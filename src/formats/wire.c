@@ -12,11 +12,11 @@ const char *kn_wire_form_name(kn_wire_form form) {
     case KN_WIRE_FIXED64:
         return "eight bytes";
     case KN_WIRE_BYTES:
-        return "bytes with their length";
+        return "length-delimited bytes";
     case KN_WIRE_FIXED32:
         return "four bytes";
     }
-    return "no known form";
+    return "an unknown form";
 }
 
 kn_status kn_wire_refuse(const kn_wire_place *place, const uint8_t *at, const char *format, ...) {
@@ -33,7 +33,7 @@ bool kn_wire_varint(kn_wire *wire, uint64_t *value) {
     uint64_t read = 0;
     const uint8_t *at = wire->at;
     for (unsigned shift = 0; shift < 64 && at < wire->end; shift += 7, at++) {
-        /* Of the tenth byte one bit is left. */
+        /* The tenth byte has one bit. */
         if (shift == 63 && *at > 1) return false;
         read |= (uint64_t)(*at & 127) << shift;
         if (*at < 128) {
@@ -57,10 +57,10 @@ static kn_status read_field(const kn_wire_place *place, kn_wire *wire, kn_wire_f
     uint64_t tag;
     *field = (kn_wire_field){.at = wire->at};
     if (!kn_wire_varint(wire, &tag))
-        return kn_wire_refuse(place, field->at, "no number of a field: cut off, or no %s", place->kind);
+        return kn_wire_refuse(place, field->at, "no field number: truncated, or not %s", place->kind);
     uint64_t number = tag >> 3;
     if (number == 0 || number > 0x1fffffff)
-        return kn_wire_refuse(place, field->at, "field number %llu, expected 1 to 536870911: no %s",
+        return kn_wire_refuse(place, field->at, "field number %llu; expected 1 to 536870911: not %s",
                               (unsigned long long)number, place->kind);
     field->number = (uint32_t)number;
     field->form = (kn_wire_form)(tag & 7);
@@ -68,31 +68,31 @@ static kn_status read_field(const kn_wire_place *place, kn_wire *wire, kn_wire_f
     switch (field->form) {
     case KN_WIRE_VARINT:
         if (!kn_wire_varint(wire, &field->value))
-            return kn_wire_refuse(place, field->at, "field %u: the number is cut off or too long",
+            return kn_wire_refuse(place, field->at, "field %u: the number is truncated or too long",
                                   field->number);
         return KN_OK;
     case KN_WIRE_FIXED64:
     case KN_WIRE_FIXED32:
         size = field->form == KN_WIRE_FIXED64 ? 8 : 4;
         if (left < size)
-            return kn_wire_refuse(place, field->at, "field %u: the number is cut off", field->number);
+            return kn_wire_refuse(place, field->at, "field %u: the number is truncated", field->number);
         field->value = kn_little_uint(wire->at, (int)size);
         wire->at += size;
         return KN_OK;
     case KN_WIRE_BYTES:
         if (!kn_wire_varint(wire, &size))
-            return kn_wire_refuse(place, field->at, "field %u: the length is cut off or too long",
+            return kn_wire_refuse(place, field->at, "field %u: the length is truncated or too long",
                                   field->number);
         left = (uint64_t)(wire->end - wire->at);
         if (size > left)
             return kn_wire_refuse(place, field->at,
-                                  "field %u: %llu bytes are announced, %llu are left: cut off?",
+                                  "field %u: %llu bytes are declared, %llu are left: truncated?",
                                   field->number, (unsigned long long)size, (unsigned long long)left);
         field->bytes = (kn_wire){wire->at, wire->at + size};
         wire->at += size;
         return KN_OK;
     }
-    return kn_wire_refuse(place, field->at, "field %u has form %d, expected 0, 1, 2 or 5: no %s",
+    return kn_wire_refuse(place, field->at, "field %u has form %d; expected 0, 1, 2 or 5: not %s",
                           field->number, (int)field->form, place->kind);
 }
 
@@ -108,14 +108,14 @@ bool kn_wire_count(const kn_wire_place *place, const kn_wire_field *field, kn_wi
     *count = 1;
     if (field->form == form) return true;
     if (field->form != KN_WIRE_BYTES) {
-        *status = kn_wire_refuse(place, field->at, "field %u is %s, expected %s", field->number,
+        *status = kn_wire_refuse(place, field->at, "field %u is %s; expected %s", field->number,
                                  kn_wire_form_name(field->form), kn_wire_form_name(form));
         return false;
     }
     if (form != KN_WIRE_VARINT) {
         *count = bytes / size;
         if (bytes % size == 0) return true;
-        *status = kn_wire_refuse(place, field->at, "field %u: %llu bytes, expected a multiple of %llu",
+        *status = kn_wire_refuse(place, field->at, "field %u: %llu bytes; expected a multiple of %llu",
                                  field->number, (unsigned long long)bytes, (unsigned long long)size);
         return false;
     }
@@ -123,15 +123,15 @@ bool kn_wire_count(const kn_wire_place *place, const kn_wire_field *field, kn_wi
     kn_wire rest = field->bytes;
     for (uint64_t value; rest.at < rest.end; ++*count)
         if (!kn_wire_varint(&rest, &value)) {
-            *status =
-                kn_wire_refuse(place, rest.at, "field %u: the number is cut off or too long", field->number);
+            *status = kn_wire_refuse(place, rest.at, "field %u: the number is truncated or too long",
+                                     field->number);
             return false;
         }
     return true;
 }
 
 kn_wire kn_wire_first(const kn_wire_field *field) {
-    /* A field of its own: any range that is not empty, until the one number is taken. */
+    /* An unpacked number: any non-empty range until its only number is taken. */
     if (field->form != KN_WIRE_BYTES) return (kn_wire){field->at, field->at + 1};
     return field->bytes;
 }

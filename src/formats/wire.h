@@ -1,5 +1,5 @@
-/* The wire format of protocol buffers: fields one after the other, each with a number and one
- * of four forms. Inside of the formats room only. */
+/* The wire format of protocol buffers: consecutive fields, each with a number and one of four forms. For the
+ * formats room only. */
 #ifndef KN_FORMATS_WIRE_H
 #define KN_FORMATS_WIRE_H
 
@@ -14,7 +14,7 @@ typedef enum kn_wire_form {
 /* "a varint", for messages. */
 const char *kn_wire_form_name(kn_wire_form form);
 
-/* What is left to read of a message. */
+/* The unread rest of a message. */
 typedef struct kn_wire {
     const uint8_t *at, *end;
 } kn_wire;
@@ -22,37 +22,36 @@ typedef struct kn_wire {
 typedef struct kn_wire_field {
     uint32_t number; /* 1 to 2^29 - 1 */
     kn_wire_form form;
-    uint64_t value;    /* of a varint or a fixed one */
-    kn_wire bytes;     /* of the form bytes: within the message */
-    const uint8_t *at; /* where the field begins */
+    uint64_t value;    /* of a varint or fixed field */
+    kn_wire bytes;     /* of a field of form bytes: within the message */
+    const uint8_t *at; /* beginning of the field */
 } kn_wire_field;
 
-/* What messages say about where they are. */
+/* The location for error messages. */
 typedef struct kn_wire_place {
     const char *name;     /* of the file */
-    const char *kind;     /* what it is expected to be: "ONNX file" */
+    const char *kind;     /* what it is expected to be, with an article: "an ONNX file" */
     const uint8_t *start; /* its first byte */
     kn_error *error;
 } kn_wire_place;
 
-/* False at the end of the message, and where it is broken: then *status is no longer KN_OK. */
+/* False at the end of the message, or if it is malformed: then *status is not KN_OK. */
 bool kn_wire_next(const kn_wire_place *place, kn_wire *wire, kn_wire_field *field, kn_status *status);
-/* Reads one varint; false when it is cut off or longer than 64 bits, with nothing moved. */
+/* Reads one varint; false if it is truncated or longer than 64 bits, without advancing. */
 bool kn_wire_varint(kn_wire *wire, uint64_t *value);
-/* Writes one varint; the answer is how many bytes it has. */
+/* Writes one varint; returns its length. */
 enum { KN_WIRE_VARINT_BYTES = 10 };
 size_t kn_wire_put_varint(uint8_t bytes[KN_WIRE_VARINT_BYTES], uint64_t value);
-/* "name: byte N: " and what follows, with KN_ERROR_FORMAT. */
+/* Fails with KN_ERROR_FORMAT and the message "name: byte N: ...". */
 kn_status kn_wire_refuse(const kn_wire_place *place, const uint8_t *at, const char *format, ...)
     KN_PRINTF(3, 4);
 
-/* Numbers of a repeated field in the form `form`, which lie packed in bytes or each in a field of
- * its own: how many there are in this field; false, with *status set, where it has neither form or
- * the bytes are no whole numbers. */
+/* Counts the numbers in one field of a repeated number of form `form`, packed or not; false with *status set
+ * if the field has neither form or its bytes do not hold complete numbers. */
 bool kn_wire_count(const kn_wire_place *place, const kn_wire_field *field, kn_wire_form form, uint64_t *count,
                    kn_status *status);
-/* The numbers one by one, after kn_wire_count found the field sound: give the field's first by
- * kn_wire_first and go on while kn_wire_take answers true. */
+/* Iterates over the numbers of a field that kn_wire_count accepted: start with kn_wire_first and continue
+ * while kn_wire_take returns true. */
 kn_wire kn_wire_first(const kn_wire_field *field);
 bool kn_wire_take(const kn_wire_field *field, kn_wire_form form, kn_wire *rest, uint64_t *value);
 

@@ -1,4 +1,4 @@
-/* zip: the directory at its end, and members that are stored or deflated. */
+/* zip: the directory at the end, and members that are stored or deflated. */
 #include "formats/formats_private.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 
 enum { END_BYTES = 22, END64_BYTES = 56, LOCATOR_BYTES = 20, ENTRY_BYTES = 46, LOCAL_BYTES = 30 };
 enum { METHOD_STORED = 0, METHOD_DEFLATED = 8, FLAG_ENCRYPTED = 1 };
-/* zlib packs no more than this into a byte, so that a small file cannot ask for much memory. */
-enum { MOST_RATIO = 1032 };
+/* zlib's highest compression ratio; bounds the memory that a small file can request. */
+enum { MAX_RATIO = 1032 };
 
 typedef struct place {
     const char *name;
@@ -19,7 +19,7 @@ static kn_status damaged(const place *file, uint64_t at, const char *what, kn_er
     return kn_fail(error, KN_ERROR_FORMAT, "%s: byte %llu: %s", file->name, (unsigned long long)at, what);
 }
 
-/* Whether `length` bytes from `at` on are there. */
+/* Whether `length` bytes from `at` on are in the file. */
 static bool holds(const place *file, uint64_t at, uint64_t length) {
     return at <= file->count && length <= file->count - at;
 }
@@ -32,7 +32,7 @@ typedef struct directory {
     uint64_t at, bytes, entries;
 } directory;
 
-/* The record at the end, behind which there may be a comment, and the larger one of large files. */
+/* Finds the record at the end, which a comment may follow, and the zip64 record of large files. */
 static kn_status find_directory(const place *file, directory *found, kn_error *error) {
     uint64_t most = file->count < END_BYTES + 0xffff ? file->count : END_BYTES + 0xffff;
     for (uint64_t back = END_BYTES; back <= most; back++) {
@@ -44,23 +44,24 @@ static kn_status find_directory(const place *file, directory *found, kn_error *e
         found->at = kn_little_uint(end + 16, 4);
         if (found->entries == 0xffff || found->bytes == 0xffffffff || found->at == 0xffffffff) {
             if (at < LOCATOR_BYTES || !signed_as(end - LOCATOR_BYTES, 6, 7))
-                return damaged(file, at, "the end of a large zip file without its larger record", error);
+                return damaged(file, at, "the end of a zip64 file without its zip64 record", error);
             uint64_t larger = kn_little_uint(end - LOCATOR_BYTES + 8, 8);
             if (!holds(file, larger, END64_BYTES) || !signed_as(file->bytes + larger, 6, 6))
-                return damaged(file, at, "a zip directory's larger record that is not there", error);
+                return damaged(file, at, "the zip64 record is missing", error);
             found->entries = kn_little_uint(file->bytes + larger + 32, 8);
             found->bytes = kn_little_uint(file->bytes + larger + 40, 8);
             found->at = kn_little_uint(file->bytes + larger + 48, 8);
         }
         if (!holds(file, found->at, found->bytes) || found->entries > found->bytes / ENTRY_BYTES)
-            return damaged(file, at, "a zip directory that lies beyond the file, which was cut off", error);
+            return damaged(file, at, "the zip directory is beyond the end of the file, which is truncated",
+                           error);
         return KN_OK;
     }
-    return kn_fail(error, KN_ERROR_FORMAT,
-                   "%s: no zip file, or one that was cut off: it has no directory at its end", file->name);
+    return kn_fail(error, KN_ERROR_FORMAT, "%s: not a zip file, or truncated: it has no directory at its end",
+                   file->name);
 }
 
-/* Sizes of large members stand in an extra field, those that do not fit the entry, in this order. */
+/* Reads the sizes of large members from an extra field: those that do not fit the entry, in this order. */
 static bool read_large(const uint8_t *extra, uint64_t length, kn_zip_member *member) {
     uint64_t *const fields[] = {&member->size, &member->packed, &member->header_at};
     while (length >= 4) {
@@ -79,16 +80,16 @@ static bool read_large(const uint8_t *extra, uint64_t length, kn_zip_member *mem
     return true;
 }
 
-/* One entry of the directory, at *at, which moves on to the next. */
+/* Reads the directory entry at *at and advances to the next. */
 static kn_status read_entry(kn_arena *arena, const place *file, uint64_t *at, uint64_t end,
                             kn_zip_member *member, kn_error *error) {
     const uint8_t *entry = file->bytes + *at;
     if (end - *at < ENTRY_BYTES || !signed_as(entry, 1, 2))
-        return damaged(file, *at, "no entry of a zip directory, where one was expected", error);
+        return damaged(file, *at, "expected an entry of the zip directory", error);
     uint64_t name = kn_little_uint(entry + 28, 2), extra = kn_little_uint(entry + 30, 2),
              comment = kn_little_uint(entry + 32, 2);
     if (name + extra + comment > end - *at - ENTRY_BYTES)
-        return damaged(file, *at, "an entry of a zip directory that runs beyond its end", error);
+        return damaged(file, *at, "an entry extends past the end of the zip directory", error);
     *member = (kn_zip_member){.encrypted = (kn_little_uint(entry + 8, 2) & FLAG_ENCRYPTED) != 0,
                               .method = (int)kn_little_uint(entry + 10, 2),
                               .checksum = (uint32_t)kn_little_uint(entry + 16, 4),
@@ -96,9 +97,9 @@ static kn_status read_entry(kn_arena *arena, const place *file, uint64_t *at, ui
                               .size = kn_little_uint(entry + 24, 4),
                               .header_at = kn_little_uint(entry + 42, 4)};
     if (memchr(entry + ENTRY_BYTES, 0, (size_t)name) || name == 0)
-        return damaged(file, *at, "a member of a zip file without a name that can be read", error);
+        return damaged(file, *at, "a member of the zip file has no valid name", error);
     if (!read_large(entry + ENTRY_BYTES + name, extra, member))
-        return damaged(file, *at, "an entry of a zip directory with a damaged extra field", error);
+        return damaged(file, *at, "an entry of the zip directory has a damaged extra field", error);
     char *copy = kn_arena_take(arena, (size_t)name + 1, 1);
     if (!copy) return kn_fail_memory(error, (size_t)name + 1);
     memcpy(copy, entry + ENTRY_BYTES, (size_t)name);
@@ -135,31 +136,31 @@ const kn_zip_member *kn_zip_find(const kn_zip *zip, const char *name) {
     return NULL;
 }
 
-/* zlib's own allocations come from the host, too. */
+/* zlib allocates from the host, too. */
 static voidpf take(voidpf host, uInt count, uInt size) {
     return kn_allocate(host, count, size);
 }
-static void give_back(voidpf host, voidpf pointer) {
+static void release(voidpf host, voidpf pointer) {
     kn_release(host, pointer);
 }
 
-/* All of a member into exactly its size; both ways in pieces, since zlib counts in 32 bits. */
+/* Inflates a member into exactly its size; in chunks, since zlib counts in 32 bits. */
 static kn_status inflate_member(const kn_host *host, const uint8_t *bytes, uint64_t packed, uint8_t *data,
                                 uint64_t size) {
     kn_host own = host ? *host : kn_host_defaults();
-    z_stream stream = {.zalloc = take, .zfree = give_back, .opaque = &own};
+    z_stream stream = {.zalloc = take, .zfree = release, .opaque = &own};
     const uint64_t piece = 1u << 30;
     uint8_t beyond;
     if (inflateInit2(&stream, -15) != Z_OK) return KN_ERROR_MEMORY;
     int result = Z_OK;
     while (result == Z_OK) {
         if (stream.avail_in == 0) {
-            stream.next_in = (Bytef *)(uintptr_t)bytes; /* zlib reads only */
+            stream.next_in = (Bytef *)(uintptr_t)bytes; /* zlib only reads it */
             stream.avail_in = (uInt)(packed < piece ? packed : piece);
             bytes += stream.avail_in;
             packed -= stream.avail_in;
         }
-        /* A member that is longer than it says would write here, and is refused. */
+        /* A member longer than declared would write here, and is refused. */
         uint8_t *to = size > 0 ? data : &beyond;
         uInt room = size == 0 ? 1 : (uInt)(size < piece ? size : piece);
         stream.next_out = to;
@@ -196,24 +197,21 @@ kn_status kn_zip_member_read(const kn_host *host, const kn_zip *zip, const kn_zi
     *owned = NULL;
     if (member->encrypted || (member->method != METHOD_STORED && member->method != METHOD_DEFLATED))
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "%s: \"%s\" is %s (method %d); what is stored or deflated can be read", zip->name,
-                       member->name, member->encrypted ? "encrypted" : "packed in another way",
-                       member->method);
-    if (member->size > limit || (member->size > 0 && member->size / MOST_RATIO > member->packed))
-        return kn_fail(error, KN_ERROR_FORMAT,
-                       "%s: \"%s\" says that it has %llu bytes, expected at most %llu", zip->name,
-                       member->name, (unsigned long long)member->size,
-                       (unsigned long long)(member->size > limit ? limit : member->packed * MOST_RATIO));
+                       "%s: \"%s\" is %s (method %d); expected stored or deflated", zip->name, member->name,
+                       member->encrypted ? "encrypted" : "compressed differently", member->method);
+    if (member->size > limit || (member->size > 0 && member->size / MAX_RATIO > member->packed))
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: \"%s\" declares %llu bytes; expected at most %llu",
+                       zip->name, member->name, (unsigned long long)member->size,
+                       (unsigned long long)(member->size > limit ? limit : member->packed * MAX_RATIO));
     if (!holds(&file, member->header_at, LOCAL_BYTES) || !signed_as(file.bytes + member->header_at, 3, 4))
-        return damaged(&file, member->header_at, "no member of a zip file, where the directory says one",
-                       error);
+        return damaged(&file, member->header_at, "expected a member of the zip file", error);
     uint64_t at = member->header_at + LOCAL_BYTES + kn_little_uint(file.bytes + member->header_at + 26, 2) +
                   kn_little_uint(file.bytes + member->header_at + 28, 2);
     if (!holds(&file, at, member->packed))
-        return damaged(&file, member->header_at, "a member of a zip file that runs beyond its end", error);
+        return damaged(&file, member->header_at, "a member extends past the end of the zip file", error);
     if (member->method == METHOD_STORED) {
         if (member->packed != member->size)
-            return damaged(&file, member->header_at, "a stored member of a zip file with two sizes", error);
+            return damaged(&file, member->header_at, "a stored member of the zip file has two sizes", error);
         *bytes = file.bytes + at;
     } else {
         uint8_t *data = kn_resize(host, NULL, member->size > 0 ? (size_t)member->size : 1, 1);

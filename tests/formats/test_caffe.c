@@ -133,7 +133,7 @@ static void damage_is_told_by_byte(void **state) {
     made other = {.count = 0};
     add_number(add_text(&other, 1, "n"), 100, 1);
     assert_refused(kn_caffe_read(&host, "n", other.bytes, other.count, &read, &error), &error,
-                   KN_ERROR_FORMAT, "n: byte 3: layer is a varint, expected bytes with their length");
+                   KN_ERROR_FORMAT, "n: byte 3: layer is a varint; expected length-delimited bytes");
 }
 
 static void memory_runs_out(void **state) {

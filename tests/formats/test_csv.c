@@ -49,13 +49,13 @@ static void cells_are_read(void **state) {
 static void faults_are_named(void **state) {
     (void)state;
     static const char *const cases[][2] = {
-        {"", "nothing in it; expected a first line"},
-        {"\n\r\n", "nothing in it"},
-        {"a,b\n1,2\n1\n", "t.csv: line 3: 1 values, expected 2 as in the first line"},
-        {"a,b\n\"x\ny\",2\n1,2,3\n", "line 4: 3 values, expected 2"},
+        {"", "the file is empty; expected a first line"},
+        {"\n\r\n", "the file is empty"},
+        {"a,b\n1,2\n1\n", "t.csv: line 3: found 1 values, expected 2 as in the first line"},
+        {"a,b\n\"x\ny\",2\n1,2,3\n", "line 4: found 3 values, expected 2"},
         {"a,b\n\"1,2\n", "line 2: a quote is opened and never closed"},
-        {"a,b\n\"1\"2,3\n", "line 2: text behind the closing quote"},
-        {"a,b\n1,2\n\xff,3\n", "line 3: bytes that are no UTF-8"},
+        {"a,b\n\"1\"2,3\n", "line 2: text after the closing quote"},
+        {"a,b\n1,2\n\xff,3\n", "line 3: found bytes that are not UTF-8"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_host host = kn_host_defaults();
@@ -89,7 +89,7 @@ static void long_values_are_refused(void **state) {
             kn_csv_read(&arena, "t.csv", (const uint8_t *)text, count - 1 + (size_t)more, &table, &error);
         if (more)
             assert_refused(status, &error, KN_ERROR_UNSUPPORTED,
-                           "t.csv: line 2: a value of 16777216 bytes, at most 16777215");
+                           "t.csv: line 2: a value of 16777216 bytes; at most 16777215");
         else
             assert_int_equal(kn_csv_at(&table, 0, 0).length, most);
         kn_arena_finish(&arena);

@@ -45,7 +45,7 @@ static void faults_are_named(void **state) {
         {"\0\0\10\1\0\0\0\2a", 9, KN_ERROR_FORMAT, "shape (2,) of uint8 needs 2 bytes after byte 8, found 1"},
         {"\0\0\10\1\0\0\0\1ab", 10, KN_ERROR_FORMAT, "needs 1 bytes after byte 8, found 2"},
         {"\0\0\10\3\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16, KN_ERROR_FORMAT,
-         "larger than memory"},
+         "exceeds the address space"},
         {"\0\0\16\1\xff\xff\xff\xff", 8, KN_ERROR_FORMAT, "needs 34359738360 bytes"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {

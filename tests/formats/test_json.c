@@ -133,7 +133,7 @@ static void mistakes_are_located(void **state) {
         {"1e400", "1:1: found \"1e400\", expected a number within the range"},
         {"\"abc", "the '\"' that ends a string"},
         {"\"abc\\\"", "the '\"' that ends a string"},
-        {"\"a\nb\"", "1:3: found \"\\x0ab\\x22\", expected no control"},
+        {"\"a\nb\"", "1:3: found \"\\x0ab\\x22\", expected escapes for control"},
         {"\"\\x\"", "1:2: found \"\\x\"\", expected an escape"},
         {"\"\\u12g4\"", "four hexadecimal digits"},
         {"\"\\u12\"", "four hexadecimal digits"},
@@ -147,7 +147,7 @@ static void mistakes_are_located(void **state) {
         {"\"\xed\xa0\x80\"", "expected UTF-8"},
         {"\"\xf4\x90\x80\x80\"", "expected UTF-8"},
         {"\"\xff\"", "expected UTF-8"},
-        {"{\"a\":1,\"a\":2}", "1:8: found \"\\x22a\\x22:2}\", expected no key twice"},
+        {"{\"a\":1,\"a\":2}", "1:8: found \"\\x22a\\x22:2}\", expected distinct keys"},
         {"1 2", "1:3: found \"2\", expected nothing after the value"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
@@ -169,7 +169,7 @@ static void mistakes_are_located(void **state) {
 
 static void limits_hold(void **state) {
     parsed one = parse_bytes("[1]", 3, 2, 16);
-    assert_refused(one.status, &one.error, KN_ERROR_FORMAT, "3 bytes of JSON, at most 2");
+    assert_refused(one.status, &one.error, KN_ERROR_FORMAT, "3 bytes of JSON; expected at most 2");
     one = parse_bytes("[[1]]", 5, 5, 2);
     assert_fine(one.status, &one.error);
     kn_arena_finish(&one.arena);
@@ -197,7 +197,7 @@ static void doubled_keys_are_found(void **state) {
                 kn_text_format(&text, "%s\"k%d\":0", i > 0 ? "," : "", i == count - 1 ? twice : i);
             kn_text_add(&text, "}");
             parsed one = parse(text.data);
-            assert_refused(one.status, &one.error, KN_ERROR_FORMAT, "no key twice");
+            assert_refused(one.status, &one.error, KN_ERROR_FORMAT, "distinct keys");
             kn_arena_finish(&one.arena);
             /* Without the doubled one it is fine. */
             char *last = strrchr(text.data, ',');

@@ -180,22 +180,22 @@ static void refuse_attribute(const made *attribute, const char *words) {
 static void names_are_there_once(void **state) {
     made graph = {.count = 0};
     add_value(add_value(&graph, 11, "x"), 11, "x");
-    refuse_graph(&graph, KN_ERROR_FORMAT, "\"x\" is the name of an input and of another");
+    refuse_graph(&graph, KN_ERROR_FORMAT, "\"x\" names both an input and another");
     graph.count = 0;
     add_tensor(add_tensor(&graph, 5, "w", 1), 5, "w", 1);
-    refuse_graph(&graph, KN_ERROR_FORMAT, "\"w\" is the name of an initializer and of another");
+    refuse_graph(&graph, KN_ERROR_FORMAT, "\"w\" names both an initializer and another");
     graph.count = 0;
     add_node(add_node(&graph, 1, "A", "x", "y", NULL), 1, "B", "x", "y", NULL);
-    refuse_graph(&graph, KN_ERROR_FORMAT, "\"y\" is the name of an output of a node and of another");
+    refuse_graph(&graph, KN_ERROR_FORMAT, "\"y\" names both an output of a node and another");
     graph.count = 0;
     add_node(add_value(&graph, 11, "y"), 1, "A", "x", "y", NULL);
-    refuse_graph(&graph, KN_ERROR_FORMAT, "\"y\" is the name of an input and of an output of a node");
+    refuse_graph(&graph, KN_ERROR_FORMAT, "\"y\" names both an input and an output of a node");
     made node = {.count = 0}, attribute = {.count = 0};
     add_number(add_text(&attribute, 1, "axis"), 3, 1);
     add_message(add_message(&node, 5, &attribute), 5, &attribute);
     graph.count = 0;
     refuse_graph(add_message(&graph, 1, &node), KN_ERROR_FORMAT,
-                 "\"axis\" is the name of an attribute and of another");
+                 "\"axis\" names both an attribute and another");
     /* An initializer may be an input too, and nobody wants two outputs. */
     graph.count = 0;
     add_tensor(add_value(&graph, 11, "w"), 5, "w", 1);
@@ -215,12 +215,12 @@ static void functions_and_domains_are_there_once(void **state) {
     kn_onnx_model model;
     kn_error error = {0};
     assert_refused(kn_onnx_read(NULL, "x", bytes.bytes, bytes.count, NULL, &model, &error), &error,
-                   KN_ERROR_FORMAT, "a domain of operators and of another");
+                   KN_ERROR_FORMAT, "a domain of operators and another");
     make_small_model(&bytes, &graph);
     add_text(&function, 1, "F");
     add_message(add_message(&bytes, 25, &function), 25, &function);
     assert_refused(kn_onnx_read(NULL, "x", bytes.bytes, bytes.count, NULL, &model, &error), &error,
-                   KN_ERROR_FORMAT, "\".F:\" is the name of a function and of another");
+                   KN_ERROR_FORMAT, "\".F:\" names both a function and another");
 }
 
 static void contradictions_are_refused(void **state) {
@@ -232,21 +232,22 @@ static void contradictions_are_refused(void **state) {
     attribute.count = 0;
     refuse_attribute(add_text(&attribute, 1, "a"), "has neither a kind nor a value");
     attribute.count = 0;
-    refuse_attribute(add_number(&attribute, 20, 15), "no kind that ONNX has");
+    refuse_attribute(add_number(&attribute, 20, 15), "an unknown kind");
     attribute.count = 0;
-    refuse_attribute(add_number(&attribute, 20, 4), "has 0 values, expected a tensor");
+    refuse_attribute(add_number(&attribute, 20, 4), "has 0 values; expected a tensor");
     attribute.count = 0;
-    refuse_attribute(add_text(add_number(&attribute, 3, 5), 21, "r"), "has a value and refers to \"r\" too");
+    refuse_attribute(add_text(add_number(&attribute, 3, 5), 21, "r"),
+                     "has both a value and a reference to \"r\"");
     attribute.count = 0;
-    refuse_attribute(add_text(&attribute, 8, "\x80"), "the number is cut off or too long");
+    refuse_attribute(add_text(&attribute, 8, "\x80"), "the number is truncated or too long");
     attribute.count = 0;
-    refuse_attribute(add_text(&attribute, 7, "123"), "3 bytes, expected a multiple of 4");
+    refuse_attribute(add_text(&attribute, 7, "123"), "3 bytes; expected a multiple of 4");
     attribute.count = 0;
-    refuse_attribute(add_number(&attribute, 1, 1), "field 1 is a varint, expected bytes with their length");
+    refuse_attribute(add_number(&attribute, 1, 1), "field 1 is a varint; expected length");
     attribute.count = 0;
-    refuse_attribute(add_text(&attribute, 1, "\xc3("), "no UTF-8 in a text");
+    refuse_attribute(add_text(&attribute, 1, "\xc3("), "invalid UTF-8 in a string");
     attribute.count = 0;
-    refuse_attribute(add_packet(&attribute, 1, "a\0b", 3), "a zero character in a text");
+    refuse_attribute(add_packet(&attribute, 1, "a\0b", 3), "a zero character in a");
     made type = {.count = 0}, kind = {.count = 0}, value = {.count = 0}, graph = {.count = 0};
     add_message(add_message(&type, 1, &kind), 4, &kind);
     refuse_graph(add_message(&graph, 11, add_message(&value, 2, &type)), KN_ERROR_FORMAT,
@@ -267,17 +268,17 @@ static void what_is_no_model_is_refused(void **state) {
         size_t count;
     } cases[] = {
         {"", "no graph, expected an ONNX model", 0},
-        {"\x3a", "the length is cut off", 1},
-        {"\x3a\5", "5 bytes are announced, 0 are left", 2},
-        {"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", "18446744073709551615 bytes are announced", 11},
-        {"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\2", "the length is cut off or too long", 11},
-        {"\x3a\0", "no version of the operators", 2},
+        {"\x3a", "the length is truncated", 1},
+        {"\x3a\5", "5 bytes are declared, 0 are left", 2},
+        {"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", "18446744073709551615 bytes are declared", 11},
+        {"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\2", "the length is truncated or too long", 11},
+        {"\x3a\0", "no operator set", 2},
         {"\0\0", "field number 0", 2},
         {"\x0b", "has form 3", 1},
-        {"\xff", "no number of a field", 1},
+        {"\xff", "no field number", 1},
         {"\xfa\xff\xff\xff\xff\1\0", "field number", 7},
-        {"\x0d\1\2\3", "the number is cut off", 4},
-        {"\x09\1\2\3\4\5\6\7", "the number is cut off", 8},
+        {"\x0d\1\2\3", "the number is truncated", 4},
+        {"\x09\1\2\3\4\5\6\7", "the number is truncated", 8},
         {"<html>", "some.onnx: byte 0: ", 6},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
@@ -297,7 +298,7 @@ static void depth_is_limited(void **state) {
         add_message(add_number(&attribute, 20, 5), 6, &graph);
         graph = *add_message(&outer, 1, add_message(&node, 5, &attribute));
     }
-    refuse_graph(&graph, KN_ERROR_FORMAT, "messages lie within one another");
+    refuse_graph(&graph, KN_ERROR_FORMAT, "messages are nested");
     made type = {.count = 0}, value = {.count = 0};
     for (int i = 0; i < 200; i++) {
         made inner = {.count = 0}, outer = {.count = 0};
@@ -305,7 +306,7 @@ static void depth_is_limited(void **state) {
     }
     graph.count = 0;
     refuse_graph(add_message(&graph, 11, add_message(&value, 2, &type)), KN_ERROR_FORMAT,
-                 "messages lie within one another");
+                 "messages are nested");
 }
 
 int test_onnx(void) {

@@ -131,21 +131,21 @@ static void tensors_that_lie_are_refused(void **state) {
         const char *words;
     } cases[] = {
         {2, KN_ONNX_FLOAT32, FLOATS, "abcd", 4,
-         "1 numbers in float_data, its type float32 and its shape need 2"},
+         "1 numbers in float_data, but its type float32 and its shape need 2"},
         {1, KN_ONNX_FLOAT32, RAW, "abcde", 5, "5 bytes in raw_data"},
-        {1, KN_ONNX_INT64, FLOATS, "abcd", 4, "elements of type int64 in float_data, expected int64_data"},
+        {1, KN_ONNX_INT64, FLOATS, "abcd", 4, "elements of type int64 in float_data; expected int64_data"},
         {1, KN_ONNX_STRING, RAW, "abcd", 4, "elements of type string in raw_data"},
-        {1, KN_ONNX_INT8, INT32S, "\x80\2", 2, "a number that its type cannot hold"},
-        {1, KN_ONNX_UINT32, UINT64S, "\x80\x80\x80\x80\x10", 5, "a number that its type cannot hold"},
-        {1, KN_ONNX_FLOAT6E2M3, INT32S, "\x40", 1, "a number that its type cannot hold"},
+        {1, KN_ONNX_INT8, INT32S, "\x80\2", 2, "a number that its type cannot represent"},
+        {1, KN_ONNX_UINT32, UINT64S, "\x80\x80\x80\x80\x10", 5, "a number that its type cannot represent"},
+        {1, KN_ONNX_FLOAT6E2M3, INT32S, "\x40", 1, "a number that its type cannot represent"},
         {1, 0, RAW, "a", 1, "element type 0"},
         {1, 29, RAW, "a", 1, "element type 29"},
         {(uint64_t)-1, KN_ONNX_INT8, RAW, "a", 1, "a dimension is negative"},
-        {1ull << 62, KN_ONNX_FLOAT32, RAW, "a", 1, "more than memory can be"},
+        {1ull << 62, KN_ONNX_FLOAT32, RAW, "a", 1, "the size overflows"},
         {1ull << 40, KN_ONNX_FLOAT32, RAW, "a", 1, "1 bytes in raw_data"},
         {1ull << 40, KN_ONNX_STRING, STRINGS, "a", 1, "1 numbers in string_data"},
-        {1, KN_ONNX_INT64, INT64S, "\x80", 1, "the number is cut off or too long"},
-        {1, KN_ONNX_INT8, 14, "", 0, "field 14 is bytes with their length, expected a varint"},
+        {1, KN_ONNX_INT64, INT64S, "\x80", 1, "the number is truncated or too long"},
+        {1, KN_ONNX_INT8, 14, "", 0, "field 14 is length-delimited bytes; expected a varint"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         made bytes = {.count = 0};
@@ -267,13 +267,13 @@ static void external_data_stays_in_the_folder(void **state) {
         {"out/w.bin", NULL, NULL, KN_ERROR_FILE, "w.bin"},
         {"missing.bin", NULL, NULL, KN_ERROR_FILE, "missing.bin"},
         {"sub", NULL, NULL, KN_ERROR_FILE, "it is a folder"},
-        {NULL, NULL, NULL, KN_ERROR_FORMAT, "should be external data"},
+        {NULL, NULL, NULL, KN_ERROR_FORMAT, "are declared as external data"},
         {NULL, "0", NULL, KN_ERROR_FORMAT, "has no location"},
-        {"w.bin", "-1", NULL, KN_ERROR_FORMAT, "is no number"},
-        {"w.bin", "1x", NULL, KN_ERROR_FORMAT, "is no number"},
+        {"w.bin", "-1", NULL, KN_ERROR_FORMAT, "is not a number"},
+        {"w.bin", "1x", NULL, KN_ERROR_FORMAT, "is not a number"},
         {"w.bin", "7", NULL, KN_ERROR_FORMAT, "bytes 7 to 11 of \"w.bin\", which has 10"},
         {"w.bin", "9223372036854775807", NULL, KN_ERROR_FORMAT, "which has 10"},
-        {"w.bin", "0", "5", KN_ERROR_FORMAT, "5 bytes of external data, its type and shape need 4"},
+        {"w.bin", "0", "5", KN_ERROR_FORMAT, "5 bytes of external data, but its type and shape need 4"},
     };
     char *outer = test_folder_make(), path[512], target[512], folder[512];
     assert_int_equal(mkdir(test_path(folder, sizeof folder, outer, "inside"), 0700), 0);
@@ -299,7 +299,7 @@ static void external_data_stays_in_the_folder(void **state) {
     kn_onnx_model model;
     kn_error error = {0};
     assert_refused(kn_onnx_read(NULL, "x", bytes.bytes, bytes.count, NULL, &model, &error), &error,
-                   KN_ERROR_UNSUPPORTED, "which is not opened here");
+                   KN_ERROR_UNSUPPORTED, "external data is not supported here");
     test_folder_remove(outer);
 }
 
@@ -334,22 +334,22 @@ static void values_hold_values(void **state) {
     made two = {.count = 0};
     add_tensor(add_tensor(add_number(&two, 2, 1), 3, "a", 1), 3, "b", 1);
     assert_refused(kn_onnx_value_read(&host, "x", two.bytes, two.count, KN_ONNX_OPTIONAL, &file, &error),
-                   &error, KN_ERROR_FORMAT, "an optional holds 2 values");
+                   &error, KN_ERROR_FORMAT, "an optional contains 2 values");
     add_message(&two, 5, &sequence);
     assert_refused(kn_onnx_value_read(&host, "x", two.bytes, two.count, KN_ONNX_SEQUENCE, &file, &error),
-                   &error, KN_ERROR_FORMAT, "holds something else");
+                   &error, KN_ERROR_FORMAT, "contains another kind");
     assert_refused(
         kn_onnx_value_read(&host, "x", (const uint8_t *)"\x10\4", 2, KN_ONNX_SEQUENCE, &file, &error), &error,
-        KN_ERROR_UNSUPPORTED, "maps are not read");
+        KN_ERROR_UNSUPPORTED, "maps are not supported");
     assert_refused(kn_onnx_value_read(&host, "x", NULL, 0, KN_ONNX_MAP, &file, &error), &error,
-                   KN_ERROR_UNSUPPORTED, "a map is not read");
+                   KN_ERROR_UNSUPPORTED, "a map is not supported");
     made deep = {.count = 0};
     for (int i = 0; i < 200; i++) {
         made outer = {.count = 0};
         deep = *add_message(add_number(&outer, 2, 3), 5, &deep);
     }
     assert_refused(kn_onnx_value_read(&host, "x", deep.bytes, deep.count, KN_ONNX_SEQUENCE, &file, &error),
-                   &error, KN_ERROR_FORMAT, "values lie within one another");
+                   &error, KN_ERROR_FORMAT, "values are nested");
     assert_int_equal(memory.live, 0);
 }
 

@@ -125,7 +125,7 @@ static void what_cannot_be_written_is_told(void **state) {
     make(&made);
     made.length = -1;
     assert_refused(kn_onnx_encode(NULL, "x", &made.model, &bytes, &count, &error), &error, KN_ERROR_ARGUMENT,
-                   "a type and a shape that make no sense");
+                   "an invalid type or shape");
     make(&made);
     kn_onnx_attribute attribute = {.name = "axis", .count = 1};
     made.nodes[0].attributes = &attribute;

@@ -130,20 +130,20 @@ static void faults_are_named(void **state) {
         kn_status status;
         const char *part;
     } cases[] = {
-        {0, 'r', 1, KN_ERROR_FORMAT, "no WAV file"},
-        {8, 'w', 1, KN_ERROR_FORMAT, "no WAV file"},
-        {12, 'F', 1, KN_ERROR_FORMAT, "sound at byte 36, before its format"},
-        {16, 15, 4, KN_ERROR_FORMAT, "a format of 15 bytes"},
-        {16, 1000, 4, KN_ERROR_FORMAT, "a piece of 1000 bytes at byte 12"},
-        {20, 2, 2, KN_ERROR_UNSUPPORTED, "kind 2 with 16 bits"},
-        {20, 0xfffe, 2, KN_ERROR_UNSUPPORTED, "kind 65534"},
+        {0, 'r', 1, KN_ERROR_FORMAT, "not a WAV file"},
+        {8, 'w', 1, KN_ERROR_FORMAT, "not a WAV file"},
+        {12, 'F', 1, KN_ERROR_FORMAT, "the data chunk at byte 36 precedes the format"},
+        {16, 15, 4, KN_ERROR_FORMAT, "a format chunk of 15 bytes"},
+        {16, 1000, 4, KN_ERROR_FORMAT, "a chunk of 1000 bytes at byte 12"},
+        {20, 2, 2, KN_ERROR_UNSUPPORTED, "format 2 with 16 bits"},
+        {20, 0xfffe, 2, KN_ERROR_UNSUPPORTED, "65534"},
         {22, 0, 2, KN_ERROR_FORMAT, "0 channels"},
         {22, 65, 2, KN_ERROR_FORMAT, "65 channels"},
-        {24, 0, 4, KN_ERROR_FORMAT, "0 numbers a second"},
-        {32, 4, 2, KN_ERROR_FORMAT, "4 bytes for 1 numbers of 16 bits"},
+        {24, 0, 4, KN_ERROR_FORMAT, "0 samples per second"},
+        {32, 4, 2, KN_ERROR_FORMAT, "4 bytes for 1 samples of 16 bits"},
         {34, 12, 2, KN_ERROR_UNSUPPORTED, "12 bits"},
         {36, 'D', 1, KN_ERROR_FORMAT, "without sound"},
-        {40, 5, 4, KN_ERROR_FORMAT, "5 bytes of sound, and 4 are there"},
+        {40, 5, 4, KN_ERROR_FORMAT, "5 bytes of sound are declared, but 4 are present"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_error error = {0};

@@ -75,14 +75,14 @@ static void faults_are_named(void **state) {
     refuse("PK\1\2", 8, 1, KN_ERROR_UNSUPPORTED, "encrypted");
     refuse("PK\1\2", 10, 12, KN_ERROR_UNSUPPORTED, "(method 12)");
     refuse("PK\1\2", 16, 1, KN_ERROR_FORMAT, "checksum is wrong");
-    refuse("PK\1\2", 24, 7, KN_ERROR_FORMAT, "with two sizes");
+    refuse("PK\1\2", 24, 7, KN_ERROR_FORMAT, "has two sizes");
     refuse("PK\1\2", 27, 7, KN_ERROR_FORMAT, "expected at most");
-    refuse("PK\1\2", 42, 1, KN_ERROR_FORMAT, "where the directory says one");
-    refuse("PK\1\2", 29, 1, KN_ERROR_FORMAT, "runs beyond its end");
-    refuse("PK\1\2", 3, 1, KN_ERROR_FORMAT, "no entry of a zip directory");
-    refuse("PK\1\2", 46, 0, KN_ERROR_FORMAT, "without a name");
-    refuse("PK\5\6", 17, 1, KN_ERROR_FORMAT, "was cut off");
-    refuse("PK\5\6", 11, 1, KN_ERROR_FORMAT, "was cut off");
+    refuse("PK\1\2", 42, 1, KN_ERROR_FORMAT, "expected a member of the zip file");
+    refuse("PK\1\2", 29, 1, KN_ERROR_FORMAT, "extends past the end");
+    refuse("PK\1\2", 3, 1, KN_ERROR_FORMAT, "expected an entry of the zip directory");
+    refuse("PK\1\2", 46, 0, KN_ERROR_FORMAT, "no valid name");
+    refuse("PK\5\6", 17, 1, KN_ERROR_FORMAT, "is truncated");
+    refuse("PK\5\6", 11, 1, KN_ERROR_FORMAT, "is truncated");
     refuse("PK\3\4", 39, 'S', KN_ERROR_FORMAT, "checksum is wrong");
     make(&made);
     for (size_t count = 0; count < made.count; count++)
@@ -121,13 +121,13 @@ static void records_of_pictures(void **state) {
     assert_int_equal(file.record_bytes * 100 + file.label_at * 10 + file.pixels_at, 307301);
     bytes[3073] = 10;
     assert_refused(kn_cifar_read("a.bin", bytes, 3 * 3073, KN_CIFAR_COARSE, &file, &error), &error,
-                   KN_ERROR_FORMAT, "a.bin: byte 3073: class 10, expected 0 to 9");
+                   KN_ERROR_FORMAT, "a.bin: byte 3073: class 10; expected 0 to 9");
     bytes[3074] = 200; /* a kind, of which nothing is asked; the label of the second record follows */
     bytes[3075] = 99;
     assert_fine(kn_cifar_read("b.bin", bytes, 2 * 3074, KN_CIFAR_FINE, &file, &error), &error);
     assert_int_equal(file.count * 100000 + file.record_bytes * 10 + file.label_at, 230741);
     assert_refused(kn_cifar_read("b.bin", bytes, 3073, KN_CIFAR_FINE, &file, &error), &error, KN_ERROR_FORMAT,
-                   "3073 bytes, expected records of 3074");
+                   "3073 bytes; expected records of 3074");
     assert_refused(kn_cifar_read("b.bin", bytes, 0, KN_CIFAR_FINE, &file, &error), &error, KN_ERROR_FORMAT,
                    "0 bytes");
     free(bytes);
