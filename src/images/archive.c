@@ -1,4 +1,4 @@
-/* Archives, through libarchive: tar, gzipped or not, and zip. */
+/* Archives by libarchive: tar, gzipped or not, and zip. */
 #include "images/images.h"
 
 #include <archive.h>
@@ -22,7 +22,7 @@ static const char *name_of(struct archive_entry *entry) {
     return name;
 }
 
-/* What an entry says of its size is not believed: memory grows with what is there. */
+/* An entry's declared size is not trusted: memory grows with the data. */
 static kn_status read_member(struct archive *archive, const kn_allocator *allocator, const char *name,
                              uint64_t most_bytes, uint8_t **bytes, size_t *count, char *message,
                              size_t message_bytes) {
@@ -46,7 +46,7 @@ static kn_status read_member(struct archive *archive, const kn_allocator *alloca
         if (got < 0) return refuse(archive, name, message, message_bytes);
         *count += (size_t)got;
         if (*count > most_bytes) {
-            snprintf(message, message_bytes, "%s: more than the %llu bytes expected at most", name,
+            snprintf(message, message_bytes, "%s: more than the maximum of %llu bytes", name,
                      (unsigned long long)most_bytes);
             return KN_ERROR_UNSUPPORTED;
         }
@@ -84,7 +84,7 @@ kn_status kn_read_archive(const kn_allocator *allocator, const char *path, uint6
         snprintf(message, message_bytes, "out of memory for reading an archive");
         return KN_ERROR_MEMORY;
     }
-    /* Formats one by one: all of them would let libarchive start programs for some. */
+    /* Formats one by one: enabling all would let libarchive start programs for some. */
     archive_read_support_filter_gzip(archive);
     archive_read_support_format_tar(archive);
     archive_read_support_format_zip_seekable(archive);

@@ -1,4 +1,4 @@
-/* The door of the images room: what reads one format. See kn_image_reader for what they do. */
+/* The door of the images room: the reader of each format. See kn_image_reader for the contract. */
 #ifndef KN_IMAGES_H
 #define KN_IMAGES_H
 
@@ -13,9 +13,9 @@ kn_status kn_read_png(const kn_allocator *allocator, const void *bytes, size_t c
 kn_status kn_read_archive(const kn_allocator *allocator, const char *path, uint64_t most_bytes,
                           const kn_archive_visitor *visitor, char *message, size_t message_bytes);
 
-/* Notes how many channels the file has, where the caller's struct has a place for it. */
+/* Records the number of channels in the file, if the caller's version of the struct has the field. */
 void kn_image_stored(kn_image *image, int channels);
-/* Checks a picture's size and takes the memory for it, or says why not. */
+/* Checks an image's size and allocates its pixels, or writes the reason to `message`. */
 kn_status kn_image_take(const kn_allocator *allocator, uint64_t width, uint64_t height, uint64_t most_pixels,
                         kn_image *image, char *message, size_t message_bytes);
 

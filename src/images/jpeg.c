@@ -1,5 +1,5 @@
-/* JPEG by libjpeg. Its errors come back through setjmp; what it only warns of, such as a file that ends
- * early, is an error as well: a picture that is half grey would be learnt from in silence. */
+/* JPEG by libjpeg. Errors return through setjmp; warnings, such as a truncated file, are errors as well: an
+ * image that is half grey would silently spoil training. */
 #include "images/images.h"
 
 #include <setjmp.h>
@@ -10,11 +10,11 @@
 
 #include <jerror.h>
 
-/* A progressive file may ask for any number of passes over all of its pixels. */
-enum { MOST_SCANS = 100 };
+/* A progressive file may request any number of passes over all of its pixels. */
+enum { MAX_SCANS = 100 };
 
 typedef struct work {
-    struct jpeg_error_mgr errors; /* first: libjpeg hands its address back */
+    struct jpeg_error_mgr errors; /* must be first: libjpeg passes its address back */
     jmp_buf back;
     struct jpeg_decompress_struct decoder;
     struct jpeg_progress_mgr progress;
@@ -28,7 +28,7 @@ static void on_error(j_common_ptr decoder) {
 }
 
 static void on_message(j_common_ptr decoder, int level) {
-    /* Bytes that do not belong anywhere do no harm. */
+    /* Extraneous bytes are harmless. */
     if (level < 0 && decoder->err->msg_code != JWRN_EXTRANEOUS_DATA) on_error(decoder);
 }
 
@@ -38,18 +38,18 @@ static void on_output(j_common_ptr decoder) {
 
 static void on_progress(j_common_ptr decoder) {
     work *own = (work *)(void *)decoder->err;
-    if (own->decoder.input_scan_number <= MOST_SCANS) return;
-    snprintf(own->text, sizeof own->text, "more than %d passes over its pixels", MOST_SCANS);
+    if (own->decoder.input_scan_number <= MAX_SCANS) return;
+    snprintf(own->text, sizeof own->text, "more than %d passes over its pixels", MAX_SCANS);
     longjmp(own->back, 1);
 }
 
-/* All that may come back through setjmp; *own and *image are the caller's, so that their values are known
- * then. */
+/* Everything that may return through setjmp; *own and *image belong to the caller, so that their values are
+ * defined afterwards. */
 static kn_status decode(work *own, const kn_allocator *allocator, const void *bytes, size_t count,
                         uint64_t most_pixels, kn_image *image, char *message, size_t message_bytes) {
     struct jpeg_decompress_struct *decoder = &own->decoder;
     if (setjmp(own->back)) {
-        snprintf(message, message_bytes, "no intact JPEG: %s", own->text);
+        snprintf(message, message_bytes, "not an intact JPEG: %s", own->text);
         return KN_ERROR_FORMAT;
     }
     jpeg_create_decompress(decoder);

@@ -1,4 +1,4 @@
-/* PNG by libpng; what shines through is put on white. */
+/* PNG by libpng; transparency is composed on white. */
 #include "images/images.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include <png.h>
 
-/* Colours to greys as JPEG has them, in place: libpng's own way is another. */
+/* Converts RGB to grey as JPEG does, in place: libpng's conversion differs. */
 static void make_grey(kn_image *image) {
     for (int64_t i = 0; i < image->width * image->height; i++) {
         const uint8_t *colour = image->pixels + 3 * i;
@@ -36,7 +36,7 @@ kn_status kn_read_png(const kn_allocator *allocator, const void *bytes, size_t c
         if (channels == 1) make_grey(image);
         return KN_OK;
     }
-    if (status == KN_ERROR_FORMAT) snprintf(message, message_bytes, "no intact PNG: %s", file.message);
+    if (status == KN_ERROR_FORMAT) snprintf(message, message_bytes, "not an intact PNG: %s", file.message);
     png_image_free(&file);
     if (image->pixels) {
         allocator->resize(allocator->user, image->pixels, 0);

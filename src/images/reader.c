@@ -1,4 +1,4 @@
-/* Which format a file has, and what reads it. */
+/* Detects the format of a file and calls its reader. */
 #include "images/images.h"
 
 #include <stddef.h>
@@ -12,7 +12,7 @@ void kn_image_stored(kn_image *image, int channels) {
 kn_status kn_image_take(const kn_allocator *allocator, uint64_t width, uint64_t height, uint64_t most_pixels,
                         kn_image *image, char *message, size_t message_bytes) {
     if (width == 0 || height == 0 || width > most_pixels / height) {
-        snprintf(message, message_bytes, "%llu by %llu pixels, expected 1 to %llu in all",
+        snprintf(message, message_bytes, "%llu by %llu pixels; expected 1 to %llu in total",
                  (unsigned long long)width, (unsigned long long)height, (unsigned long long)most_pixels);
         return KN_ERROR_UNSUPPORTED;
     }
@@ -31,9 +31,8 @@ kn_status kn_image_take(const kn_allocator *allocator, uint64_t width, uint64_t 
 static kn_status missing(const char *format, const char *library, const char *package, char *message,
                          size_t message_bytes) {
     snprintf(message, message_bytes,
-             "%s, and this build of Koine reads none: install the headers of %s (%s on Debian and "
-             "Ubuntu) and "
-             "build again",
+             "%s, which this build of Koine cannot read: install the headers of %s (%s on Debian and Ubuntu) "
+             "and rebuild",
              format, library, package);
     return KN_ERROR_UNSUPPORTED;
 }
@@ -75,7 +74,7 @@ static kn_status read_archive(void *user, const kn_allocator *allocator, const c
 #ifdef KN_HAVE_ARCHIVE
     return kn_read_archive(allocator, path, most_bytes, visitor, message, message_bytes);
 #else
-    return missing("no folder, so perhaps an archive", "libarchive", "libarchive-dev", message,
+    return missing("not a folder, perhaps an archive", "libarchive", "libarchive-dev", message,
                    message_bytes);
 #endif
 }
