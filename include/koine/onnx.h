@@ -1,4 +1,4 @@
-/* ONNX files: the inputs and outputs of a model, and tensors in files of their own (.pb), as in ONNX's test
+/* ONNX files: the inputs and outputs of a model, and tensors in separate files (.pb), as in ONNX's test
  * data. kn_model_open (koine/model.h) loads a model from an ONNX file.
  *
  * Thread-safety: a file belongs to one thread at a time. */

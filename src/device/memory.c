@@ -47,7 +47,7 @@ static void discharge(kn_context *context, uint64_t bytes) {
 }
 
 /* Places a processor's large blocks in large pages, which reduces TLB misses for distant rows. Mapping a
- * block reveals its address. It uses a queue of its own, because the others may wait for work that the
+ * block reveals its address. It uses a separate queue, because the others may wait for work that the
  * program has yet to enqueue. */
 static cl_int advise_large_pages(const kn_context *context, cl_mem block, uint64_t bytes) {
     if (context->found.info.type != KN_DEVICE_CPU || !context->capabilities.shares_memory ||

@@ -4,7 +4,7 @@
 
 #include "graph/graph_private.h"
 
-enum { MOST_ITEMS = 2 * KN_MAX_RANK };
+enum { MAX_ITEMS = 2 * KN_MAX_RANK };
 
 static const kn_attribute_value nothing;
 
@@ -48,8 +48,8 @@ static kn_status read_list(kn_graph *graph, bool symbols, const char *text, size
         if (i < length && text[i] == '(') depth++;
         if (i < length && text[i] == ')') depth--;
         if (i < length && (text[i] != ',' || depth > 0)) continue;
-        if (value->count == MOST_ITEMS)
-            return kn_fail(error, KN_ERROR_ARGUMENT, "more than %d numbers in a list", MOST_ITEMS);
+        if (value->count == MAX_ITEMS)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "more than %d numbers in a list", MAX_ITEMS);
         kn_dim *item = &value->list[value->count++];
         if (symbols) {
             kn_status status = kn_dim_read(graph, text + start, i - start, item, error);

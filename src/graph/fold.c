@@ -5,7 +5,7 @@
 #include "graph/graph_private.h"
 
 /* Above these limits a constant costs more memory and traffic than recomputing it saves. */
-enum { MOST_ELEMENTS = 1 << 20, MOST_GROWN = 4096, MOST_WORK = 1 << 26 };
+enum { MAX_ELEMENTS = 1 << 20, MAX_GROWN = 4096, MAX_WORK = 1 << 26 };
 
 /* Integers of these types may exceed the precision of a double. */
 #define EXACT 9007199254740992.0
@@ -29,8 +29,8 @@ static bool can_fold(const kn_node *node) {
         if (!kn_add_fits(written, kn_shape_elements(&node->outputs[i]->shape), &written)) return false;
     kn_cost cost;
     kn_node_cost(node, &cost);
-    return read <= MOST_ELEMENTS && written <= MOST_ELEMENTS && (written <= MOST_GROWN || written <= read) &&
-           cost.flops <= MOST_WORK;
+    return read <= MAX_ELEMENTS && written <= MAX_ELEMENTS && (written <= MAX_GROWN || written <= read) &&
+           cost.flops <= MAX_WORK;
 }
 
 typedef struct constant_folding {
@@ -103,7 +103,7 @@ static kn_status fold_node(kn_graph *graph, kn_node *node, bool *folded, kn_erro
     }
     for (int i = 0; i < node->output_count; i++)
         memory = memory && make_array(&graph->host, node->outputs[i], &folding->outputs[i]);
-    kn_status status = memory ? KN_OK : kn_fail_memory(error, MOST_ELEMENTS * sizeof(double));
+    kn_status status = memory ? KN_OK : kn_fail_memory(error, MAX_ELEMENTS * sizeof(double));
     *folded = false;
     if (status == KN_OK && exact) {
         kn_error missing = {0};
