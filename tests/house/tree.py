@@ -12,7 +12,7 @@ from report import run
 ROOT = pathlib.Path(sys.argv[1])
 KERNELS = set(sys.argv[2:])
 
-TOP = {"meson.build", "meson_options.txt", "include", "src", "cl", "tests", "tools", "examples", "subprojects", "README.md",
+TOP = {"meson.build", "meson_options.txt", "include", "src", "cl", "tests", "tools", "examples", "subprojects", "docs", "README.md",
        "LICENSE", ".clang-format", ".editorconfig", ".gitignore", ".ci"}
 # What a working copy collects beside the files of the project.
 STRAY = ["build*", "*.safetensors", ".git", ".cache", ".vscode", ".idea", "compile_commands.json"]
