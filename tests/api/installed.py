@@ -1,4 +1,4 @@
-"""The README's C program, as C and as C++, and the examples against an installed copy, found by pkg-config.
+"""The C program of docs/tutorials/embed.md, as C and as C++, and the examples against an installed copy, found by pkg-config.
 
 usage: installed.py SOURCE BUILD VERSION MESON C_COMPILER [CPP_COMPILER]
 
@@ -22,9 +22,12 @@ STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
 def program():
-    """The README's C program: the first block that is fenced as c."""
-    match = re.search(r"^```c\n(.*?)^```$", (SOURCE / "README.md").read_text(), flags=re.S | re.M)
-    return match.group(1) if match else ""
+    """The tutorial's program: its first block that is fenced as c."""
+    return (c_blocks() or [""])[0]
+
+
+def c_blocks():
+    return re.findall(r"^```c\n(.*?)^```$", (SOURCE / "docs/tutorials/embed.md").read_text(), flags=re.S | re.M)
 
 
 class Copy:
@@ -60,11 +63,11 @@ class Copy:
         return subprocess.run([str(word) for word in command], env=self.environment, capture_output=True, text=True)
 
 
-def readme_is_short():
+def program_is_short():
     lines = program().splitlines()
     complaints = []
     if not lines:
-        complaints.append("README.md has no block of C")
+        complaints.append("docs/tutorials/embed.md has no block of C")
     if len(lines) > MOST_LINES:
         complaints.append(f"it has {len(lines)} lines; at most {MOST_LINES} are promised")
     complaints += [f"a macro of its own: {line}" for line in lines if re.match(r"\s*#\s*define", line)]
@@ -73,8 +76,8 @@ def readme_is_short():
 
 
 def own_operator_is_told():
-    """The README's lines on operators of one's own stand in the example, which is compiled and run, in their order."""
-    blocks = re.findall(r"^```c\n(.*?)^```$", (SOURCE / "README.md").read_text(), flags=re.S | re.M)
+    """The tutorial's lines on a custom operator are lines of the example, which is compiled and run, in the same order."""
+    blocks = c_blocks()
     lines = iter([line.strip() for line in (SOURCE / "examples" / "custom_operator.c").read_text().splitlines()])
     missing = [line for line in "".join(blocks[1:2]).splitlines() if line.strip() and line.strip() not in lines]
     return [f"not in examples/custom_operator.c: {line}" for line in missing] if len(blocks) > 1 else ["it has none"]
@@ -145,15 +148,15 @@ def pages_are_there(copy):
 def main():
     with tempfile.TemporaryDirectory(prefix="koine-test-") as folder:
         copy = Copy(pathlib.Path(folder))
-        cases = [("the README's program is short", readme_is_short),
-                 ("the README's own operator is the example's", own_operator_is_told),
+        cases = [("the tutorial's program is short", program_is_short),
+                 ("the tutorial's operator is the example's", own_operator_is_told),
                  ("pkg-config tells the version", functools.partial(version_is_told, copy)),
                  ("programs are linked by the soname", functools.partial(linked_by_soname, copy)),
                  ("koine/opencl.h compiles", functools.partial(opencl_header_compiles, copy)),
                  ("the command runs", functools.partial(command_runs, copy)),
                  ("its man pages are installed", functools.partial(pages_are_there, copy))]
         for language, compiler in zip(("c", "c++"), COMPILERS):
-            cases.append((f"the README's program learns, as {language}",
+            cases.append((f"the tutorial's program learns, as {language}",
                           functools.partial(learns, copy, compiler, language, program())))
         cases.append(("examples/custom_operator.c learns", functools.partial(
             learns, copy, COMPILERS[0], "c", (SOURCE / "examples" / "custom_operator.c").read_text())))

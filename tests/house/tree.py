@@ -12,8 +12,12 @@ from report import run
 ROOT = pathlib.Path(sys.argv[1])
 KERNELS = set(sys.argv[2:])
 
-TOP = {"meson.build", "meson_options.txt", "include", "src", "cl", "tests", "tools", "examples", "subprojects", "docs", "README.md",
-       "LICENSE", ".clang-format", ".editorconfig", ".gitignore", ".ci"}
+TOP = {"meson.build", "meson_options.txt", "include", "src", "cl", "tests", "tools", "examples", "subprojects", "README.md",
+       "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs", ".clang-format", ".editorconfig", ".gitignore",
+       ".ci"}
+# What may come.
+MAYBE = {"pyproject.toml"}
+README_LINES = 150
 # What a working copy collects beside the files of the project.
 STRAY = ["build*", "*.safetensors", ".git", ".cache", ".vscode", ".idea", "compile_commands.json"]
 
@@ -36,8 +40,13 @@ def top_level():
     else:
         found = {path.name for path in ROOT.iterdir()}
         found = {name for name in found if not any(fnmatch.fnmatch(name, pattern) for pattern in STRAY)}
-    return ([f"{name} does not belong at the top" for name in sorted(found - TOP)] +
+    return ([f"{name} does not belong at the top" for name in sorted(found - TOP - MAYBE)] +
             [f"{name} is missing at the top" for name in sorted(TOP - found)])
+
+
+def readme_is_short():
+    lines = len((ROOT / "README.md").read_text(encoding="utf-8").splitlines())
+    return [f"README.md has {lines} lines; at most {README_LINES}: the rest belongs in docs"] if lines > README_LINES else []
 
 
 def kernels_listed():
@@ -60,5 +69,5 @@ def wraps_only():
             and not name.startswith("subprojects/packagefiles/")]
 
 
-run([("top level", top_level), ("kernels listed", kernels_listed), ("families mirrored", families_mirrored),
-     ("wraps only", wraps_only)])
+run([("top level", top_level), ("the README is short", readme_is_short), ("kernels listed", kernels_listed),
+     ("families mirrored", families_mirrored), ("wraps only", wraps_only)])

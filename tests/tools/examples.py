@@ -1,10 +1,11 @@
-"""The README's worked examples from top to bottom, each line as it stands there, in one folder.
+"""The examples of the README and of docs from top to bottom, each line as it is written there.
 
 usage: examples.py KOINE HOUSE_TESTS
 
-They are run by a shell whose `koine` puts LESS behind the line (of an option that is given twice the last one counts), on
-a little made data.
+Papers that use one another's results share a folder with a little made data. A shell runs the lines; its `koine`
+appends LESS to them (of an option that is given twice the last one counts).
 """
+import contextlib
 import csv
 import functools
 import io
@@ -24,7 +25,11 @@ from koine import (ENVIRONMENT, KOINE, Skipped, add, expect, numbers_of, read_np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/caffe"))
 import files  # noqa: E402
 
-README = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAPERS = (("README.md", "docs/examples.md"), ("docs/tutorials/train.md",), ("docs/tutorials/onnx.md",),
+          ("docs/tutorials/ci.md",))
+# Blocks that begin so are run; others build something, or depend on the machine, as doctor does.
+RUN = re.compile(r"(koine (?!doctor)|printf) ?")
 LESS = {"train": "--steps 2 --batch 32", "generate": "--length 10"}
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -102,10 +107,9 @@ def stage(folder):
     for i in range(3):
         write_bytes(folder, f"pictures/{i}.jpg", picture(i, i))
     for c, name in enumerate(CLASSES):
-        for i in range(4):
-            write_bytes(folder, f"cifar/train/{name}/{i}.jpg", picture(c, i))
-        for i in range(2):
-            write_bytes(folder, f"cifar/test/{name}/{i}.jpg", picture(c, 4 + i))
+        for i in range(6):
+            for pictures in ("cifar", "photos"):
+                write_bytes(folder, f"{pictures}/{'train' if i < 4 else 'test'}/{name}/{i % 4}.jpg", picture(c, i))
         write_bytes(folder, f"letters/{chr(ord('A') + c)}/1.jpg", picture(c, 0))
     for c in range(8):
         for i, (rate, seconds) in enumerate(((16000, 0.5), (8000, 1.2), (8000, 0.4))):
@@ -116,6 +120,10 @@ def stage(folder):
     write(folder, "deploy.prototxt", files.text(net))
     write_bytes(folder, "net.caffemodel", files.binary(net))
     write_npy(os.path.join(folder, "x.npy"), "<f4", (2, 1, 28, 28), numbers_of(2 * 784))
+    write_npy(os.path.join(folder, "xs.npy"), "<f4", (32, 1, 28, 28), numbers_of(32 * 784))
+    write_npy(os.path.join(folder, "ys.npy"), "<i4", (32,), [i % 10 for i in range(32)])
+    subprocess.run([KOINE, "convert", "deploy.prototxt", "net.onnx", "--weights", "net.caffemodel", "--quiet"],
+                   cwd=folder, env=ENVIRONMENT, check=True)
     write_bytes(folder, "word.wav", spoken(22050, 0.7, 3))
     cases = "".join(f'{name}) exec {shlex.quote(KOINE)} "$@" {less} ;;\n' for name, less in LESS.items())
     write_bytes(folder, "bin/koine", f'#!/bin/sh\ncase "$1" in\n{cases}esac\nexec {shlex.quote(KOINE)} "$@"\n'.encode())
@@ -171,7 +179,7 @@ def probabilities(_, folder):
     expect(shape == (2, 10) and all(abs(sum(found[i:i + 10]) - 1) < 1e-5 for i in (0, 10)), f"found {shape} {found}")
 
 
-CHECKS = {"koine infer lenet": digits, "koine infer table": speeds, "printf": speeds_of_a_pipe, "koine train cifar-cnn": report,
+CHECKS = {"koine infer lenet": digits, "koine infer table": speeds, "printf": speeds_of_a_pipe, "koine train cifar-cnn --data images:cifar": report,
           "koine infer cifar-cnn": frogs_and_a_ship, "koine infer keyword": a_word,
           "koine train lenet --data images": convolutions_stay, "koine infer letters": letters,
           "koine infer deploy": probabilities}
@@ -194,21 +202,32 @@ def example(lines, folder, _):
                 check(done.stdout, folder)
 
 
-section = re.search(r"^## Worked examples$(.*?)^## ", README, flags=re.S | re.M)
-blocks = re.findall(r"^(\S.*?):\n\n((?:    [^\n]*\n)+)", section.group(1), flags=re.S | re.M) if section else []
-every = [line.strip() for _, block in blocks for line in block.splitlines()]
+def examples(paper):
+    """(title, lines) of each block of commands; the title is the sentence before it."""
+    text = (ROOT / paper).read_text(encoding="utf-8")
+    for title, block in re.findall(r"^(\S[^\n]*(?:\n\S[^\n]*)*)\n\n((?:    [^\n]*\n)+)", text, flags=re.M):
+        lines = [line.strip() for line in block.splitlines()]
+        if RUN.match(lines[0]):
+            yield re.split("[,;:.]", " ".join(title.split()))[0].lower(), lines
+
+
+every = {paper: list(examples(paper)) for together in PAPERS for paper in together}
 
 
 def all_are_there(_):
-    expect(len(blocks) >= 7, f"the README has the examples {[title for title, _ in blocks]}")
+    lines = [line for found in every.values() for _, block in found for line in block]
+    expect(len(every["README.md"]) == 5, f"the README has the examples {[title for title, _ in every['README.md']]}")
+    expect(all(every.values()) and len(lines) > 40, f"found {every}")
     for begin in CHECKS:
-        expect(any(line.startswith(begin) for line in every), f"no example begins with {begin}")
+        expect(any(line.startswith(begin) for line in lines), f"no example begins with {begin}")
 
 
-with tempfile.TemporaryDirectory(prefix="koine-test-") as together:
-    stage(together)
-    for title, block in blocks:
-        lines_of_block = [line.strip() for line in block.splitlines()]
-        add("example: " + re.split("[,;:]", " ".join(title.split()))[0].lower(), functools.partial(example, lines_of_block, together))
+with contextlib.ExitStack() as folders:
+    for together in PAPERS:
+        folder = folders.enter_context(tempfile.TemporaryDirectory(prefix="koine-test-"))
+        stage(folder)
+        for paper in together:
+            for title, block in every[paper]:
+                add(f"{paper}: {title}", functools.partial(example, block, folder))
     add("all examples are there", all_are_there)
     run_cases()
