@@ -145,6 +145,20 @@ def pages_are_there(copy):
     return missing if names else ["koine.1 names no command"]
 
 
+def completion_is_there(copy):
+    """For each shell that the command knows, where it looks; what is installed is what the command prints."""
+    complaints = []
+    for shell, place in (("bash", "bash-completion/completions/koine"), ("zsh", "zsh/site-functions/_koine"),
+                         ("fish", "fish/vendor_completions.d/koine.fish")):
+        found = next(iter(copy.root.rglob(place)), None)
+        script = copy.run(next(copy.root.rglob("bin/koine")), "help", f"--shell={shell}").stdout
+        if not found:
+            complaints.append(f"share/{place} was not installed")
+        elif not script or found.read_text() != script:
+            complaints.append(f"share/{place} is not what koine help --shell={shell} prints")
+    return complaints
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="koine-test-") as folder:
         copy = Copy(pathlib.Path(folder))
@@ -154,7 +168,8 @@ def main():
                  ("programs are linked by the soname", functools.partial(linked_by_soname, copy)),
                  ("koine/opencl.h compiles", functools.partial(opencl_header_compiles, copy)),
                  ("the command runs", functools.partial(command_runs, copy)),
-                 ("its man pages are installed", functools.partial(pages_are_there, copy))]
+                 ("its man pages are installed", functools.partial(pages_are_there, copy)),
+                 ("completion is installed", functools.partial(completion_is_there, copy))]
         for language, compiler in zip(("c", "c++"), COMPILERS):
             cases.append((f"the tutorial's program learns, as {language}",
                           functools.partial(learns, copy, compiler, language, program())))

@@ -64,7 +64,12 @@ static void print_zsh(const command *const *commands, int count) {
     }
     fputs("    esac\n"
           "}\n"
-          "compdef _koine koine\n",
+          /* As a file _koine in the fpath, the script is the function itself. */
+          "if [ \"$funcstack[1]\" = _koine ]; then\n"
+          "    _koine \"$@\"\n"
+          "else\n"
+          "    compdef _koine koine\n"
+          "fi\n",
           stdout);
 }
 
