@@ -76,6 +76,24 @@ bool kn_reserve(const kn_host *host, void **items, size_t *capacity, size_t need
 void kn_advise_large_pages(void *memory, size_t bytes);
 void kn_log_write(const kn_host *host, kn_log_level level, const char *format, ...) KN_PRINTF(3, 4);
 
+/* ---- structs that begin with their size (params.c) ------------------------------- */
+
+/* Public parameter and result structs begin with `size_t size`: the size of the struct in the header that
+ * the calling program was built against. An older program's struct has fewer fields, a newer one's more. */
+
+/* False for NULL and for a struct whose size is less than that of the field `size` itself. */
+bool kn_has_size(const void *given);
+/* Replaces the defaults in *own, a struct of `type`, by the fields that `given` has, and sets own's size.
+ * given NULL: keeps the defaults. Fails and keeps the defaults if `given` has no size. */
+#define KN_PARAMS_TAKE(type, own, given, error)                                                              \
+    kn_params_take(#type, 1 ? (own) : (type *)0, 1 ? (given) : (const type *)0, sizeof(type), error)
+kn_status kn_params_take(const char *type, void *own, const void *given, size_t size, kn_error *error);
+/* Copies *own, a struct of `type`, to the fields that the caller's `result` has; the size in `result` is
+ * kept. KN_ERROR_ARGUMENT if `result` is NULL or has no size. */
+#define KN_RESULT_GIVE(type, result, own)                                                                    \
+    kn_result_give(1 ? (result) : (type *)0, 1 ? (own) : (const type *)0, sizeof(type))
+kn_status kn_result_give(void *result, const void *own, size_t size);
+
 /* ---- arena (arena.c): many small allocations freed together --------------------- */
 
 typedef struct kn_arena_block kn_arena_block;

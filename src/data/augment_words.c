@@ -82,15 +82,13 @@ kn_status kn_augmentation_read(const char *text, kn_augmentation *augmentation, 
     kn_augmentation own = KN_AUGMENTATION_DEFAULTS;
     if (!text || !augmentation) {
         kn_fail(&error, KN_ERROR_ARGUMENT, "kn_augmentation_read: the text or the augmentation is NULL");
-    } else {
-        const size_t known = augmentation->size < sizeof own ? augmentation->size : sizeof own;
-        memcpy(&own, augmentation, known);
+    } else if (KN_PARAMS_TAKE(kn_augmentation, &own, augmentation, &error) == KN_OK) {
         for (const char *at = strcmp(text, "none") ? text : NULL; at && error.status == KN_OK;) {
             const size_t length = strcspn(at, ",");
             read_word(at, length, &own, &error);
             at = at[length] ? at + length + 1 : NULL;
         }
-        if (error.status == KN_OK) memcpy(augmentation, &own, known);
+        if (error.status == KN_OK) KN_RESULT_GIVE(kn_augmentation, augmentation, &own);
     }
     if (message && bytes) snprintf(message, bytes, "%s", error.text);
     return error.status;

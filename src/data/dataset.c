@@ -113,9 +113,8 @@ const char *kn_dataset_about(const kn_dataset *dataset) {
 bool kn_dataset_target(const kn_dataset *dataset, kn_table_target *target) {
     if (!usable(dataset) || !dataset->store->target || !target) return false;
     const kn_sample_store *store = dataset->store;
-    kn_table_target found = {target->size, store->target, store->unit_mean, store->unit_deviation};
-    memcpy(target, &found, target->size < sizeof found ? target->size : sizeof found);
-    return true;
+    kn_table_target found = {sizeof found, store->target, store->unit_mean, store->unit_deviation};
+    return KN_RESULT_GIVE(kn_table_target, target, &found) == KN_OK;
 }
 
 uint64_t kn_dataset_left_out(const kn_dataset *dataset) {
@@ -215,27 +214,17 @@ void kn_dataset_params_init(kn_dataset_params *params) {
     if (params) *params = (kn_dataset_params)KN_DATASET_DEFAULTS;
 }
 
-/* Copies as many of the caller's parameters as its version of the struct has; the rest keep their
- * defaults. */
-static void read_params(const kn_dataset_params *params, kn_host *host, kn_source_options *options) {
-    kn_dataset_params known = KN_DATASET_DEFAULTS;
-    if (params) memcpy(&known, params, params->size < sizeof known ? params->size : sizeof known);
-    *host = kn_host_with(&known.allocator);
-    if (known.log.write) host->log = known.log;
-    options->most_samples = known.most_samples == 0 ? UINT64_MAX : known.most_samples;
-    options->tokens = known.tokens;
-    options->wanted = known.wanted;
-    options->vocabulary = known.vocabulary;
-    options->images = known.images;
-    options->archives = known.archives;
-    options->skip_bad = known.skip_bad;
-    options->columns = known.columns;
-    options->inputs_only = known.inputs_only;
-    options->rate = known.rate;
-    options->cache = known.cache;
-    options->same = known.same;
-    options->classes = known.classes;
-    options->labels = known.labels;
+/* A dataset without samples, and the caller's parameters over the defaults; NULL when out of memory. */
+static kn_dataset *new_with(const kn_dataset_params *params, kn_source_options *options) {
+    kn_error error = {0};
+    *options = (kn_dataset_params)KN_DATASET_DEFAULTS;
+    KN_PARAMS_TAKE(kn_dataset_params, options, params, &error);
+    kn_host host = kn_host_with(&options->allocator);
+    if (options->log.write) host.log = options->log;
+    if (options->most_samples == 0) options->most_samples = UINT64_MAX;
+    kn_dataset *dataset = kn_dataset_new(&host);
+    if (dataset) dataset->error = error;
+    return dataset;
 }
 
 /* Makes "y" another name of "x". */
@@ -251,11 +240,9 @@ static void alias_target(kn_sample_store *store) {
 }
 
 kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
-    kn_host host;
     kn_source_options options;
-    read_params(params, &host, &options);
-    kn_dataset *dataset = kn_dataset_new(&host);
-    if (!dataset) return NULL;
+    kn_dataset *dataset = new_with(params, &options);
+    if (!dataset || dataset->error.status != KN_OK) return dataset;
     if (!spec)
         kn_fail(&dataset->error, KN_ERROR_ARGUMENT, "kn_dataset_open: spec is NULL");
     else
@@ -300,11 +287,9 @@ static kn_status add_array(kn_sample_store *store, const kn_dataset_array *array
 
 kn_dataset *kn_dataset_from_arrays(const kn_dataset_params *params, uint64_t samples,
                                    const kn_dataset_array *arrays, size_t count, int classes) {
-    kn_host host;
     kn_source_options options;
-    read_params(params, &host, &options);
-    kn_dataset *dataset = kn_dataset_new(&host);
-    if (!dataset) return NULL;
+    kn_dataset *dataset = new_with(params, &options);
+    if (!dataset || dataset->error.status != KN_OK) return dataset;
     kn_error *error = &dataset->error;
     if (samples > UINT32_MAX) {
         kn_fail(error, KN_ERROR_UNSUPPORTED, "a dataset of %llu samples; at most 4294967295 are supported",
@@ -315,7 +300,7 @@ kn_dataset *kn_dataset_from_arrays(const kn_dataset_params *params, uint64_t sam
         kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_from_arrays: arrays is NULL");
         return dataset;
     }
-    kn_sample_store *store = kn_sample_store_create(&host, error);
+    kn_sample_store *store = kn_sample_store_create(&dataset->host, error);
     if (!store) return dataset;
     store->count = samples < options.most_samples ? samples : options.most_samples;
     kn_status status = KN_OK;

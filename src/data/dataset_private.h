@@ -136,22 +136,9 @@ void kn_balance_close(const kn_host *host, kn_balance *balance);
 
 /* ---- sources (source_*.c): set dataset->store and possibly dataset->test ---- */
 
-typedef struct kn_source_options {
-    uint64_t most_samples;        /* UINT64_MAX for all */
-    bool tokens;                  /* integers are read as int32 */
-    const kn_tensor_info *wanted; /* the "x" that the caller prefers, or NULL */
-    const char *vocabulary;       /* for reading text, or NULL */
-    const char *columns;          /* for reading tables, or NULL */
-    uint64_t rate;                /* for reading sounds, or 0 */
-    bool inputs_only;             /* no target, even if there is one */
-    kn_image_reader images;
-    kn_archive_reader archives;
-    bool skip_bad;       /* leave out samples that cannot be decoded */
-    uint64_t cache;      /* bytes of decoded samples to keep; 0: all */
-    const char *classes; /* names that determine the numbers of the classes, or NULL (dataset.c) */
-    bool same;           /* "y" is "x" (dataset.c) */
-    bool labels;         /* integers in "y" are read as int32 */
-} kn_source_options;
+/* The caller's parameters, with most_samples UINT64_MAX for all; `same` and `classes` are applied by
+ * dataset.c. */
+typedef kn_dataset_params kn_source_options;
 
 /* Opens the source that `spec` names (sources.c). */
 kn_status kn_source_open(kn_dataset *dataset, const char *spec, const kn_source_options *options);

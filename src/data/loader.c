@@ -201,7 +201,7 @@ static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_e
     if (params->augmentation) {
         const kn_augmentation *given = params->augmentation;
         kn_augmentation *own = &loader->augmentation;
-        memcpy(own, given, given->size < sizeof *own ? given->size : sizeof *own);
+        if (KN_PARAMS_TAKE(kn_augmentation, own, given, error) != KN_OK) return error->status;
         loader->augments = kn_augments(own);
         loader->mixes = kn_mixes(own);
     }
@@ -284,7 +284,7 @@ kn_loader *kn_loader_create(const kn_dataset *dataset, const kn_loader_params *p
     loader->host = dataset->host;
     loader->error = dataset->error;
     kn_loader_params known = KN_LOADER_DEFAULTS;
-    if (params) memcpy(&known, params, params->size < sizeof known ? params->size : sizeof known);
+    if (loader->error.status == KN_OK) KN_PARAMS_TAKE(kn_loader_params, &known, params, &loader->error);
     if (loader->error.status == KN_OK) start(loader, dataset, &known);
     return loader;
 }
@@ -357,8 +357,8 @@ bool kn_loader_ready(kn_loader *loader) {
 
 kn_status kn_loader_next(kn_loader *loader, kn_batch *batch) {
     if (kn_loader_status(loader) != KN_OK) return kn_loader_status(loader);
-    if (!batch) return KN_ERROR_ARGUMENT;
-    kn_batch next = {.size = batch->size, .epoch = loader->epoch, .index = loader->index};
+    if (!kn_has_size(batch)) return KN_ERROR_ARGUMENT;
+    kn_batch next = {.size = sizeof next, .epoch = loader->epoch, .index = loader->index};
     kn_mutex_lock(loader->mutex);
     release_held(loader);
     if (loader->index == loader->batches) {
@@ -386,8 +386,7 @@ kn_status kn_loader_next(kn_loader *loader, kn_batch *batch) {
         next.feed_count = loader->feed_count;
     }
     kn_mutex_unlock(loader->mutex);
-    memcpy(batch, &next, next.size < sizeof next ? next.size : sizeof next);
-    return KN_OK;
+    return KN_RESULT_GIVE(kn_batch, batch, &next);
 }
 
 kn_status kn_loader_seek(kn_loader *loader, uint64_t epoch, uint64_t batch) {

@@ -66,14 +66,11 @@ const kn_capabilities *kn_context_capabilities(const kn_context *context) {
 }
 
 kn_status kn_context_get_counts(const kn_context *context, kn_context_counts *counts) {
-    if (!context || !counts || counts->size < sizeof counts->size) return KN_ERROR_ARGUMENT;
-    size_t size = counts->size < sizeof *counts ? counts->size : sizeof *counts;
+    if (!context) return KN_ERROR_ARGUMENT;
     kn_mutex_lock(context->mutex);
     kn_context_counts now = context->counts;
     kn_mutex_unlock(context->mutex);
-    now.size = counts->size;
-    memcpy(counts, &now, size);
-    return KN_OK;
+    return KN_RESULT_GIVE(kn_context_counts, counts, &now);
 }
 
 bool kn_verdict_get(kn_context *context, const char *key, double *value) {

@@ -103,9 +103,9 @@ static double remembered(kn_context *context, const char *name, size_t lanes, ch
 }
 
 kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *limits) {
-    if (!context || !limits || limits->size < sizeof limits->size) return KN_ERROR_ARGUMENT;
+    if (!context || !kn_has_size(limits)) return KN_ERROR_ARGUMENT;
     if (context->failure.status) return context->failure.status;
-    kn_limits found = {.size = limits->size};
+    kn_limits found = {.size = sizeof found};
     kn_error error = {0};
     kn_status status = KN_OK;
     char math_key[32], memory_key[32], prelude[32];
@@ -127,6 +127,6 @@ kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *
             kn_log_write(&context->host, KN_LOG_WARNING, "the limits of %s could not be measured: %s",
                          context->found.info.name, error.text);
     }
-    memcpy(limits, &found, limits->size < sizeof found ? limits->size : sizeof found);
+    KN_RESULT_GIVE(kn_limits, limits, &found);
     return status;
 }

@@ -116,18 +116,6 @@ kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_
     return KN_OK;
 }
 
-/* Converts the parameters to this library's version of the struct. */
-static kn_context_params known_params(const kn_context_params *params) {
-    kn_context_params known;
-    kn_context_params_init(&known);
-    if (params) {
-        size_t size = params->size < sizeof known ? params->size : sizeof known;
-        memcpy(&known, params, size);
-        known.size = sizeof known;
-    }
-    return known;
-}
-
 /* Removes temporary files that killed programs left; files still being written are younger. */
 static void sweep_cache(const kn_context *context) {
     static const char *const parts[] = {"programs", "devices"};
@@ -159,15 +147,15 @@ static void open_cache(kn_context *context, kn_context_params *known) {
 }
 
 kn_context *kn_context_begin(const kn_context_params *params, kn_context_params *known) {
-    *known = known_params(params);
+    kn_error error = {0};
+    kn_context_params_init(known);
+    KN_PARAMS_TAKE(kn_context_params, known, params, &error);
     kn_host host = kn_host_with(&known->allocator);
     host.log = known->log;
     kn_context *context = kn_context_prepare(&host, known);
     if (!context) return NULL;
-    if (params && params->size == 0)
-        kn_fail(&context->failure, KN_ERROR_ARGUMENT,
-                "the context's parameters have size 0; initialise them with kn_context_params_init or "
-                "KN_CONTEXT_DEFAULTS");
+    if (error.status != KN_OK)
+        context->failure = error;
     else if (check_params(known, &context->failure) == KN_OK)
         open_cache(context, known);
     return context;

@@ -52,9 +52,9 @@ static kn_status measure_launch(kn_context *context, double *seconds, kn_error *
 }
 
 kn_status kn_context_measure_transfers(kn_context *context, kn_transfers *transfers) {
-    if (!context || !transfers || transfers->size < sizeof transfers->size) return KN_ERROR_ARGUMENT;
+    if (!context || !kn_has_size(transfers)) return KN_ERROR_ARGUMENT;
     if (context->failure.status) return context->failure.status;
-    kn_transfers found = {.size = transfers->size};
+    kn_transfers found = {.size = sizeof found};
     kn_error error = {0};
     kn_buffer *buffer = NULL;
     uint64_t count = MAX_BYTES;
@@ -74,6 +74,6 @@ kn_status kn_context_measure_transfers(kn_context *context, kn_transfers *transf
                      context->found.info.name, error.text);
     kn_buffer_destroy(&buffer);
     kn_release(&context->host, bytes);
-    memcpy(transfers, &found, transfers->size < sizeof found ? transfers->size : sizeof found);
+    KN_RESULT_GIVE(kn_transfers, transfers, &found);
     return status;
 }

@@ -126,9 +126,11 @@ void kn_pointwise_params_init(kn_pointwise_params *params) {
 kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params) {
     static const char *const by[] = {"gradients[0] (by x)", "gradients[1] (by y)", "gradients[2] (by z)"};
     kn_pointwise_params given = KN_POINTWISE_DEFAULTS;
-    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    kn_error error = {0};
+    KN_PARAMS_TAKE(kn_pointwise_params, &given, params, &error);
     struct kn_custom *custom = kn_custom_make(&given.allocator, given.name, given.attributes);
     if (!custom) return NULL;
+    if (error.status != KN_OK) kn_custom_fail(custom, error.status, "%s", error.text);
     kn_operator *row = &custom->row;
     row->class = KN_CLASS_POINTWISE;
     row->value = kn_arena_text(&custom->arena, given.value ? given.value : "");

@@ -255,12 +255,14 @@ void kn_kernel_params_init(kn_kernel_params *params) {
 
 kn_operator *kn_operator_create_kernel(const kn_kernel_params *params) {
     kn_kernel_params given = KN_KERNEL_DEFAULTS;
-    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    kn_error error = {0};
+    KN_PARAMS_TAKE(kn_kernel_params, &given, params, &error);
     struct kn_custom *custom = kn_custom_make(&given.allocator, given.name, given.attributes);
     if (!custom) {
         if (given.release) given.release(given.user);
         return NULL;
     }
+    if (error.status != KN_OK) kn_custom_fail(custom, error.status, "%s", error.text);
     custom->gradient = given.gradient;
     custom->reference = given.reference;
     custom->user = given.user;

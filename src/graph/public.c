@@ -14,7 +14,8 @@ void kn_graph_params_init(kn_graph_params *params) {
 
 kn_graph *kn_graph_create(const kn_graph_params *params) {
     kn_graph_params given = KN_GRAPH_DEFAULTS;
-    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    kn_error error = {0};
+    KN_PARAMS_TAKE(kn_graph_params, &given, params, &error);
     kn_host host = kn_host_with(&given.allocator);
     host.log = given.log;
     kn_graph *graph = kn_allocate(&host, 1, sizeof *graph);
@@ -26,6 +27,7 @@ kn_graph *kn_graph_create(const kn_graph_params *params) {
     kn_map_init(&graph->counters, &graph->host);
     kn_map_init(&graph->held, &graph->host);
     graph->failed = (kn_value){.graph = graph, .id = -1, .kind = KN_VALUE_RESULT, .name = "", .failed = true};
+    graph->error = error;
     if (!kn_dim_table_init(graph)) kn_graph_destroy(&graph);
     return graph;
 }

@@ -105,7 +105,8 @@ static kn_status start(kn_checkpoints *checkpoints, const char *folder) {
 
 kn_checkpoints *kn_checkpoints_open(const char *folder, const kn_checkpoints_params *params) {
     kn_checkpoints_params given = KN_CHECKPOINTS_DEFAULTS;
-    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    kn_error error = {0};
+    KN_PARAMS_TAKE(kn_checkpoints_params, &given, params, &error);
     kn_host host = kn_host_defaults();
     if (given.allocator.resize) host.allocator = given.allocator;
     if (given.log.write) host.log = given.log;
@@ -114,7 +115,8 @@ kn_checkpoints *kn_checkpoints_open(const char *folder, const kn_checkpoints_par
     checkpoints->host = host;
     checkpoints->keep = given.keep;
     kn_arena_init(&checkpoints->paths, &checkpoints->host);
-    checkpoints->status = start(checkpoints, folder);
+    checkpoints->error = error;
+    checkpoints->status = error.status == KN_OK ? start(checkpoints, folder) : error.status;
     return checkpoints;
 }
 

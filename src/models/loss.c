@@ -316,6 +316,9 @@ static kn_status add_chosen(kn_model *model, const char *name, const float *weig
     if (!loss)
         return kn_fail(&model->error, KN_ERROR_ARGUMENT,
                        "kn_model_add_loss: nowhere to put the loss; loss is NULL");
+    if (!kn_has_size(loss))
+        return kn_fail(&model->error, KN_ERROR_ARGUMENT,
+                       "kn_model_add_loss: loss has no size; begin with KN_MODEL_LOSS_DEFAULTS");
     if (!row)
         return kn_fail(&model->error, KN_ERROR_NOT_FOUND,
                        "there is no loss '%.60s'; expected " LOSS_NAMES "%s", name, guess);
@@ -333,8 +336,7 @@ static kn_status add_chosen(kn_model *model, const char *name, const float *weig
     kn_model_loss made = {.size = loss->size};
     if (!add_loss(model, row, settings, weights, count, mixed, &made)) return model->error.status;
     model->loss_added = true;
-    memcpy(loss, &made, loss->size < sizeof made ? loss->size : sizeof made);
-    return KN_OK;
+    return KN_RESULT_GIVE(kn_model_loss, loss, &made);
 }
 
 kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *loss) {

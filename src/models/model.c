@@ -12,13 +12,15 @@ void kn_model_params_init(kn_model_params *params) {
 /* An empty model. `source` is its name in messages, unless params give one. NULL when out of memory. */
 static kn_model *model_new(const kn_model_params *params, const char *source) {
     kn_model_params given = KN_MODEL_DEFAULTS;
-    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    kn_error error = {0};
+    KN_PARAMS_TAKE(kn_model_params, &given, params, &error);
     if (!given.settings) given.setting_count = 0;
     kn_host host = kn_host_with(&given.allocator);
     host.log = given.log;
     kn_model *model = kn_allocate(&host, 1, sizeof *model);
     if (!model) return NULL;
     model->host = host;
+    model->error = error;
     model->params = given;
     model->origin = &kn_text_origin;
     kn_arena_init(&model->arena, &model->host);
@@ -61,7 +63,7 @@ bool kn_model_read(kn_model *model, const char *text, size_t bytes) {
 
 kn_model *kn_model_parse(const char *text, const kn_model_params *params) {
     kn_model *model = model_new(params, "text");
-    if (!model) return NULL;
+    if (!model || model->error.status != KN_OK) return finish(model);
     if (!text) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_parse: the text is NULL");
     kn_model_read(model, text, strlen(text));
     return finish(model);
@@ -121,7 +123,7 @@ static bool read_settings(kn_model *model, const char *text) {
 
 kn_model *kn_model_create_named(const char *name, const kn_model_params *params) {
     kn_model *model = model_new(params, name ? name : "zoo");
-    if (!model) return NULL;
+    if (!model || model->error.status != KN_OK) return finish(model);
     if (!name) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_create_named: the name is NULL");
     int position = kn_zoo_find(name);
     if (position < 0)
@@ -178,7 +180,7 @@ static bool open_file(kn_model *model, const char *path) {
 kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params) {
     if (name_or_path && kn_zoo_find(name_or_path) >= 0) return kn_model_create_named(name_or_path, params);
     kn_model *model = model_new(params, name_or_path ? name_or_path : "model");
-    if (!model) return NULL;
+    if (!model || model->error.status != KN_OK) return finish(model);
     if (!name_or_path) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_open: the name is NULL");
     if (kn_path_exists(name_or_path))
         open_file(model, name_or_path);

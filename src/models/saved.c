@@ -251,7 +251,8 @@ static kn_status save_as(kn_model *model, const char *origin, const char *call, 
     kn_error_clear(&model->error);
     if (!path) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: path is NULL", call);
     kn_model_save_params given = KN_MODEL_SAVE_DEFAULTS;
-    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    if (KN_PARAMS_TAKE(kn_model_save_params, &given, params, &model->error) != KN_OK)
+        return model->error.status;
     for (int i = 0; i < kn_model_origin_count; i++)
         if (!strcmp(kn_model_origins[i]->name, origin))
             return kn_model_origins[i]->save(model, path, states, &given);
@@ -411,7 +412,8 @@ kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
                        "kn_model_load: the model '%s' is from no file with weights; expected a path",
                        model->name);
     kn_model_load_params given = KN_MODEL_LOAD_DEFAULTS;
-    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    if (KN_PARAMS_TAKE(kn_model_load_params, &given, params, &model->error) != KN_OK)
+        return model->error.status;
     return model->origin->load(model, path, states, &given, loaded);
 }
 

@@ -87,8 +87,5 @@ int kn_model_weight_count(const kn_model *model) {
 
 bool kn_model_weight_at(const kn_model *model, int position, kn_model_weight *weight) {
     if (!weight || position < 0 || position >= kn_model_weight_count(model)) return false;
-    size_t size = weight->size < sizeof *weight ? weight->size : sizeof *weight;
-    memcpy(weight, &model->weights[position], size);
-    weight->size = size;
-    return true;
+    return KN_RESULT_GIVE(kn_model_weight, weight, &model->weights[position]) == KN_OK;
 }

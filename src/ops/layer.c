@@ -29,3 +29,9 @@ kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *
     inputs[1] = bias;
     return kn_node_add(graph, &kn_row_add, layer, inputs, 2, NULL);
 }
+
+void kn_layer_take(const kn_value *x, const char *type, void *own, const void *given, size_t size) {
+    kn_error error = {0};
+    if (kn_params_take(type, own, given, size, &error) != KN_OK && x)
+        kn_graph_fail(x->graph, error.status, "%s", error.text);
+}

@@ -2,8 +2,6 @@
 #ifndef KN_OPS_LAYER_H
 #define KN_OPS_LAYER_H
 
-#include <string.h>
-
 #include "ops/build.h"
 
 /* The name that the caller gave, in its scope, or the kind and a number. */
@@ -14,10 +12,9 @@ kn_value *kn_layer_parameter(kn_graph *graph, const char *layer, const char *nam
 /* The row's result for x and weight, plus bias (or NULL), named as the layer. */
 kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *layer, kn_value *x,
                            kn_value *weight, kn_value *bias, const kn_settings *settings);
-/* Fields that the caller's struct has, by its size, replace the defaults. */
-#define KN_TAKE_PARAMS(into, params)                                                                         \
-    do {                                                                                                     \
-        if (params) memcpy(&(into), params, (params)->size < sizeof(into) ? (params)->size : sizeof(into));  \
-    } while (0)
+/* KN_PARAMS_TAKE for a builder on x: a struct without a size fails the graph of x. */
+#define KN_TAKE_PARAMS(x, type, own, given)                                                                  \
+    kn_layer_take(x, #type, 1 ? (own) : (type *)0, 1 ? (given) : (const type *)0, sizeof(type))
+void kn_layer_take(const kn_value *x, const char *type, void *own, const void *given, size_t size);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct kn_session_request {
     kn_context *context;
     kn_value *const *values; /* to be fetched, all of one graph */
     size_t count;
-    kn_session_params params;
+    const kn_session_params *params; /* NULL: defaults */
     /* Called on each newly bound graph with the bound values, in order: adds nodes and assigns. May be NULL.
      */
     kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);

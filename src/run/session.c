@@ -102,10 +102,10 @@ static kn_status list_symbols(kn_session *session) {
 }
 
 static kn_status copy_params(kn_session *session, const kn_session_params *params) {
-    size_t size = params->size && params->size < sizeof *params ? params->size : sizeof *params;
-    memcpy(&session->params, params, size);
-    session->params.size = sizeof session->params;
-    kn_status status = kn_switches_parse(session->params.switches, &session->switches, &session->failure);
+    kn_session_params_init(&session->params);
+    kn_status status = KN_PARAMS_TAKE(kn_session_params, &session->params, params, &session->failure);
+    if (status != KN_OK) return status;
+    status = kn_switches_parse(session->params.switches, &session->switches, &session->failure);
     if (status != KN_OK) return status;
     session->params.switches = NULL;
     if (!session->params.states) {
@@ -128,7 +128,7 @@ static kn_status prepare(kn_session *session, const kn_session_request *request)
     const kn_error *context_failure = kn_context_failure(session->context);
     if (context_failure->status) return kn_fail(error, context_failure->status, "%s", context_failure->text);
     kn_status status = check_values(request, error);
-    if (status == KN_OK) status = copy_params(session, &request->params);
+    if (status == KN_OK) status = copy_params(session, request->params);
     if (status != KN_OK) return status;
     session->value_count = request->count;
     session->values = kn_allocate(&session->host, request->count, sizeof(kn_value *));
@@ -170,9 +170,7 @@ kn_session *kn_session_open(const kn_session_request *request) {
 
 kn_session *kn_session_create(kn_context *context, kn_value *const *values, size_t count,
                               const kn_session_params *params) {
-    kn_session_request request = {.context = context, .values = values, .count = count};
-    kn_session_params_init(&request.params);
-    if (params) request.params = *params;
+    kn_session_request request = {.context = context, .values = values, .count = count, .params = params};
     return kn_session_open(&request);
 }
 
@@ -263,30 +261,29 @@ kn_status kn_session_info(kn_session *session, const char *name, kn_tensor_info 
 }
 
 kn_status kn_session_plan(kn_session *session, kn_plan_info *info) {
-    if (!session || !info || info->size < sizeof info->size) return KN_ERROR_ARGUMENT;
+    if (!session || !kn_has_size(info)) return KN_ERROR_ARGUMENT;
     kn_status status = need_plan(session);
     if (status != KN_OK) return status;
-    size_t size = info->size < sizeof *info ? info->size : sizeof *info;
-    memcpy(info, &session->current->total, size);
-    info->size = size;
-    return KN_OK;
+    return KN_RESULT_GIVE(kn_plan_info, info, &session->current->total);
 }
 
 kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step) {
-    if (!session || !step || step->size < sizeof *step) return KN_ERROR_ARGUMENT;
+    if (!session || !kn_has_size(step)) return KN_ERROR_ARGUMENT;
+    kn_plan_step told = KN_PLAN_STEP_DEFAULTS;
     kn_status status = need_plan(session);
-    return status == KN_OK ? kn_executable_tell_step(session->current, position, step) : status;
+    if (status == KN_OK) status = kn_executable_tell_step(session->current, position, &told);
+    return status == KN_OK ? KN_RESULT_GIVE(kn_plan_step, step, &told) : status;
 }
 
 kn_status kn_session_plan_pass(kn_session *session, int position, kn_plan_pass *pass) {
-    if (!session || !pass || pass->size < sizeof *pass) return KN_ERROR_ARGUMENT;
+    if (!session || !kn_has_size(pass)) return KN_ERROR_ARGUMENT;
+    kn_plan_pass found = KN_PLAN_PASS_DEFAULTS;
     kn_status status = need_plan(session);
     if (status != KN_OK) return status;
-    const char *name = kn_plan_pass_name(position);
-    if (!name) return kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no pass %d", position);
-    pass->name = name;
-    pass->seconds = session->current->pass_seconds[position];
-    return KN_OK;
+    found.name = kn_plan_pass_name(position);
+    if (!found.name) return kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no pass %d", position);
+    found.seconds = session->current->pass_seconds[position];
+    return KN_RESULT_GIVE(kn_plan_pass, pass, &found);
 }
 
 char *kn_session_plan_text(kn_session *session) {

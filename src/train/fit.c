@@ -39,7 +39,7 @@ static kn_status judge_batch(judge_run *judging, const kn_batch *batch) {
 kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t batch, const char *loss,
                       const char *accuracy, kn_score *score) {
     if (!session) return KN_ERROR_MEMORY;
-    if (!loss || !score) return KN_ERROR_ARGUMENT;
+    if (!loss || !kn_has_size(score)) return KN_ERROR_ARGUMENT;
     kn_status status = kn_dataset_status(dataset);
     if (status != KN_OK) return status;
     double start = kn_clock();
@@ -56,11 +56,12 @@ kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t b
     kn_loader_destroy(&loader);
     if (status != KN_OK) return status;
     double samples = (double)judging.samples;
-    score->loss = judging.samples ? judging.loss_sum / samples : NAN;
-    score->accuracy = judging.samples && accuracy ? judging.accuracy_sum / samples : NAN;
-    score->samples = judging.samples;
-    score->seconds = kn_clock() - start;
-    return KN_OK;
+    const kn_score found = {.size = sizeof found,
+                            .loss = judging.samples ? judging.loss_sum / samples : NAN,
+                            .accuracy = judging.samples && accuracy ? judging.accuracy_sum / samples : NAN,
+                            .samples = judging.samples,
+                            .seconds = kn_clock() - start};
+    return KN_RESULT_GIVE(kn_score, score, &found);
 }
 
 /* ---- training ------------------------------------------------------------------------------------ */
@@ -93,7 +94,8 @@ static double epoch_accuracy(const fit_run *fitting) {
 
 static kn_status fail(fit_run *fitting, kn_status status, const char *text) {
     fitting->result->end = KN_FIT_FAILED;
-    snprintf(fitting->result->message, sizeof fitting->result->message, "%s", text);
+    const int most = (int)sizeof fitting->result->message - 1;
+    snprintf(fitting->result->message, sizeof fitting->result->message, "%.*s", most, text);
     return status;
 }
 
@@ -325,7 +327,7 @@ static kn_status judge_before(fit_run *fitting, uint64_t epoch, bool *stop) {
         fitting->result->end = KN_FIT_PATIENCE;
         *stop = true;
     }
-    fitting->result->validation = (kn_score){.size = sizeof(kn_score)};
+    fitting->result->validation = (kn_score)KN_SCORE_DEFAULTS;
     return status;
 }
 
@@ -353,7 +355,7 @@ static kn_status run(fit_run *fitting) {
     }
     /* A run that ends within an epoch is evaluated there, unless a callback stopped it. */
     if (status != KN_OK || (fitting->result->end == KN_FIT_STOPPED && !judged)) {
-        fitting->result->validation = (kn_score){.size = sizeof(kn_score)};
+        fitting->result->validation = (kn_score)KN_SCORE_DEFAULTS;
     } else if (!judged) {
         bool ignored = false;
         kn_fit_end end = fitting->result->end;
@@ -390,13 +392,12 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
 
 kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_params *params,
                  kn_fit_result *result) {
-    /* Fields that the caller's older version of the struct lacks keep their defaults. */
     kn_fit_params own;
+    kn_fit_result whole = KN_FIT_RESULT_DEFAULTS, *asked = result;
+    kn_error error = {0};
+    if (asked && !kn_has_size(asked)) return KN_ERROR_ARGUMENT;
     kn_fit_params_init(&own);
-    if (params) memcpy(&own, params, params->size < sizeof own ? params->size : sizeof own);
-    own.size = sizeof own;
-    kn_fit_result whole, *asked = result;
-    if (asked && asked->size < sizeof asked->size) return KN_ERROR_ARGUMENT;
+    KN_PARAMS_TAKE(kn_fit_params, &own, params, &error);
     result = &whole;
     fit_run fitting = {.trainer = trainer,
                        .params = &own,
@@ -406,13 +407,12 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
                        .best_loss = NAN,
                        .best_accuracy = NAN,
                        .kept = {.trainer = trainer}};
-    *result = (kn_fit_result){.size = sizeof *result,
-                              .loss = NAN,
-                              .epoch_loss = NAN,
-                              .epoch_accuracy = NAN,
-                              .step = kn_trainer_steps(trainer)};
+    result->loss = result->epoch_loss = result->epoch_accuracy = NAN;
+    result->step = kn_trainer_steps(trainer);
     kn_status status = kn_trainer_status(trainer);
-    if (status != KN_OK)
+    if (status == KN_OK && error.status != KN_OK)
+        status = fail(&fitting, error.status, error.text);
+    else if (status != KN_OK)
         fail(&fitting, status, kn_trainer_error(trainer));
     else if ((status = kn_dataset_status(dataset)) != KN_OK)
         fail(&fitting, status, kn_dataset_error(dataset));
@@ -428,10 +428,6 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
     result->data_seconds = kn_loader_waited(fitting.loader);
     kn_snapshot_finish(&fitting.kept);
     kn_loader_destroy(&fitting.loader);
-    if (asked) {
-        size_t size = asked->size < sizeof whole ? asked->size : sizeof whole;
-        whole.size = asked->size;
-        memcpy(asked, &whole, size);
-    }
+    if (asked) KN_RESULT_GIVE(kn_fit_result, asked, &whole);
     return status;
 }

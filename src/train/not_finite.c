@@ -210,12 +210,14 @@ static kn_status look(finite_search *search, int64_t count, const kn_feed *feeds
     if (status != KN_OK) return status;
     kn_session_request request = {
         .context = trainer->context, .values = search->values, .count = search->count, .extend = extend};
-    kn_session_params_init(&request.params);
-    request.params.states = search->states;
-    request.params.seed = trainer->params.seed;
-    request.params.training = true;
-    request.params.fast_math = trainer->params.fast_math;
-    request.params.switches = trainer->params.switches;
+    kn_session_params own;
+    kn_session_params_init(&own);
+    own.states = search->states;
+    own.seed = trainer->params.seed;
+    own.training = true;
+    own.fast_math = trainer->params.fast_math;
+    own.switches = trainer->params.switches;
+    request.params = &own;
     search->session = kn_session_open(&request);
     status = kn_session_status(search->session);
     if (status == KN_OK) status = kn_session_bind(search->session, "batch", count);

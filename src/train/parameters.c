@@ -115,13 +115,10 @@ static kn_status check_schedule(const kn_trainer_params *params, kn_error *error
 
 /* ---- groups -------------------------------------------------------------------------------------------- */
 
-/* The group struct of the calling program may be shorter. */
-static kn_parameter_group group_at(const kn_trainer_params *params, size_t position) {
-    kn_parameter_group group = KN_PARAMETER_GROUP_DEFAULTS;
-    size_t size = params->groups[0].size;
-    memcpy(&group, (const char *)params->groups + position * size, size < sizeof group ? size : sizeof group);
-    group.size = sizeof group;
-    return group;
+/* The caller's group at `position`; the calling program's structs may be shorter or longer than this one's.
+ */
+static const void *group_at(const kn_trainer_params *params, size_t position) {
+    return (const char *)params->groups + position * params->groups[0].size;
 }
 
 static kn_status copy_groups(kn_trainer *trainer) {
@@ -137,7 +134,9 @@ static kn_status copy_groups(kn_trainer *trainer) {
         return kn_fail_memory(error, settings * sizeof *trainer->settings);
     trainer->setting_count = settings;
     for (size_t i = 0; i < count; i++) {
-        kn_parameter_group group = group_at(params, i);
+        kn_parameter_group group = KN_PARAMETER_GROUP_DEFAULTS;
+        if (KN_PARAMS_TAKE(kn_parameter_group, &group, group_at(params, i), error) != KN_OK)
+            return error->status;
         if (!group.pattern || !(group.rate_factor >= 0) || isinf(group.rate_factor) ||
             !(group.weight_decay >= 0 || group.weight_decay == -1) || isinf(group.weight_decay))
             return kn_fail(error, KN_ERROR_ARGUMENT,
@@ -213,14 +212,10 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss) {
 kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *params) {
     kn_trainer_params *own = &trainer->params;
     kn_trainer_params_init(own);
-    if (params) {
-        /* Fields that the caller's older version of the struct lacks keep their defaults. */
-        memcpy(own, params, params->size < sizeof *params ? params->size : sizeof *params);
-        own->size = sizeof *own;
-    }
-    if (!own->accumulate) own->accumulate = 1;
     kn_error *error = &trainer->error;
-    kn_status status = check_ranges(own, error);
+    kn_status status = KN_PARAMS_TAKE(kn_trainer_params, own, params, error);
+    if (!own->accumulate) own->accumulate = 1;
+    if (status == KN_OK) status = check_ranges(own, error);
     if (status == KN_OK) status = check_rule(own, error);
     if (status == KN_OK) status = check_schedule(own, error);
     if (status == KN_OK && own->extra_count && !own->extra)

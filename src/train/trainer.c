@@ -23,14 +23,16 @@ static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
                                   .count = params->extra_count + 1,
                                   .extend = extend,
                                   .user = trainer};
-    kn_session_params_init(&request.params);
-    request.params.states = params->states;
-    request.params.seed = params->seed;
-    request.params.training = true;
-    request.params.fast_math = params->fast_math;
-    request.params.switches = params->switches;
-    request.params.memory_bytes = params->memory_bytes;
-    request.params.progress = params->progress;
+    kn_session_params own;
+    kn_session_params_init(&own);
+    own.states = params->states;
+    own.seed = params->seed;
+    own.training = true;
+    own.fast_math = params->fast_math;
+    own.switches = params->switches;
+    own.memory_bytes = params->memory_bytes;
+    own.progress = params->progress;
+    request.params = &own;
     trainer->session = kn_session_open(&request);
     kn_release(&trainer->host, values);
     kn_status status = kn_session_status(trainer->session);

@@ -236,16 +236,18 @@ static kn_status run_trial(device_run *run, const char *variant, bool blocked, c
     bool gradients = false;
     for (int i = 0; i < trial->input_count; i++)
         gradients = gradients || kn_trial_differentiates(trial, i);
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.seed = trial->seed;
+    params.training = trial->sample->training;
+    params.switches = switches[0] ? switches : NULL;
     kn_session_request request = {.context = run->context,
                                   .values = trial->outputs,
                                   .count = (size_t)trial->output_count,
+                                  .params = &params,
                                   .extend = gradients ? add_gradients : NULL,
                                   .user = trial,
                                   .guard = 2048};
-    kn_session_params_init(&request.params);
-    request.params.seed = trial->seed;
-    request.params.training = trial->sample->training;
-    request.params.switches = switches[0] ? switches : NULL;
     kn_session *session = kn_session_open(&request);
     kn_status status = kn_session_status(session);
     if (status != KN_OK)

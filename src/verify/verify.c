@@ -67,7 +67,7 @@ static bool all_known(const char *list) {
 
 typedef struct verify_run {
     kn_context *context;
-    const kn_verify_params *params;
+    kn_verify_params params;
     uint64_t seed;
     int passed, failed;
     kn_status first_failure;
@@ -81,7 +81,7 @@ static void take_result(verify_run *verifying, kn_verify_result *result, const k
         result->message = error->text;
         if (verifying->failed++ == 0) verifying->first_failure = result->status;
     }
-    if (verifying->params->report) verifying->params->report(verifying->params->user, result);
+    if (verifying->params.report) verifying->params.report(verifying->params.user, result);
 }
 
 static void verify_variant(verify_run *verifying, const kn_operator *row, int sample, const char *variant,
@@ -113,13 +113,13 @@ static bool has_types(const kn_context *context, const kn_case *sample) {
 static void verify_case(verify_run *verifying, const kn_operator *row, int sample) {
     if (!has_types(verifying->context, &row->cases[sample])) return;
     if (row->class != KN_CLASS_KERNEL) {
-        if (listed(verifying->params->variants, "pointwise"))
+        if (listed(verifying->params.variants, "pointwise"))
             verify_variant(verifying, row, sample, NULL, false);
         return;
     }
     for (int i = 0; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
-        if (!listed(verifying->params->variants, variant->name)) continue;
+        if (!listed(verifying->params.variants, variant->name)) continue;
         if (!kn_trial_accepts(verifying->context, row, &row->cases[sample], variant, false)) continue;
         if (variant->choice.doubtful &&
             !kn_device_judge.variant_is_right(verifying->context, row, variant, NULL))
@@ -131,11 +131,11 @@ static void verify_case(verify_run *verifying, const kn_operator *row, int sampl
 }
 
 static kn_status begin(verify_run *verifying, kn_context *context, const kn_verify_params *params) {
-    static const kn_verify_params defaults = {.size = sizeof defaults};
+    kn_verify_params_init(&verifying->params);
+    kn_status status = KN_PARAMS_TAKE(kn_verify_params, &verifying->params, params, NULL);
     verifying->context = context;
-    verifying->params = params ? params : &defaults;
-    verifying->seed = verifying->params->seed ? verifying->params->seed : 1;
-    return kn_context_status(context);
+    verifying->seed = verifying->params.seed ? verifying->params.seed : 1;
+    return status == KN_OK ? kn_context_status(context) : status;
 }
 
 static kn_status end(const verify_run *verifying, int *passed, int *failed) {
@@ -148,12 +148,12 @@ kn_status kn_verify(kn_context *context, const kn_verify_params *params, int *pa
     verify_run verifying = {.passed = 0};
     kn_status status = begin(&verifying, context, params);
     if (status != KN_OK) return status;
-    if (!all_known(verifying.params->operators)) return KN_ERROR_NOT_FOUND;
+    if (!all_known(verifying.params.operators)) return KN_ERROR_NOT_FOUND;
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
-        for (int sample = 0; listed(verifying.params->operators, row->name) && sample < row->case_count;
+        for (int sample = 0; listed(verifying.params.operators, row->name) && sample < row->case_count;
              sample++)
-            if (is_wanted(row, sample, verifying.params->thoroughness)) verify_case(&verifying, row, sample);
+            if (is_wanted(row, sample, verifying.params.thoroughness)) verify_case(&verifying, row, sample);
     }
     return end(&verifying, passed, failed);
 }
@@ -165,7 +165,7 @@ kn_status kn_verify_one(kn_context *context, int position, const kn_verify_param
     if (!row) return KN_ERROR_NOT_FOUND;
     kn_status status = begin(&verifying, context, params);
     if (status != KN_OK) return status;
-    if (is_wanted(row, sample, verifying.params->thoroughness)) verify_case(&verifying, row, sample);
+    if (is_wanted(row, sample, verifying.params.thoroughness)) verify_case(&verifying, row, sample);
     return end(&verifying, NULL, NULL);
 }
 

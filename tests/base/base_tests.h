@@ -8,6 +8,7 @@
 
 /* Each runs one group and answers the number of its tests that failed. */
 int test_errors(void);
+int test_params(void);
 int test_memory(void);
 int test_map(void);
 int test_text(void);

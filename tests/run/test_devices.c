@@ -98,7 +98,6 @@ static void transfers_stay_inside_their_values(void **state) {
     winding_results expected, found;
     kn_session *one = winding_session(two->single, NULL, NULL);
     kn_session_request request = {.context = two->main, .values = net.values, .count = 3, .guard = 256};
-    kn_session_params_init(&request.params);
     kn_session *both = kn_session_open(&request);
     run_winding(one, 33, 5, &expected);
     run_winding(both, 33, 5, &found);
@@ -224,8 +223,10 @@ static void a_state_lives_on_one_device_and_is_read_on_both(void **state) {
     kn_pin(made.total, "other");
     kn_value *values[] = {made.total, twice};
     kn_session_request request = {.context = two->main, .values = values, .count = 2, .extend = adder_extend};
-    kn_session_params_init(&request.params);
-    request.params.training = true;
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.training = true;
+    request.params = &params;
     kn_session *session = kn_session_open(&request);
     kn_states *states = kn_session_states(session);
     float x[5] = {1, 2, 3, 4, 5}, total[5], doubled[5], sum[5];
@@ -248,7 +249,6 @@ static void a_state_lives_on_one_device_and_is_read_on_both(void **state) {
 
     /* Another session with these states finds them where they are, also without a pin. */
     kn_pin(made.total, NULL);
-    kn_session_params params;
     kn_session_params_init(&params);
     params.states = states;
     kn_session *plain = kn_session_create(two->main, values, 2, &params);

@@ -11,7 +11,6 @@ static kn_session *guarded_session(kn_context *context, uint64_t guard, kn_statu
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *y = kn_output(kn_relu(kn_input(graph, "x", KN_FLOAT32, "7")), "y");
     kn_session_request request = {.context = context, .values = &y, .count = 1, .guard = guard};
-    kn_session_params_init(&request.params);
     kn_session *session = kn_session_open(&request);
     session_good(session, kn_session_status(session));
     kn_graph_destroy(&graph);

@@ -178,8 +178,10 @@ static void another_session_that_writes_states_counts(void **state) {
     kn_session *judge = deep_session(context, states, 0);
     deep_net net = deep_net_make();
     kn_session_request request = {.context = context, .values = &net.y, .count = 1, .extend = grow_u};
-    kn_session_params_init(&request.params);
-    request.params.states = states;
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = states;
+    request.params = &params;
     kn_session *trainer = kn_session_open(&request);
     kn_graph_destroy(&net.graph);
     session_good(trainer, kn_session_status(trainer));

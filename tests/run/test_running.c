@@ -7,8 +7,10 @@
 static kn_session *adder_session(kn_context *context, adder *made) {
     kn_session_request request = {
         .context = context, .values = &made->total, .count = 1, .extend = adder_extend};
-    kn_session_params_init(&request.params);
-    request.params.training = true;
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.training = true;
+    request.params = &params;
     kn_session *session = kn_session_open(&request);
     assert_non_null(session);
     session_good(session, kn_session_status(session));
@@ -188,7 +190,6 @@ static void runs_allocate_nothing(void **state) {
     kn_value *values[] = {kn_name(hidden, "hidden"), kn_name(kn_mean(hidden, NULL, false), "loss")};
     if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
     kn_session_request request = {.context = context, .values = values, .count = 2, .extend = NULL};
-    kn_session_params_init(&request.params);
     kn_session *session = kn_session_open(&request);
     kn_graph_destroy(&graph);
     session_good(session, kn_session_status(session));

@@ -468,7 +468,7 @@ static kn_value *mask_of(kn_value *mask, kn_dtype dtype) {
 static kn_value *build(kn_value *const *data, int count, const kn_attention_params *params) {
     if (kn_value_failed(data[0])) return data[0];
     kn_attention_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(data[0], kn_attention_params, &given, params);
     kn_value *inputs[6];
     for (int i = 0; i < count; i++)
         inputs[i] = data[i];

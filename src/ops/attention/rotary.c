@@ -130,7 +130,7 @@ KN_OPERATOR(
 kn_value *kn_rotary(kn_value *x, kn_value *start, const kn_rotary_params *params) {
     if (kn_value_failed(x)) return x;
     kn_rotary_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_rotary_params, &given, params);
     kn_settings settings;
     kn_settings_init(&settings, x->graph, &kn_row_rotary);
     kn_settings_int(&settings, "heads", given.heads ? given.heads : 1);

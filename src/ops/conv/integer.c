@@ -164,7 +164,7 @@ kn_value *kn_conv2d_integer(kn_value *x, kn_value *weight, kn_value *x_zero, kn_
     if (kn_value_failed(x)) return x;
     if (kn_value_failed(weight)) return weight ? weight : &x->graph->failed;
     kn_conv_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_conv_params, &given, params);
     return convolve(x, weight, x_zero, weight_zero, &given);
 }
 
@@ -174,7 +174,7 @@ kn_value *kn_conv1d_integer(kn_value *x, kn_value *weight, kn_value *x_zero, kn_
     if (kn_value_failed(x)) return x;
     if (kn_value_failed(weight)) return weight ? weight : &x->graph->failed;
     kn_conv_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_conv_params, &given, params);
     kn_window_length(given.stride, 1);
     kn_window_length(given.dilation, 1);
     kn_window_length_padding(given.padding, given.all_padding);

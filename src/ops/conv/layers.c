@@ -126,7 +126,7 @@ static kn_value *convolve(conv_call *call, kn_value *x, kn_value *weight, kn_val
     if (kn_value_failed(weight)) return weight ? weight : &x->graph->failed;
     call->graph = x->graph;
     call->given = (kn_conv_params){.size = sizeof call->given};
-    KN_TAKE_PARAMS(call->given, params);
+    KN_TAKE_PARAMS(x, kn_conv_params, &call->given, params);
     complete(call);
     if (call->along && (x->shape.rank != 3 || weight->shape.rank != 3))
         return fail(call, x, "sequences, (N,C,L), and filters of three dimensions");
@@ -195,7 +195,7 @@ static kn_value *layer_of(bool transposed, kn_value *x, int64_t channels, int64_
     kn_graph *graph = x->graph;
     conv_call call = {.graph = graph, .transposed = transposed, .along = x->shape.rank == 3};
     call.given = (kn_conv_params){.size = sizeof call.given};
-    KN_TAKE_PARAMS(call.given, params);
+    KN_TAKE_PARAMS(x, kn_conv_params, &call.given, params);
     complete(&call);
     const char *kind = transposed ? "convtranspose" : "conv";
     const char *layer = kn_layer_name(graph, call.given.name, kind);

@@ -396,7 +396,7 @@ KN_OPERATOR(average_pool_data, .help = "gradient of average_pool", KN_ATTRIBUTES
 static kn_value *pool(const kn_operator *row, kn_value *x, int64_t window, const kn_pool_params *params) {
     if (kn_value_failed(x)) return x;
     kn_pool_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_pool_params, &given, params);
     bool along = x->shape.rank == 3;
     if (along) {
         given.window[1] = given.window[0] ? given.window[0] : window;
@@ -437,7 +437,7 @@ kn_value *kn_lp_pool(kn_value *x, double power, int64_t window, const kn_pool_pa
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;
     kn_pool_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_pool_params, &given, params);
     if (!(power >= 1 && power < INFINITY))
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "lp_pool: the power is not a number of at least 1");
     if (given.ceil)

@@ -184,7 +184,7 @@ kn_value *kn_spectrogram(kn_value *x, int64_t window, int64_t hop, const kn_spec
     if (kn_value_failed(x)) return x;
     spectrum own = {.graph = x->graph, .window = window, .hop = hop};
     kn_spectrogram_params_init(&own.given);
-    KN_TAKE_PARAMS(own.given, params);
+    KN_TAKE_PARAMS(x, kn_spectrogram_params, &own.given, params);
     if (!takes(&own, x)) return &own.graph->failed;
     int rank = x->shape.rank;
     own.dtype = x->shape.dtype == KN_FLOAT64 ? KN_FLOAT64 : KN_FLOAT32;

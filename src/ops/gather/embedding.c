@@ -250,7 +250,7 @@ kn_value *kn_embedding(kn_value *numbers, int64_t rows, int64_t columns, const k
     if (kn_value_failed(numbers)) return numbers;
     kn_graph *graph = numbers->graph;
     kn_embedding_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(numbers, kn_embedding_params, &given, params);
     const char *layer = kn_layer_name(graph, given.name, "embedding");
     if (rows < 1 || columns < 1)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT,

@@ -177,7 +177,7 @@ static kn_value *likelihood(const char *loss, kn_value *x, kn_value *target,
 kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_entropy_params *params) {
     kn_value *inputs[2] = {logits, target};
     kn_cross_entropy_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(logits, kn_cross_entropy_params, &given, params);
     if (kn_value_failed(logits)) return kn_build(&kn_row_cross_entropy, inputs, 2, NULL);
     if (given.class_weights || given.ignores || given.sum)
         return likelihood("cross_entropy", kn_log_softmax(logits, -1), target, &given);
@@ -195,6 +195,6 @@ kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_en
 
 kn_value *kn_nll(kn_value *log_probabilities, kn_value *target, const kn_cross_entropy_params *params) {
     kn_cross_entropy_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(log_probabilities, kn_cross_entropy_params, &given, params);
     return likelihood("nll", log_probabilities, target, &given);
 }

@@ -292,7 +292,7 @@ kn_value *kn_ctc(kn_value *logits, kn_value *labels, kn_value *times_of, kn_valu
     if (kn_value_failed(logits)) return logits;
     kn_graph *graph = logits->graph;
     kn_ctc_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(logits, kn_ctc_params, &given, params);
     if (kn_value_failed(labels)) return labels ? labels : &graph->failed;
     if (logits->shape.rank != 3 || labels->shape.rank != 2)
         return kn_graph_fail(

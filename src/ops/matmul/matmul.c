@@ -306,7 +306,7 @@ kn_value *kn_linear(kn_value *x, int64_t units, const kn_linear_params *params) 
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;
     kn_linear_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_linear_params, &given, params);
     const char *layer = kn_layer_name(graph, given.name, "linear");
     if (units < 1)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "linear %s: %lld units; expected at least 1", layer,

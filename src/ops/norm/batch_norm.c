@@ -498,7 +498,7 @@ kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params) {
     kn_graph *graph = x->graph;
     kn_batch_norm_params given;
     kn_batch_norm_params_init(&given);
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_batch_norm_params, &given, params);
     const char *layer = kn_layer_name(graph, given.name, "batchnorm");
     if (!check_params(graph, x, &given, layer)) return &graph->failed;
     static const struct {
@@ -531,7 +531,7 @@ kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_val
     kn_graph *graph = x->graph;
     kn_batch_norm_params given;
     kn_batch_norm_params_init(&given);
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_batch_norm_params, &given, params);
     for (int i = 1; i < 5; i++) {
         if (!inputs[i])
             return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_by: input %d is NULL", i);

@@ -354,7 +354,7 @@ static kn_value *norm(kn_value *x, const kn_operator *row, const char *kind, con
     kn_graph *graph = x->graph;
     kn_norm_params given;
     kn_norm_params_init(&given);
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_norm_params, &given, params);
     const char *layer = kn_layer_name(graph, given.name, kind);
     int rank = x->shape.rank;
     if (rank < 1 || !kn_dim_known(x->shape.dims[rank - 1]))

@@ -60,7 +60,7 @@ static kn_value *group_norm(kn_value *x, int64_t groups, const char *kind, const
     kn_graph *graph = x->graph;
     kn_norm_params given;
     kn_norm_params_init(&given);
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_norm_params, &given, params);
     const char *layer = kn_layer_name(graph, given.name, kind);
     if (x->shape.rank < 2 || !kn_dim_known(x->shape.dims[1]) || !kn_dtype_is_float(x->shape.dtype))
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
@@ -116,7 +116,7 @@ kn_value *kn_local_response_norm(kn_value *x, int64_t size, const kn_local_norm_
     kn_graph *graph = x->graph;
     kn_local_norm_params given;
     kn_local_norm_params_init(&given);
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_local_norm_params, &given, params);
     if (x->shape.rank < 2 || !kn_dtype_is_float(x->shape.dtype))
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
                              "local_response_norm: x is %s; expected channels, (N,C,...)",

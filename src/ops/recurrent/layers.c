@@ -269,7 +269,7 @@ static kn_value *check(const stack *on, const kn_value *x) {
 static kn_value *build(const kn_recurrent_cell *cell, kn_value *x, int64_t units,
                        const kn_recurrent_params *params) {
     stack on = {.cell = cell, .given = {.size = sizeof on.given}, .units = units};
-    KN_TAKE_PARAMS(on.given, params);
+    KN_TAKE_PARAMS(x, kn_recurrent_params, &on.given, params);
     if (on.given.final) *on.given.final = x;
     if (on.given.final_cells) *on.given.final_cells = x;
     if (kn_value_failed(x)) return x;

@@ -316,7 +316,7 @@ kn_value *kn_resize_image(kn_value *x, int64_t height, int64_t width, const kn_r
     if (kn_value_failed(x)) return x;
     kn_resize_params given;
     kn_resize_params_init(&given);
-    KN_TAKE_PARAMS(given, params);
+    KN_TAKE_PARAMS(x, kn_resize_params, &given, params);
     int rank = x->shape.rank;
     if (rank < 2 || height < 1 || width < 1)
         return kn_graph_fail(x->graph, KN_ERROR_SHAPE,

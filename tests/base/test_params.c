@@ -1,0 +1,82 @@
+/* Structs that begin with their size, from programs older and newer than the library. */
+#include "base_tests.h"
+
+#include <stddef.h>
+#include <string.h>
+
+typedef struct sized {
+    size_t size;
+    int64_t first; /* no padding: structs are compared by their bytes */
+    double second;
+} sized;
+/* As a later version of the header has it. */
+typedef struct longer {
+    sized known;
+    int third;
+} longer;
+
+static const sized defaults = {.size = sizeof defaults, .first = 1, .second = 2};
+
+static void fields_replace_the_defaults(void **state) {
+    kn_error error = {0};
+    sized own = defaults, given = {.size = sizeof given, .first = 7, .second = 8};
+    assert_int_equal(KN_PARAMS_TAKE(sized, &own, NULL, &error), KN_OK);
+    assert_memory_equal(&own, &defaults, sizeof own);
+    assert_int_equal(KN_PARAMS_TAKE(sized, &own, &given, &error), KN_OK);
+    assert_int_equal(own.first, 7);
+    assert_true(own.second == 8);
+
+    own = defaults;
+    given.size = offsetof(sized, second);
+    assert_int_equal(KN_PARAMS_TAKE(sized, &own, &given, &error), KN_OK);
+    assert_int_equal(own.first, 7);
+    assert_true(own.second == 2);
+    assert_int_equal(own.size, sizeof own);
+
+    longer newer = {.known = {.size = sizeof newer, .first = 5}, .third = 6};
+    assert_int_equal(KN_PARAMS_TAKE(sized, &own, &newer.known, &error), KN_OK);
+    assert_int_equal(own.first, 5);
+    assert_int_equal(own.size, sizeof own);
+    assert_int_equal(error.status, KN_OK);
+}
+
+static void a_size_is_needed(void **state) {
+    kn_error error = {0};
+    sized own = defaults, given = {.first = 7};
+    for (given.size = 0; given.size < sizeof(size_t); given.size++) {
+        kn_error_clear(&error);
+        assert_int_equal(KN_PARAMS_TAKE(sized, &own, &given, &error), KN_ERROR_ARGUMENT);
+        assert_non_null(strstr(error.text, "the size of a sized is "));
+        assert_memory_equal(&own, &defaults, sizeof own);
+        assert_false(kn_has_size(&given));
+        assert_int_equal(KN_RESULT_GIVE(sized, &given, &own), KN_ERROR_ARGUMENT);
+        assert_int_equal(given.first, 7);
+    }
+    assert_int_equal(KN_PARAMS_TAKE(sized, &own, &given, NULL), KN_OK); /* the size alone */
+    assert_memory_equal(&own, &defaults, sizeof own);
+    assert_false(kn_has_size(NULL));
+    assert_true(kn_has_size(&own));
+    assert_int_equal(KN_RESULT_GIVE(sized, NULL, &own), KN_ERROR_ARGUMENT);
+}
+
+static void results_are_as_long_as_the_callers(void **state) {
+    longer result = {.known = {.size = offsetof(sized, second), .second = -1}, .third = 9};
+    assert_int_equal(KN_RESULT_GIVE(sized, &result.known, &defaults), KN_OK);
+    assert_int_equal(result.known.size, offsetof(sized, second));
+    assert_int_equal(result.known.first, 1);
+    assert_true(result.known.second == -1);
+    result.known.size = sizeof result;
+    assert_int_equal(KN_RESULT_GIVE(sized, &result.known, &defaults), KN_OK);
+    assert_int_equal(result.known.size, sizeof result);
+    assert_true(result.known.second == 2);
+    assert_int_equal(result.third, 9);
+}
+
+int test_params(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_replace_the_defaults),
+        cmocka_unit_test(a_size_is_needed),
+        cmocka_unit_test(results_are_as_long_as_the_callers),
+    };
+    return cmocka_run_group_tests_name("params", tests, NULL, NULL);
+}
