@@ -25,8 +25,7 @@ typedef struct kn_checkpoints_params {
     kn_logger log;
     uint64_t keep; /* 3: how many of the newest to keep, besides the best; 0: all */
 } kn_checkpoints_params;
-#define KN_CHECKPOINTS_DEFAULTS                                                                              \
-    { sizeof(kn_checkpoints_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 3 }
+#define KN_CHECKPOINTS_DEFAULTS KN_DEFAULTS(kn_checkpoints_params, KN_FIELD(keep, 3))
 KN_API void kn_checkpoints_params_init(kn_checkpoints_params *params);
 
 /* Opens a folder, which is created if missing, and removes partial files that killed programs left. A folder

@@ -57,11 +57,7 @@ typedef struct kn_context_params {
 
 /* Sets every field to its default. */
 KN_API void kn_context_params_init(kn_context_params *params);
-#define KN_CONTEXT_DEFAULTS                                                                                  \
-    {                                                                                                        \
-        sizeof(kn_context_params), {0, 0}, {0, KN_LOG_ERROR, 0}, {0, 0}, 0, 0, 0, false, false, 0, false, 0, \
-            0, false                                                                                         \
-    }
+#define KN_CONTEXT_DEFAULTS KN_DEFAULTS_ZERO(kn_context_params)
 
 /* Opens a device. NULL params means defaults. Returns NULL only when out of memory; otherwise a handle that
  * may carry an error (kn_context_status), which is passed on to everything made from the context. The caller

@@ -51,8 +51,7 @@ typedef struct kn_pointwise_params {
     const char *attributes;
 } kn_pointwise_params;
 KN_API void kn_pointwise_params_init(kn_pointwise_params *params);
-#define KN_POINTWISE_DEFAULTS                                                                                \
-    { sizeof(kn_pointwise_params), {0, 0}, 0, 0, {0, 0, 0}, 0 }
+#define KN_POINTWISE_DEFAULTS KN_DEFAULTS_ZERO(kn_pointwise_params)
 
 /* Returns NULL only when out of memory. */
 KN_API kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params);
@@ -126,8 +125,7 @@ typedef struct kn_kernel_params {
     void (*release)(void *user); /* called when nothing references the operator any more; may be NULL */
 } kn_kernel_params;
 KN_API void kn_kernel_params_init(kn_kernel_params *params);
-#define KN_KERNEL_DEFAULTS                                                                                   \
-    { sizeof(kn_kernel_params), {0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define KN_KERNEL_DEFAULTS KN_DEFAULTS_ZERO(kn_kernel_params)
 
 /* Returns NULL only when out of memory; `release` is called in any case. */
 KN_API kn_operator *kn_operator_create_kernel(const kn_kernel_params *params);

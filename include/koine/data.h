@@ -101,11 +101,7 @@ typedef struct kn_dataset_params {
      * the source's own order. */
     const char *classes;
 } kn_dataset_params;
-#define KN_DATASET_DEFAULTS                                                                                  \
-    {                                                                                                        \
-        sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false,    \
-            {0, 0}, false, false, 0, 0, 0                                                                    \
-    }
+#define KN_DATASET_DEFAULTS KN_DEFAULTS_ZERO(kn_dataset_params)
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens the dataset that a spec names (kn_data_source_count and the functions after it list all sources):
@@ -289,8 +285,7 @@ typedef struct kn_augmentation {
     double mix_up;  /* elements are averaged with weights fraction and 1 - fraction */
     double cut_mix; /* of images: a rectangle comes from the partner; the fraction is the rest of the area */
 } kn_augmentation;
-#define KN_AUGMENTATION_DEFAULTS                                                                             \
-    { sizeof(kn_augmentation), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define KN_AUGMENTATION_DEFAULTS KN_DEFAULTS_ZERO(kn_augmentation)
 
 /* Parses a text such as "flip,crop=4,cutout=8" or "none" into *augmentation. Words: flip, crop=N, shift=N,
  * rotate=DEGREES, scale=S, shear=DEGREES, brightness=B, contrast=C, saturation=S, hue=DEGREES, cutout=N,
@@ -316,8 +311,7 @@ typedef struct kn_loader_params {
     const kn_augmentation *augmentation; /* copied; NULL: samples are unchanged */
     int workers; /* threads that prepare one batch each, at most 16; 0: as many as are useful */
 } kn_loader_params;
-#define KN_LOADER_DEFAULTS                                                                                   \
-    { sizeof(kn_loader_params), 64, 0, false, false, false, false, 0, 0 }
+#define KN_LOADER_DEFAULTS KN_DEFAULTS(kn_loader_params, KN_FIELD(batch, 64))
 KN_API void kn_loader_params_init(kn_loader_params *params);
 
 /* Starts at batch 0 of epoch 0. Uses the dataset's allocator and log. */
@@ -340,8 +334,7 @@ typedef struct kn_batch {
     const kn_feed *feeds;
     size_t feed_count;
 } kn_batch;
-#define KN_BATCH_DEFAULTS                                                                                    \
-    { sizeof(kn_batch), 0, 0, 0, 0, 0, 0 }
+#define KN_BATCH_DEFAULTS KN_DEFAULTS_ZERO(kn_batch)
 
 /* Returns the next batch and blocks until it is ready. At the end of an epoch it returns KN_OK with count 0
  * once; the call after that continues with the next epoch. A sample that can no longer be decoded fails the

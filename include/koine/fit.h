@@ -20,8 +20,7 @@ typedef struct kn_score {
     uint64_t samples;
     double seconds;
 } kn_score;
-#define KN_SCORE_DEFAULTS                                                                                    \
-    { sizeof(kn_score), 0, 0, 0, 0 }
+#define KN_SCORE_DEFAULTS KN_DEFAULTS_ZERO(kn_score)
 
 /* Runs all samples of `dataset` through a session that computes the values named `loss` (a mean over the
  * batch) and, unless NULL, `accuracy` (likewise), `batch` samples at a time, including the last partial
@@ -99,6 +98,7 @@ typedef struct kn_fit_params {
     const char *train_accuracy;
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);
+#define KN_FIT_DEFAULTS KN_DEFAULTS(kn_fit_params, KN_FIELD(batch, 64))
 
 typedef struct kn_fit_result {
     size_t size;
@@ -118,8 +118,7 @@ typedef struct kn_fit_result {
     double epoch_loss;
     double epoch_accuracy; /* the same of train_accuracy */
 } kn_fit_result;
-#define KN_FIT_RESULT_DEFAULTS                                                                               \
-    { sizeof(kn_fit_result), KN_FIT_DONE, 0, 0, 0, KN_SCORE_DEFAULTS, 0, 0, "", 0, 0, 0, 0 }
+#define KN_FIT_RESULT_DEFAULTS KN_DEFAULTS(kn_fit_result, KN_FIELD(validation, KN_SCORE_DEFAULTS))
 
 /* Trains on `dataset`, whose fields are fed by name ("x", "y"). Continues at the trainer's step count, with
  * the same order of samples as an uninterrupted run. A non-finite loss ends it with KN_ERROR_NOT_FINITE. */

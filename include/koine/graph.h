@@ -28,12 +28,7 @@ typedef struct kn_graph_params {
     kn_logger log;
 } kn_graph_params;
 KN_API void kn_graph_params_init(kn_graph_params *params);
-#define KN_GRAPH_DEFAULTS                                                                                    \
-    {                                                                                                        \
-        sizeof(kn_graph_params), {0, 0}, {                                                                   \
-            0, KN_LOG_ERROR, 0                                                                               \
-        }                                                                                                    \
-    }
+#define KN_GRAPH_DEFAULTS KN_DEFAULTS_ZERO(kn_graph_params)
 
 /* NULL params means defaults. Returns NULL only when out of memory. */
 KN_API kn_graph *kn_graph_create(const kn_graph_params *params);

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include <koine/defaults.h>
 #include <koine/export.h>
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
  *
  * From the lowest level to the most convenient:
  *   status.h host.h version.h   status codes, memory and log
+ *   defaults.h                  parameter and result structs
  *   device.h context.h          the devices of this machine, and an opened device
  *   tensor.h graph.h operators.h   what to compute
  *   custom.h                    custom operators
@@ -18,6 +19,7 @@
 #include <koine/checkpoint.h>
 #include <koine/context.h>
 #include <koine/data.h>
+#include <koine/defaults.h>
 #include <koine/device.h>
 #include <koine/events.h>
 #include <koine/export.h>

@@ -56,8 +56,7 @@ typedef struct kn_model_params {
     bool frozen_statistics;
     bool narrow_integers; /* int64 inputs of an ONNX file become int32, the type that datasets have */
 } kn_model_params;
-#define KN_MODEL_DEFAULTS                                                                                    \
-    { sizeof(kn_model_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, 0, 0, 0, 0, false, false }
+#define KN_MODEL_DEFAULTS KN_DEFAULTS_ZERO(kn_model_params)
 KN_API void kn_model_params_init(kn_model_params *params);
 
 /* Creates a model of the zoo (see kn_zoo_count), with settings after its name if it has any:
@@ -154,8 +153,7 @@ typedef struct kn_model_weight {
     /* of a trained weight of an ONNX file: the rule that classified it as trained; otherwise "" */
     const char *rule;
 } kn_model_weight;
-#define KN_MODEL_WEIGHT_DEFAULTS                                                                             \
-    { sizeof(kn_model_weight), 0, 0, 0, 0, false, 0, 0 }
+#define KN_MODEL_WEIGHT_DEFAULTS KN_DEFAULTS_ZERO(kn_model_weight)
 /* Parameters and running statistics in the order in which they were added to the graph; of an ONNX file also
  * all other initializers. False, and *weight is unchanged, past the last. */
 KN_API int kn_model_weight_count(const kn_model *model);
@@ -172,8 +170,7 @@ typedef struct kn_model_loss {
      * mistake; NULL: none */
     kn_value *again;
 } kn_model_loss;
-#define KN_MODEL_LOSS_DEFAULTS                                                                               \
-    { sizeof(kn_model_loss), 0, 0, 0, 0, 0 }
+#define KN_MODEL_LOSS_DEFAULTS KN_DEFAULTS_ZERO(kn_model_loss)
 /* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy",
  * "nll", "mse", "l1", "huber", "smooth-l1", "binary-cross-entropy", "probability-cross-entropy",
  * "kl-divergence" or "hinge"; NULL: the model's own, with the settings of its text. If the output is a
@@ -206,8 +203,7 @@ typedef struct kn_model_save_params {
      * only. */
     kn_dtype weights;
 } kn_model_save_params;
-#define KN_MODEL_SAVE_DEFAULTS                                                                               \
-    { sizeof(kn_model_save_params), false, 0, 0, KN_FLOAT32 }
+#define KN_MODEL_SAVE_DEFAULTS KN_DEFAULTS_ZERO(kn_model_save_params)
 KN_API void kn_model_save_params_init(kn_model_save_params *params);
 /* Writes a safetensors file atomically: parameters and statistics by name, and the text of the model as
  * metadata. A model from ONNX has no text, so its file can only be loaded into the same model. Waits for the
@@ -227,8 +223,7 @@ typedef struct kn_model_load_params {
     bool training;   /* also what a resumed training run needs, if the file has it */
     bool incomplete; /* load what matches by name and shape and skip the rest, instead of failing */
 } kn_model_load_params;
-#define KN_MODEL_LOAD_DEFAULTS                                                                               \
-    { sizeof(kn_model_load_params), false, false }
+#define KN_MODEL_LOAD_DEFAULTS KN_DEFAULTS_ZERO(kn_model_load_params)
 KN_API void kn_model_load_params_init(kn_model_load_params *params);
 /* Sets `states` from a safetensors file; for a model from a Caffe net also from a .caffemodel, by layer
  * names. path NULL: the file the model was opened from. All names and shapes are checked before the first

@@ -55,7 +55,7 @@ typedef struct kn_session_params {
      *   *=KERNEL              kernels of that name are preferred for all operators
      *   invariant=recompute   what depends on states alone is computed in each run too
      *   statistics=separate   a batch norm computes its statistics itself, not the convolution before it
-     *   producers=separate    no node is fused into its consumer where both have kernels of their own
+     *   producers=separate    no node is fused into its consumer where each has a separate kernel
      *   producers=fused       such nodes are fused without trying it on the device first
      *   images=blocked        kernels that take any layout get blocked images where possible
      *   programs=file         a program holds all kernels of its file
@@ -67,12 +67,7 @@ typedef struct kn_session_params {
     kn_progress progress;
 } kn_session_params;
 KN_API void kn_session_params_init(kn_session_params *params);
-#define KN_SESSION_DEFAULTS                                                                                  \
-    {                                                                                                        \
-        sizeof(kn_session_params), 0, 0, false, false, 0, 0, {                                               \
-            0, 0                                                                                             \
-        }                                                                                                    \
-    }
+#define KN_SESSION_DEFAULTS KN_DEFAULTS_ZERO(kn_session_params)
 
 /* Prepares to compute `values`, which belong to one graph. Reports errors of the graph. Returns NULL only
  * when out of memory; otherwise see kn_session_status. The caller destroys it before the context. */
@@ -135,8 +130,7 @@ typedef struct kn_plan_step {
     int input_count;                   /* may exceed the size of `inputs`, which then lists the first */
     char device[KN_DEVICE_NAME_BYTES]; /* where it runs, by its name in the context: KN_DEVICE_MAIN */
 } kn_plan_step;
-#define KN_PLAN_STEP_DEFAULTS                                                                                \
-    { sizeof(kn_plan_step), "", "", "", 0, 0, false, {0}, 0, "" }
+#define KN_PLAN_STEP_DEFAULTS KN_DEFAULTS_ZERO(kn_plan_step)
 /* Step `position`, from 0; KN_ERROR_NOT_FOUND past the last. */
 KN_API kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step);
 
@@ -146,8 +140,7 @@ typedef struct kn_plan_pass {
     const char *name; /* static */
     double seconds;
 } kn_plan_pass;
-#define KN_PLAN_PASS_DEFAULTS                                                                                \
-    { sizeof(kn_plan_pass), 0, 0 }
+#define KN_PLAN_PASS_DEFAULTS KN_DEFAULTS_ZERO(kn_plan_pass)
 /* Pass `position`, from 0, in the order in which they run; KN_ERROR_NOT_FOUND after the last. */
 KN_API kn_status kn_session_plan_pass(kn_session *session, int position, kn_plan_pass *pass);
 

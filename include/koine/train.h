@@ -51,7 +51,7 @@ typedef struct kn_parameter_group {
     bool frozen;         /* not trained at all */
 } kn_parameter_group;
 #define KN_PARAMETER_GROUP_DEFAULTS                                                                          \
-    { sizeof(kn_parameter_group), 0, 1, -1, false }
+    KN_DEFAULTS(kn_parameter_group, KN_FIELD(rate_factor, 1), KN_FIELD(weight_decay, -1))
 
 typedef struct kn_trainer_params {
     size_t size;
@@ -117,11 +117,11 @@ KN_API void kn_trainer_params_init(kn_trainer_params *params);
  * betas, epsilon and weight decay. For SGD they are those of kn_trainer_params_init. */
 KN_API void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer optimizer);
 #define KN_TRAINER_DEFAULTS                                                                                  \
-    {                                                                                                        \
-        sizeof(kn_trainer_params), KN_SGD, 0.01, 0.9, 0, false, false, false, 0.9, 0.999, 1e-8, 0, 0, 1, 0,  \
-            0, false, 0, false, 0, 0, 0, KN_CONSTANT, 0, 0, 0, 0, 0.1, 0, 0, 0, 1, 0.3, 25, 1e4, 1, 10, 0,   \
-            1e-4, 0, false, 0, 0, 0, 0, {0, 0}, 0                                                            \
-    }
+    KN_DEFAULTS(kn_trainer_params, KN_FIELD(learning_rate, 0.01), KN_FIELD(momentum, 0.9),                   \
+                KN_FIELD(beta1, 0.9), KN_FIELD(beta2, 0.999), KN_FIELD(epsilon, 1e-8),                       \
+                KN_FIELD(accumulate, 1), KN_FIELD(step_factor, 0.1), KN_FIELD(restart_factor, 1),            \
+                KN_FIELD(cycle_rise, 0.3), KN_FIELD(cycle_divisor, 25), KN_FIELD(cycle_final_divisor, 1e4),  \
+                KN_FIELD(power, 1), KN_FIELD(plateau_patience, 10), KN_FIELD(plateau_threshold, 1e-4))
 
 /* ---- training ---------------------------------------------------------------------------------------- */
 

@@ -27,8 +27,7 @@ typedef struct kn_verify_params {
     void (*report)(void *user, const kn_verify_result *result); /* strings are valid during the call */
 } kn_verify_params;
 KN_API void kn_verify_params_init(kn_verify_params *params);
-#define KN_VERIFY_DEFAULTS                                                                                   \
-    { sizeof(kn_verify_params), 0, 0, 0, 0, 0, 0 }
+#define KN_VERIFY_DEFAULTS KN_DEFAULTS_ZERO(kn_verify_params)
 
 /* Runs the cases, forward and gradients. *passed and *failed may be NULL. KN_ERROR_MISMATCH if any failed,
  * KN_ERROR_NOT_FOUND if `operators` names one that does not exist.

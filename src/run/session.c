@@ -4,9 +4,7 @@
 #include "run/session_private.h"
 
 void kn_session_params_init(kn_session_params *params) {
-    if (!params) return;
-    memset(params, 0, sizeof *params);
-    params->size = sizeof *params;
+    if (params) *params = (kn_session_params)KN_SESSION_DEFAULTS;
 }
 
 kn_status kn_session_begin(kn_session *session) {

@@ -9,7 +9,7 @@
 #include "train/trainer_private.h"
 
 void kn_fit_params_init(kn_fit_params *params) {
-    if (params) *params = (kn_fit_params){.size = sizeof *params, .batch = 64};
+    if (params) *params = (kn_fit_params)KN_FIT_DEFAULTS;
 }
 
 /* ---- evaluation ------------------------------------------------------------------------------- */
@@ -392,11 +392,10 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
 
 kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_params *params,
                  kn_fit_result *result) {
-    kn_fit_params own;
+    kn_fit_params own = KN_FIT_DEFAULTS;
     kn_fit_result whole = KN_FIT_RESULT_DEFAULTS, *asked = result;
     kn_error error = {0};
     if (asked && !kn_has_size(asked)) return KN_ERROR_ARGUMENT;
-    kn_fit_params_init(&own);
     KN_PARAMS_TAKE(kn_fit_params, &own, params, &error);
     result = &whole;
     fit_run fitting = {.trainer = trainer,

@@ -7,7 +7,7 @@
 #include "verify/verify_private.h"
 
 void kn_verify_params_init(kn_verify_params *params) {
-    if (params) *params = (kn_verify_params){.size = sizeof *params};
+    if (params) *params = (kn_verify_params)KN_VERIFY_DEFAULTS;
 }
 
 int kn_verify_count(void) {
