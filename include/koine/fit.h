@@ -63,9 +63,8 @@ typedef struct kn_fit_params {
     uint64_t epochs; /* 0: no limit */
     uint64_t steps;  /* total of the trainer, including those before a resumed run; 0: no limit */
     double seconds;  /* 0: no limit */
-    uint64_t batch;  /* 64 */
-    bool drop_last, no_shuffle;
-    uint64_t seed; /* of the order of the samples */
+    /* How the batches are made; NULL: defaults. Validation has batches of the same size. */
+    const kn_loader_params *loader;
     /* Stop after this many epochs without a lower validation loss; 0: never. At the end all states and the
      * trainer's step count are restored to the epoch with the lowest loss, unless a callback stopped the run.
      * Takes host memory for a copy of them. */
@@ -88,17 +87,12 @@ typedef struct kn_fit_params {
      * epoch, as saved when on_epoch was told `best`. Returning false says that they are unavailable, and the
      * call fails. NULL: keeps the final states. */
     bool (*to_best)(void *user);
-    bool in_sequence; /* as in kn_loader_params: for layers that keep their state between batches */
-    /* As in kn_loader_params. */
-    bool balanced;
-    const kn_augmentation *augmentation;
-    int workers;
     /* A float32 scalar among the trainer's `extra`, such as an accuracy: its mean over the samples of a batch
      * and of an epoch is told beside the loss. It is read where the loss is. NULL: none. */
     const char *train_accuracy;
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);
-#define KN_FIT_DEFAULTS KN_DEFAULTS(kn_fit_params, KN_FIELD(batch, 64))
+#define KN_FIT_DEFAULTS KN_DEFAULTS_ZERO(kn_fit_params)
 
 typedef struct kn_fit_result {
     size_t size;

@@ -103,14 +103,10 @@ typedef struct kn_trainer_params {
     /* 1e-4; a loss is lower if it improves on the lowest by more than this fraction of it */
     double plateau_threshold;
 
-    uint64_t seed;
-    bool fast_math;         /* as in kn_session_params: false by default */
-    kn_states *states;      /* shared with other sessions; NULL: new states, initialised from seed */
-    const char *switches;   /* as in kn_session_params */
+    /* States, seed, memory and so on of its sessions. Copied; NULL: defaults. `training` is always true. */
+    const kn_session_params *session;
     kn_value *const *extra; /* values to compute besides the loss, such as an accuracy */
     size_t extra_count;
-    kn_progress progress;  /* as in kn_session_params */
-    uint64_t memory_bytes; /* refuse plans that need more device memory; 0: the device's */
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
 /* Sets the optimizer and the defaults of PyTorch, or of the optimizer's authors: learning rate, momentum,

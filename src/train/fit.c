@@ -71,6 +71,7 @@ typedef struct fit_run {
     const kn_fit_params *params;
     kn_fit_result *result;
     kn_loader *loader;
+    uint64_t batch;                /* samples per batch */
     uint64_t batches;              /* per epoch; 0 for a failed loader */
     kn_batch next;                 /* the next batch to train on, if `taken` */
     bool taken, ahead;             /* and whether it is on the device already (`ahead`) */
@@ -199,7 +200,7 @@ static kn_status judge_weights(fit_run *fitting) {
     kn_trainer *trainer = fitting->trainer;
     kn_status status = params->averages ? kn_trainer_use_averages(trainer, true) : KN_OK;
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
-    status = kn_evaluate(params->judge, params->validation, params->batch, params->loss, params->accuracy,
+    status = kn_evaluate(params->judge, params->validation, fitting->batch, params->loss, params->accuracy,
                          &fitting->result->validation);
     if (status != KN_OK) {
         const char *text = kn_session_error(params->judge);
@@ -366,17 +367,7 @@ static kn_status run(fit_run *fitting) {
 }
 
 static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
-    const kn_fit_params *params = fitting->params;
-    kn_loader_params how = {.size = sizeof how,
-                            .batch = params->batch,
-                            .seed = params->seed,
-                            .no_shuffle = params->no_shuffle,
-                            .drop_last = params->drop_last,
-                            .in_sequence = params->in_sequence,
-                            .balanced = params->balanced,
-                            .augmentation = params->augmentation,
-                            .workers = params->workers};
-    fitting->loader = kn_loader_create(dataset, &how);
+    fitting->loader = kn_loader_create(dataset, fitting->params->loader);
     kn_status status = kn_loader_status(fitting->loader);
     if (status != KN_OK)
         return fail(fitting, status,
@@ -393,14 +384,18 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
 kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_params *params,
                  kn_fit_result *result) {
     kn_fit_params own = KN_FIT_DEFAULTS;
+    kn_loader_params batches = KN_LOADER_DEFAULTS;
     kn_fit_result whole = KN_FIT_RESULT_DEFAULTS, *asked = result;
     kn_error error = {0};
     if (asked && !kn_has_size(asked)) return KN_ERROR_ARGUMENT;
     KN_PARAMS_TAKE(kn_fit_params, &own, params, &error);
+    if (error.status == KN_OK) KN_PARAMS_TAKE(kn_loader_params, &batches, own.loader, &error);
+    own.loader = &batches;
     result = &whole;
     fit_run fitting = {.trainer = trainer,
                        .params = &own,
                        .result = result,
+                       .batch = batches.batch,
                        .next = {.size = sizeof(kn_batch)},
                        .start = kn_clock(),
                        .best_loss = NAN,

@@ -202,22 +202,22 @@ static kn_status look_at_gradients(finite_search *search) {
 
 static kn_status look(finite_search *search, int64_t count, const kn_feed *feeds, size_t feed_count) {
     kn_trainer *trainer = search->trainer;
-    search->states = kn_states_create(trainer->context, trainer->params.seed);
+    search->states = kn_states_create(trainer->context, trainer->running.seed);
     if (!search->states) return kn_fail_memory(&trainer->error, 1024);
     kn_status status = copy_states(search);
     if (status != KN_OK || search->found) return status;
     status = list_values(search);
     if (status != KN_OK) return status;
-    kn_session_request request = {
-        .context = trainer->context, .values = search->values, .count = search->count, .extend = extend};
-    kn_session_params own;
-    kn_session_params_init(&own);
-    own.states = search->states;
-    own.seed = trainer->params.seed;
-    own.training = true;
-    own.fast_math = trainer->params.fast_math;
-    own.switches = trainer->params.switches;
-    request.params = &own;
+    kn_session_params running = trainer->running;
+    running.states = search->states;
+    running.training = true;
+    running.memory_bytes = 0;
+    running.progress = (kn_progress){0};
+    kn_session_request request = {.context = trainer->context,
+                                  .values = search->values,
+                                  .count = search->count,
+                                  .params = &running,
+                                  .extend = extend};
     search->session = kn_session_open(&request);
     status = kn_session_status(search->session);
     if (status == KN_OK) status = kn_session_bind(search->session, "batch", count);

@@ -209,6 +209,28 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss) {
 /* ---- copying
  * ------------------------------------------------------------------------------------------------- */
 
+/* Copies what params point to and the trainer reads later. */
+static kn_status copy_session(kn_trainer *trainer) {
+    kn_session_params *running = &trainer->running;
+    *running = (kn_session_params)KN_SESSION_DEFAULTS;
+    kn_status status = KN_PARAMS_TAKE(kn_session_params, running, trainer->params.session, &trainer->error);
+    trainer->params.session = NULL;
+    if (status != KN_OK || !running->switches) return status;
+    running->switches = trainer->switches = kn_copy_text(&trainer->host, running->switches);
+    return trainer->switches ? KN_OK : kn_fail_memory(&trainer->error, 64);
+}
+
+static kn_status copy_milestones(kn_trainer *trainer) {
+    kn_trainer_params *own = &trainer->params;
+    if (!own->milestone_count) return KN_OK;
+    trainer->milestones = kn_allocate(&trainer->host, own->milestone_count, sizeof *trainer->milestones);
+    if (!trainer->milestones)
+        return kn_fail_memory(&trainer->error, own->milestone_count * sizeof *trainer->milestones);
+    memcpy(trainer->milestones, own->milestones, own->milestone_count * sizeof *trainer->milestones);
+    own->milestones = trainer->milestones;
+    return KN_OK;
+}
+
 kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *params) {
     kn_trainer_params *own = &trainer->params;
     kn_trainer_params_init(own);
@@ -221,14 +243,9 @@ kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *p
     if (status == KN_OK && own->extra_count && !own->extra)
         status =
             kn_fail(error, KN_ERROR_ARGUMENT, "%zu extra values, but their list is NULL", own->extra_count);
+    if (status == KN_OK) status = copy_session(trainer);
     if (status == KN_OK) status = copy_groups(trainer);
-    if (status != KN_OK || !own->milestone_count) return status;
-    trainer->milestones = kn_allocate(&trainer->host, own->milestone_count, sizeof *trainer->milestones);
-    if (!trainer->milestones)
-        return kn_fail_memory(error, own->milestone_count * sizeof *trainer->milestones);
-    memcpy(trainer->milestones, own->milestones, own->milestone_count * sizeof *trainer->milestones);
-    own->milestones = trainer->milestones;
-    return KN_OK;
+    return status == KN_OK ? copy_milestones(trainer) : status;
 }
 
 void kn_trainer_release_params(kn_trainer *trainer) {
@@ -237,4 +254,5 @@ void kn_trainer_release_params(kn_trainer *trainer) {
     kn_release(&trainer->host, trainer->groups);
     kn_release(&trainer->host, trainer->settings);
     kn_release(&trainer->host, trainer->milestones);
+    kn_release(&trainer->host, trainer->switches);
 }

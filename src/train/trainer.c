@@ -18,21 +18,14 @@ static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
     values[0] = loss;
     for (size_t i = 0; i < params->extra_count; i++)
         values[1 + i] = params->extra[i];
+    kn_session_params running = trainer->running;
+    running.training = true;
     kn_session_request request = {.context = trainer->context,
                                   .values = values,
                                   .count = params->extra_count + 1,
+                                  .params = &running,
                                   .extend = extend,
                                   .user = trainer};
-    kn_session_params own;
-    kn_session_params_init(&own);
-    own.states = params->states;
-    own.seed = params->seed;
-    own.training = true;
-    own.fast_math = params->fast_math;
-    own.switches = params->switches;
-    own.memory_bytes = params->memory_bytes;
-    own.progress = params->progress;
-    request.params = &own;
     trainer->session = kn_session_open(&request);
     kn_release(&trainer->host, values);
     kn_status status = kn_session_status(trainer->session);
@@ -221,16 +214,11 @@ static kn_session *evaluator_session(kn_trainer *trainer, kn_value *const *value
         }
         if (evaluator->used < oldest->used) oldest = evaluator;
     }
-    kn_session_params params;
-    kn_session_params_init(&params);
-    params.states = trainer->states;
-    params.seed = trainer->params.seed;
-    params.fast_math = trainer->params.fast_math;
-    params.switches = trainer->params.switches;
-    params.memory_bytes = trainer->params.memory_bytes;
-    params.progress = trainer->params.progress;
+    kn_session_params running = trainer->running;
+    running.states = trainer->states;
+    running.training = false;
     kn_session_destroy(&oldest->session);
-    oldest->session = kn_session_create(trainer->context, values, count, &params);
+    oldest->session = kn_session_create(trainer->context, values, count, &running);
     kn_status status = kn_session_status(oldest->session);
     if (status != KN_OK) {
         kn_fail(&trainer->error, status, "%s",

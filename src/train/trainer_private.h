@@ -33,6 +33,8 @@ struct kn_trainer {
     kn_error error;
     kn_status made; /* KN_OK if the trainer can be used */
     kn_trainer_params params;
+    kn_session_params running;  /* of all its sessions, except states and `training` */
+    char *switches;             /* the copy in `running` */
     kn_parameter_group *groups; /* copies of what params point to */
     uint64_t *milestones;
     kn_update_setting *settings;

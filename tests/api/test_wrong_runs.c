@@ -295,6 +295,8 @@ static void the_rest_of_trainers(void **state) {
 
 static void trainers_that_cannot_be(void **state) {
     fixture *made = *state;
+    const kn_session_params switched = {.size = sizeof switched, .switches = "matmul=nonesuch"};
+    const kn_session_params sizeless = {.size = 0};
     const struct {
         kn_trainer_params params;
         const char *word;
@@ -312,7 +314,8 @@ static void trainers_that_cannot_be(void **state) {
         {{.optimizer = (kn_optimizer)9}, "optimizer"},
         {{.schedule = (kn_schedule)9}, "schedule"},
         {{.extra_count = 2}, "NULL"},
-        {{.switches = "matmul=nonesuch"}, "nonesuch"},
+        {{.session = &switched}, "nonesuch"},
+        {{.session = &sizeless}, "size"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         kn_trainer_params params = wrong[i].params;

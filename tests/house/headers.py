@@ -1,8 +1,8 @@
-"""Every public header compiles alone, as C and as C++, without a warning, and so do its KN_..._DEFAULTS, which
-are what the library's kn_..._init sets.
+"""Every public header compiles alone, as C and as C++, without a warning, and so do its KN_..._DEFAULTS,
+which are what the library's kn_..._init sets.
 
-usage: headers.py INCLUDE_FOLDER LIBRARY LANGUAGE COMPILER...     LANGUAGE: c or c++; LIBRARY: "" if none can be
-linked to
+usage: headers.py INCLUDE_FOLDER LIBRARY LANGUAGE COMPILER...
+LANGUAGE: c or c++; LIBRARY: "" if none can be linked to
 """
 import functools
 import pathlib
@@ -25,8 +25,8 @@ def defaults_of(source):
 def compiler(text, *more):
     """What is wrong with a program."""
     result = subprocess.run(
-        COMPILER + ["-x", LANGUAGE, f"-std={STANDARD}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{FOLDER}", "-"]
-        + list(more), input=text, capture_output=True, text=True)
+        COMPILER + ["-x", LANGUAGE, f"-std={STANDARD}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                    f"-I{FOLDER}", "-"] + list(more), input=text, capture_output=True, text=True)
     return result.stderr.splitlines()[:20] or ["the compiler failed"] if result.returncode else []
 
 
@@ -97,7 +97,8 @@ def compared(more=""):
 
 def are_set():
     problems = compared()
-    wrong = compared("    COMPARE(kn_loader_params, KN_DEFAULTS(kn_loader_params, KN_FIELD(seed, 1)), kn_loader_params_init)\n")
+    wrong = compared("    COMPARE(kn_loader_params, KN_DEFAULTS(kn_loader_params, KN_FIELD(seed, 1)), "
+                     "kn_loader_params_init)\n")
     if not problems and "is not what the function sets" not in "".join(wrong):
         problems = ["defaults that differ are not found", *wrong]
     return problems

@@ -13,6 +13,7 @@ typedef struct fitting {
     kn_session *judge;
     kn_dataset *data;
     kn_fit_params params;
+    kn_loader_params loader;
     kn_fit_result result;
     /* What the callbacks saw. */
     int steps, epochs, stop_at_step, stop_at_epoch;
@@ -65,8 +66,10 @@ static void begin(fitting *fit, kn_context *context, const kn_trainer_params *pa
     fit->judge = kn_session_create(context, values, 2, &session);
     if (kn_session_status(fit->judge)) fail_msg("%s", kn_session_error(fit->judge));
     kn_fit_params_init(&fit->params);
-    fit->params.batch = BATCH;
-    fit->params.seed = 3;
+    kn_loader_params_init(&fit->loader);
+    fit->params.loader = &fit->loader;
+    fit->loader.batch = BATCH;
+    fit->loader.seed = 3;
     fit->params.validation = fit->data;
     fit->params.judge = fit->judge;
     fit->params.loss = kn_value_name(values[0]);
@@ -129,12 +132,12 @@ static void full_batches_alone(void **state) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.epochs = 2;
-    fit.params.drop_last = true;
+    fit.loader.drop_last = true;
     run(&fit, KN_OK);
     assert_int_equal(fit.steps, 2 * (BATCHES - 1));
     assert_int_equal(fit.last_count, BATCH);
     /* Nothing but a partial batch: an error instead of an endless loop. */
-    fit.params.batch = SAMPLES + 1;
+    fit.loader.batch = SAMPLES + 1;
     run(&fit, KN_ERROR_ARGUMENT);
     assert_int_equal(fit.result.end, KN_FIT_FAILED);
     assert_non_null(strstr(fit.result.message, "batch"));
@@ -360,7 +363,7 @@ static void it_goes_on_where_it_was(void **state) {
     /* The order matters, so that the above says something. */
     begin(&fit, *state, NULL);
     fit.params.validation = NULL;
-    fit.params.no_shuffle = true;
+    fit.loader.no_shuffle = true;
     fit.params.epochs = 3;
     run(&fit, KN_OK);
     assert_true(hashes[0] != states_hash(kn_trainer_states(fit.trainer)));
@@ -390,7 +393,7 @@ static void steps_that_overlap_are_those_one_by_one(void **state) {
         uint64_t hash = hash_after_foreign_step(&fit);
 
         begin(&fit, *state, NULL);
-        kn_loader_params how = {.size = sizeof how, .batch = BATCH, .seed = fit.params.seed};
+        kn_loader_params how = {.size = sizeof how, .batch = BATCH, .seed = fit.loader.seed};
         kn_loader *loader = kn_loader_create(fit.data, &how);
         for (uint64_t done = 0; done < steps[i];) {
             kn_batch batch = KN_BATCH_DEFAULTS;
@@ -413,7 +416,7 @@ static void not_finite_ends_it(void **state) {
     memcpy(x, sample_x, sizeof x);
     x[BATCH + 1][2] = NAN;
     kn_dataset *data = dataset_of(&x[0][0], sample_y, SAMPLES);
-    fit.params.no_shuffle = true;
+    fit.loader.no_shuffle = true;
     fit.params.find_not_finite = true;
     fit.params.epochs = 2;
     kn_status status = kn_fit(fit.trainer, data, &fit.params, &fit.result);
@@ -458,9 +461,9 @@ static void broken_parts_are_told(void **state) {
     assert_int_equal(kn_fit(fit.trainer, fit.data, &fit.params, &fit.result), KN_ERROR_NOT_FOUND);
     assert_non_null(strstr(fit.result.message, "no such value"));
     fit.params.loss = kn_value_name(fit.net.loss.value);
-    fit.params.batch = 0;
+    fit.loader.batch = 0;
     assert_int_equal(kn_fit(fit.trainer, fit.data, &fit.params, &fit.result), KN_ERROR_ARGUMENT);
-    fit.params.batch = BATCH;
+    fit.loader.batch = BATCH;
     fit.params.epochs = 2;
     run(&fit, KN_OK);
     end(&fit);

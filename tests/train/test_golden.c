@@ -167,15 +167,14 @@ static void take_groups(const kn_json *optimizer, kn_parameter_group *groups, kn
     if (params->group_count) params->groups = groups;
 }
 
-/* The groups have to stay until the trainer is made. */
-static kn_trainer_params take_optimizer(const golden *file, bool fast,
+/* The groups and the session's parameters have to stay until the trainer is made. */
+static kn_trainer_params take_optimizer(const golden *file, const kn_session_params *session,
                                         kn_parameter_group groups[MOST_GROUPS]) {
     const kn_json *optimizer = file->optimizer;
     kn_trainer_params params;
     kn_trainer_params_init(&params);
     kn_trainer_params_choose(&params, rule_of(optimizer));
-    params.seed = file->seed;
-    params.fast_math = fast;
+    params.session = session;
     params.learning_rate = number_of(optimizer, "lr");
     params.weight_decay = number_of(optimizer, "weight_decay");
     params.clip_norm = number_of(optimizer, "clip_norm");
@@ -356,7 +355,8 @@ static void run(const char *name, bool fast) {
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     if (kn_model_add_loss(model, "cross-entropy", &loss)) fail_msg("%s", kn_model_error(model));
     kn_parameter_group groups[MOST_GROUPS];
-    kn_trainer_params params = take_optimizer(&file, fast, groups);
+    const kn_session_params session = {.size = sizeof session, .seed = file.seed, .fast_math = fast};
+    kn_trainer_params params = take_optimizer(&file, &session, groups);
     kn_trainer *trainer = kn_trainer_create(context, loss.value, &params);
     good(&file, trainer, kn_trainer_status(trainer));
     feeds fed = {.x = calloc((size_t)(file.batch * file.elements), sizeof(float)),

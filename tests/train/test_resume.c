@@ -66,7 +66,8 @@ static void adam_continues(void **state) {
 static void sgd_with_a_schedule_continues(void **state) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
-    params.seed = 9;
+    const kn_session_params session = {.size = sizeof session, .seed = 9};
+    params.session = &session;
     params.nesterov = true;
     params.clip_norm = 0.5;
     params.schedule = KN_COSINE;
@@ -98,7 +99,9 @@ static void lamb_with_groups_continues(void **state) {
 static void another_seed_is_another_training(void **state) {
     kn_trainer_params params = adam();
     uint64_t one = straight(*state, &params);
-    params.seed++;
+    kn_session_params other = *params.session;
+    other.seed++;
+    params.session = &other;
     assert_true(one != straight(*state, &params));
 }
 

@@ -195,10 +195,10 @@ static void plateau(void **state) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *loss = line_loss(graph);
     kn_trainer *trainer = trainer_make(*state, loss, &params);
-    kn_states *states = kn_trainer_states(trainer);
+    const kn_session_params session = {.size = sizeof session, .states = kn_trainer_states(trainer)};
     for (int i = 0; i < 12; i++) {
         if (i == 6) { /* in the middle of a wait */
-            params.states = states;
+            params.session = &session;
             kn_trainer *next = trainer_make(*state, loss, &params);
             kn_trainer_destroy(&trainer);
             trainer = next;
@@ -209,7 +209,7 @@ static void plateau(void **state) {
             fail_msg("judgement %d: %.17g, expected %.17g", i, rate, rates[i]);
     }
     kn_trainer_destroy(&trainer);
-    params.states = NULL;
+    params.session = NULL;
     params.schedule = KN_CONSTANT;
     trainer = trainer_make(*state, loss, &params);
     for (int i = 0; i < 12; i++)

@@ -148,7 +148,8 @@ static void averages_stand_in_for_weights(void **state) {
     assert_int_equal(kn_trainer_step(trainer, 1, feeds, 2, NULL), KN_ERROR_ARGUMENT);
     assert_non_null(strstr(kn_trainer_error(trainer), "kn_trainer_use_averages"));
     /* Another trainer on these states knows which of the two they hold. */
-    params.states = kn_trainer_states(trainer);
+    const kn_session_params session = {.size = sizeof session, .states = kn_trainer_states(trainer)};
+    params.session = &session;
     kn_trainer *next = trainer_make(*state, made.loss, &params);
     kn_trainer_destroy(&trainer);
     assert_int_equal(kn_trainer_step(next, 1, feeds, 2, NULL), KN_ERROR_ARGUMENT);

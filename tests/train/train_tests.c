@@ -59,10 +59,11 @@ void net_destroy(small_net *net) {
 }
 
 kn_trainer_params adam(void) {
+    static const kn_session_params session = {.size = sizeof session, .seed = 5};
     kn_trainer_params params;
     kn_trainer_params_init(&params);
     params.optimizer = KN_ADAM;
-    params.seed = 5;
+    params.session = &session;
     return params;
 }
 

@@ -101,7 +101,9 @@ static bool prepare_training(cross_case *self, kn_context *context, int64_t batc
     kn_trainer_params params;
     kn_plan_info info = {.size = sizeof info};
     kn_trainer_params_init(&params);
-    params.fast_math = !exact;
+    kn_session_params session = KN_SESSION_DEFAULTS;
+    session.fast_math = !exact;
+    params.session = &session;
     self->batch = batch;
     if (!setup_model(&self->setup, "mlp", NULL)) return false;
     const kn_value *input = kn_model_input(self->setup.model, 0);

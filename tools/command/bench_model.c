@@ -233,7 +233,9 @@ static bool prepare_training(model_bench *bench, kn_plan_info *info) {
     const struct usual *row = usual_of(kn_model_name(bench->setup.model));
     kn_trainer_params params;
     kn_trainer_params_init(&params);
-    params.fast_math = !bench->options->common.exact;
+    kn_session_params session = KN_SESSION_DEFAULTS;
+    session.fast_math = !bench->options->common.exact;
+    params.session = &session;
     params.optimizer = bench->options->optimizer ? *bench->options->optimizer : row->optimizer;
     params.learning_rate = row->learning_rate;
     params.weight_decay = row->weight_decay;

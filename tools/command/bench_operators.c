@@ -209,9 +209,11 @@ static bool measure(operator_bench *bench, const operator_case *wanted, const be
 static int bench_one(operator_bench *bench, const operator_case *wanted, const bench_options *options,
                      const kn_limits *limits) {
     kn_trainer_params training = KN_TRAINER_DEFAULTS;
-    kn_session_params running = KN_SESSION_DEFAULTS;
+    kn_session_params usual = KN_SESSION_DEFAULTS;
+    usual.fast_math = !options->common.exact;
+    kn_session_params running = usual;
     training.momentum = 0;
-    running.fast_math = training.fast_math = !options->common.exact;
+    training.session = &usual;
     running.switches = "invariant=recompute"; /* all inputs are states */
     bench->graph = kn_graph_create(NULL);
     kn_value *result = build(bench->graph, wanted), *loss = kn_mean(result, NULL, false);

@@ -26,7 +26,9 @@ static bool measure(kn_context *context, int64_t layers, const char *names[], pl
     kn_plan_info info = {.size = sizeof info};
     kn_trainer_params params;
     kn_trainer_params_init(&params);
-    params.switches = "programs=none";
+    kn_session_params session = KN_SESSION_DEFAULTS;
+    session.switches = "programs=none";
+    params.session = &session;
     kn_graph *graph = kn_graph_create(NULL);
     kn_trainer *trainer = kn_trainer_create(context, build(graph, layers), &params);
     kn_status status = kn_trainer_compile(trainer, BATCH);

@@ -45,9 +45,11 @@ static bool open_planned(plan_run *run) {
         kn_trainer_params params;
         kn_trainer_params_init(&params);
         kn_trainer_params_choose(&params, run->optimizer);
-        params.fast_math = !run->common.exact;
-        params.memory_bytes = UINT64_MAX;
-        params.switches = "programs=none";
+        kn_session_params session = KN_SESSION_DEFAULTS;
+        session.fast_math = !run->common.exact;
+        session.memory_bytes = UINT64_MAX;
+        session.switches = "programs=none";
+        params.session = &session;
         run->trainer = kn_trainer_create(run->context, run->setup.loss.value, &params);
         status = kn_trainer_status(run->trainer);
     } else {

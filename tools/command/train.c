@@ -27,16 +27,20 @@ typedef struct train_run {
 
 /* ---- parameters -------------------------------------------------------------------------------- */
 
-static kn_trainer_params trainer_params_from(const train_options *options, uint64_t total_steps) {
+/* They point to *session, which is set too. */
+static kn_trainer_params trainer_params_from(const train_options *options, uint64_t total_steps,
+                                             kn_session_params *session) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
     uint64_t together = options->rule.accumulate;
     train_rule_apply(&options->rule, (total_steps + together - 1) / together, &params);
-    params.seed = options->seed;
-    params.fast_math = !options->common.exact;
     params.skip_not_finite = options->find_nan;
+    *session = (kn_session_params)KN_SESSION_DEFAULTS;
+    session->seed = options->seed;
+    session->fast_math = !options->common.exact;
     /* batch_fit checks it, which is too late when precompiling: it takes memory while it plans. */
-    params.memory_bytes = precompiling() ? options->memory : UINT64_MAX;
+    session->memory_bytes = precompiling() ? options->memory : UINT64_MAX;
+    params.session = session;
     return params;
 }
 
@@ -124,8 +128,9 @@ static bool open_data(train_run *run, const char *model) {
 /* For --device auto. */
 static bool choose_device(train_run *run) {
     train_options *options = run->options;
-    kn_trainer_params params = trainer_params_from(options, steps_of(options, run->samples));
-    params.memory_bytes = options->memory;
+    kn_session_params session;
+    kn_trainer_params params = trainer_params_from(options, steps_of(options, run->samples), &session);
+    session.memory_bytes = options->memory;
     return device_auto_training(&options->common, &run->setup, &params, options->batch);
 }
 
@@ -151,10 +156,12 @@ static bool trains_accuracy(const train_run *run) {
 static bool open_trainer(train_run *run) {
     training_setup *setup = &run->setup;
     run->total_steps = steps_of(run->options, run->samples);
-    kn_trainer_params params = trainer_params_from(run->options, run->total_steps);
+    kn_session_params session;
+    kn_trainer_params params = trainer_params_from(run->options, run->total_steps, &session);
     kn_session_destroy(&run->judge);
     kn_trainer_destroy(&run->trainer);
     run->options->how = params;
+    run->options->how.session = NULL; /* which ends here */
     if (trains_accuracy(run)) {
         params.extra = &setup->accuracy;
         params.extra_count = 1;
@@ -246,13 +253,9 @@ static bool to_best(void *user) {
     return checkpoints_to_best(&run->checkpoints);
 }
 
-static kn_fit_params fit_params_from(train_run *run) {
+static kn_loader_params loader_params_from(const train_run *run) {
     const train_options *options = run->options;
-    kn_fit_params params;
-    kn_fit_params_init(&params);
-    params.epochs = options->epochs;
-    params.steps = options->steps;
-    params.seconds = options->seconds;
+    kn_loader_params params = KN_LOADER_DEFAULTS;
     params.batch = options->batch;
     params.drop_last = options->drop_last;
     params.no_shuffle = options->no_shuffle;
@@ -261,6 +264,16 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.augmentation = &run->setup.augmentation;
     params.workers = (int)options->workers;
     params.seed = options->seed;
+    return params;
+}
+
+static kn_fit_params fit_params_from(train_run *run) {
+    const train_options *options = run->options;
+    kn_fit_params params;
+    kn_fit_params_init(&params);
+    params.epochs = options->epochs;
+    params.steps = options->steps;
+    params.seconds = options->seconds;
     params.patience = options->patience;
     params.validation = run->setup.validation;
     params.judge = run->judge;
@@ -291,7 +304,9 @@ static int fit(train_run *run) {
     checkpoints->trainer = run->trainer;
     checkpoints->batches = batches_of(options, run->samples);
     checkpoints->written_step = kn_trainer_steps(run->trainer);
+    const kn_loader_params batches = loader_params_from(run);
     kn_fit_params params = fit_params_from(run);
+    params.loader = &batches;
     kn_fit_result result = {.size = sizeof result};
     uint64_t before = kn_trainer_steps(run->trainer);
     kn_status status = kn_fit(run->trainer, setup->train ? setup->train : setup->all, &params, &result);

@@ -133,9 +133,11 @@ static bool open_looking(check_run *run) {
     params.learning_rate = 0;
     params.groups = run->options->how.groups;
     params.group_count = run->options->how.group_count;
-    params.seed = run->options->seed;
-    params.fast_math = !run->options->common.exact;
-    params.memory_bytes = UINT64_MAX;
+    kn_session_params session = KN_SESSION_DEFAULTS;
+    session.seed = run->options->seed;
+    session.fast_math = !run->options->common.exact;
+    session.memory_bytes = UINT64_MAX;
+    params.session = &session;
     run->looking = kn_trainer_create(run->context, run->setup->loss.value, &params);
     if (kn_trainer_status(run->looking) == KN_OK) return true;
     return command_fail("%s", run->looking ? kn_trainer_error(run->looking) : "out of memory") == EXIT_DONE;
