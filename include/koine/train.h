@@ -24,6 +24,12 @@ typedef enum kn_optimizer {
     KN_LAMB = 6,
     KN_LION = 7,
 } kn_optimizer;
+/* How many there are, and the name of each, such as "adamw"; NULL past the last. Static; thread-safe. */
+KN_API int kn_optimizer_count(void);
+KN_API const char *kn_optimizer_name(kn_optimizer optimizer);
+/* Whether the optimizer reads this field of kn_trainer_params: "momentum", "dampening", "nesterov",
+ * "amsgrad", "centered", "beta1", "beta2", "epsilon", "rate_decay" or "accumulator". Thread-safe. */
+KN_API bool kn_optimizer_reads(kn_optimizer optimizer, const char *field);
 
 /* The learning rate as a function of the update. Positions (milestones, total_steps, multiples of step_every)
  * count from the first update; everything else counts from the end of the warm-up, which precedes them. */

@@ -116,8 +116,7 @@ static void clip(kn_update *update, kn_update_part *parts, size_t count) {
 /* Weight decay as part of the gradient. */
 static void add_decay(kn_update_part *part) {
     const kn_update *update = part->update;
-    kn_optimizer rule = update->params->optimizer;
-    if (!update->decays || rule == KN_ADAMW || rule == KN_LION || rule == KN_LAMB) return;
+    if (!update->decays || kn_optimizer_row_of(update->params->optimizer)->decays) return;
     /* The same expression for all settings, so that their updates can run in one launch. */
     kn_value *pull = update->differ ? kn_mul(part->parameter, kn_update_own_scalar(part, KN_TRAIN_DECAY))
                                     : kn_scale(part->parameter, update->settings[part->setting].weight_decay);

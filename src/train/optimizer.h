@@ -34,7 +34,27 @@ void kn_update_set(const kn_update *update, kn_value *state, kn_value *value);
 /* The same for the parameter itself, with its moving average. */
 void kn_update_set_parameter(const kn_update_part *part, kn_value *value);
 
-/* ---- rules.c: the rule of each optimizer -------------------------------------------------------------- */
+/* ---- rules.c: the rule of each optimizer and its properties ----------------------------------------- */
+
+/* The factor of a step (KN_TRAIN_RATE). */
+typedef enum kn_rate_use {
+    KN_RATE_PLAIN,     /* the learning rate */
+    KN_RATE_CORRECTED, /* divided by 1 - beta1^t: the bias correction of a mean that began as 0 */
+    KN_RATE_DECAYED,   /* divided by 1 + rate_decay * updates */
+} kn_rate_use;
+
+typedef struct kn_optimizer_row {
+    const char *name;
+    void (*rule)(const kn_update_part *part);
+    const char *reads; /* the fields of kn_trainer_params that it uses, separated by spaces */
+    kn_rate_use rate;
+    bool decays; /* the rule applies the weight decay; otherwise it is added to the gradient */
+    struct {
+        double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+    } usual;
+} kn_optimizer_row;
+/* NULL for an unknown number. */
+const kn_optimizer_row *kn_optimizer_row_of(kn_optimizer optimizer);
 
 void kn_update_by_rule(const kn_update_part *part);
 

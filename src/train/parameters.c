@@ -3,23 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "train/optimizer.h"
 #include "train/trainer_private.h"
-
-/* The defaults of each optimizer. */
-typedef struct defaults {
-    const char *name;
-    double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
-} defaults;
-static const defaults optimizer_defaults[] = {
-    [KN_SGD] = {"SGD", 0.01, 0.9, 0.9, 0.999, 1e-8, 0},
-    [KN_ADAM] = {"Adam", 0.001, 0.9, 0.9, 0.999, 1e-8, 0},
-    [KN_ADAMW] = {"AdamW", 0.001, 0.9, 0.9, 0.999, 1e-8, 0.01},
-    [KN_RMSPROP] = {"RMSprop", 0.01, 0, 0.9, 0.99, 1e-8, 0},
-    [KN_ADAGRAD] = {"Adagrad", 0.01, 0, 0.9, 0.999, 1e-10, 0},
-    [KN_ADADELTA] = {"Adadelta", 1, 0, 0.9, 0.9, 1e-6, 0},
-    [KN_LAMB] = {"LAMB", 0.001, 0, 0.9, 0.999, 1e-6, 0.01},
-    [KN_LION] = {"Lion", 0.0001, 0, 0.9, 0.99, 1e-8, 0},
-};
 
 void kn_trainer_params_init(kn_trainer_params *params) {
     if (params) *params = (kn_trainer_params)KN_TRAINER_DEFAULTS;
@@ -28,14 +13,14 @@ void kn_trainer_params_init(kn_trainer_params *params) {
 void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer optimizer) {
     if (!params) return;
     params->optimizer = optimizer;
-    if ((unsigned)optimizer >= KN_COUNT_OF(optimizer_defaults)) return; /* kn_trainer_create reports it */
-    const defaults *row = &optimizer_defaults[optimizer];
-    params->learning_rate = row->learning_rate;
-    params->momentum = row->momentum;
-    params->beta1 = row->beta1;
-    params->beta2 = row->beta2;
-    params->epsilon = row->epsilon;
-    params->weight_decay = row->weight_decay;
+    const kn_optimizer_row *row = kn_optimizer_row_of(optimizer);
+    if (!row) return; /* kn_trainer_create reports it */
+    params->learning_rate = row->usual.learning_rate;
+    params->momentum = row->usual.momentum;
+    params->beta1 = row->usual.beta1;
+    params->beta2 = row->usual.beta2;
+    params->epsilon = row->usual.epsilon;
+    params->weight_decay = row->usual.weight_decay;
 }
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
@@ -78,7 +63,7 @@ static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) 
 }
 
 static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
-    if ((unsigned)params->optimizer > KN_LION || (unsigned)params->schedule > KN_PLATEAU)
+    if (!kn_optimizer_row_of(params->optimizer) || (unsigned)params->schedule > KN_PLATEAU)
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "there is no optimizer %d or no schedule %d; koine/train.h lists them",
                        (int)params->optimizer, (int)params->schedule);

@@ -2,6 +2,8 @@
  * rate. */
 #include "train/optimizer.h"
 
+#include <string.h>
+
 /* kept * fraction + fresh * (1 - fraction) */
 static kn_value *blend(kn_value *kept, kn_value *fresh, double fraction) {
     return kn_add(kn_scale(kept, fraction), kn_scale(fresh, 1 - fraction));
@@ -56,7 +58,8 @@ static void adam(const kn_update_part *part) {
     kn_value *size = kn_shift(kn_mul(kn_sqrt(divisor), root), params->epsilon);
     kn_update_set(part->update, first, mean);
     kn_update_set(part->update, second, square);
-    descend(part, params->optimizer == KN_ADAMW ? shrunk(part) : part->parameter, kn_div(mean, size));
+    descend(part, kn_optimizer_row_of(params->optimizer)->decays ? shrunk(part) : part->parameter,
+            kn_div(mean, size));
 }
 
 /* v = b2 v + (1 - b2) g g;  d = g / (sqrt(v) + epsilon);  p = p - r d, or with momentum u = momentum u + d.
@@ -140,10 +143,74 @@ static void lion(const kn_update_part *part) {
     descend(part, shrunk(part), sign);
 }
 
+/* ---- the optimizers ---------------------------------------------------------------------------------- */
+
+/* `usual`: learning rate, momentum, beta1, beta2, epsilon, weight decay. */
+static const kn_optimizer_row rows[] = {
+    [KN_SGD] = {.name = "sgd",
+                .rule = sgd,
+                .reads = "momentum dampening nesterov",
+                .usual = {0.01, 0.9, 0.9, 0.999, 1e-8, 0}},
+    [KN_ADAM] = {.name = "adam",
+                 .rule = adam,
+                 .reads = "beta1 beta2 epsilon amsgrad",
+                 .rate = KN_RATE_CORRECTED,
+                 .usual = {0.001, 0.9, 0.9, 0.999, 1e-8, 0}},
+    [KN_ADAMW] = {.name = "adamw",
+                  .rule = adam,
+                  .reads = "beta1 beta2 epsilon amsgrad",
+                  .rate = KN_RATE_CORRECTED,
+                  .decays = true,
+                  .usual = {0.001, 0.9, 0.9, 0.999, 1e-8, 0.01}},
+    [KN_RMSPROP] = {.name = "rmsprop",
+                    .rule = rmsprop,
+                    .reads = "momentum beta2 epsilon centered",
+                    .usual = {0.01, 0, 0.9, 0.99, 1e-8, 0}},
+    [KN_ADAGRAD] = {.name = "adagrad",
+                    .rule = adagrad,
+                    .reads = "epsilon rate_decay accumulator",
+                    .rate = KN_RATE_DECAYED,
+                    .usual = {0.01, 0, 0.9, 0.999, 1e-10, 0}},
+    [KN_ADADELTA] = {.name = "adadelta",
+                     .rule = adadelta,
+                     .reads = "beta2 epsilon",
+                     .usual = {1, 0, 0.9, 0.9, 1e-6, 0}},
+    [KN_LAMB] = {.name = "lamb",
+                 .rule = lamb,
+                 .reads = "beta1 beta2 epsilon",
+                 .decays = true,
+                 .usual = {0.001, 0, 0.9, 0.999, 1e-6, 0.01}},
+    [KN_LION] = {.name = "lion",
+                 .rule = lion,
+                 .reads = "beta1 beta2",
+                 .decays = true,
+                 .usual = {0.0001, 0, 0.9, 0.99, 1e-8, 0}},
+};
+
+const kn_optimizer_row *kn_optimizer_row_of(kn_optimizer optimizer) {
+    return (unsigned)optimizer < KN_COUNT_OF(rows) ? &rows[optimizer] : NULL;
+}
+
+int kn_optimizer_count(void) {
+    return (int)KN_COUNT_OF(rows);
+}
+
+const char *kn_optimizer_name(kn_optimizer optimizer) {
+    const kn_optimizer_row *row = kn_optimizer_row_of(optimizer);
+    return row ? row->name : NULL;
+}
+
+bool kn_optimizer_reads(kn_optimizer optimizer, const char *field) {
+    const kn_optimizer_row *row = kn_optimizer_row_of(optimizer);
+    const size_t length = field ? strlen(field) : 0;
+    for (const char *at = row && length ? row->reads : ""; *at; at += *at == ' ') {
+        const size_t own = strcspn(at, " ");
+        if (own == length && !memcmp(at, field, length)) return true;
+        at += own;
+    }
+    return false;
+}
+
 void kn_update_by_rule(const kn_update_part *part) {
-    static void (*const rules[])(const kn_update_part *) = {
-        [KN_SGD] = sgd,         [KN_ADAM] = adam,         [KN_ADAMW] = adam, [KN_RMSPROP] = rmsprop,
-        [KN_ADAGRAD] = adagrad, [KN_ADADELTA] = adadelta, [KN_LAMB] = lamb,  [KN_LION] = lion,
-    };
-    rules[part->update->params->optimizer](part);
+    rows[part->update->params->optimizer].rule(part);
 }

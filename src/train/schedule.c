@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "train/train.h"
+#include "train/optimizer.h"
 
 static const double pi = 3.14159265358979323846;
 
@@ -104,9 +104,10 @@ void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_settin
     double rate = kn_schedule_rate(params, update) * plateau * setting->rate_factor,
            count = (double)(update + 1);
     double entered = 1 - pow(params->beta1, count), used = rate; /* of the mean gradient, so far */
-    if (params->optimizer == KN_ADAM || params->optimizer == KN_ADAMW)
+    const kn_rate_use use = kn_optimizer_row_of(params->optimizer)->rate;
+    if (use == KN_RATE_CORRECTED)
         used = rate / entered;
-    else if (params->optimizer == KN_ADAGRAD)
+    else if (use == KN_RATE_DECAYED)
         used = rate / (1 + (double)update * params->rate_decay);
     scalars[KN_TRAIN_RATE] = used;
     scalars[KN_TRAIN_SHRINK] = 1 - rate * setting->weight_decay;

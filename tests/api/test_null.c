@@ -252,6 +252,11 @@ static void trainers(void **state) {
     double loss;
     kn_trainer_params_init(NULL);
     kn_trainer_params_choose(NULL, KN_LION);
+    assert_true(kn_optimizer_count() > KN_LION);
+    assert_null(kn_optimizer_name((kn_optimizer)kn_optimizer_count()));
+    assert_null(kn_optimizer_name((kn_optimizer)-1));
+    assert_false(kn_optimizer_reads(KN_LION, NULL));
+    assert_false(kn_optimizer_reads((kn_optimizer)99, "beta1"));
     kn_trainer_destroy(NULL);
     kn_trainer_destroy(&trainer);
     trainer = kn_trainer_create(NULL, NULL, NULL);

@@ -311,7 +311,7 @@ static void trainers_that_cannot_be(void **state) {
         {{.beta2 = -0.1}, "beta"},
         {{.clip_norm = -1}, "clipping"},
         {{.weight_decay = NAN}, "decay"},
-        {{.optimizer = (kn_optimizer)9}, "optimizer"},
+        {{.optimizer = (kn_optimizer)99}, "optimizer"},
         {{.schedule = (kn_schedule)9}, "schedule"},
         {{.extra_count = 2}, "NULL"},
         {{.session = &switched}, "nonesuch"},

@@ -475,7 +475,7 @@ static void bucket_joins_updates(void **state) {
     check_joined(loss, &params);
     /* With all that can be done to them; LAMB has norms in between, and so has clipping by the norm. */
     const kn_parameter_group biases = {sizeof biases, "*.bias", 2, 0, false};
-    for (int rule = KN_SGD; rule <= KN_LION; rule++) {
+    for (int rule = 0; rule < kn_optimizer_count(); rule++) {
         if (rule == KN_LAMB) continue;
         kn_trainer_params_init(&params);
         kn_trainer_params_choose(&params, (kn_optimizer)rule);

@@ -12,8 +12,10 @@ from report import part_of, run  # noqa: E402
 
 PROGRAM, FOLDER, MANY = sys.argv[1], sys.argv[2], sys.argv[3] == "all"
 MOST = 40
-TRAJECTORIES = ["mlp_nesterov", "mlp_adam", "mlp_adamw", "small_dampened", "small_amsgrad", "small_rmsprop_centered",
-                "small_adagrad", "small_adadelta", "small_lamb", "small_lion"]
+# Trajectories of the small network that are about something else than the rule of an optimizer.
+OTHERS = ["small_accumulated", "small_clip_value", "small_groups", "small_groups_sgd", "small_rmsprop"]
+TRAJECTORIES = ["mlp_nesterov", "mlp_adam", "mlp_adamw"] + sorted(
+    path.stem for path in pathlib.Path(FOLDER).glob("small_*.json") if path.stem not in OTHERS)
 
 # Signs that turn the mean gradient of a rule round, of which only the square counts: no number shows them. Which ones
 # they are depends on the order in which a compiler computes arguments.

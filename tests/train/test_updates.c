@@ -352,8 +352,27 @@ static void weights_that_train_are_whole(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
+static void optimizers_tell_what_they_read(void **state) {
+    static const char *const fields[] = {"momentum", "dampening", "nesterov", "amsgrad",    "centered",
+                                         "beta1",    "beta2",     "epsilon",  "rate_decay", "accumulator"};
+    for (int i = 0; i < kn_optimizer_count(); i++) {
+        kn_optimizer optimizer = (kn_optimizer)i;
+        int read = 0;
+        for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
+            read += kn_optimizer_reads(optimizer, fields[f]);
+        assert_true(read > 0);
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(kn_optimizer_name(optimizer), kn_optimizer_name((kn_optimizer)j));
+    }
+    assert_string_equal(kn_optimizer_name(KN_ADAMW), "adamw");
+    assert_true(kn_optimizer_reads(KN_SGD, "nesterov") && kn_optimizer_reads(KN_SGD, "momentum"));
+    assert_false(kn_optimizer_reads(KN_LION, "epsilon") || kn_optimizer_reads(KN_LION, "beta") ||
+                 kn_optimizer_reads(KN_LION, "beta1 beta2") || kn_optimizer_reads(KN_LION, ""));
+}
+
 int test_updates(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(optimizers_tell_what_they_read),
         cmocka_unit_test(graphs_at_one_address_are_told_apart),
         cmocka_unit_test(clipping_scales_all_alike),
         cmocka_unit_test(clipping_cuts_numbers_off),

@@ -242,7 +242,7 @@ static int run(int count, char **arguments) {
     if (run.batch != UINT64_MAX && (!run.batch || run.batch > INT32_MAX))
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
     int chosen = option_choice("mode", mode, modes, 2);
-    int rule = option_choice("optimizer", optimizer, optimizer_words, optimizer_word_count);
+    int rule = optimizer_choice(optimizer);
     if (chosen < 0 || rule < 0) return EXIT_USAGE;
     if (run.dot + run.svg + ((run.dot || run.svg) && (run.measure || run.common.json)) > 1)
         return command_misuse("give one of --dot, --svg%s", run.measure ? " and --measure" : " and --json");

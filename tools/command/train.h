@@ -6,7 +6,23 @@
 
 /* ---- train_rule.c: how the weights are changed ------------------------------------------------- */
 
-enum { RULE_MILESTONES = 32, RULE_GROUPS = 16, RULE_GROUP_BYTES = 1024 };
+enum { RULE_MILESTONES = 32, RULE_GROUPS = 16, RULE_GROUP_BYTES = 1024, RULE_HELP_BYTES = 160 };
+/* The options that optimizers differ in. */
+enum {
+    RULE_LR,
+    RULE_MOMENTUM,
+    RULE_DAMPENING,
+    RULE_NESTEROV,
+    RULE_AMSGRAD,
+    RULE_CENTERED,
+    RULE_BETA1,
+    RULE_BETA2,
+    RULE_EPSILON,
+    RULE_LR_DECAY,
+    RULE_ACCUMULATOR,
+    RULE_WEIGHT_DECAY,
+    RULE_FIELDS
+};
 
 /* As given; what was not is NULL, UINT64_MAX or NaN, so that an explicit 0 can be told from it. */
 typedef struct train_rule {
@@ -21,6 +37,8 @@ typedef struct train_rule {
     kn_parameter_group group_list[RULE_GROUPS];
     size_t milestone_count, group_count;
     char group_text[RULE_GROUP_BYTES], freeze_text[RULE_GROUP_BYTES];
+    /* What help says of the optimizers and of the options that they differ in, by train_rule_init. */
+    char names[RULE_HELP_BYTES], help[RULE_FIELDS][RULE_HELP_BYTES];
 } train_rule;
 
 /* With nothing given. */
@@ -33,31 +51,19 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
 
 /* The rows of an option table for it. */
 #define RULE_OPTIONS(rule)                                                                                   \
-    HEADING("optimizer"),                                                                                    \
-        {"optimizer", OPTION_TEXT, "NAME",                                                                   \
-         "sgd, adam, adamw, rmsprop, adagrad, adadelta, lamb or lion (adam)", &(rule).optimizer},            \
-        {"lr", OPTION_NUMBER, "RATE",                                                                        \
-         "learning rate (0.001; sgd, rmsprop, adagrad 0.01; adadelta 1; lion 0.0001)", &(rule).rate},        \
-        {"momentum", OPTION_NUMBER, "M", "of sgd (0.9) and rmsprop (0)", &(rule).momentum},                  \
-        {"dampening", OPTION_NUMBER, "D",                                                                    \
-         "of sgd: share of a gradient that does not enter the momentum (0)", &(rule).dampening},             \
-        {"nesterov", OPTION_FLAG, NULL, "of sgd: look ahead along the momentum", &(rule).nesterov},          \
-        {"amsgrad", OPTION_FLAG, NULL, "of adam and adamw: divide by the largest mean square so far",        \
-         &(rule).amsgrad},                                                                                   \
-        {"centered", OPTION_FLAG, NULL, "of rmsprop: divide by the standard deviation of gradients",         \
-         &(rule).centered},                                                                                  \
-        {"beta1", OPTION_NUMBER, "B", "of adam, adamw, lamb and lion: what the mean gradient keeps (0.9)",   \
-         &(rule).beta1},                                                                                     \
-        {"beta2", OPTION_NUMBER, "B",                                                                        \
-         "what the mean square keeps (0.999; rmsprop and lion 0.99, adadelta 0.9)", &(rule).beta2},          \
-        {"epsilon", OPTION_NUMBER, "E",                                                                      \
-         "added where is divided (1e-8; adagrad 1e-10, adadelta and lamb 1e-6)", &(rule).epsilon},           \
-        {"lr-decay", OPTION_NUMBER, "D", "of adagrad: divides the rate by 1 + D * updates (0)",              \
-         &(rule).rate_decay},                                                                                \
-        {"accumulator", OPTION_NUMBER, "A", "of adagrad: what the sums of squares begin with (0)",           \
-         &(rule).accumulator},                                                                               \
-        {"weight-decay", OPTION_NUMBER, "W", "pull weights towards 0 (0; adamw and lamb 0.01)",              \
-         &(rule).decay},                                                                                     \
+    HEADING("optimizer"), {"optimizer", OPTION_TEXT, "NAME", (rule).names, &(rule).optimizer},               \
+        {"lr", OPTION_NUMBER, "RATE", (rule).help[RULE_LR], &(rule).rate},                                   \
+        {"momentum", OPTION_NUMBER, "M", (rule).help[RULE_MOMENTUM], &(rule).momentum},                      \
+        {"dampening", OPTION_NUMBER, "D", (rule).help[RULE_DAMPENING], &(rule).dampening},                   \
+        {"nesterov", OPTION_FLAG, NULL, (rule).help[RULE_NESTEROV], &(rule).nesterov},                       \
+        {"amsgrad", OPTION_FLAG, NULL, (rule).help[RULE_AMSGRAD], &(rule).amsgrad},                          \
+        {"centered", OPTION_FLAG, NULL, (rule).help[RULE_CENTERED], &(rule).centered},                       \
+        {"beta1", OPTION_NUMBER, "B", (rule).help[RULE_BETA1], &(rule).beta1},                               \
+        {"beta2", OPTION_NUMBER, "B", (rule).help[RULE_BETA2], &(rule).beta2},                               \
+        {"epsilon", OPTION_NUMBER, "E", (rule).help[RULE_EPSILON], &(rule).epsilon},                         \
+        {"lr-decay", OPTION_NUMBER, "D", (rule).help[RULE_LR_DECAY], &(rule).rate_decay},                    \
+        {"accumulator", OPTION_NUMBER, "A", (rule).help[RULE_ACCUMULATOR], &(rule).accumulator},             \
+        {"weight-decay", OPTION_NUMBER, "W", (rule).help[RULE_WEIGHT_DECAY], &(rule).decay},                 \
         {"decay-matrices", OPTION_FLAG, NULL, "no weight decay for biases and other parameters of rank 1",   \
          &(rule).decay_matrices},                                                                            \
         {"groups", OPTION_TEXT, "GROUPS",                                                                    \

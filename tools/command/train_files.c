@@ -70,7 +70,7 @@ static void write_schedule(const kn_trainer_params *how, char *text) {
 
 static void write_rule(const train_rule *rule, const kn_trainer_params *how, char (*values)[SETTING_BYTES]) {
     bool sgd = how->optimizer == KN_SGD,
-         momentum = sgd || (how->optimizer == KN_RMSPROP && how->momentum > 0);
+         momentum = sgd || (kn_optimizer_reads(how->optimizer, "momentum") && how->momentum > 0);
     snprintf(values[8], SETTING_BYTES, "%s", rule->optimizer);
     snprintf(values[9], SETTING_BYTES, "%.9g", how->learning_rate);
     snprintf(values[10], SETTING_BYTES, "none");

@@ -1,6 +1,8 @@
 /* The options of koine train that say how weights are changed: what they mean, and which go together. */
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,117 @@ static const char *const schedules[] = {"constant",   "step",        "cosine",
                                         "multi-step", "exponential", "cosine-restarts",
                                         "one-cycle",  "polynomial",  "plateau"};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
+
+#define OF(rule) (1u << (rule))
+
+/* Adds to a text. */
+static void add(char *text, size_t room, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, room - used, format, arguments);
+    va_end(arguments);
+}
+
+/* "sgd or rmsprop" */
+static const char *list_of(unsigned which, const char *const *words, int count, const char *last, char *text,
+                           size_t room) {
+    text[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        if (!(which >> i & 1)) continue;
+        if (text[0]) add(text, room, "%s", which >> i >> 1 ? ", " : last);
+        add(text, room, "%s", words[i]);
+    }
+    return text;
+}
+
+/* ---- the options that optimizers differ in --------------------------------------------------------- */
+
+enum { OWNERS_TOLD = 4 }; /* help names the owners of an option up to so many */
+/* An option of train_rule and the field of kn_trainer_params that it sets. */
+typedef struct rule_field {
+    const char *option, *field, *about;
+    size_t given, target;
+    bool flag, of_all; /* a bool instead of a double; all optimizers have it */
+} rule_field;
+#define FIELD(name, own, theirs)                                                                             \
+    name, #theirs, .given = offsetof(train_rule, own), .target = offsetof(kn_trainer_params, theirs)
+static const rule_field fields[RULE_FIELDS] = {
+    [RULE_LR] = {FIELD("lr", rate, learning_rate), .about = "learning rate", .of_all = true},
+    [RULE_MOMENTUM] = {FIELD("momentum", momentum, momentum), .about = "what the momentum keeps"},
+    [RULE_DAMPENING] = {FIELD("dampening", dampening, dampening),
+                        .about = "share of a gradient that does not enter the momentum"},
+    [RULE_NESTEROV] = {FIELD("nesterov", nesterov, nesterov), .about = "look ahead along the momentum",
+                       .flag = true},
+    [RULE_AMSGRAD] = {FIELD("amsgrad", amsgrad, amsgrad), .about = "divide by the largest mean square so far",
+                      .flag = true},
+    [RULE_CENTERED] = {FIELD("centered", centered, centered),
+                       .about = "divide by the standard deviation of gradients", .flag = true},
+    [RULE_BETA1] = {FIELD("beta1", beta1, beta1), .about = "what the mean gradient keeps"},
+    [RULE_BETA2] = {FIELD("beta2", beta2, beta2), .about = "what the mean square keeps"},
+    [RULE_EPSILON] = {FIELD("epsilon", epsilon, epsilon), .about = "added to divisors"},
+    [RULE_LR_DECAY] = {FIELD("lr-decay", rate_decay, rate_decay),
+                       .about = "divides the rate by 1 + D * updates"},
+    [RULE_ACCUMULATOR] = {FIELD("accumulator", accumulator, accumulator),
+                          .about = "what the sums of squares begin with"},
+    [RULE_WEIGHT_DECAY] = {FIELD("weight-decay", decay, weight_decay), .about = "pull weights towards 0",
+                           .of_all = true},
+};
+
+/* The optimizers that have an option, as bits. */
+static unsigned owners_of(const rule_field *row) {
+    unsigned owners = 0;
+    for (int i = 0; i < kn_optimizer_count(); i++)
+        if (row->of_all || kn_optimizer_reads((kn_optimizer)i, row->field)) owners |= OF(i);
+    return owners;
+}
+
+static double usual_of(const rule_field *row, int optimizer) {
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, (kn_optimizer)optimizer);
+    return *(const double *)((const char *)&params + row->target);
+}
+
+/* " (0.001; sgd, rmsprop 0.01; adadelta 1)": the usual value of Adam, or of all, then the others. */
+static void write_usual(const rule_field *row, unsigned owners, char *text, size_t room) {
+    const char *words[OPTIMIZERS_MOST];
+    const int count = optimizer_list(words);
+    const bool adam = owners & OF(KN_ADAM);
+    char list[RULE_HELP_BYTES];
+    unsigned left = owners;
+    for (int turn = 0; left; turn++) {
+        int first = KN_ADAM;
+        if (turn || !adam)
+            for (first = 0; !(left >> first & 1);)
+                first++;
+        const double number = usual_of(row, first);
+        unsigned alike = 0;
+        for (int i = 0; i < count; i++)
+            if ((left >> i & 1) && usual_of(row, i) == number) alike |= OF(i);
+        left &= ~alike;
+        add(text, room, turn ? "; " : " (");
+        if (turn || (!adam && left))
+            add(text, room, "%s ", list_of(alike, words, count, ", ", list, sizeof list));
+        add(text, room, "%.9g", number);
+    }
+    add(text, room, ")");
+}
+
+static void write_help(const rule_field *row, char *text, size_t room) {
+    const char *words[OPTIMIZERS_MOST];
+    const int count = optimizer_list(words);
+    const unsigned owners = owners_of(row);
+    char list[RULE_HELP_BYTES];
+    int owner_count = 0;
+    for (int i = 0; i < count; i++)
+        owner_count += owners >> i & 1;
+    text[0] = '\0';
+    if (owner_count <= OWNERS_TOLD)
+        add(text, room, "of %s: ", list_of(owners, words, count, " and ", list, sizeof list));
+    add(text, room, "%s", row->about);
+    if (!row->flag) write_usual(row, owners, text, room);
+}
 
 void train_rule_init(train_rule *rule) {
     *rule = (train_rule){.optimizer = "adam",
@@ -34,11 +147,15 @@ void train_rule_init(train_rule *rule) {
                          .restart_every = UINT64_MAX,
                          .plateau_patience = UINT64_MAX,
                          .plateau_cooldown = UINT64_MAX};
+    const char *words[OPTIMIZERS_MOST];
+    const int count = optimizer_list(words);
+    list_of(OF(count) - 1, words, count, " or ", rule->names, sizeof rule->names);
+    add(rule->names, sizeof rule->names, " (%s)", rule->optimizer);
+    for (int i = 0; i < RULE_FIELDS; i++)
+        write_help(&fields[i], rule->help[i], sizeof rule->help[i]);
 }
 
 /* ---- options that belong to others ---------------------------------------------------------------- */
-
-#define OF(rule) (1u << (rule))
 
 /* An option, and of which optimizers or schedules it is. */
 typedef struct belonging {
@@ -47,48 +164,27 @@ typedef struct belonging {
     unsigned to;
 } belonging;
 
-/* "sgd or rmsprop" */
-static const char *owners(unsigned to, const char *const *words, int count, char *text, size_t room) {
-    text[0] = '\0';
-    for (int i = 0; i < count; i++) {
-        if (!(to >> i & 1)) continue;
-        bool last = !(to >> i >> 1);
-        snprintf(text + strlen(text), room - strlen(text), "%s%s",
-                 !text[0] ? ""
-                 : last   ? " or "
-                          : ", ",
-                 words[i]);
-    }
-    return text;
-}
-
 static int check_belonging(const belonging *rows, const char *of, int chosen, const char *const *words,
                            int count) {
     char text[120];
     for (; rows->name; rows++)
         if (rows->given && !(rows->to >> chosen & 1))
             return command_misuse("--%s is of --%s %s, and it is %s", rows->name, of,
-                                  owners(rows->to, words, count, text, sizeof text), words[chosen]);
+                                  list_of(rows->to, words, count, " or ", text, sizeof text), words[chosen]);
     return EXIT_DONE;
 }
 
 static int check_optimizer(const train_rule *rule, int chosen) {
-    const unsigned adams = OF(KN_ADAM) | OF(KN_ADAMW), betas = adams | OF(KN_LAMB) | OF(KN_LION),
-                   squares = betas | OF(KN_RMSPROP) | OF(KN_ADADELTA);
-    const belonging rows[] = {
-        {"momentum", !isnan(rule->momentum), OF(KN_SGD) | OF(KN_RMSPROP)},
-        {"dampening", !isnan(rule->dampening), OF(KN_SGD)},
-        {"nesterov", rule->nesterov, OF(KN_SGD)},
-        {"amsgrad", rule->amsgrad, adams},
-        {"centered", rule->centered, OF(KN_RMSPROP)},
-        {"beta1", !isnan(rule->beta1), betas},
-        {"beta2", !isnan(rule->beta2), squares},
-        {"epsilon", !isnan(rule->epsilon), (squares & ~OF(KN_LION)) | OF(KN_ADAGRAD)},
-        {"lr-decay", !isnan(rule->rate_decay), OF(KN_ADAGRAD)},
-        {"accumulator", !isnan(rule->accumulator), OF(KN_ADAGRAD)},
-        {.name = NULL},
-    };
-    int status = check_belonging(rows, "optimizer", chosen, optimizer_words, optimizer_word_count);
+    const char *words[OPTIMIZERS_MOST];
+    const int count = optimizer_list(words);
+    belonging rows[RULE_FIELDS + 1] = {{.name = NULL}};
+    for (int i = 0; i < RULE_FIELDS; i++) {
+        const void *given = (const char *)rule + fields[i].given;
+        rows[i] = (belonging){fields[i].option,
+                              fields[i].flag ? *(const bool *)given : !isnan(*(const double *)given),
+                              owners_of(&fields[i])};
+    }
+    int status = check_belonging(rows, "optimizer", chosen, words, count);
     if (status != EXIT_DONE || !rule->nesterov) return status;
     if (rule->momentum == 0)
         return command_misuse("--nesterov looks ahead along the momentum, and --momentum is 0");
@@ -263,7 +359,7 @@ static int read_freeze(train_rule *rule) {
 }
 
 int train_rule_check(train_rule *rule, bool end_known) {
-    int chosen = option_choice("optimizer", rule->optimizer, optimizer_words, optimizer_word_count);
+    int chosen = optimizer_choice(rule->optimizer);
     if (chosen < 0) return EXIT_USAGE;
     int status = check_numbers(rule);
     if (status == EXIT_DONE) status = check_optimizer(rule, chosen);
@@ -285,20 +381,15 @@ static void take_count(uint64_t given, uint64_t *target) {
 void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_params *params) {
     /* Where the end is known the rate falls towards it. */
     const char *schedule = rule->schedule ? rule->schedule : total_steps ? "cosine" : "constant";
-    kn_trainer_params_choose(params, (kn_optimizer)option_choice("optimizer", rule->optimizer,
-                                                                 optimizer_words, optimizer_word_count));
-    take(rule->rate, &params->learning_rate);
-    take(rule->momentum, &params->momentum);
-    take(rule->dampening, &params->dampening);
-    take(rule->beta1, &params->beta1);
-    take(rule->beta2, &params->beta2);
-    take(rule->epsilon, &params->epsilon);
-    take(rule->rate_decay, &params->rate_decay);
-    take(rule->accumulator, &params->accumulator);
-    take(rule->decay, &params->weight_decay);
-    params->nesterov = rule->nesterov;
-    params->amsgrad = rule->amsgrad;
-    params->centered = rule->centered;
+    kn_trainer_params_choose(params, (kn_optimizer)optimizer_choice(rule->optimizer));
+    for (int i = 0; i < RULE_FIELDS; i++) {
+        const void *given = (const char *)rule + fields[i].given;
+        void *target = (char *)params + fields[i].target;
+        if (fields[i].flag)
+            *(bool *)target = *(const bool *)given;
+        else
+            take(*(const double *)given, target);
+    }
     params->decay_matrices_only = rule->decay_matrices;
     params->groups = rule->group_count ? rule->group_list : NULL;
     params->group_count = rule->group_count;

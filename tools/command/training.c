@@ -19,9 +19,20 @@ const char *const loss_words[] = {"cross-entropy",
                                   "kl-divergence",
                                   "hinge"};
 const int loss_word_count = sizeof loss_words / sizeof *loss_words;
-const char *const optimizer_words[] = {"sgd",     "adam",     "adamw", "rmsprop",
-                                       "adagrad", "adadelta", "lamb",  "lion"};
-const int optimizer_word_count = sizeof optimizer_words / sizeof *optimizer_words;
+
+int optimizer_list(const char *words[OPTIMIZERS_MOST]) {
+    int count = kn_optimizer_count();
+    if (count > OPTIMIZERS_MOST) count = OPTIMIZERS_MOST;
+    for (int i = 0; i < count; i++)
+        words[i] = kn_optimizer_name((kn_optimizer)i);
+    return count;
+}
+
+int optimizer_choice(const char *word) {
+    const char *words[OPTIMIZERS_MOST];
+    const int count = optimizer_list(words);
+    return option_choice("optimizer", word, words, count);
+}
 
 const char *const bn_words[BN_WORDS] = {"batch", "frozen"};
 

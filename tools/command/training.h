@@ -44,9 +44,14 @@ typedef struct training_setup {
     double variance; /* of what should come out, where the loss is the mean square of the error; else NaN */
 } training_setup;
 
-/* The words of --loss, and of --optimizer in the order of kn_optimizer. */
-extern const char *const loss_words[], *const optimizer_words[];
-extern const int loss_word_count, optimizer_word_count;
+/* The words of --loss. */
+extern const char *const loss_words[];
+extern const int loss_word_count;
+/* The words of --optimizer, in the order of kn_optimizer; answers how many. */
+enum { OPTIMIZERS_MOST = 31 }; /* bits of an unsigned */
+int optimizer_list(const char *words[OPTIMIZERS_MOST]);
+/* The kn_optimizer that a word means; otherwise says which words there are and answers -1. */
+int optimizer_choice(const char *word);
 /* The words of --bn: what batch norms go by in training. */
 enum { BN_BATCH, BN_FROZEN, BN_WORDS };
 extern const char *const bn_words[BN_WORDS];
