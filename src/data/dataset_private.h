@@ -140,18 +140,19 @@ void kn_balance_close(const kn_host *host, kn_balance *balance);
  * dataset.c. */
 typedef kn_dataset_params kn_source_options;
 
+/* A source. Its file defines `const kn_source_row kn_data_source_NAME`, and sources.c lists NAME. */
+typedef struct kn_source_row {
+    const char *name, *usage, *text;
+    const kn_made_kind *made; /* generated data, or */
+    /* what opens it; rest: what follows the name, such as ":FILE?length=32" */
+    kn_status (*open)(kn_dataset *dataset, const char *rest, const kn_source_options *options);
+    bool alone; /* may stand without a path */
+} kn_source_row;
+
 /* Opens the source that `spec` names (sources.c). */
 kn_status kn_source_open(kn_dataset *dataset, const char *spec, const kn_source_options *options);
 kn_status kn_source_made(kn_dataset *dataset, const kn_made_kind *kind, const char *part,
                          const kn_source_options *options);
-/* rest: what follows "text", such as ":FILE?length=32". */
-kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_source_options *options);
-kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source_options *options);
-kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_options *options);
-/* rest: ":FILE?x=NAME&y=NAME" */
-kn_status kn_source_npz(kn_dataset *dataset, const char *rest, const kn_source_options *options);
-kn_status kn_source_cifar10(kn_dataset *dataset, const char *folder, const kn_source_options *options);
-kn_status kn_source_cifar100(kn_dataset *dataset, const char *folder, const kn_source_options *options);
 /* Makes the two arrays in store->files the fields "x" and "y" (source_files.c). */
 kn_status kn_sample_store_add_pair(kn_sample_store *store, const char *x_path, const char *y_path,
                                    const kn_source_options *options, kn_error *error);
@@ -162,13 +163,6 @@ kn_status kn_sample_store_match_parts(const char *folder, kn_sample_store *train
  * `status`. */
 kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_sample_store *train, kn_sample_store *test,
                                 kn_status status);
-
-/* rest: ":FILE?target=COLUMN" */
-kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options);
-/* rest: ":FOLDER?rate=8000&length=8000", or an archive, or a file */
-kn_status kn_source_wave(kn_dataset *dataset, const char *rest, const kn_source_options *options);
-/* rest: ":FOLDER?size=32&grey", or an archive, or a file */
-kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_source_options *options);
 
 /* ---- images (resample.c) ------------------------------------------------------------------ */
 

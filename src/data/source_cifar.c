@@ -143,10 +143,24 @@ static kn_status open_kind(kn_dataset *dataset, const char *folder, const cifar_
     return kn_dataset_take_parts(dataset, train, test, status);
 }
 
-kn_status kn_source_cifar10(kn_dataset *dataset, const char *folder, const kn_source_options *options) {
-    return open_kind(dataset, folder, &kinds[0], options);
+static kn_status open_cifar10(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+    return open_kind(dataset, rest + 1, &kinds[0], options);
 }
 
-kn_status kn_source_cifar100(kn_dataset *dataset, const char *folder, const kn_source_options *options) {
-    return open_kind(dataset, folder, &kinds[1], options);
+static kn_status open_cifar100(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+    return open_kind(dataset, rest + 1, &kinds[1], options);
 }
+
+const kn_source_row kn_data_source_cifar10 = {
+    .name = "cifar10",
+    .usage = "cifar10:FOLDER",
+    .text = "the six .bin files of CIFAR-10's binary version; its classes have names if batches.meta.txt\n"
+            "is there",
+    .open = open_cifar10};
+
+const kn_source_row kn_data_source_cifar100 = {
+    .name = "cifar100",
+    .usage = "cifar100:FOLDER",
+    .text = "train.bin and test.bin of CIFAR-100's binary version; classes are the hundred of\n"
+            "fine_label_names.txt",
+    .open = open_cifar100};

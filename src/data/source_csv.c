@@ -146,7 +146,7 @@ static kn_status read_table(csv_run *run, const kn_columns_wish *wish, kn_sample
     return status;
 }
 
-kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+static kn_status open_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
     char *path = NULL, *target = NULL, *without = NULL;
     kn_columns_wish wish = {0};
     kn_error *error = &dataset->error;
@@ -178,3 +178,11 @@ kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_o
     kn_release(&dataset->host, without);
     return error->status;
 }
+
+const kn_source_row kn_data_source_csv = {
+    .name = "csv",
+    .usage = "csv:FILE?target=COLUMN[&without=COLUMN,COLUMN&classes|number]",
+    .text = "a table whose first line names the columns: numbers and dates are standardised, categories\n"
+            "and missing values are one-hot; the target is a number, or classes if it is text or counts\n"
+            "from 0 or 1",
+    .open = open_csv};

@@ -98,7 +98,8 @@ static char *find_comma(char *paths) {
     return first;
 }
 
-kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_options *options) {
+static kn_status open_npy(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+    const char *paths = rest + 1;
     const kn_host *host = &dataset->host;
     kn_error *error = &dataset->error;
     char *x_path = kn_copy_text(host, paths);
@@ -186,7 +187,8 @@ kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_sample_store *train, kn_
     return KN_OK;
 }
 
-kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source_options *options) {
+static kn_status open_idx(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+    const char *folder = rest + 1;
     const kn_host *host = &dataset->host;
     kn_error *error = &dataset->error;
     if (!kn_path_is_folder(folder))
@@ -205,3 +207,17 @@ kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source
     if (status == KN_OK && train && test) status = kn_sample_store_match_parts(folder, train, test, error);
     return kn_dataset_take_parts(dataset, train, test, status);
 }
+
+const kn_source_row kn_data_source_idx = {
+    .name = "idx",
+    .usage = "idx:FOLDER",
+    .text = "the four files of MNIST and similar datasets, each plain or with .gz; one of the two parts\n"
+            "is enough",
+    .open = open_idx};
+
+const kn_source_row kn_data_source_npy = {
+    .name = "npy",
+    .usage = "npy:X.npy,Y.npy",
+    .text = "inputs and targets, as numpy.save writes them; for models that read tokens, such as gpt,\n"
+            "integers (samples,length) in both",
+    .open = open_npy};

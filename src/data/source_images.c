@@ -30,7 +30,7 @@ static kn_status report_changes(kn_sample_store *store, const kn_image_options *
     return failed ? kn_fail_memory(error, sizeof sizes) : KN_OK;
 }
 
-kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+static kn_status open_images(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
     kn_image_options asked = {{0, 0}, false, false};
     const kn_spec_option known[] = {{"size", KN_SPEC_SIZE, asked.size},
                                     {"grey", KN_SPEC_FLAG, &asked.grey},
@@ -69,3 +69,11 @@ kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_sourc
     kn_release(&dataset->host, path);
     return error->status;
 }
+
+const kn_source_row kn_data_source_images = {
+    .name = "images",
+    .usage = "images:PATH[?size=WIDTHxHEIGHT&grey]",
+    .text = "JPEG and PNG: a folder for each class, or train/ and test/ or val/ with a folder for each\n"
+            "class; the centre of each image, scaled to the size (as the model expects, else that of the\n"
+            "first); a .tar, .tar.gz or .zip with such folders is read in place",
+    .open = open_images};

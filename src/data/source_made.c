@@ -81,3 +81,34 @@ kn_status kn_source_made(kn_dataset *dataset, const kn_made_kind *kind, const ch
     dataset->test = make_store(&dataset->host, kind, true, options, &dataset->error);
     return dataset->error.status;
 }
+
+const kn_source_row kn_data_source_digits = {
+    .name = "digits",
+    .usage = "digits",
+    .text = "drawn digits: ten classes of 28x28 grey pixels, 50,000 for training and 10,000 for testing",
+    .made = &kn_made_digits};
+
+const kn_source_row kn_data_source_shapes = {
+    .name = "shapes",
+    .usage = "shapes",
+    .text = "five outlines in two textures: ten classes of 32x32 pixels in colour, 20,000 and 4,000",
+    .made = &kn_made_shapes};
+
+const kn_source_row kn_data_source_figures = {
+    .name = "figures",
+    .usage = "figures",
+    .text = "the same images; the target is figure or ground for each pixel: 4,000 and 1,000",
+    .made = &kn_made_figures};
+
+const kn_source_row kn_data_source_wind = {
+    .name = "wind",
+    .usage = "wind",
+    .text = "the speed of the wind (m/s) from pressure, altitude, temperature and day of the year,\n"
+            "standardised, each with a flag for missing values: 8 inputs, 1 output, 20,000 and 5,000",
+    .made = &kn_made_wind};
+
+const kn_source_row kn_data_source_tones = {
+    .name = "tones",
+    .usage = "tones",
+    .text = "eight spoken commands, a second of sound at 8 kHz each, 8,000 and 2,000",
+    .made = &kn_made_tones};

@@ -74,7 +74,7 @@ static kn_status open_part(kn_arena *arena, const char *path, const char *x, con
     return status;
 }
 
-kn_status kn_source_npz(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+static kn_status open_npz(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
     const kn_host *host = &dataset->host;
     kn_error *error = &dataset->error;
     char *path, *x = NULL, *y = NULL;
@@ -95,3 +95,10 @@ kn_status kn_source_npz(kn_dataset *dataset, const char *rest, const kn_source_o
     kn_release(host, y);
     return kn_dataset_take_parts(dataset, train, test, status);
 }
+
+const kn_source_row kn_data_source_npz = {
+    .name = "npz",
+    .usage = "npz:FILE[?x=NAME&y=NAME]",
+    .text = "the same two arrays in one file, as numpy.savez and savez_compressed write them: those named\n"
+            "x and y, or x_train and y_train, with x_test and y_test for testing; or two given names",
+    .open = open_npz};

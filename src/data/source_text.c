@@ -321,7 +321,7 @@ static kn_status make_sentences(kn_dataset *dataset, const text_options *how,
     return status;
 }
 
-kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+static kn_status open_text(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
     text_options how = {0};
     const kn_spec_option known[] = {{"length", KN_SPEC_COUNT, &how.length},
                                     {"stride", KN_SPEC_COUNT, &how.stride},
@@ -358,3 +358,19 @@ kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_so
     kn_release(&dataset->host, path);
     return status;
 }
+
+const kn_source_row kn_data_source_sentences = {
+    .name = "text",
+    .usage = "text[?length=N&stride=N]",
+    .text = "sentences of a small grammar in 30 characters, a million for training and 100,000 for\n"
+            "testing: sequences of N characters (as the model expects, else 64), one every `stride`\n"
+            "characters (N); the target is the next character at each position",
+    .open = open_text,
+    .alone = true};
+
+const kn_source_row kn_data_source_text = {
+    .name = "text",
+    .usage = "text:FILE[?length=N&stride=N&vocabulary=N&bytes]",
+    .text = "a text in UTF-8, as characters, as N byte-pair tokens trained on it, or any file as bytes;\n"
+            "its last tenth is the test part",
+    .open = open_text};

@@ -105,7 +105,7 @@ static kn_status find_sound(const kn_host *host, const char *path, bool *found, 
     return KN_OK;
 }
 
-kn_status kn_source_wave(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+static kn_status open_wave(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
     kn_error *error = &dataset->error;
     kn_sound_options *asked = kn_allocate(&dataset->host, 1, sizeof *asked);
     if (!asked) return kn_fail_memory(error, sizeof *asked);
@@ -141,3 +141,12 @@ kn_status kn_source_wave(kn_dataset *dataset, const char *rest, const kn_source_
     kn_release(&dataset->host, asked);
     return error->status;
 }
+
+const kn_source_row kn_data_source_wav = {
+    .name = "wav",
+    .usage = "wav:PATH[?rate=N&length=N]",
+    .text = "sounds in WAV files, a folder for each class, or train/ and test/ or val/ with a folder for\n"
+            "each class; the mean of their channels, resampled to one rate (that of the first) and cut or\n"
+            "padded to N samples (as the model expects, else as many as the first has); a .tar, .tar.gz\n"
+            "or .zip with such folders is read in place",
+    .open = open_wave};
