@@ -23,7 +23,7 @@ char *test_folder_make(void) {
     char *folder = malloc(bytes);
     assert_non_null(folder);
     snprintf(folder, bytes, "%s/koine-test-XXXXXX", parent);
-    if (!mkdtemp(folder)) fail_msg("cannot make a folder below %s", parent);
+    if (!mkdtemp(folder)) fail_msg("cannot create a folder below %s", parent);
     return folder;
 }
 

@@ -4,7 +4,7 @@
 #include "formats/onnx_private.h"
 
 /* The maximum length of a protocol buffer. */
-#define MOST_BYTES ((uint64_t)INT32_MAX)
+#define MAX_BYTES ((uint64_t)INT32_MAX)
 enum { EXTERNAL_FROM = 1024 };
 
 /* ---- bytes ---------------------------------------------------------------------------- */
@@ -160,10 +160,10 @@ static kn_status write_out(kn_onnx_sink *out, const kn_onnx_message *message, co
 }
 
 static kn_status check_size(const kn_onnx_sink *out) {
-    if (out->count <= MOST_BYTES) return KN_OK;
+    if (out->count <= MAX_BYTES) return KN_OK;
     return kn_fail(out->error, KN_ERROR_UNSUPPORTED,
                    "%s: %llu bytes; an ONNX file without external data can have at most %llu", out->name,
-                   (unsigned long long)out->count, (unsigned long long)MOST_BYTES);
+                   (unsigned long long)out->count, (unsigned long long)MAX_BYTES);
 }
 
 static kn_status write_files(kn_onnx_sink *out, const char *path, const char *data_path,
@@ -193,7 +193,7 @@ kn_status kn_onnx_write(const kn_host *host, const char *path, const kn_onnx_mod
         out.data_name = name;
     }
     if (status == KN_OK) status = measure(&out, &kn_onnx_model_message, model);
-    if (status == KN_OK && out.count > MOST_BYTES && !out.data_name) {
+    if (status == KN_OK && out.count > MAX_BYTES && !out.data_name) {
         out.external_from = EXTERNAL_FROM;
         out.data_name = name;
         status = measure(&out, &kn_onnx_model_message, model);

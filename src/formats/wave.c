@@ -9,7 +9,7 @@ enum {
     FORMAT_MIN = 16,
     EXTENDED = 0xfffe,
     EXTENDED_LEAST = 40,
-    MOST_CHANNELS = 64
+    MAX_CHANNELS = 64
 };
 
 static kn_status read_format(const char *name, const uint8_t *bytes, uint64_t count, kn_wave *wave,
@@ -31,7 +31,7 @@ static kn_status read_format(const char *name, const uint8_t *bytes, uint64_t co
             error, KN_ERROR_UNSUPPORTED,
             "%s: samples of format %u with %u bits; expected PCM of 8, 16, 24 or 32 bits, or floats", name,
             tag, bits);
-    if (wave->channels < 1 || wave->channels > MOST_CHANNELS || wave->rate < 1 || wave->rate > 10000000)
+    if (wave->channels < 1 || wave->channels > MAX_CHANNELS || wave->rate < 1 || wave->rate > 10000000)
         return kn_fail(error, KN_ERROR_FORMAT, "%s: %d channels of %lu samples per second", name,
                        wave->channels, (unsigned long)wave->rate);
     if (frame != (unsigned)(wave->channels * wave->bytes_each))

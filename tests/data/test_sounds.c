@@ -206,7 +206,7 @@ static void faults_are_named(void **state) {
     const char *text = kn_dataset_left_out_text(left);
     assert_non_null(strstr(text, "2.wav: not a WAV file"));
     assert_non_null(strstr(text, "3.wav: the sound is empty"));
-    assert_non_null(strstr(text, "4.wav: number 1 of the sound is not finite"));
+    assert_non_null(strstr(text, "4.wav: sample 1 of the sound is not finite"));
     kn_dataset_destroy(&left);
 }
 

@@ -91,15 +91,15 @@ CASES = {
     "PNG of a size beyond all": ({**PICTURES, "p/a/2.png": picture(width=1 << 30)}, "images:p", "p/a/2.png: ", True),
     "empty picture": ({**PICTURES, "p/a/2.png": b""}, "images:p", "p/a/2.png: ", True),
     "text called JPEG": ({**PICTURES, "p/a/2.jpg": b"hello\n"}, "images:p", "p/a/2.jpg: ", True),
-    "folder without classes": ({"p/1.png": picture()}, "images:p", "0 folders, one for each class", False),
+    "folder without classes": ({"p/1.png": picture()}, "images:p", "0 folders; expected one per class", False),
     "folders without pictures": ({"p/a/1.txt": b"x", "p/b/2.txt": b"x"}, "images:p", "no .jpg, .jpeg or .png", False),
     "WAV with an odd head": ({**SOUNDS, "s/a/2.wav": b"RIFF....WAVEfmt \7"}, "wav:s", "s/a/2.wav: ", True),
-    "WAV that is packed": ({**SOUNDS, "s/a/2.wav": sound(kind=7, bits=8)}, "wav:s", "s/a/2.wav: numbers of kind 7", True),
-    "WAV that ends early": ({**SOUNDS, "s/a/2.wav": sound(size=80)}, "wav:s", "80 bytes of sound, and 8 are there", True),
+    "WAV that is packed": ({**SOUNDS, "s/a/2.wav": sound(kind=7, bits=8)}, "wav:s", "s/a/2.wav: samples of format 7", True),
+    "WAV that ends early": ({**SOUNDS, "s/a/2.wav": sound(size=80)}, "wav:s", "80 bytes of sound are declared, but 8 are present", True),
     "WAV of no channels": ({**SOUNDS, "s/a/2.wav": sound(channels=0)}, "wav:s", "s/a/2.wav: 0 channels", True),
-    "empty WAV": ({**SOUNDS, "s/a/2.wav": b""}, "wav:s", "s/a/2.wav: no WAV file", True),
+    "empty WAV": ({**SOUNDS, "s/a/2.wav": b""}, "wav:s", "s/a/2.wav: not a WAV file", True),
     "WAV in an archive": ({"s.zip": zipped(*[(k, v) for k, v in SOUNDS.items()], ("s/b/2.wav", b"RIFF"))}, "wav:s.zip",
-                          "s/b/2.wav: no WAV file", True),
+                          "s/b/2.wav: not a WAV file", True),
     "tar that ends early": ({"p.tar": tarred(*PICTURES.items(), cut=1100)}, "images:p.tar", "p.tar: ", False),
     "tar.gz that ends early": ({"p.tar.gz": gzip.compress(tarred(*PICTURES.items()))[:-30]}, "images:p.tar.gz", "p.tar.gz: ", False),
     "zip that is encrypted": ({"p.zip": zipped(*PICTURES.items(), change=encrypted)}, "images:p.zip", "p.zip: ", False),
@@ -109,7 +109,7 @@ CASES = {
     "CSV with an open quote": ({"t.csv": b"a,b\n1,\"2\n3,4\n"}, "csv:t.csv?target=b", "t.csv", False),
     "CSV without rows": ({"t.csv": b"a,b\n"}, "csv:t.csv?target=b", "t.csv", False),
     "empty CSV": ({"t.csv": b""}, "csv:t.csv?target=b", "t.csv", False),
-    "CSV that is no text": ({"t.csv": b"a,b\n1,\xff\xfe\n2,x\n"}, "csv:t.csv?target=b", "line 2: bytes that are no UTF-8", False),
+    "CSV that is no text": ({"t.csv": b"a,b\n1,\xff\xfe\n2,x\n"}, "csv:t.csv?target=b", "line 2: found bytes that are not UTF-8", False),
     "CSV with numbers that are none": ({"t.csv": b"a,b\n1,nan\n2,inf\n3,1\n"}, "csv:t.csv?target=b&number", "t.csv", False),
     "idx that ends early": ({IMAGES: idx(8, (2, 2, 2), b"\0" * 7), TAGS: idx(8, (2,), b"\0\1")}, "idx:i", "needs 8 bytes", False),
     "idx with fewer labels": ({IMAGES: idx(8, (2, 2, 2), b"\0" * 8), TAGS: idx(8, (1,), b"\0")}, "idx:i", "samples", False),
@@ -120,7 +120,7 @@ CASES = {
     "npz with a broken member": ({"a.npz": zipped(("x.npy", npy()), ("y.npy", LABELS), change=flipped)}, "npz:a.npz", "x.npy", False),
     "npz that ends early": ({"a.npz": zipped(("x.npy", npy()), ("y.npy", LABELS))[:-30]}, "npz:a.npz", "a.npz", False),
     "CIFAR of odd length": (cifar(train=b"\0" + RECORD[:-1]), "cifar100:c", "train.bin: ", False),
-    "CIFAR with a class too many": (cifar(train=b"\0\x64" + RECORD[1:]), "cifar100:c", "100, expected", False),
+    "CIFAR with a class too many": (cifar(train=b"\0\x64" + RECORD[1:]), "cifar100:c", "100; expected", False),
     "text that is no UTF-8": ({"t.txt": b"abc\xff\xfedef" * 40}, "text:t.txt", "t.txt", False),
     "empty text": ({"t.txt": b""}, "text:t.txt", "t.txt", False),
 }
@@ -168,7 +168,7 @@ def whole(files, word, samples):
 def one_class(folder):
     put(folder, {f"p/cat/{i}.png": picture() for i in range(3)})
     found = koine("train", "lenet", "--data", "images:p", folder=folder)
-    needs_headers(found).needs(1, err="has one class alone, 'cat': there is nothing to tell apart")
+    needs_headers(found).needs(1, err="has only one class, 'cat': there is nothing to classify")
 
 
 for row in WHOLE:

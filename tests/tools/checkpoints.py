@@ -112,7 +112,7 @@ def without_a_model_on_the_command_line(folder):
     koine(*more, "2", folder=folder).needs(2, out="", err="needs a model where there is no checkpoint")
     train(folder, "--steps", "1", "--checkpoints", "some", "--resume", "auto", err="no checkpoint in 'some' yet")
     koine(*more, "2", folder=folder).needs(0, out="done after 2 steps", err="going on after step 1")
-    koine(*more, "2", folder=folder).needs(0, out="nothing to do: 2 steps were done before")
+    koine(*more, "2", folder=folder).needs(0, out="nothing to do: 2 steps are already done")
     write(folder, "other.koine", "koine 1\ninput x 6\nlinear 9\nlogits = linear 3\n")
     koine("train", "other.koine", *more[1:], "3", folder=folder).needs(1, out="", err="linear1.weight")
     expect(steps_in(os.path.join(folder, "some")) == [1, 2], "checkpoints of another model were touched")
@@ -155,7 +155,7 @@ def a_full_disk(folder):
         resource.setrlimit(resource.RLIMIT_FSIZE, (4000000, 4000000))
     found = koine("train", *data, *fixed, "--resume", "auto", "--steps", "5", "--checkpoint-every", "1", folder=folder,
                   preexec_fn=limit, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    found.needs(1, out="", err=("no checkpoint after step 4: ", "File too large", "training goes on",
+    found.needs(1, out="", err=("no checkpoint after step 4: ", "File too large", "training continues",
                                 "no checkpoint after step 5: "))
     expect(bytes_of(path_of(some, 3)) == before, "the checkpoint before was touched")
     left = sorted(os.listdir(some))

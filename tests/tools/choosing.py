@@ -40,7 +40,7 @@ def chosen(result, what):
         return usable[0]["index"]
     expect(said[0].startswith(f"auto: {what} takes "), f"found {said}")
     times = {int(index): float(ms) for ms, index in re.findall(r"([\d.e+-]+) ms on (\d+) \(", said[0])}
-    taken = re.search(r"; device (\d+) is taken, ([\d.e+-]+) times as fast as the next$", said[0])
+    taken = re.search(r"; using device (\d+), ([\d.e+-]+) times as fast as the next$", said[0])
     expect(taken and sorted(times) == sorted(one["index"] for one in usable), f"found {said}")
     best, next_best = sorted(times.values())[:2]
     expect(times[int(taken[1])] == best and abs(float(taken[2]) * best / next_best - 1) < 0.02, f"found {said}")
@@ -73,7 +73,7 @@ def auto_from_the_environment_and_in_silence(folder):
            "a batch of 8 samples, transfers included,")
     koine(*arguments, "--quiet", "--device", "auto", folder=folder, environment=TWICE).needs(0, err="")
     koine(*arguments, "--device", "0", folder=folder, environment={**TWICE, "KOINE_DEVICE": "auto"}).needs(0, err="")
-    koine("devices", "--device", "auto", environment=TWICE).needs(0, out="taken unless told otherwise")
+    koine("devices", "--device", "auto", environment=TWICE).needs(0, out="selected by default")
 
 
 @case
@@ -82,7 +82,7 @@ def auto_where_a_batch_does_not_fit(folder):
     koine(*arguments, "1kB", folder=folder, environment=TWICE).needs(1, out="", err="even with a batch of 1")
     half = max(koine("plan", "tiny.koine", "--batch", "50", "--json", "--device", str(one["index"]), folder=folder,
                      environment=TWICE).needs(0).objects()[0]["peak_bytes"] for one in devices())
-    found = koine(*arguments, str(half), folder=folder, environment=TWICE).needs(0, err="training goes on with")
+    found = koine(*arguments, str(half), folder=folder, environment=TWICE).needs(0, err="training continues with")
     for one in devices() if len(devices()) > 1 else []:
         expect(f"auto: device {one['index']} ({one['name']}) is left out" in found.err, f"{found}")
 
@@ -133,7 +133,7 @@ def pins_that_make_no_sense(folder):
     problem(folder)
     for pin in ("linear", "linear=", "=0", "linear*=0,"):
         koine("plan", "tiny.koine", "--pin", pin, folder=folder).needs(2, out="", err="expected PATTERN=DEVICE")
-    koine("plan", "tiny.koine", "--pin", "conv*=0", folder=folder).needs(1, out="", err="'tiny' has no layer of such a name")
+    koine("plan", "tiny.koine", "--pin", "conv*=0", folder=folder).needs(1, out="", err="'tiny' has no layer of that name")
     koine("plan", "tiny.koine", "--pin", "linear*=nowhere", folder=folder).needs(1, out="", err="pinned to 'nowhere'")
 
 

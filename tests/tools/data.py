@@ -68,7 +68,7 @@ def tables_are_learnt(folder):
     write(folder, "few.csv", "day,place\n2024-05-15,a\n")
     koine("infer", "table.safetensors", "--input", "few.csv", "--output", "-", folder=folder).needs(
         1, err='few.csv has no column "height", which the model was trained on')
-    koine("train", "table", "--data", "csv:days.csv", folder=folder).needs(1, err="which column is to be learnt?")
+    koine("train", "table", "--data", "csv:days.csv", folder=folder).needs(1, err="name the target column")
     koine("train", "table", "--data", "csv:days.csv?target=place", folder=folder).needs(
         1, err="which the model table-classes is for")
     koine("train", "table", "--data", "csv:days.csv?target=speed", "--set", "widht=4", folder=folder).needs(
@@ -81,7 +81,7 @@ def tables_are_learnt(folder):
 def classes_of_tables_have_names(folder):
     table(folder)
     koine("train", "table-classes", "--data", "csv:days.csv?target=place", "--epochs", "30", "--batch", "16", "--lr", "0.01",
-          "--set", "width=16", folder=folder).needs(0, err="place: 2 classes: a, b (to be learnt)")
+          "--set", "width=16", folder=folder).needs(0, err="place: 2 classes: a, b (target)")
     found = koine("infer", "table-classes.safetensors", "--input", "days.csv", "--output", "-", folder=folder).needs(0)
     lines = found.out.split("\n")
     expect(lines[0] == "place,probability" and len(lines) == 242, f"it wrote {found.out[:100]!r}")
@@ -121,13 +121,13 @@ def pictures_that_become_others_are_told_once(folder):
     def told(model, data):
         found = needs_headers(koine("train", model, "--data", data, "--steps", "1", "--save", "m.safetensors", "--overwrite",
                                     folder=folder)).needs(0)
-        lines = [line for line in found.err.splitlines() if line.startswith("pictures: ")]
+        lines = [line for line in found.err.splitlines() if line.startswith("images: ")]
         expect(len(lines) < 2, f"told twice: {found}")
         return lines[0] if lines else ""
     for model, data, wanted in (
-            ("small.koine", "images:pets", "pictures: 2 of 4 turned from colour to grey, 1 of 4 scaled to 4x4 pixels"),
-            ("colour.koine", "images:pets", "pictures: 2 of 4 turned from grey to colour, 1 of 4 scaled to 4x4 pixels"),
-            ("small.koine", "images:pets?grey", "pictures: 1 of 4 scaled to 4x4 pixels"),
+            ("small.koine", "images:pets", "images: 2 of 4 converted from RGB to grey, 1 of 4 scaled to 4x4 pixels"),
+            ("colour.koine", "images:pets", "images: 2 of 4 converted from grey to RGB, 1 of 4 scaled to 4x4 pixels"),
+            ("small.koine", "images:pets?grey", "images: 1 of 4 scaled to 4x4 pixels"),
             ("small.koine", "images:pets?grey&size=4", "")):
         expect(told(model, data) == wanted, f"{model}, {data}: expected {wanted!r}: {told(model, data)!r}")
 
@@ -185,7 +185,7 @@ def pictures_of_a_folder_are_told_apart(folder):
     koine("infer", "small.safetensors", "--input", "new", "--on-bad-sample", "skip", folder=folder).needs(
         0, out="new/below/c.png: dark", err=("left out 1", "new/bad.png"))
     os.mkdir(os.path.join(folder, "none"))
-    koine("infer", "small.safetensors", "--input", "none", folder=folder).needs(1, out="", err="holds no .jpg")
+    koine("infer", "small.safetensors", "--input", "none", folder=folder).needs(1, out="", err="contains no .jpg")
 
 
 @case
@@ -194,8 +194,8 @@ def faults_of_the_standard_input_are_its_own(folder):
     write(folder, "t.csv", "a,b,y\n" + "".join(f"{i},{i % 7},{3 * i}\n" for i in range(40)))
     koine("train", "table", "--data", "csv:t.csv?target=y", "--steps", "1", folder=folder).needs(0)
     for data, fault in ((b"a,b\nx,2\n", 'the standard input: row 1, column "a": "x", expected a number'),
-                        (b"a\n2\n", 'the standard input has no column "b"'), (b"a,b\n1\n", "the standard input: line 2: 1 values"),
-                        (b"", "the standard input: nothing in it"), (b"\x93NUMPY", "the standard input: byte 0: no npy file"),
+                        (b"a\n2\n", 'the standard input has no column "b"'), (b"a,b\n1\n", "the standard input: line 2: found 1 values"),
+                        (b"", "the standard input: the file is empty"), (b"\x93NUMPY", "the standard input: byte 0: not an npy file"),
                         (b"RIFF\0\0\0\0WAVE", "the standard input"), (b"\x89PNG", "the standard input")):
         write_bytes(folder, "given", data)
         with open(os.path.join(folder, "given"), "rb") as given:
@@ -217,7 +217,7 @@ def classes_of_folders_are_judged_by_name(folder):
     expect(found["accuracy"] == 1 and found["confusion"] == [[0, 0], [0, 8]], f"found {found}")
     expect([one["name"] for one in found["classes"]] == ["dark", "light"], f"found {found}")
     koine("eval", "small.safetensors", "--data", "images:more", folder=folder).needs(
-        1, out="", err=('small.safetensors: data "images:more": the class "middle" is none of the 2', "dark, light", "leave its samples out"))
+        1, out="", err=('small.safetensors: data "images:more": the class "middle" is not one of the 2', "dark, light", "leave its samples out"))
     # A model of numbers tells classes apart by position where the data has none of them.
     train = ("train", "small.koine", "--overwrite", "--epochs", "60", "--lr", "0.1", "--data", "images:numbers")
     koine(*train, folder=folder).needs(0)
@@ -236,13 +236,13 @@ def broken_pictures_are_named(folder):
     train = ("train", "small.koine", "--steps", "2", "--data")
     found = koine(*train, "images:good.zip", folder=folder)
     if "install the headers" in found.err:
-        return found.needs(1, err="build again")
+        return found.needs(1, err="rebuild")
     found.needs(0, err="on 8 samples")
     rows = koine("infer", "small.safetensors", "good.zip", "--json", folder=folder).objects(
         "sample", "file", "class", "probability", "logits")
     expect([row["file"] for row in rows] == [f"pets/{name}/{i}.png" for name in ("cat", "dog") for i in range(name == "cat", 8, 2)],
            f"found {rows}")
-    koine(*train, "images:good.zip", "--cache", "20", folder=folder).needs(1, err="more than the cache of 20 bytes")
+    koine(*train, "images:good.zip", "--cache", "20", folder=folder).needs(1, err="exceed the cache of 20 bytes")
     koine(*train, "images:bad.zip", folder=folder).needs(1, err="pets/cat/3.png")
     koine(*train, "images:bad.zip", "--on-bad-sample", "skip", folder=folder).needs(
         0, err=("left out 1 that could not be read", "pets/cat/3.png: ", "on 7 samples"))
@@ -331,10 +331,10 @@ def samples_are_changed_at_random(folder):
           "--oversample", folder=folder).needs(0, err=("trained with augment flip,", "now it is none", "trained with oversample no"))
     koine("train", "small.koine", "--data", "wind", "--class-weights", "balanced", folder=folder).needs(1, err="a class for each")
     koine("train", "small.koine", "--data", "digits", "--class-weights", "ballanced", folder=folder).needs(2, err="balanced or none")
-    for words, complaint in (("flop", "expected flip, crop, shift"), ("crop", "whole number above 0"), ("crop=2.5", "whole number"),
+    for words, complaint in (("flop", "expected flip, crop, shift"), ("crop", "an integer above 0"), ("crop=2.5", "an integer"),
                              ("flip=1", "takes no number"), ("noise=0", "number above 0"), ("noise=x", "number above 0"), ("mix-up", "number above 0")):
         koine("train", "small.koine", "--data", "digits", "--augment", words, folder=folder).needs(2, err=complaint)
-    koine("train", "wind", "--data", "wind", "--augment", "flip", "--steps", "1", folder=folder).needs(1, err="expected float32 pictures")
+    koine("train", "wind", "--data", "wind", "--augment", "flip", "--steps", "1", folder=folder).needs(1, err="expected float32 images")
     koine("train", "wind", "--data", "wind", "--augment", "mix-up=1", "--steps", "1", folder=folder).needs(
         1, err="mix-up and cut-mix need a class for each sample")
     koine("train", "wind", "--data", "wind", "--oversample", "--steps", "1", folder=folder).needs(
@@ -449,7 +449,7 @@ def what_cannot_write(folder):
     koine("generate", "lstm", "--length", "0", folder=folder).needs(2, err="--length is 0")
     koine("generate", "lstm", "--temperature=-1", folder=folder).needs(2, err="from 0 on")
     koine("train", "wind", "--data", "wind", "--steps", "1", folder=folder).needs(0)
-    koine("generate", "wind.safetensors", folder=folder).needs(1, err="holds no vocabulary")
+    koine("generate", "wind.safetensors", folder=folder).needs(1, err="has no vocabulary")
 
 
 @case

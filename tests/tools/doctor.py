@@ -70,7 +70,7 @@ def no_loader(folder):
     healthy(folder)
     os.remove(os.path.join(folder, "usr/lib/x86_64-linux-gnu/libOpenCL.so.1"))
     only(below(folder), "problem", "loader", "libOpenCL.so.1", mend="sudo apt-get install ocl-icd-libopencl1")
-    koine("doctor", "--root", folder).needs(1, err="", out=("problem  loader: ", "           mend it with: sudo", "there are "))
+    koine("doctor", "--root", folder).needs(1, err="", out=("problem  loader: ", "           fix: sudo", "there are "))
 
 
 @case
@@ -112,7 +112,7 @@ def a_missing_library(folder):
 @case
 def a_driver_without_its_icd_file(folder):
     place(healthy(folder), "opt/rocm-6.1/lib/libamdocl64.so")
-    only(below(folder), "hint", "driver", "ROCm", "no ICD file names it",
+    only(below(folder), "hint", "driver", "ROCm", "no ICD file lists it",
          mend="echo /opt/rocm-6.1/lib/libamdocl64.so | sudo tee /etc/OpenCL/vendors/amdocl64.icd")
 
 

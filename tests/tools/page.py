@@ -167,7 +167,7 @@ def what_the_curves_say(folder):
     page, _ = report(folder, "big.koine", "npy:x.npy,y.npy", "--epochs", "1")
     expect("One epoch says little" in page.text, page.text)
     page, _ = report(folder, "big.koine", "npy:x.npy,y.npy", "--epochs", "2", "--batch", "10")
-    expect("Nothing was set aside" in page.text, page.text)
+    expect("There is no validation data" in page.text, page.text)
     problem(folder)
     page, _ = report(folder, "tiny.koine", "npy:x.npy,y.npy", "--epochs", "4", "--batch", "10", "--validation", "0.3",
                      "--lr", "0.01", "--schedule", "constant")
@@ -218,7 +218,7 @@ def where_memory_runs_out(folder):
 @case
 def where_it_cannot_be_written(folder):
     problem(folder)
-    for path, words in (("nowhere/r.html", "there is no such folder"), (".", "is a folder")):
+    for path, words in (("nowhere/r.html", "the folder does not exist"), (".", "is a folder")):
         koine("train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--report", path, folder=folder).needs(
             1, out="", err=words)
     expect(not os.path.exists(os.path.join(folder, "tiny.safetensors")), "it was trained all the same")

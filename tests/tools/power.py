@@ -41,7 +41,7 @@ def a_price_alone(folder):
     expect([found[key] for key in KEYS[:3]] == [None, None, None], f"found {found}")
     money_is_right(found, 0.5)
     koine("bench", "gemm", "--size", "16", "--seconds", "0", "--price", "2").needs(
-        0, out="samples per unit of money, at 2 an hour", err="")
+        0, out="samples per unit of money, at 2 per hour", err="")
 
 
 @case

@@ -36,10 +36,10 @@ def devices(folder):
     chosen = [device for device in found if device["chosen"]]
     expect(len(chosen) == 1 and chosen[0]["usable"] and not chosen[0]["problem"], f"chosen: {chosen}")
     expect(all(device["usable"] or device["problem"] for device in found), f"found {found}")
-    text = koine("devices").needs(0, out=(chosen[0]["name"], "taken unless told otherwise"), err="").out
+    text = koine("devices").needs(0, out=(chosen[0]["name"], "selected by default"), err="").out
     for word in (str(chosen[0]["index"]), chosen[0]["name"], chosen[0]["type"].lower(),
                  f"{chosen[0]['platform_index']}:{chosen[0]['device_index']}"):
-        koine("devices", "--device", word).needs(0, out="taken, as asked", err="")
+        koine("devices", "--device", word).needs(0, out="selected, as requested", err="")
     expect(text.count("units") == sum(device["usable"] for device in found), f"found {text}")
 
 
@@ -218,7 +218,7 @@ def judged(folder):
     koine("eval", "tiny.safetensors", *data, folder=folder).needs(0, err="", out=(
         f"loss {whole['loss']:.4f}, accuracy {100 * whole['accuracy']:.2f}% on 100 samples of npy:"))
     small = koine("eval", "tiny.safetensors", *data, "--batch", "100", "--memory", "8kB", "--json", folder=folder)
-    small.needs(0, err="judging goes on with ")
+    small.needs(0, err="evaluation continues with ")
     expect(small.objects(*keys)[0]["accuracy"] == whole["accuracy"], f"found {small}")
     expect(end["event"] == "end", f"found {end}")
 
@@ -323,12 +323,12 @@ def what_infer_cannot_take(folder):
             ("flat.npy", "z.npy", "'flat.npy' holds (12), and the model reads 'x' as (batch,6)"),
             ("none.npy", "z.npy", "the input holds no samples"),
             ("nothing.npy", "z.npy", 'cannot open "nothing.npy"'),
-            ("tiny.koine", "z.npy", "Read are arrays, X.npy, tables, X.csv, pictures"),
+            ("tiny.koine", "z.npy", "Expected arrays, X.npy, tables, X.csv, images"),
             ("nothing.png", "z.npy", 'cannot open "nothing.png": No such file'),
             ("y=x.npy", "z.npy", "has no input 'y'; its first is 'x'"),
             ("x.npy", "probabilities=z.npy", "has no output 'probabilities'; koine models tiny.safetensors "),
             ("x.npy,x.npy", "z.npy", "fed twice"),
-            ("x.npy", "nowhere/z.npy", "there is no such folder")):
+            ("x.npy", "nowhere/z.npy", "the folder does not exist")):
         koine("infer", "tiny.safetensors", "--input", given, "--output", output, folder=folder).needs(
             1, out="", err=text)
         expect(not os.path.exists(os.path.join(folder, "z.npy")), f"{given} gave a result")

@@ -168,12 +168,12 @@ def the_training_accuracy(folder):
 
 @case
 def a_log_without_validation(folder):
-    hint = "no data to judge by: --validation 0.1 sets a tenth of the samples aside and tells the accuracy on them"
+    hint = "no validation data: --validation 0.1 sets a tenth of the samples aside and reports the accuracy on them"
     found = train(folder, "--steps", "1", "--log", "log", err=hint)
     expect(found.err.count(hint) == 1, f"found {found}")
     _, end = log_of(folder)
     found = train(folder, "--steps", "1", "--save", "other.safetensors", "--validation", "0.5")
-    expect("no data to judge by" not in found.err, f"found {found}")
+    expect("no validation data" not in found.err, f"found {found}")
     expect(end["validation_loss"] is None and end["accuracy"] is None and end["loss"] > 0, f"found {end}")
 
 
@@ -211,7 +211,7 @@ def patience_ends_a_training(folder):
     expect(steps[-1]["step"] == 9, "one epoch is the best, two more are waited for")
     expect(end["step"] == 3, f"the end speaks of another epoch than the best: {end}")
     train(folder, "--epochs", "1", "--batch", "32", "--lr", "0", "--validation", "0.2", "--resume", "tiny.safetensors",
-          out="nothing to do: 3 steps were done before")
+          out="nothing to do: 3 steps are already done")
 
 
 @case
@@ -355,7 +355,7 @@ def resumed_without_naming_the_model(folder):
 @case
 def resumed_when_all_is_done(folder):
     train(folder, "--steps", "2")
-    train(folder, "--steps", "2", "--resume", "tiny.safetensors", out="nothing to do: 2 steps were done before")
+    train(folder, "--steps", "2", "--resume", "tiny.safetensors", out="nothing to do: 2 steps are already done")
 
 
 @case
@@ -473,13 +473,13 @@ def a_batch_that_does_not_fit(folder):
     plan = koine("plan", *problem(folder)[:1], "--batch", "40", "--json", folder=folder).objects()[0]
     memory = str(plan["peak_bytes"])
     found = train(folder, "--batch", "100", "--steps", "2", "--memory", memory, "--log", "log",
-                  err=("a batch of 100 does not fit: ", f"may use ", f"({memory})", "training goes on with "))
-    batch = int(re.search(r"goes on with (\d+), the largest that does", found.err).group(1))
+                  err=("a batch of 100 does not fit: ", f"may use ", f"({memory})", "training continues with "))
+    batch = int(re.search(r"continues with (\d+), the largest that does", found.err).group(1))
     # 40 fit but for the accuracy, which `koine plan` leaves out.
     expect(36 <= batch < 100, f"the largest batch is {batch}, and about 40 fit")
     train(folder, "--batch", str(batch), "--steps", "2", "--memory", memory, "--save", "fits", "--quiet", err="")
     train(folder, "--batch", str(batch + 1), "--steps", "1", "--memory", memory, "--quiet",
-          err=f"training goes on with {batch}, ")
+          err=f"training continues with {batch}, ")
     train(folder, "--batch", "100", "--steps", "2", "--memory", memory, "--save", "same", "--quiet")
     expect(bytes_of(os.path.join(folder, "same")) == bytes_of(os.path.join(folder, "fits")),
            "the batch that was found trains to other bits than the same batch when asked for")
@@ -490,7 +490,7 @@ def a_batch_that_does_not_fit(folder):
 def an_epoch_of_batches_that_fit(folder):
     plan = koine("plan", *problem(folder)[:1], "--batch", "40", "--json", folder=folder).objects()[0]
     found = train(folder, "--batch", "100", "--epochs", "1", "--memory", str(plan["peak_bytes"]), "--log", "log")
-    batch = int(re.search(r"goes on with (\d+), the largest that does", found.err).group(1))
+    batch = int(re.search(r"continues with (\d+), the largest that does", found.err).group(1))
     steps, _ = log_of(folder)
     expect(len(steps) == -(-SAMPLES // batch), f"{len(steps)} steps of {batch} samples")
     expect(steps[-1]["lr"] < 0.001, f"the rate does not know of the number of steps: {steps[-1]}")

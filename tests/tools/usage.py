@@ -124,9 +124,9 @@ MISTAKES = [
     ("train lenet --data", "--data needs a value: --data DATA"),
     ("train lenet --data --epochs 2", "--data needs a value: --data DATA"),
     ("train lenet --data digits --quiet=yes", "--quiet takes no value"),
-    ("train lenet --data digits --epochs two", "--epochs is 'two'; expected a whole number from 0 on"),
-    ("train lenet --data digits --epochs -1", "expected a whole number"),
-    ("train lenet --data digits --epochs 99999999999999999999", "expected a whole number"),
+    ("train lenet --data digits --epochs two", "--epochs is 'two'; expected an integer of at least 0"),
+    ("train lenet --data digits --epochs -1", "expected an integer"),
+    ("train lenet --data digits --epochs 99999999999999999999", "expected an integer"),
     ("train lenet --data digits --epochs 0", "--epochs is 0; expected at least 1"),
     ("train lenet --data digits --steps 0", "--steps is 0; expected at least 1"),
     ("train lenet --data digits --seconds 0", "--seconds is 0; expected a number above 0"),
@@ -164,14 +164,14 @@ MISTAKES = [
     ("train lenet --data digits --loss mean", "expected cross-entropy, nll, mse, l1, huber"),
     ("train lenet --data digits --memory much", "--memory is 'much'; expected a number of bytes such as 512MB"),
     ("train lenet --data digits --memory 0", "--memory is '0'"),
-    ("train lenet --data digits --resume a --init b", "leave --init out"),
+    ("train lenet --data digits --resume a --init b", "omit --init"),
     ("eval", "eval needs a saved model"),
     ("eval a.safetensors", "--data digits"),
     ("eval a.safetensors --data digits --batch 0", "--batch is 0"),
     ("eval a.safetensors --data digits --loss x", "--loss is 'x'"),
     ("infer", "infer needs a saved model"),
-    ("infer a.safetensors --output y.npy", "infer needs something to compute on"),
-    ("infer a.safetensors x.npy --input y.npy", "--input is 'y.npy', and files are named behind the model as well"),
+    ("infer a.safetensors --output y.npy", "infer needs input"),
+    ("infer a.safetensors x.npy --input y.npy", "--input is 'y.npy', and files follow the model as well"),
     ("infer a.safetensors --input x.npy --format xml", "--format is 'xml'; expected text, json, csv or npy"),
     ("infer a.safetensors --input x --on-bad-sample pass", "fail or skip"),
     ("infer a.onnx x.npy --weights w.safetensors", "--weights is not for ONNX files"),
@@ -187,23 +187,23 @@ MISTAKES = [
     ("eval a.safetensors --data digits --math slow", "--math is 'slow'"),
     ("infer a.safetensors --input x.npy --output y.npy --math slow", "--math is 'slow'"),
     ("bench lenet --mode both", "--mode is 'both'"),
-    ("bench lenet --seconds -1", "--seconds is -1; expected a number from 0 on"),
+    ("bench lenet --seconds -1", "--seconds is -1; expected a number of at least 0"),
     ("bench lenet --batch 0", "--batch is 0; expected 1 to"),
-    ("bench lenet --operators add", "--operators is of the cases operators and crossover"),
-    ("bench lenet --plot a.svg", "--plot is of the case crossover"),
+    ("bench lenet --operators add", "--operators applies to the cases operators and crossover"),
+    ("bench lenet --plot a.svg", "--plot applies to the case crossover"),
     ("bench plan --sizes 0", "--sizes of plan is 0; expected 1 to 8"),
     ("bench crossover lenet", "it is a case alone"),
     ("bench crossover --operators relu", "crossover compares matmul, conv2d and train"),
     ("bench crossover --sizes 0", "--sizes is 0; expected 1 to"),
-    ("bench crossover --power", "--power and --price are of models and gemm"),
+    ("bench crossover --power", "--power and --price apply to models and gemm"),
     ("bench lenet --price 0", "--price is 0; expected a number above 0"),
-    ("bench mlp gemm --pin *=cpu", "--pin is of models, not of gemm"),
+    ("bench mlp gemm --pin *=cpu", "--pin applies to models, not to gemm"),
     ("bench gemm --m 0", "sizes of gemm are from 1 to 32768"),
     ("bench gemm --size 0", "sizes of gemm are from 1 to 32768"),
     ("verify relu", "'relu' is one word too many"),
     ("devices all", "'all' is one word too many"),
     ("models --text", "--text needs a model"),
-    ("models lenet --text --json", "two different answers"),
+    ("models lenet --text --json", "exclude each other"),
 ]
 
 
@@ -220,16 +220,16 @@ for row in MISTAKES:
 FAILURES = [
     ("train lenot --data digits", "did you mean 'lenet'?"),
     ("train lenet --data nothing", "expected digits"),
-    ("train lenet --data npy:x.npy", "two files were expected"),
+    ("train lenet --data npy:x.npy", "expected two files"),
     ("train lenet --data npy:no.npy,y.npy", 'cannot open "no.npy": No such file'),
-    ("train lenet --data idx:nowhere", "there is no such folder"),
+    ("train lenet --data idx:nowhere", "the folder does not exist"),
     ("train lenet --data npy:x.npy,y.npy", "'x' is float32 (batch,6) in the data, and the model expects float32 "
      "(batch,1,28,28)"),
     ("train tiny.koine --data npy:x.npy,y.npy --loss mse", "which the loss cross-entropy is for"),
     ("train tiny.koine --data npy:x.npy,x.npy", "which --loss mse is for"),
     ("train two.koine --data npy:x.npy,y.npy", "has 3 classes, and the output 'linear1' of the model 'two' tells 2 "
      "apart: its last layer should have 3 outputs"),
-    ("train wide.koine --data digits:test", "a line `flatten` before the last `linear` makes it one for each sample"),
+    ("train wide.koine --data digits:test", "a line `flatten` before the last `linear` makes it one per sample"),
     ("train large.koine --data digits:test", "large.koine:4:1: conv2d 'conv1.product': x is float32 (batch,1,28,28), "
      "and its height with padding is 28; expected at least the window's 33"),
     ("train typing.koine --data digits:test", "typing.koine:4:1: found 'convv'"),
@@ -245,7 +245,7 @@ FAILURES = [
     ("train tiny.koine --data npy:x.npy,y.npy --drop-last --batch 101", "leaves nothing to train on"),
     ("train tiny.koine --data npy:x.npy,y.npy --in-sequence --batch 101", "--in-sequence leaves nothing to train on"),
     ("train tiny.koine --data npy:x.npy,y.npy --memory 1kB", "too large for the device, even with a batch of 1"),
-    ("eval tiny.koine --data npy:x.npy,y.npy", "has no weights to judge"),
+    ("eval tiny.koine --data npy:x.npy,y.npy", "has no weights: expected"),
     ("eval nothing.safetensors --data digits", "there is no file 'nothing.safetensors'"),
     ("eval junk.safetensors --data npy:x.npy,y.npy", "junk.safetensors"),
     ("infer tiny.koine --input x.npy --output z.npy", "has no weights to compute with"),
@@ -303,9 +303,9 @@ def what_needs_no_device(folder):
 def device_from_the_environment(folder):
     koine("devices", environment={"KOINE_DEVICE": "nonsense"}).needs(1, err='from KOINE_DEVICE: no OpenCL device is '
                                                                      'meant by "nonsense"')
-    koine("devices", "--device", "0", environment={"KOINE_DEVICE": "nonsense"}).needs(0, out="taken, as asked")
-    koine("devices", environment={"KOINE_DEVICE": "0"}).needs(0, out="taken, as asked", err="")
-    koine("devices", environment={"KOINE_DEVICE": ""}).needs(0, out="taken unless told otherwise", err="")
+    koine("devices", "--device", "0", environment={"KOINE_DEVICE": "nonsense"}).needs(0, out="selected, as requested")
+    koine("devices", environment={"KOINE_DEVICE": "0"}).needs(0, out="selected, as requested", err="")
+    koine("devices", environment={"KOINE_DEVICE": ""}).needs(0, out="selected by default", err="")
 
 
 @case

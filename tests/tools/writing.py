@@ -11,7 +11,7 @@ import subprocess
 from koine import KOINE, ENVIRONMENT, bytes_of, case, expect, koine, problem, run_cases, write
 
 DATA = ["--data", "npy:x.npy,y.npy"]
-TAKEN = "is there already: --overwrite replaces it"
+TAKEN = "exists: replace it with --overwrite"
 
 
 def train(folder, *more, status=0, **needs):
@@ -203,7 +203,7 @@ def a_run_in_a_folder(folder):
     line = "koine train tiny.koine --data npy:x.npy,y.npy --batch 10 --steps 2 --run runs/first --schedule constant\n"
     expect(read(there, "command.txt") == line.encode(), f"found {read(there, 'command.txt')}")
     before = {name: read(there, name) for name in files}
-    train(folder, "--steps", "3", *run, status=1, out="", err="koine: --run: 'runs/first' holds a run already (model.safetensors): ")
+    train(folder, "--steps", "3", *run, status=1, out="", err="koine: --run: 'runs/first' already has a run (model.safetensors): ")
     expect({name: read(there, name) for name in files} == before, "it was changed all the same")
     train(folder, "--steps", "3", *run, "--resume", "runs/first/model.safetensors", out="done after 3 steps")
     expect(read(there, "command.txt").count(b"\n") == 2 and read(there, "log.jsonl").count(b"lr") == 3, "it did not go on")
@@ -211,7 +211,7 @@ def a_run_in_a_folder(folder):
     expect(read(there, "command.txt").count(b"\n") == 1 and read(there, "log.jsonl").count(b"lr") == 4, "it was not replaced")
     # What a run that was ended left is a run; an empty folder is none.
     os.remove(os.path.join(there, "model.safetensors"))
-    train(folder, "--steps", "1", *run, status=1, err="holds a run already (log.jsonl)")
+    train(folder, "--steps", "1", *run, status=1, err="already has a run (log.jsonl)")
     os.mkdir(os.path.join(folder, "empty"))
     train(folder, "--steps", "1", "--run", "empty", "--check", status=None)
     expect(not os.listdir(os.path.join(folder, "empty")), "--check left something")

@@ -55,7 +55,7 @@ def data_that_does_not_fit(folder):
     koine("train", "lenet?classes=3", "--data", "digits:test", folder=folder).needs(
         1, out="", err="its last layer should have 10 outputs, as --set classes=10 makes it")
     koine("train", "unet", "--data", "shapes", folder=folder).needs(
-        1, out="", err=("the data 'shapes' does not fit the model 'unet'", "`figures`"))
+        1, out="", err=("the data 'shapes' does not match the model 'unet'", "`figures`"))
     koine("train", "gpt", "--data", "digits", folder=folder).needs(1, out="", err="text:FILE")
 
 

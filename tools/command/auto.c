@@ -1,11 +1,11 @@
-/* --device auto: a step is timed on each device, and the fastest is taken. */
+/* --device auto: times a step on each device and selects the fastest. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "auto.h"
 
-enum { WARM_UP = 2, LEAST_STEPS = 3, MOST_STEPS = 50 };
+enum { WARM_UP = 2, MIN_STEPS = 3, MAX_STEPS = 50 };
 static const double least_seconds = 0.2;
 
 static int compare(const void *left, const void *right) {
@@ -13,14 +13,14 @@ static int compare(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* Seconds of a step: the median of some; NaN where it failed. */
+/* Seconds per step: the median of several; NaN on failure. */
 static double time_steps(const auto_trial *trial) {
-    double seconds[MOST_STEPS], begin = 0, now = 0;
+    double seconds[MAX_STEPS], begin = 0, now = 0;
     int count = 0;
     for (int i = 0; i < WARM_UP; i++)
         if (!trial->step(trial->user)) return NAN;
     begin = now = clock_now();
-    while (count < LEAST_STEPS || (count < MOST_STEPS && now - begin < least_seconds)) {
+    while (count < MIN_STEPS || (count < MAX_STEPS && now - begin < least_seconds)) {
         double before = now;
         if (!trial->step(trial->user)) return NAN;
         now = clock_now();
@@ -30,7 +30,7 @@ static double time_steps(const auto_trial *trial) {
     return seconds[count / 2];
 }
 
-/* On one device, with a context that is gone afterwards. */
+/* Times the trial on one device, with a temporary context. */
 static double time_device(const common_options *common, const auto_trial *trial, const kn_device_info *info) {
     char index[24];
     common_options own = *common;
@@ -50,10 +50,10 @@ static double time_device(const common_options *common, const auto_trial *trial,
     return seconds;
 }
 
-/* A choice between several: how long a step takes on each, and who is taken. */
+/* The selection: the time of a step on each device, and the fastest. */
 typedef struct choice {
     const kn_device_info *best;
-    double seconds, next; /* of the best, and of the one after it */
+    double seconds, next; /* of the best, and of the second best */
     char times[1000];
 } choice;
 
@@ -75,14 +75,13 @@ static void consider(choice *made, const kn_device_info *info, double seconds) {
 }
 
 static void tell(const choice *made, const auto_trial *trial) {
-    char why[60] = "the only one that could do it";
+    char why[60] = "the only one that could run it";
     if (isfinite(made->next))
         snprintf(why, sizeof why, "%.3g times as fast as the next", made->next / made->seconds);
-    command_tell("auto: %s takes %s; device %d is taken, %s", trial->what, made->times, made->best->index,
-                 why);
+    command_tell("auto: %s takes %s; using device %d, %s", trial->what, made->times, made->best->index, why);
 }
 
-/* Where there is nothing to choose from, nothing is timed: opening a device says what is wrong. */
+/* With nothing to choose from, nothing is timed: opening the device reports errors. */
 static const kn_device_info *only_device(const kn_device_list *list, int *usable) {
     const kn_device_info *only = NULL;
     *usable = 0;
@@ -98,7 +97,7 @@ bool device_auto(common_options *common, const auto_trial *trial) {
     static char taken[24];
     int usable;
     if (!device_is_auto(common)) return true;
-    precompile_end(); /* it would find the device out as well */
+    precompile_end(); /* it would select a device, too */
     messages_setup(common);
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     if (!list) return command_fail("out of memory") == EXIT_DONE;
@@ -114,8 +113,8 @@ bool device_auto(common_options *common, const auto_trial *trial) {
         snprintf(taken, sizeof taken, "%d", made.best->index);
         common->device = taken;
     } else if (usable > 1) {
-        /* A smaller batch may do, or what follows says once more what is wrong. */
-        command_warn("auto: no device could do %s; the fastest by a matrix product is taken", trial->what);
+        /* A smaller batch may fit, or what follows reports the error again. */
+        command_warn("auto: no device could run %s; using the fastest by a matrix product", trial->what);
     }
     kn_device_list_destroy(&list);
     return true;

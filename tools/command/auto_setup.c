@@ -1,4 +1,4 @@
-/* --device auto for a model with its data: a step is a batch of the data up, and the loss down. */
+/* --device auto for a model with its data: a step uploads a batch of the data and downloads the loss. */
 #include <stdlib.h>
 
 #include "auto.h"
@@ -7,17 +7,17 @@
 typedef struct setup_trial {
     const common_options *common;
     training_setup *setup;
-    const kn_trainer_params *params; /* NULL: judging */
+    const kn_trainer_params *params; /* NULL: evaluation */
     int64_t batch;
     kn_feed feeds[SETUP_FIELDS];
     void *data[SETUP_FIELDS];
     size_t feed_count;
-    kn_trainer *trainer; /* one of them */
+    kn_trainer *trainer; /* one of the two */
     kn_session *session;
     kn_states *states;
 } setup_trial;
 
-/* The first samples of the data. */
+/* Reads the first samples of the data. */
 static bool read_batch(setup_trial *trial, const kn_dataset *dataset) {
     kn_field field;
     char message[512];
@@ -35,8 +35,8 @@ static bool read_batch(setup_trial *trial, const kn_dataset *dataset) {
 
 static bool prepare_training(void *user, kn_context *context) {
     setup_trial *trial = user;
-    trial->trainer =
-        kn_trainer_create(context, trial->setup->loss.judged, trial->params); /* the data alone feeds it */
+    /* the feeds come from the data alone */
+    trial->trainer = kn_trainer_create(context, trial->setup->loss.judged, trial->params);
     if (kn_trainer_status(trial->trainer) == KN_OK &&
         kn_trainer_compile_for(trial->trainer, trial->batch, trial->feeds, trial->feed_count) == KN_OK)
         return true;
@@ -84,7 +84,7 @@ static bool choose(common_options *common, setup_trial *trial, const kn_dataset 
     uint64_t samples = kn_dataset_count(dataset);
     trial->batch = (int64_t)(batch < samples ? batch : samples);
     snprintf(what, sizeof what, "%s of %lld samples, transfers included,",
-             trial->params ? "a training step" : "judging a batch", (long long)trial->batch);
+             trial->params ? "a training step" : "evaluating a batch", (long long)trial->batch);
     auto_trial about = {.what = what,
                         .model = trial->setup->model,
                         .user = trial,

@@ -1,4 +1,4 @@
-/* The largest batch that a device has room for, found by planning alone. */
+/* Finds the largest batch that fits a device, by planning only. */
 #include "batch.h"
 
 #include <stdlib.h>
@@ -6,12 +6,12 @@
 typedef struct fitting {
     const batch_plans *plans;
     uint64_t allowed;
-    uint64_t needed; /* by the last plan; 0: not known, one value is too large already */
+    uint64_t needed; /* by the last plan; 0: unknown, because a single value is too large */
     kn_status status;
 } fitting;
 
-/* Whether the last plan failed for another reason than device memory or indices, of which a smaller batch
- * needs less. */
+/* Whether the last plan failed for another reason than device memory or indices, which a smaller batch would
+ * solve. */
 static bool broken(const fitting *state) {
     return state->status != KN_OK && state->status != KN_ERROR_DEVICE_MEMORY &&
            state->status != KN_ERROR_UNSUPPORTED;
@@ -23,7 +23,7 @@ static bool fits(fitting *state, int64_t batch) {
     return state->status == KN_OK && state->needed <= state->allowed;
 }
 
-/* What is wrong with the last plan, as a clause. */
+/* The problem of the last plan, as a clause. */
 static const char *complaint(const fitting *state, const char *device, char *text, size_t room) {
     char needed[32], allowed[32];
     if (state->status != KN_OK)
@@ -36,7 +36,7 @@ static const char *complaint(const fitting *state, const char *device, char *tex
     return text;
 }
 
-/* Between `good`, which fits, and `bad`, which does not. */
+/* Bisects between `good`, which fits, and `bad`, which does not. */
 static int64_t search(fitting *state, int64_t good, int64_t bad) {
     int64_t asked = bad;
     while (bad - good > 1) {
@@ -58,7 +58,7 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
     char why[700];
     if (!state.allowed) state.allowed = kn_context_capabilities(context)->memory_bytes;
     if (fits(&state, *batch)) return true;
-    /* Memory that something else held may be free again. */
+    /* Memory in use by another program may be free again. */
     if (state.status == KN_ERROR_DEVICE_MEMORY && fits(&state, *batch)) return true;
     complaint(&state, device, why, sizeof why);
     if (broken(&state) || *batch == 1 || !fits(&state, 1)) {

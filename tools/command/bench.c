@@ -6,21 +6,21 @@
 #include "bench.h"
 #include "training.h"
 
-enum { MOST_CASES = 16, MOST_ARGUMENTS = 64 };
+enum { MAX_CASES = 16, MAX_ARGUMENTS = 64 };
 
-/* ---- several cases: each in a process of its own, so that times and memory are its own ------------ */
+/* ---- several cases: each in its own process, so that times and memory are separate ----------------- */
 
-/* Runs `koine bench CASE` with the same options. */
+/* Runs `koine bench CASE` with the same options in a new process. */
 static int run_apart(const char *name, int count, char **arguments, const char *const *words,
                      int word_count) {
     static char program[] = "koine", verb[] = "bench";
-    char *own[MOST_ARGUMENTS + 4];
+    char *own[MAX_ARGUMENTS + 4];
     int used = 0, result = 0;
     pid_t child = 0;
     own[used++] = program;
     own[used++] = verb;
     own[used++] = (char *)(uintptr_t)name;
-    for (int i = 0; i < count && used < MOST_ARGUMENTS; i++) {
+    for (int i = 0; i < count && used < MAX_ARGUMENTS; i++) {
         bool is_case = false;
         for (int w = 0; w < word_count; w++)
             is_case = is_case || arguments[i] == words[w];
@@ -37,14 +37,14 @@ static int run_apart(const char *name, int count, char **arguments, const char *
 
 /* ---- the command line ------------------------------------------------------------------------------- */
 
-/* Cases that are no models. */
+/* Cases that are not models. */
 static bool is_apart(const char *name) {
     return !strcmp(name, "gemm") || !strcmp(name, "operators") || !strcmp(name, "crossover") ||
            !strcmp(name, "plan");
 }
 
 typedef struct case_options {
-    uint64_t gemm[3], sizes; /* of gemm, and how many of crossover and plan */
+    uint64_t gemm[3], sizes; /* of gemm; and the number of sizes of crossover and plan */
     const char *only, *plot;
 } case_options;
 
@@ -57,13 +57,13 @@ static int run_case(const char *name, const bench_options *options, const case_o
     return bench_model(name, options);
 }
 
-/* What --weights, --input, --dump and --set do not go with; EXIT_DONE if nothing is wrong. */
+/* Rejects cases that --weights, --input, --dump and --set do not support; EXIT_DONE if all is well. */
 static int files_check(const bench_options *options, const char *const *words, int word_count) {
     if (!options->weights && !options->input && !options->dump && !options->set) return EXIT_DONE;
     if (word_count > 1)
-        return command_misuse("--weights, --input, --dump and --set are of one case at a time");
+        return command_misuse("--weights, --input, --dump and --set apply to one case at a time");
     if (is_apart(words[0]))
-        return command_misuse("--weights, --input, --dump and --set are of models, not of %s", words[0]);
+        return command_misuse("--weights, --input, --dump and --set apply to models, not to %s", words[0]);
     if (options->dump && !path_writable(options->dump, PATH_WHOLE, options->common.overwrite))
         return EXIT_FAILED;
     return EXIT_DONE;
@@ -72,7 +72,7 @@ static int files_check(const bench_options *options, const char *const *words, i
 /* The same for --pin. */
 static int pin_check(const common_options *common, const char *const *words, int word_count) {
     for (int i = 0; common->pin && i < word_count; i++)
-        if (is_apart(words[i])) return command_misuse("--pin is of models, not of %s", words[i]);
+        if (is_apart(words[i])) return command_misuse("--pin applies to models, not to %s", words[i]);
     return EXIT_DONE;
 }
 
@@ -86,7 +86,7 @@ static int power_check(bench_power *power, const char *const *words, int word_co
     if (!priced) power->price = 0;
     for (int i = 0; i < word_count; i++)
         if ((power->wanted || priced) && is_apart(words[i]) && strcmp(words[i], "gemm") != 0)
-            return command_misuse("--power and --price are of models and gemm, not of %s", words[i]);
+            return command_misuse("--power and --price apply to models and gemm, not to %s", words[i]);
     return EXIT_DONE;
 }
 
@@ -102,16 +102,16 @@ static int sizes_check(uint64_t *sizes, const char *const *words, int word_count
     return EXIT_DONE;
 }
 
-/* The same for what is of some cases alone. */
+/* The same for options of some cases only. */
 static int crossover_check(const case_options *more, bool overwrite, const char *const *words,
                            int word_count) {
     bool crossover = !strcmp(words[0], "crossover");
     if (more->only && !crossover && strcmp(words[0], "operators") != 0)
-        return command_misuse("--operators is of the cases operators and crossover");
+        return command_misuse("--operators applies to the cases operators and crossover");
     for (int i = 1; i < word_count; i++)
         if (crossover || !strcmp(words[i], "crossover"))
             return command_misuse("crossover compares all devices at once: it is a case alone");
-    if (more->plot && !crossover) return command_misuse("--plot is of the case crossover");
+    if (more->plot && !crossover) return command_misuse("--plot applies to the case crossover");
     if (!crossover) return EXIT_DONE;
     int status = bench_crossover_check(more->only, more->sizes);
     if (status == EXIT_DONE && more->plot && !path_writable(more->plot, PATH_WHOLE, overwrite))
@@ -123,40 +123,41 @@ static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
     bench_options bench = {.seconds = NAN, .power = {.root = "/sys", .price = NAN}};
     const char *mode = "train", *trace = NULL;
-    /* What is not given can be told from an explicit 0. */
+    /* Distinguishes an absent option from an explicit 0. */
     uint64_t batch = UINT64_MAX, size = 1024;
     case_options more = {.gemm = {UINT64_MAX, UINT64_MAX, UINT64_MAX}, .sizes = UINT64_MAX};
     const option options[] = {
         HEADING("steps"),
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
-        {"batch", OPTION_COUNT, "N", "samples in a step (by the case: 64, mlp 128, resnet50 4 …)", &batch},
-        {"seconds", OPTION_NUMBER, "S", "to measure at least, after the warm-up (3; crossover 0.2)",
+        {"batch", OPTION_COUNT, "N", "samples per step (depends on the case: 64, mlp 128, resnet50 4 …)",
+         &batch},
+        {"seconds", OPTION_NUMBER, "S", "minimum measuring time after the warm-up (3; crossover 0.2)",
          &bench.seconds},
         SET_OPTION(bench.set),
         HEADING("gemm, operators, crossover, plan"),
         {"size", OPTION_COUNT, "N", "of gemm: all three sizes (1024)", &size},
         {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &more.gemm[0]},
         {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &more.gemm[1]},
-        {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &more.gemm[2]},
+        {"k", OPTION_COUNT, "N", "of gemm: length of the dot products", &more.gemm[2]},
         {"operators", OPTION_TEXT, "A,B", "of operators and crossover: only these", &more.only},
-        {"sizes", OPTION_COUNT, "N", "of crossover (9) and plan (6): how many, each twice the last",
-         &more.sizes},
+        {"sizes", OPTION_COUNT, "N",
+         "of crossover (9) and plan (6): number of sizes, each twice the one before", &more.sizes},
         {"plot", OPTION_TEXT, "FILE", "of crossover: the curves as SVG", &more.plot},
-        HEADING("what another program checks"),
+        HEADING("comparison with other programs"),
         {"weights", OPTION_TEXT, "FILE", "safetensors with the parameters to begin with, by their names",
          &bench.weights},
         {"input", OPTION_TEXT, "FILE", "safetensors with the samples: 'x', and in training the targets 'y'",
          &bench.input},
         {"dump", OPTION_TEXT, "FILE", "write what the timed steps computed, as safetensors", &bench.dump},
-        HEADING("where time and energy go"),
-        {"profile", OPTION_FLAG, NULL, "where the time goes, and how near to the device's limits",
+        HEADING("profile and energy"),
+        {"profile", OPTION_FLAG, NULL, "time by kernel and node, compared with the device's limits",
          &bench.common.timeline},
         TRACE_OPTION(trace),
         OVERWRITE_OPTION(bench.common),
         {"power", OPTION_FLAG, NULL, "samples per joule, by the counters and sensors of this machine",
          &bench.power.wanted},
         {"power-command", OPTION_TEXT, "COMMAND",
-         "what prints the watts of now, asked ten times a second (none)", &bench.power.command},
+         "command that prints the current watts, run ten times per second (none)", &bench.power.command},
         {"power-root", OPTION_TEXT, "DIR", "the folder that holds class/powercap and class/hwmon (/sys)",
          &bench.power.root},
         {"price", OPTION_NUMBER, "N", "of an hour of this machine: samples per unit of money",
@@ -167,10 +168,10 @@ static int run(int count, char **arguments) {
         KERNEL_OPTIONS(bench.common),
         COMMON_OPTIONS(bench.common),
         {.name = NULL}};
-    const char *words[MOST_CASES];
+    const char *words[MAX_CASES];
     int word_count, status;
     bench_start = clock_now();
-    if (!options_read(&command_bench, options, count, arguments, words, &word_count, MOST_CASES, &status))
+    if (!options_read(&command_bench, options, count, arguments, words, &word_count, MAX_CASES, &status))
         return status;
     if ((status = kernel_options_check(&bench.common)) != EXIT_DONE ||
         (status = math_option_check(&bench.common)) != EXIT_DONE ||
@@ -188,7 +189,7 @@ static int run(int count, char **arguments) {
     bench.batch = batch == UINT64_MAX ? 0 : batch;
     if (isnan(bench.seconds)) bench.seconds = !strcmp(words[0], "crossover") ? 0.2 : 3;
     if (!(bench.seconds >= 0 && bench.seconds <= 1e6))
-        return command_misuse("--seconds is %g; expected a number from 0 on", bench.seconds);
+        return command_misuse("--seconds is %g; expected a number of at least 0", bench.seconds);
     for (int i = 0; i < 3; i++) {
         if (more.gemm[i] == UINT64_MAX) more.gemm[i] = size;
         if (more.gemm[i] < 1 || more.gemm[i] > 32768)
@@ -201,7 +202,7 @@ static int run(int count, char **arguments) {
     if ((status = files_check(&bench, words, word_count)) != EXIT_DONE) return status;
     if ((status = pin_check(&bench.common, words, word_count)) != EXIT_DONE) return status;
     if (trace && (word_count > 1 || is_apart(words[0])))
-        return command_misuse("--trace is of one case at a time, and of models");
+        return command_misuse("--trace applies to one case at a time, and to models");
     if (precompiling() && (word_count > 1 || is_apart(words[0])))
         return command_misuse("one case at a time can be precompiled, of models");
     if (precompiling()) trace = NULL;
@@ -212,7 +213,7 @@ static int run(int count, char **arguments) {
         status = run_case(words[0], &bench, &more);
         return trace_close() ? status : EXIT_FAILED;
     }
-    /* What is misspelt is told before the others take their time. */
+    /* Report misspelt names before the other cases take their time. */
     for (int i = 0; i < word_count; i++) {
         kn_model *model = is_apart(words[i]) ? NULL : model_open(words[i]);
         if (!model && !is_apart(words[i])) return EXIT_FAILED;
@@ -226,56 +227,39 @@ static int run(int count, char **arguments) {
 const command command_bench = {
     "bench", "how fast models train and run here", "CASE… [--mode train|infer] [--OPTION …]",
     "A CASE is a model, or one of\n"
-    "  gemm       a matrix product, beside a plain C loop on one core and on all\n"
-    "  operators  each operator at a size as networks have it, forward and gradient, and its part of the "
-    "limit\n"
-    "  crossover  at which size each device here beats the others\n"
-    "  plan       how long planning takes as a network grows, pass by pass; nothing is compiled\n"
+    "  gemm       a matrix product, compared with a plain C loop on one core and on all\n"
+    "  operators  each operator at a realistic size, forward and gradient, against the device's limits\n"
+    "  crossover  the size from which each device is faster than the others\n"
+    "  plan       the time of planning as a network grows, pass by pass; nothing is compiled\n"
     "\n"
-    "A training step is the upload of a fresh batch, forward "
-    "with\n"
-    "dropout, loss, backward, the update of every parameter (SGD with momentum 0.9 at 0.01; gpt AdamW at "
-    "0.0003\n"
-    "with decay 0.01), and the loss read by the host; an inference step uploads a batch and reads the "
-    "output.\n"
-    "Steps are timed for at least 3 seconds (--seconds) and 5 steps after 4 of warm-up, each case in a "
-    "process of\n"
-    "its own.\n"
+    "A training step uploads a new batch and runs forward with dropout, loss, backward, the update of\n"
+    "every parameter (SGD with momentum 0.9 at 0.01; gpt AdamW at 0.0003 with decay 0.01), and downloads\n"
+    "the loss; an inference step uploads a batch and downloads the output. Steps are timed for at least 3\n"
+    "seconds (--seconds) and 5 steps after 4 of warm-up, each case in a separate process.\n"
     "\n"
-    "crossover measures matrix products, convolutions and training steps at growing sizes on all devices, "
-    "with\n"
-    "uploads and downloads, and tells from which size on each is the fastest: by 5% at least, else the one "
-    "before\n"
-    "stays. A device is not tried beyond the size that takes it a quarter of a second.\n"
+    "crossover measures matrix products, convolutions and training steps at growing sizes on all devices,\n"
+    "with uploads and downloads, and reports the sizes at which each is fastest, by at least 5%. A device\n"
+    "is not tried beyond the size that takes it a quarter of a second.\n"
     "\n"
-    "--power runs the steps once more for as long, and tells watts and samples per joule: of a processor by "
-    "the\n"
-    "counters of its packages (powercap; often root alone may read them) or a sensor (hwmon), of another "
-    "device by\n"
-    "its own sensors and the packages. --power-command is asked instead where it is given, such as\n"
-    "'nvidia-smi -i 0 --query-gpu=power.draw --format=csv,noheader'. What is not known is null.\n"
+    "--power runs the steps again for the same time and reports watts and samples per joule: for a\n"
+    "processor from the counters of its packages (powercap; often readable by root only) or a sensor\n"
+    "(hwmon), for another device from its sensors and the packages. --power-command, if given, is used\n"
+    "instead, such as 'nvidia-smi -i 0 --query-gpu=power.draw --format=csv,noheader'. Unknown values are\n"
+    "null.\n"
     "\n"
-    "--device auto times a few steps on each device, takes the fastest and says why.\n"
-    "--trace writes the steps that --profile looks at, and shows that as well.\n"
-    "--profile shows GFLOP/s, GB/s and the share of the limit by kernel and by node. The limits are "
-    "measured\n"
-    "beside it: multiply-adds from registers, and reading memory. Work is counted by the direct methods, "
-    "each\n"
-    "byte once, so that Winograd's method and caches can bring a part above 100%. Where layers are pinned to "
-    "other\n"
-    "devices, it is of the main one alone; --trace shows them all.\n"
+    "--device auto times a few steps on each device, selects the fastest and says why. --trace writes the\n"
+    "steps that --profile analyses, and prints the profile as well. --profile shows GFLOP/s, GB/s and the\n"
+    "fraction of the limit by kernel and by node. The limits are measured with it: multiply-adds on\n"
+    "registers, and memory reads. Work is counted by the direct methods, each byte once, so that\n"
+    "Winograd's method and caches can exceed 100%. If layers are pinned to other devices, it covers the\n"
+    "main one only; --trace shows them all.\n"
     "\n"
-    "Another program can check what is timed. --weights has the parameters and running statistics by their "
-    "names,\n"
-    "as koine train saves them; what it lacks begins as always where it is the moment of an optimizer, and "
-    "is a\n"
-    "mistake otherwise. --input has 'x' (and the targets 'y') for one batch or several, which the steps take "
-    "in\n"
-    "turn; without --batch all of it is one batch. --dump gets, in training, 'losses': the loss of each step "
-    "from\n"
-    "the first on, warm-up included, in double precision; in inference the output by its name ('logits'), "
-    "row by\n"
-    "row for all samples of the input.\n"
+    "Another program can check what is timed. --weights has the parameters and running statistics by\n"
+    "their names, as koine train saves them; what it lacks begins as always where it is the moment of an\n"
+    "optimizer, and is a mistake otherwise. --input has 'x' (and the targets 'y') for one batch or\n"
+    "several, which the steps take in turn; without --batch all of it is one batch. --dump gets, in\n"
+    "training, 'losses': the loss of each step from the first on, warm-up included, in double precision;\n"
+    "in inference the output by its name ('logits'), row by row for all samples of the input.\n"
     "\n"
     "  koine bench mlp lenet --mode train\n"
     "  koine bench resnet18c --mode infer --profile\n"

@@ -1,99 +1,100 @@
-/* What the benchmarks share. */
+/* Declarations shared by the benchmarks. */
 #ifndef KOINE_COMMAND_BENCH_H
 #define KOINE_COMMAND_BENCH_H
 
 #include "command.h"
 
-enum { BENCH_MOST = 1 << 20 };
+enum { BENCH_MAX_STEPS = 1 << 20 };
 
 /* Times of steps after the warm-up, in seconds. */
 typedef struct bench_times {
-    double seconds[BENCH_MOST];
+    double seconds[BENCH_MAX_STEPS];
     int count;
-    double first; /* from the program's start to the end of the first step */
+    double first; /* from program start to the end of the first step */
 } bench_times;
 
-/* What is printed of a case; the fields that every case has. */
+/* The printed fields that every case has. */
 typedef struct bench_result {
     const char *name, *mode, *math, *device;
     int64_t batch;
     double flops; /* of one step, by the direct methods */
-    double loss;  /* NaN: there is none */
+    double loss;  /* NaN: none */
     uint64_t kernels, plan_bytes, rss_base_bytes;
 } bench_result;
 
-/* Runs `step` four times to warm up, then for at least so many seconds and 5 times. */
+/* Runs `step` four times to warm up, then at least 5 times and for at least this many seconds. */
 bool bench_measure(bool (*step)(void *user), void *user, double seconds, bench_times *times);
-/* Median, best and 99th percentile; sorts the times. */
+/* Median, minimum and 99th percentile; sorts the times. */
 void bench_summary(bench_times *times, double *median, double *best, double *p99);
-/* Prints the fields that every case has as the beginning of a JSON object, without its last brace. */
+/* Prints the common fields as the beginning of a JSON object, without its last brace. */
 void bench_print_json(const bench_result *result, bench_times *times);
-/* Memory of the process in bytes: now, and the most that it had. */
+/* Memory of the process in bytes: current, and peak. */
 uint64_t bench_rss(void);
 uint64_t bench_peak_rss(void);
-extern double bench_start; /* when the program began */
+extern double bench_start; /* time of program start */
 
 /* ---- --power and --price (bench_power.c) ---- */
 
 typedef struct bench_power {
     bool wanted;
-    const char *root, *command; /* "/sys", and NULL or what prints watts */
-    double price;               /* of an hour of this machine; 0: not told */
-    double watts, per_joule;    /* NaN where they are not known */
-    char about[300];            /* what told them */
+    const char *root, *command; /* "/sys", and NULL or a command that prints watts */
+    double price;               /* per hour of this machine; 0: unknown */
+    double watts, per_joule;    /* NaN if unknown */
+    char about[300];            /* source of the measurement */
 } bench_power;
-/* Runs steps for so many seconds while their energy is measured; not knowing it is said, and no failure.
- * Answers false where a step failed. */
+/* Runs steps for this many seconds while measuring their energy; if it cannot be measured, that is reported
+ * and is not a failure. Returns false if a step failed. */
 bool bench_power_measure(bench_power *power, const kn_device_info *device, bool (*step)(void *user),
                          void *user, double seconds, int64_t batch);
-/* What was found, behind the line of the case; or more fields of its object. per_s: samples in a second. */
+/* Prints the result after the line of the case, or as more fields of its JSON object. per_s: samples per
+ * second. */
 void bench_power_text(const bench_power *power, double per_s);
 void bench_power_json(const bench_power *power, double per_s);
 
-/* What was asked for of a model. */
+/* Options of a model benchmark. */
 typedef struct bench_options {
     common_options common;
     bool training;
-    uint64_t batch;                     /* 0: not said */
-    double seconds;                     /* to measure */
+    uint64_t batch;                     /* 0: default */
+    double seconds;                     /* measuring time */
     const char *weights, *input, *dump; /* NULL: none */
     const char *set;                    /* --set, or NULL */
     const kn_optimizer *optimizer;      /* NULL: that of the case */
     bench_power power;
 } bench_options;
 int bench_model(const char *name, const bench_options *options);
-/* Only what each step of the plan takes: a table, or with --json fields that follow others of an object. */
+/* Times each step of the plan: prints a table, or with --json more fields of an object. */
 int bench_model_steps(const char *name, const bench_options *options);
 
-/* ---- arrays from and to other programs (bench_files.c) ---- */
+/* ---- exchange of arrays with other programs (bench_files.c) ---- */
 
-/* The samples of --input for a value of the model: `count` of them, row-major. Where *count is 0 it becomes
- * the number that the file has. NULL, with the file, the tensor and the expected shape said, where they do
- * not fit. */
+/* Reads the samples of --input for a value of the model: `count` of them, row-major. If *count is 0 it is set
+ * to the number in the file. NULL if they do not fit, after reporting the file, the tensor and the expected
+ * shape. */
 void *bench_read_samples(const char *path, const kn_value *value, int64_t *count);
-/* Writes one tensor; says what is wrong and answers false. */
+/* Writes one tensor; reports an error and returns false. */
 bool bench_write_tensor(const char *path, const char *name, const kn_tensor_info *info, const void *data);
 
-/* Tables by kernel and by node, the slowest first; or a table of the steps in the order of the plan; or more
- * fields of a JSON object. */
+/* Tables by kernel and by node, slowest first; or a table of the steps in plan order; or more fields of a
+ * JSON object. */
 typedef enum bench_profile_form { PROFILE_TABLES, PROFILE_STEPS, PROFILE_JSON } bench_profile_form;
 /* Prints where the time of `runs` runs in `seconds` went, from the context's timeline. */
 bool bench_profile_print(kn_context *context, int runs, double seconds, bench_profile_form form);
 
-/* Each operator (only: those of a list with commas, or NULL), forward and gradient, of the device's limits.
- */
+/* Benchmarks each operator (only: those of a comma-separated list, or NULL), forward and gradient, against
+ * the device's limits. */
 int bench_operators(const bench_options *options, const char *only);
 
-/* Operations at growing sizes on each device beside one another. only: as for operators; plot: an SVG file,
- * or NULL. */
+/* Compares operations at growing sizes on all devices. only: as for operators; plot: an SVG file, or NULL. */
 int bench_crossover(const bench_options *options, const char *only, int sizes, const char *plot);
 int bench_crossover_check(const char *only, uint64_t sizes);
 
-/* Planning at growing numbers of layers, pass by pass. */
+/* The time of planning for growing numbers of layers, pass by pass. */
 enum { BENCH_PLAN_SIZES = 8 };
 int bench_plan(const bench_options *options, int sizes);
 
-/* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all. */
+/* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all
+ * cores. */
 int bench_gemm(const bench_options *options, int64_t m, int64_t n, int64_t k);
 
 #endif

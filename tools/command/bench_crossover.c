@@ -1,10 +1,11 @@
-/* koine bench crossover: at which size each device here beats the others, transfers included. */
+/* koine bench crossover: the size from which each device is faster than the others, including transfers. */
 #include <math.h>
 #include <string.h>
 
 #include "bench_crossover.h"
 
-/* Beyond this a device is not tried at larger sizes. A device has to be faster by this share to take over. */
+/* A device slower than this is not tried at larger sizes. A device must be faster by this fraction to take
+ * over. */
 static const double longest_seconds = 0.25, margin = 0.05;
 
 static bool open_devices(const common_options *common, kn_device_list *list, cross_devices *devices) {
@@ -20,10 +21,10 @@ static bool open_devices(const common_options *common, kn_device_list *list, cro
         devices->infos[devices->count++] = info;
     }
     return devices->count > 0 ||
-           command_fail("no OpenCL device can be used here; koine doctor tells what mends it") == EXIT_DONE;
+           command_fail("no OpenCL device can be used; run koine doctor for advice") == EXIT_DONE;
 }
 
-/* The fastest of a size; who was it before stays unless another is faster by the margin. -1: none was
+/* The fastest device at a size; the previous one stays unless another is faster by the margin. -1: none was
  * measured. */
 static int fastest_of(const double *seconds, int count, int before) {
     int best = -1;
@@ -34,7 +35,7 @@ static int fastest_of(const double *seconds, int count, int before) {
     return stays ? before : best;
 }
 
-/* The devices take turns at each size, so that a busy minute is everybody's. */
+/* The devices take turns at each size, so that a busy period affects all of them. */
 static void measure(const bench_options *options, const cross_devices *devices, int sizes,
                     cross_curve *curve) {
     bool going[CROSS_DEVICES];
@@ -78,7 +79,7 @@ static void print_ranges(const cross_curve *curve, const cross_devices *devices)
             else if (i == 0)
                 printf("up to %lld", (long long)curve->size[end]);
             else if (end + 1 == curve->sizes)
-                printf("from %lld on", (long long)curve->size[i]);
+                printf("from %lld up", (long long)curve->size[i]);
             else if (i == end)
                 printf("at %lld", (long long)curve->size[i]);
             else
@@ -139,7 +140,7 @@ int bench_crossover(const bench_options *options, const char *only, int sizes, c
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     if (!list) return command_fail("out of memory");
     bool fine = open_devices(&options->common, list, &devices);
-    if (fine && devices.count == 1) command_tell("there is one device only: nothing to compare it with");
+    if (fine && devices.count == 1) command_tell("there is only one device: nothing to compare");
     for (int d = 0; fine && !options->common.json && d < devices.count; d++)
         printf("device %d: %s\n%s", devices.infos[d]->index, devices.infos[d]->name,
                d + 1 == devices.count ? "\n" : "");

@@ -1,4 +1,4 @@
-/* What the files of koine bench crossover share. */
+/* Declarations shared by the files of koine bench crossover. */
 #ifndef KOINE_COMMAND_BENCH_CROSSOVER_H
 #define KOINE_COMMAND_BENCH_CROSSOVER_H
 
@@ -12,7 +12,7 @@ typedef struct cross_operation {
 } cross_operation;
 extern const cross_operation cross_operations[CROSS_OPERATIONS];
 
-/* What was measured of an operation. */
+/* The measurements of an operation. */
 typedef struct cross_curve {
     const cross_operation *operation;
     int sizes;
@@ -28,12 +28,12 @@ typedef struct cross_devices {
     int count;
 } cross_devices;
 
-/* Seconds of one step of an operation at a size, uploads and downloads included; NaN, and it was said why, if
- * it cannot be done (bench_crossover_case.c). */
+/* Seconds per step of an operation at a size, including uploads and downloads; NaN, after reporting why, if
+ * it cannot run (bench_crossover_case.c). */
 double cross_measure(kn_context *context, const cross_operation *operation, int64_t size, bool exact,
                      double seconds, double *flops);
-/* Curves over both axes in powers, one below the other. False, and it was said why, where the file cannot be
- * written (bench_crossover_plot.c). */
+/* Draws the curves with logarithmic axes, one panel per operation. False, after reporting why, if the file
+ * cannot be written (bench_crossover_plot.c). */
 bool cross_plot(const char *path, const cross_curve *curves, int count, const cross_devices *devices);
 
 #endif

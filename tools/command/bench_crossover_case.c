@@ -1,5 +1,4 @@
-/* One step of what koine bench crossover compares: all that it reads goes up, and what comes out comes down.
- */
+/* One step of koine bench crossover: uploads all inputs and downloads the result. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -54,7 +53,7 @@ static bool train_step(void *user) {
     return command_fail("%s", kn_trainer_error(self->trainer)) == EXIT_DONE;
 }
 
-/* A session for one value, of so many elements. */
+/* A session for one value with this many elements. */
 static bool prepare_value(cross_case *self, kn_context *context, kn_value *value, int64_t elements,
                           bool exact, double *flops) {
     kn_session_params params;

@@ -1,4 +1,5 @@
-/* The curves of koine bench crossover as SVG: a file of its own, readable on light and dark. */
+/* The curves of koine bench crossover as a self-contained SVG file, readable on light and dark
+ * backgrounds. */
 #include <math.h>
 
 #include "bench_crossover.h"
@@ -9,11 +10,11 @@ enum { WIDE = 720, HIGH = 340, LEFT = 70, RIGHT = 20, TOP = 40, BOTTOM = 50, LEG
 static const char *const colours[CROSS_DEVICES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#7f7f7f", "#a0522d"};
 
-/* What a panel shows: powers of ten of milliseconds, one below the other. */
+/* The range of a panel: powers of ten of milliseconds. */
 typedef struct panel {
     const cross_curve *curve;
-    double top;       /* of the panel, in the picture */
-    double low, high; /* whole powers of ten */
+    double top;       /* of the panel, in the image */
+    double low, high; /* integer powers of ten */
 } panel;
 
 static double across(const panel *self, int place) {

@@ -1,4 +1,4 @@
-/* What other programs hand to koine bench and take from it. */
+/* Arrays exchanged between koine bench and other programs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static const char *found_text(const kn_tensor_info *info, char *text, size_t roo
     return text;
 }
 
-static bool is_fraction(kn_dtype dtype) {
+static bool is_floating_point(kn_dtype dtype) {
     return dtype == KN_FLOAT32 || dtype == KN_FLOAT64 || dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
 }
 
@@ -29,7 +29,7 @@ static bool fits(const kn_tensor_info *info, const kn_value *value) {
     bool same = info->rank == kn_value_rank(value) && info->rank > 0 && info->shape[0] > 0;
     for (int d = 1; same && d < info->rank; d++)
         same = kn_value_dimension(value, d) < 0 || kn_value_dimension(value, d) == info->shape[d];
-    return same && is_fraction(info->dtype) == is_fraction(kn_value_dtype(value));
+    return same && is_floating_point(info->dtype) == is_floating_point(kn_value_dtype(value));
 }
 
 void *bench_read_samples(const char *path, const kn_value *value, int64_t *count) {

@@ -1,4 +1,4 @@
-/* The matrix product on the device, beside a plain C loop. */
+/* The matrix product on the device, compared with a plain C loop. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,15 +14,15 @@ typedef struct gemm_bench {
     int64_t m, n, k;
 } gemm_bench;
 
-/* Rows begin to end of c (m,n) = a (m,k) times b (k,n). */
-typedef struct plain_share {
+/* Rows begin to end of c (m,n) = a (m,k) times b (k,n), computed by one thread. */
+typedef struct plain_chunk {
     const float *a, *b;
     float *c;
     int64_t n, k, begin, end;
-} plain_share;
+} plain_chunk;
 
 static void *plain_rows(void *user) {
-    const plain_share *share = user;
+    const plain_chunk *share = user;
     for (int64_t i = share->begin; i < share->end; i++) {
         float *row = share->c + i * share->n;
         memset(row, 0, (size_t)share->n * sizeof *row);
@@ -36,19 +36,19 @@ static void *plain_rows(void *user) {
     return NULL;
 }
 
-/* Seconds of one product by `threads` threads. */
+/* Seconds of one product on `threads` threads. */
 static double plain_seconds(const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k,
                             int threads) {
     pthread_t handles[64];
-    plain_share shares[64];
+    plain_chunk chunks[64];
     int started = 0;
     double begin = clock_now();
     for (int t = 0; t < threads; t++) {
-        shares[t] = (plain_share){a, b, c, n, k, m * t / threads, m * (t + 1) / threads};
-        if (t + 1 < threads && !pthread_create(&handles[started], NULL, plain_rows, &shares[t]))
+        chunks[t] = (plain_chunk){a, b, c, n, k, m * t / threads, m * (t + 1) / threads};
+        if (t + 1 < threads && !pthread_create(&handles[started], NULL, plain_rows, &chunks[t]))
             started++;
         else
-            plain_rows(&shares[t]);
+            plain_rows(&chunks[t]);
     }
     for (int t = 0; t < started; t++)
         pthread_join(handles[t], NULL);
@@ -63,7 +63,7 @@ static bool step(void *user) {
     return false;
 }
 
-/* Both factors are states, so that nothing but the product is timed; and that each time. */
+/* Both factors are states, so that only the product is timed, and recomputed each time. */
 static bool prepare(void *user, kn_context *context) {
     gemm_bench *bench = user;
     int64_t m = bench->m, n = bench->n, k = bench->k;
@@ -82,7 +82,7 @@ static bool prepare(void *user, kn_context *context) {
     return false;
 }
 
-/* Seconds of the plain product on one core and on all: the best of a few. */
+/* Seconds of the plain product on one core and on all: the best of several. */
 static void compare_plain(int64_t m, int64_t n, int64_t k, double *one, double *all, int *cores) {
     float *a = malloc((size_t)(m * k) * sizeof *a), *b = malloc((size_t)(k * n) * sizeof *b);
     float *c = malloc((size_t)(m * n) * sizeof *c);

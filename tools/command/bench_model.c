@@ -1,4 +1,4 @@
-/* koine bench of a model: one step after the other, as training or inference would do them. */
+/* koine bench of a model: consecutive steps, as in training or inference. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "bench.h"
 #include "training.h"
 
-enum { BATCHES = 4, MOST_INPUTS = 15 };
+enum { BATCHES = 4, MAX_INPUTS = 15 };
 
-/* Samples in a step where nothing is said, so that a step is long enough to be measured (otherwise 64), and
- * the optimizer where it is not SGD with momentum. */
+/* Default samples per step (otherwise 64), so that a step is long enough to measure, and the optimizer if it
+ * is not SGD with momentum. */
 static const struct usual {
     const char *name;
     int64_t batch;
@@ -29,7 +29,7 @@ static const struct usual *usual_of(const char *name) {
     return row;
 }
 
-/* The numbers of all batches for an input, or for the target. */
+/* The data of all batches for an input or the target. */
 typedef struct bench_samples {
     const kn_value *value;
     char *data;
@@ -40,15 +40,15 @@ typedef struct model_bench {
     const bench_options *options;
     training_setup setup;
     kn_context *context;
-    kn_trainer *trainer; /* one of them */
+    kn_trainer *trainer; /* one of the two */
     kn_session *session;
     int64_t batch;
-    kn_value *output;  /* the first */
-    kn_fetch *fetches; /* of one batch, by output; the data of the first is `result` */
+    kn_value *output;  /* the first one */
+    kn_fetch *fetches; /* of one batch, per output; the first one's data is `result` */
     size_t output_count;
-    bench_samples fed[MOST_INPUTS + 1]; /* in training the target is the last */
+    bench_samples fed[MAX_INPUTS + 1]; /* in training the target is last */
     int fed_count;
-    int64_t turns, turn; /* batches, taken in turn */
+    int64_t turns, turn; /* number of batches, used in turn */
     size_t output_bytes; /* of one batch */
     char *result;        /* with --dump of all turns, otherwise of one */
     kn_tensor_info result_info;
@@ -68,12 +68,12 @@ static bool keep_loss(model_bench *bench) {
     return true;
 }
 
-/* A step: a fresh batch goes up, and the loss (or all outputs) come down. */
+/* A step: uploads a new batch and downloads the loss or all outputs. */
 static bool step(void *user) {
     model_bench *bench = user;
     size_t turn = (size_t)(bench->turn++ % bench->turns);
     bool dump = bench->options->dump != NULL;
-    kn_feed feeds[MOST_INPUTS + 1];
+    kn_feed feeds[MAX_INPUTS + 1];
     for (int i = 0; i < bench->fed_count; i++) {
         const bench_samples *fed = &bench->fed[i];
         feeds[i] = (kn_feed){kn_value_name(fed->value), fed->data + turn * fed->bytes, fed->bytes};
@@ -93,9 +93,9 @@ static bool step(void *user) {
     return false;
 }
 
-enum { TRACED = 20 }; /* steps: a page that shows more is slow */
+enum { TRACED = 20 }; /* steps: a page with more is slow */
 
-/* Where the time of a few more steps goes. */
+/* Profiles some more steps. */
 static bool profile_steps(model_bench *bench, bench_profile_form form) {
     double begin = clock_now();
     int runs = 0;
@@ -115,8 +115,8 @@ static bool profile_steps(model_bench *bench, bench_profile_form form) {
 
 /* ---- samples ------------------------------------------------------------------------------------- */
 
-/* The bytes of one batch of `value`, in which the batch may stand anywhere, or nowhere; 0: too large, or a
- * size is open. */
+/* The bytes of one batch of `value`, in which the batch may be any dimension or none; 0: too large, or a size
+ * is open. */
 static size_t batch_bytes(const model_bench *bench, const kn_value *value) {
     int64_t elements = 1;
     char name[128];
@@ -129,7 +129,7 @@ static size_t batch_bytes(const model_bench *bench, const kn_value *value) {
     return (size_t)elements * kn_dtype_bytes(kn_value_dtype(value));
 }
 
-/* Random numbers for the batches of a value: from -1 to 1, or classes; zeros of other types. NULL: out of
+/* Random numbers for the batches of a value: from -1 to 1, or classes; zeros for other types. NULL: out of
  * memory. */
 static char *make_numbers(const model_bench *bench, const kn_value *value, size_t bytes, uint64_t *state) {
     int last = kn_value_rank(bench->output) - 1;
@@ -151,7 +151,7 @@ static char *make_numbers(const model_bench *bench, const kn_value *value, size_
     return data;
 }
 
-/* All that --input has, cut into batches. */
+/* Reads all of --input, split into batches. */
 static bool read_batches(model_bench *bench) {
     const char *path = bench->options->input;
     int64_t samples = 0;
@@ -173,9 +173,9 @@ static bool read_batches(model_bench *bench) {
 static bool list_fed(model_bench *bench) {
     const kn_model *model = bench->setup.model;
     int count = kn_model_input_count(model);
-    if (count > MOST_INPUTS)
+    if (count > MAX_INPUTS)
         return command_fail("'%s' has %d inputs; bench feeds models that have up to %d", kn_model_name(model),
-                            count, MOST_INPUTS) == EXIT_DONE;
+                            count, MAX_INPUTS) == EXIT_DONE;
     for (int i = 0; i < count; i++)
         bench->fed[bench->fed_count++].value = kn_model_input(model, i);
     if (bench->options->training) bench->fed[bench->fed_count++].value = bench->setup.loss.target;
@@ -199,14 +199,14 @@ static bool make_batches(model_bench *bench) {
         fed->bytes = batch_bytes(bench, fed->value);
         if (!fed->data && fed->bytes) fed->data = make_numbers(bench, fed->value, fed->bytes, &state);
         if (!fed->bytes || !fed->data)
-            return command_fail("a batch of %lld for '%s' could not be made: too large, or a size that only "
-                                "data tells",
+            return command_fail("a batch of %lld for '%s' could not be created: too large, or a size is "
+                                "known only from data",
                                 (long long)bench->batch, kn_model_name(model)) == EXIT_DONE;
     }
     return true;
 }
 
-/* Without a loss where none is needed: the outputs of an ONNX file may fit none. */
+/* Opens without a loss if none is needed: the outputs of an ONNX file may fit none. */
 static bool open_model(model_bench *bench, const char *name) {
     training_setup *setup = &bench->setup;
     if (!setup_settings(setup, bench->options->set)) return false;
@@ -220,7 +220,7 @@ static void free_batches(model_bench *bench) {
         free(bench->fed[i].data);
 }
 
-/* ---- preparing ------------------------------------------------------------------------------------ */
+/* ---- preparation --------------------------------------------------------------------------------- */
 
 static bool load_weights(const model_bench *bench, kn_states *states) {
     const char *path = bench->options->weights;
@@ -256,7 +256,7 @@ static void free_results(model_bench *bench) {
     bench->result = NULL;
 }
 
-/* Room for what comes down: of the first output for all batches that are kept. */
+/* Allocates the downloads: the first output of all batches that are kept. */
 static kn_status make_results(model_bench *bench) {
     const kn_model *model = bench->setup.model;
     bench->fetches = calloc(bench->output_count + 1, sizeof *bench->fetches);
@@ -313,7 +313,7 @@ static void print_text(const bench_result *result, const bench_power *power, ben
     bench_power_text(power, (double)result->batch / median);
 }
 
-/* The losses of all steps (steps), or the output of all batches (samples,...). */
+/* Writes the losses of all steps (steps), or the output of all batches (samples,...). */
 static bool dump(const model_bench *bench) {
     const char *path = bench->options->dump;
     if (!path) return true;

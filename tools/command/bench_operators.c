@@ -1,5 +1,5 @@
-/* koine bench operators: what each operator takes at a size as networks have it, of the device's limits. The
- * forward pass and what its gradient adds are told apart by the labels of their steps. */
+/* koine bench operators: the time of each operator at a realistic size, compared with the device's limits.
+ * The forward pass and the gradient are distinguished by the labels of their steps. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ typedef struct operator_case {
     const char *name, *inputs, *attributes;
 } operator_case;
 
-/* Inputs by ';': shapes of float32 numbers, or "int32<N SHAPE", numbers below N. */
+/* Inputs separated by ';': shapes of float32 values, or "int32<N SHAPE" for values below N. */
 static const operator_case cases[] = {
     {"add", "4194304; 4194304", ""},
     {"exp", "4194304", ""},
@@ -53,7 +53,7 @@ typedef struct operator_bench {
     int runs;
 } operator_bench;
 
-/* All steps of one operator's rows: of "conv2d_data" those whose label begins so. */
+/* All steps of one operator row: of "conv2d_data" those whose label begins with it. */
 typedef struct operator_work {
     char name[48];
     size_t launches;
@@ -78,7 +78,7 @@ static kn_value *make_numbers(kn_graph *graph, const char *shape, long below) {
     return made;
 }
 
-/* Numbers are parameters, so that gradients flow to all of them. */
+/* The inputs are parameters, so that gradients flow to all of them. */
 static kn_value *build(kn_graph *graph, const operator_case *wanted) {
     kn_value *inputs[8] = {NULL};
     size_t count = 0;
@@ -115,10 +115,10 @@ static bool step_training(void *user) {
     return false;
 }
 
-/* ---- what the timeline says -----------------------------------------------------------------------------
- */
+/* ---- analysis of the timeline
+ * ---------------------------------------------------------------------------- */
 
-/* Whether a step is of the first node of an operator, whose label is "conv2d conv2d1", or of its gradient:
+/* Whether a step belongs to the first node of an operator, labelled "conv2d conv2d1", or to its gradient:
  * "conv2d_data conv2d1", "gelu gradient gelu1". */
 static bool is_timed(const char *label, const char *operator_name, char *name, size_t bytes) {
     char node[64];
@@ -188,7 +188,7 @@ static void print_works(const operator_case *wanted, const operator_work *works,
     }
 }
 
-/* Times one of the two; forward, the operator's own steps are printed, otherwise the others. */
+/* Times one of the two; prints the operator's own steps if forward, otherwise the others. */
 static bool measure(operator_bench *bench, const operator_case *wanted, const bench_options *options,
                     const kn_limits *limits, bool forward) {
     static bench_times times;
@@ -197,7 +197,7 @@ static bool measure(operator_bench *bench, const operator_case *wanted, const be
     if (!step(bench)) return false;
     kn_context_timeline_clear(bench->context);
     if (!bench_measure(step, bench, options->seconds, &times)) return false;
-    bench->runs = times.count + 4; /* those of the warm-up as well */
+    bench->runs = times.count + 4; /* including the warm-up */
     int count = gather(bench, wanted->name, works, 8), kept = 0;
     for (int i = 0; i < count; i++)
         if (!strcmp(works[i].name, wanted->name) == forward) works[kept++] = works[i];

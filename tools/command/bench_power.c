@@ -1,4 +1,4 @@
-/* koine bench --power: steps beside a thread that watches what they take, and what they cost by --price. */
+/* koine bench --power: runs steps while a thread measures their power, and computes their cost by --price. */
 #include <math.h>
 #include <pthread.h>
 #include <time.h>
@@ -15,7 +15,7 @@ typedef struct watch {
     bool end;
 } watch;
 
-/* One sample at least, however short the work is. */
+/* Takes at least one sample, however short the work is. */
 static void *watch_power(void *user) {
     watch *self = user;
     pthread_mutex_lock(&self->lock);
@@ -32,7 +32,7 @@ static void *watch_power(void *user) {
     return NULL;
 }
 
-/* Steps for at least so many seconds; answers how many, and how long they took. 0: one failed. */
+/* Runs steps for at least this many seconds; returns their number and the time taken. 0: one failed. */
 static int run_steps(bool (*step)(void *user), void *user, double seconds, double *taken) {
     double begin = clock_now();
     int count = 0;
@@ -51,7 +51,7 @@ bool bench_power_measure(bench_power *power, const kn_device_info *device, bool 
     power->watts = power->per_joule = NAN;
     if (!power->wanted) return true;
     if (!power_find(&own.meter, power->root, power->command, device)) {
-        command_warn("the power is not known: %s", own.meter.about);
+        command_warn("the power cannot be measured: %s", own.meter.about);
         return true;
     }
     own.end = false;
@@ -61,7 +61,7 @@ bool bench_power_measure(bench_power *power, const kn_device_info *device, bool 
     power_begin(&own.meter);
     bool watched = pthread_create(&thread, NULL, watch_power, &own) == 0;
     int steps = run_steps(step, user, seconds, &taken);
-    /* A lock that the command holds while it runs is waited for; the work has ended by then. */
+    /* Waits for a lock that the thread holds while the command runs; the work has ended by then. */
     if (watched) {
         pthread_mutex_lock(&own.lock);
         own.end = true;
@@ -73,14 +73,14 @@ bool bench_power_measure(bench_power *power, const kn_device_info *device, bool 
     pthread_cond_destroy(&own.ending);
     pthread_mutex_destroy(&own.lock);
     if (!steps) return false;
-    if (own.meter.broken) command_warn("the power is not known: %s", own.meter.about);
+    if (own.meter.broken) command_warn("the power cannot be measured: %s", own.meter.about);
     snprintf(power->about, sizeof power->about, "%s", own.meter.about);
     power->watts = joules / taken;
     power->per_joule = (double)steps * (double)batch / joules;
     return true;
 }
 
-/* In one hour, which --price is of. */
+/* Per hour, the unit of --price. */
 static double per_money(const bench_power *power, double per_s) {
     return power->price > 0 ? 3600 * per_s / power->price : NAN;
 }
@@ -89,7 +89,7 @@ void bench_power_text(const bench_power *power, double per_s) {
     if (isfinite(power->watts))
         printf("  %.4g W by %s: %.4g samples per joule\n", power->watts, power->about, power->per_joule);
     if (power->price > 0)
-        printf("  %.4g samples per unit of money, at %g an hour\n", per_money(power, per_s), power->price);
+        printf("  %.4g samples per unit of money, at %g per hour\n", per_money(power, per_s), power->price);
 }
 
 void bench_power_json(const bench_power *power, double per_s) {

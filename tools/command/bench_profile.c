@@ -1,19 +1,19 @@
-/* Where the time of a step goes: the context's timeline by kernel, and by node. Speeds are those of the best
- * launches, and so is the share of the limit: the time that the device needs at least for the operations by
- * the direct method or for reading and writing each byte once, whichever is longer, of the time that was
- * taken. Winograd's method and caches can bring it above 100%. */
+/* Where the time of a step goes: the context's timeline by kernel and by node. Speeds are those of the best
+ * launches, and so is the fraction of the limit: the minimum time that the device needs for the operations of
+ * the direct method or for reading and writing each byte once, whichever is longer, divided by the time
+ * taken. Winograd's method and caches can raise it above 100%. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
 
-/* Work of one name: of a kernel, or of a node's kernel. */
+/* The work under one name: of a kernel, or of a node's kernel. */
 typedef struct profile_row {
     const char *label, *kernel; /* label NULL: all of the kernel */
     int queue;
     double seconds, flops, bytes;
-    double best; /* of one run: its launches at their best together */
+    double best; /* of one run: the sum of the best times of its launches */
     size_t launches, seen;
     double *bests; /* of a node: one for each launch of a run */
 } profile_row;
@@ -23,9 +23,9 @@ typedef struct bench_profile {
     size_t count;
 } bench_profile;
 
-/* What bounds a row from below, as far as it is known. */
+/* The lower bound of a row, as far as it is known. */
 typedef struct row_bound {
-    double share; /* 0: not known */
+    double fraction; /* 0: unknown */
     const char *by;
 } row_bound;
 
@@ -61,14 +61,14 @@ static int slower(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-/* How many different launches a run has of a node: those that come again in each run are kept apart. */
+/* The number of distinct launches of a node per run, which are timed separately. */
 static size_t launches_apart(const profile_row *node, int runs) {
     size_t count = (size_t)runs;
     return node->launches % count == 0 ? node->launches / count : 1;
 }
 
-/* A step on a busy machine takes longer now and then; what its parts took at their best adds up to what it
- * could take. `bests` has a place for each entry. */
+/* On a busy machine a step takes longer now and then; the sum of the best times of its parts shows what it
+ * could take. `bests` has an entry per timeline entry. */
 static void add_best(bench_profile *kernels, bench_profile *nodes, const kn_timeline_entry *entries,
                      size_t count, double *bests, int runs) {
     for (size_t n = 0; n < nodes->count; n++) {
@@ -113,7 +113,7 @@ static void print_number(double number) {
 
 static void print_rows(const bench_profile *profile, const char *title, int runs, double busy,
                        const kn_limits *limits, size_t most) {
-    printf("\n%9s %6s %9s %9s %9s %12s %7s  %s\n", "ms", "share", "best ms", "GFLOP/s", "GB/s", "of limit",
+    printf("\n%9s %6s %9s %9s %9s %12s %7s  %s\n", "ms", "part", "best ms", "GFLOP/s", "GB/s", "of limit",
            "times", title);
     for (size_t i = 0; i < profile->count && i < most; i++) {
         const profile_row *row = &profile->rows[i];
@@ -123,7 +123,7 @@ static void print_rows(const bench_profile *profile, const char *title, int runs
         print_number(row->flops / runs / best * 1e-9);
         print_number(row->bytes / runs / best * 1e-9);
         if (bound.by)
-            printf(" %4.0f%% %-6s", 100 * bound.share, bound.by);
+            printf(" %4.0f%% %-6s", 100 * bound.fraction, bound.by);
         else
             printf(" %12s", "");
         printf(" %7.4g  %s%s%s%s\n", (double)row->launches / runs, row->label ? row->label : "",
@@ -137,7 +137,7 @@ static void json_field(const char *name, double number) {
     json_measure(stdout, number);
 }
 
-/* Fields of the object that is being printed. */
+/* Fields of the JSON object being printed. */
 static void print_json(const bench_profile *nodes, int runs, const kn_limits *limits, double busy,
                        double best) {
     json_field("limit_gflops", limits->gflops);
@@ -158,7 +158,7 @@ static void print_json(const bench_profile *nodes, int runs, const kn_limits *li
         json_field("best_ms", 1e3 * row->best);
         json_field("gflops", row->flops / runs / row->best * 1e-9);
         json_field("gb_s", row->bytes / runs / row->best * 1e-9);
-        json_field("of_limit", bound.by ? bound.share : NAN);
+        json_field("of_limit", bound.by ? bound.fraction : NAN);
         printf(", \"bound\": ");
         if (bound.by)
             json_text(stdout, bound.by);
@@ -169,11 +169,11 @@ static void print_json(const bench_profile *nodes, int runs, const kn_limits *li
     printf("]");
 }
 
-/* What the step would take if all its parts ran at the limit. */
+/* The time of the step if all its parts ran at the limit. */
 static double least_seconds(const bench_profile *nodes, int runs, const kn_limits *limits) {
     double least = 0;
     for (size_t i = 0; i < nodes->count; i++)
-        least += bound_of(&nodes->rows[i], limits, runs).share * nodes->rows[i].best;
+        least += bound_of(&nodes->rows[i], limits, runs).fraction * nodes->rows[i].best;
     return least;
 }
 
@@ -198,7 +198,8 @@ static void print_tables(bench_profile *kernels, bench_profile *nodes, int runs,
 bool bench_profile_print(kn_context *context, int runs, double seconds, bench_profile_form form) {
     size_t count = 0;
     const kn_timeline_entry *entries = kn_context_timeline(context, &count);
-    if (!entries) return command_fail("the device keeps no times, so there is no profile") == EXIT_DONE;
+    if (!entries)
+        return command_fail("the device does not record times, so there is no profile") == EXIT_DONE;
     bench_profile kernels = {.rows = calloc(count + 1, sizeof *kernels.rows)};
     bench_profile nodes = {.rows = calloc(count + 1, sizeof *nodes.rows)};
     double *bests = calloc(count + 1, sizeof *bests);
@@ -219,8 +220,8 @@ bool bench_profile_print(kn_context *context, int runs, double seconds, bench_pr
     free(bests);
     for (size_t i = 0; i < kernels.count; i++)
         if (kernels.rows[i].queue == 0) best += kernels.rows[i].best;
-    /* After the entries were read: these launches are no part of them. Anew, for the machine may be quieter
-     * now. */
+    /* After the entries were read, so that these launches are not part of them. Measured again because the
+     * machine may be less busy now. */
     kn_limits limits = {.size = sizeof limits};
     kn_context_measure_limits(context, true, &limits);
     if (form != PROFILE_JSON && kn_context_device_count(context) > 1)

@@ -1,4 +1,4 @@
-/* Timing for the benchmarks, and what is printed of it. */
+/* Timing of the benchmarks, and printing. */
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ uint64_t bench_peak_rss(void) {
 #endif
 }
 
-/* Where the system does not tell the present memory, the most of it so far. */
+/* If the system does not report the current memory, the peak so far. */
 uint64_t bench_rss(void) {
     unsigned long long all, resident;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -36,7 +36,7 @@ bool bench_measure(bool (*step)(void *user), void *user, double seconds, bench_t
         precompile_end();
     }
     double begin = clock_now(), now = begin;
-    while ((times->count < 5 || now - begin < seconds) && times->count < BENCH_MOST) {
+    while ((times->count < 5 || now - begin < seconds) && times->count < BENCH_MAX_STEPS) {
         double before = now;
         if (!step(user)) return false;
         now = clock_now();

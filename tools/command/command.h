@@ -1,4 +1,4 @@
-/* What the parts of the command `koine` share. Public headers of the library only. */
+/* Declarations shared by the parts of the command `koine`. Uses the library's public headers only. */
 #ifndef KOINE_COMMAND_H
 #define KOINE_COMMAND_H
 
@@ -21,10 +21,10 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 typedef enum option_kind {
     OPTION_FLAG,
     OPTION_TEXT,
-    OPTION_COUNT,   /* a whole number from 0 on */
+    OPTION_COUNT,   /* an integer of at least 0 */
     OPTION_NUMBER,  /* any finite number */
     OPTION_BYTES,   /* 512MB, 4GiB, 1000000 */
-    OPTION_HEADING, /* no option: `help` stands above those that follow */
+    OPTION_HEADING, /* not an option: `help` is a heading for the following options */
 } option_kind;
 
 typedef struct option {
@@ -41,47 +41,48 @@ typedef struct option {
 typedef struct command {
     const char *name;
     const char *summary; /* one line of `koine --help` */
-    const char *usage;   /* what stands behind the name */
-    const char *text;    /* what it teaches, above the options */
+    const char *usage;   /* what follows the name */
+    const char *text;    /* the explanation above the options */
     int (*run)(int count, char **arguments);
 } command;
 
-/* Reads options and the other words, which are left in words[0..*word_count). On --help it prints it and
- * *status is EXIT_DONE; on a mistake it says which and *status is EXIT_USAGE; both answer false. */
+/* Parses options and collects the other words in words[0..*word_count). With --help it prints the help and
+ * sets *status to EXIT_DONE; on an error it reports it and sets *status to EXIT_USAGE; both return false. */
 bool options_read(const command *command, const option *options, int count, char **arguments,
                   const char **words, int *word_count, int most_words, int *status);
-/* Finds `word` among `count` words; where it is none of them, says so as EXIT_USAGE does, and answers -1. */
+/* The index of `word` among `count` words; if it is not there, reports it as command_misuse does and returns
+ * -1. */
 int option_choice(const char *option, const char *word, const char *const *words, int count);
-/* The one of `count` words that `word` was most likely meant to be, or NULL. */
+/* The one of `count` words most similar to `word`, or NULL. */
 const char *nearest_word(const char *word, const char *const *words, int count);
 
-/* Text in lines as wide as the stream's terminal, or COLUMNS, says: 80 where neither is known, 100 at most.
- * Lines that begin with spaces stay lines; one of two parts with spaces between is a row of a table, and
- * deeper lines behind it go on with it (help.c). */
+/* Prints text wrapped at the width of the stream's terminal, or COLUMNS: 80 if neither is known, at most 100.
+ * Lines that begin with spaces are kept; a line of two parts separated by spaces is a table row, which
+ * deeper-indented lines continue (help.c). */
 void help_text(FILE *stream, const char *text);
-/* Whether a text begins with a row "  left   right": the bytes up to its right column, and of all of it, with
- * the deeper lines behind it. */
+/* Whether a text begins with a row "  left   right": gets the bytes up to its right column, and of the whole
+ * row with the deeper-indented lines that follow. */
 bool help_row(const char *text, size_t *left, size_t *bytes);
-/* What `koine COMMAND --help` says, with the options in groups. */
+/* Prints the output of `koine COMMAND --help`, with options in groups. */
 void help_print(const command *self, const option *options);
-/* The command of a name of `length` bytes, or NULL (main.c). */
+/* The command with a name of `length` bytes, or NULL (main.c). */
 const command *command_find(const char *name, size_t length);
-/* Prints the man page of a command, and that of all: `text` is what stands above their list (man.c). */
+/* Prints the man page of a command, or that of koine: `text` comes before the list of commands (man.c). */
 void man_command(const command *self, const option *options);
 void man_all(const char *summary, const char *text, const command *const *commands, int count);
-/* Prints the script that completes the command line in a shell (completion.c). */
+/* Prints the completion script for a shell (completion.c). */
 int completion_print(const char *shell, const command *const *commands, int count);
 
-/* ---- what most commands take (common.c) ----------------------------------------------------- */
+/* ---- common options (common.c) --------------------------------------------------------------- */
 
 typedef struct common_options {
     const char *device, *cache, *kind, *math;
     const char *pin; /* --pin: layers on other devices; NULL: none */
     uint64_t width;
     bool json, quiet, verbose, no_cache, wide_indices;
-    bool overwrite; /* files that are there already are replaced */
+    bool overwrite; /* existing files are replaced */
     bool timeline;  /* record when each step runs */
-    bool exact;     /* --math, once checked: fast unless it says exact */
+    bool exact;     /* from --math: fast unless it is exact */
 } common_options;
 /* The rows of an option table for them. */
 #define COMMON_OPTIONS(common)                                                                               \
@@ -92,12 +93,12 @@ typedef struct common_options {
          "where compiled kernels are kept (else the user's cache folder)", &(common).cache},                 \
         {"no-cache", OPTION_FLAG, NULL, "keep nothing between runs", &(common).no_cache},                    \
         HEADING("messages"),                                                                                 \
-        {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &(common).json},    \
+        {"json", OPTION_FLAG, NULL, "results as JSON objects, one per line, for programs", &(common).json},  \
         {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &(common).quiet}, {             \
-        "verbose", OPTION_FLAG, NULL, "say what is done on the way", &(common).verbose                       \
+        "verbose", OPTION_FLAG, NULL, "log details", &(common).verbose                                       \
     }
 
-/* And of those that are about kernels. */
+/* The rows for commands that use kernels. */
 #define KERNEL_OPTIONS(common)                                                                               \
     {"kind", OPTION_TEXT, "KIND", "force a set of kernels: wide (vectors) or many (threads)",                \
      &(common).kind},                                                                                        \
@@ -107,54 +108,54 @@ typedef struct common_options {
         "wide-indices", OPTION_FLAG, NULL, "64-bit indices in kernels whatever the sizes",                   \
             &(common).wide_indices                                                                           \
     }
-/* And of those that compute models. */
+/* The row for commands that compute models. */
 #define MATH_OPTION(common)                                                                                  \
     {                                                                                                        \
         "math", OPTION_TEXT, "MODE", "exact, or fast: algorithms with a slightly larger error (fast)",       \
             &(common).math                                                                                   \
     }
-/* Sets `exact`; answers EXIT_DONE, or says that --math makes no sense and answers EXIT_USAGE. */
+/* Sets `exact`; returns EXIT_DONE, or reports an invalid --math and returns EXIT_USAGE. */
 int math_option_check(common_options *common);
-/* EXIT_DONE, or says which of the KERNEL_OPTIONS makes no sense and answers EXIT_USAGE. */
+/* EXIT_DONE, or reports an invalid KERNEL_OPTIONS option and returns EXIT_USAGE. */
 int kernel_options_check(const common_options *common);
 
-/* Says "koine: …" on the standard error and answers EXIT_FAILED. */
+/* Prints "koine: …" on standard error and returns EXIT_FAILED. */
 int command_fail(const char *format, ...) COMMAND_PRINTF(1, 2);
-/* The same, and answers EXIT_USAGE. */
+/* The same, but returns EXIT_USAGE. */
 int command_misuse(const char *format, ...) COMMAND_PRINTF(1, 2);
-/* Says "koine: …" and goes on. */
+/* Prints "koine: …" and continues. */
 void command_warn(const char *format, ...) COMMAND_PRINTF(1, 2);
-/* A line on the standard error about what is going on, left out when quiet. */
+/* Prints an information line on standard error unless quiet. */
 void command_tell(const char *format, ...) COMMAND_PRINTF(1, 2);
-/* --quiet, and whether there is a terminal. */
+/* Applies --quiet and detects a terminal. */
 void messages_setup(const common_options *common);
 /* Whether --device or KOINE_DEVICE is auto (auto.h). */
 bool device_is_auto(const common_options *common);
-/* Opens the device, or says why not and answers NULL. auto is as if nothing was said: where a command has no
- * step to time on each, the fastest by a short matrix product has to do. */
+/* Opens the device, or reports an error and returns NULL. auto counts as unspecified: commands without a step
+ * to time use the fastest device by a short matrix product. */
 kn_context *context_open(const common_options *common);
-/* Opens a model, or says why not and answers NULL. */
+/* Opens a model, or reports an error and returns NULL. */
 kn_model *model_open(const char *name);
-/* The row of an option table for --pin (pin.c), of commands that compute models. */
+/* The row of an option table for --pin (pin.c), for commands that compute models. */
 #define PIN_OPTION(common)                                                                                   \
     {                                                                                                        \
         "pin", OPTION_TEXT, "PATTERN=DEVICE,…",                                                              \
-            "layers whose names fit are on other devices in this run, such as 'stage2*=cpu'; main: that of " \
+            "run layers with matching names on other devices, such as 'stage2*=cpu'; main: that of "         \
             "--device",                                                                                      \
             &(common).pin                                                                                    \
     }
-/* EXIT_DONE, or says what of --pin makes no sense and answers EXIT_USAGE. */
+/* EXIT_DONE, or reports what is wrong with --pin and returns EXIT_USAGE. */
 int pin_option_check(const common_options *common);
-/* Pins the model's layers as --pin says, and opens each device that some are pinned to, also by the model's
- * own text, to be the context's. Says why not and answers false. */
+/* Pins the model's layers as --pin says, and opens each device that layers are pinned to, including by the
+ * model's text, and joins it to the context. Reports an error and returns false. */
 bool devices_join(kn_context *context, const common_options *common, kn_model *model);
-/* Whether a path ends so, with something before it. */
+/* Whether a path has an ending, with something before it. */
 bool path_ends(const char *path, const char *ending, bool any_case);
-/* Whether a path ends as ONNX files do. */
+/* Whether a path has the ending of ONNX files. */
 bool path_is_onnx(const char *path);
-/* Says why a session (NULL: memory is out) failed with this status, and answers false. */
+/* Reports why a session failed with this status (NULL: out of memory) and returns false. */
 bool session_fail(const kn_session *session, kn_status status);
-/* Says how long kernels were compiled since the last call, where it was long enough to be noticed. */
+/* Reports the time spent compiling kernels since the last call, if it was noticeable. */
 void tell_compiling(kn_context *context);
 /* Columns that these bytes of UTF-8 take on a terminal. */
 size_t text_columns(const char *text, size_t bytes);
@@ -164,105 +165,99 @@ size_t text_within(const char *text, size_t bytes, size_t columns);
 const char *bytes_text(double bytes, char *text, size_t room);
 /* "1:05" */
 const char *time_text(double seconds, char *text, size_t room);
-/* Seconds of a clock that only goes forward. */
+/* Seconds on a monotonic clock. */
 double clock_now(void);
-/* From now on Ctrl-C is noticed instead of ending the program at once; a second one ends it. */
+/* From now on Ctrl-C sets a flag instead of ending the program; a second one ends it. */
 void interrupts_watch(void);
 bool interrupted(void);
 
-/* ---- files that are written (written.c) ---------------------------------------------------------- */
+/* ---- output files (written.c) ------------------------------------------------------------------------ */
 
-/* The row of an option table that lets files be replaced. */
+/* The row of an option table that allows files to be replaced. */
 #define OVERWRITE_OPTION(common)                                                                             \
-    {                                                                                                        \
-        "overwrite", OPTION_FLAG, NULL, "replace files that are there already (they are left as they are)",  \
-            &(common).overwrite                                                                              \
-    }
-/* Put in place when it is whole, or written as it comes, which a pipe and a device may take. */
+    { "overwrite", OPTION_FLAG, NULL, "replace existing files (refused otherwise)", &(common).overwrite }
+/* Written atomically, or streamed, which also works for pipes and devices. */
 typedef enum path_use { PATH_WHOLE, PATH_STREAM } path_use;
-/* Whether anything has that name, a link to nothing too. */
+/* Whether the path exists, including as a broken link. */
 bool path_there(const char *path);
-/* Whether a file may be written there, and where `replace` is false, none is there; says why not. Nothing is
- * written. */
+/* Whether a file may be written there and, unless `replace`, does not exist; reports why not. Writes
+ * nothing. */
 bool path_writable(const char *path, path_use use, bool replace);
 /* A file that an option asks for; path NULL: it does not. */
 typedef struct output_file {
     const char *option, *path;
 } output_file;
-/* EXIT_DONE, or says which two of them are one file and answers EXIT_USAGE. */
+/* Returns EXIT_DONE, or reports which two of them are the same file and returns EXIT_USAGE. */
 int outputs_apart(const output_file *outputs, int count);
-/* Whether `mark` stands in the first few KB of a file. */
+/* Whether the first few KB of a file contain `mark`. */
 bool file_has_mark(const char *path, const char *mark);
-/* The same for files in a folder, which will be made, with those that it is in, where it is not there. */
+/* The same for files in a folder, which will be created with its parents if missing. */
 bool folder_writable(const char *path);
-/* Whether it is there and can be written to, or can be made; why not goes into `reason`. */
+/* Whether it exists and is writable, or can be created; otherwise writes why not to `reason`. */
 bool folder_makable(const char *path, char *reason, size_t room);
-/* The `number`-th name for a file, from 1: x.y, x-2.y, x-3.y. Says why that fails. */
+/* The `number`-th name for a file, from 1: x.y, x-2.y, x-3.y. Reports a failure. */
 bool path_numbered(const char *path, unsigned number, char *text, size_t room);
 
-/* A file that takes the place of what is at a path when it is whole. */
+/* A file that replaces the one at a path once it is complete. */
 typedef struct whole_file {
     FILE *stream;
-    const char *path; /* stays the caller's */
+    const char *path; /* owned by the caller */
     char *temporary;
 } whole_file;
-/* Begins one beside its place. Says why not and answers false. */
+/* Creates one next to its target. Reports an error and returns false. */
 bool whole_open(whole_file *file, const char *path);
-/* Ends it, and where it is to be kept, puts it in its place; says why that fails. True where it is there. */
+/* Closes it and, if it is to be kept, moves it to its target; reports an error. True if it is there. */
 bool whole_close(whole_file *file, bool keep);
 
-/* ---- a process beside this one (process.c, precompile.c) ------------------------------------------ */
+/* ---- a second process (process.c, precompile.c) ------------------------------------------------------- */
 
-/* Starts this program once more; `silent`: it reads nothing and nobody hears it. 0, or what errno would be.
- */
+/* Starts this program again; `silent`: without input and output. Returns 0 or an errno value. */
 int process_start(char *const *arguments, bool silent, pid_t *child);
-/* Waits for its end, as waitpid tells it; false where it was lost. */
+/* Waits for its end, with the result of waitpid; false if that failed. */
 bool process_wait(pid_t child, int *result);
 
-/* To be called first: takes "precompile" off the command line where it is there, and otherwise remembers the
- * line. */
+/* Must be called first: removes "precompile" from the command line if present, otherwise stores the line. */
 void precompile_begin(int *count, char **arguments);
-/* Whether this process compiles for another one: it writes no files, and ends where it would take its first
- * step. */
+/* Whether this process compiles for another one: it writes no files and ends at its first step. */
 bool precompiling(void);
-/* Lets the first kernel that has to be compiled for the context from here on start precompiling; not where
- * nothing is kept, nor for a device with memory of its own, which might be needed twice. */
+/* From here on the first kernel compilation of the context starts precompiling; not if nothing is cached, and
+ * not for a device with its own memory, which might be needed twice. */
 void precompile_allow(const common_options *common, const kn_context *context);
 void precompile_start(void);
-/* Ends it, where there is one, after the first step; none starts from here on. */
+/* Ends it, if there is one, after the first step; none starts afterwards. */
 void precompile_end(void);
 
-/* ---- JSON (json.c): texts and numbers on a stream ----------------------------------------------- */
+/* ---- JSON (json.c): strings and numbers on a stream ------------------------------------------ */
 
-/* A string with its quotes. */
+/* A quoted string. */
 void json_text(FILE *stream, const char *text);
-/* What was computed in single precision: as few digits as bring back the same float; null if not finite. */
+/* A single-precision result: the fewest digits that give the same float; null if not finite. */
 void json_float(FILE *stream, double number);
 /* A measured time or speed: six digits; null if not finite. */
 void json_measure(FILE *stream, double number);
 void json_count(FILE *stream, uint64_t number);
-/* The same with a comma and the member's name, which needs no escapes, in front. */
+/* The same, preceded by a comma and the member's name, which needs no escapes. */
 void json_text_member(FILE *stream, const char *name, const char *text);
 void json_float_member(FILE *stream, const char *name, double number);
 void json_measure_member(FILE *stream, const char *name, double number);
 
 /* ---- progress (progress.c) ------------------------------------------------------------------- */
 
-/* A line on the standard error: rewritten in place on a terminal, and not at all elsewhere or when quiet. On
- * a narrow one fields, which stand two spaces apart, are left out, and a bar is shorter. */
+/* A line on standard error that is rewritten in place on a terminal, and not shown elsewhere or when quiet.
+ * On a narrow terminal fields, which are separated by two spaces, are left out and bars are shorter. */
 void progress_setup(const common_options *common);
-/* At most ten times a second. */
+/* At most ten times per second. */
 void progress_line(const char *format, ...) COMMAND_PRINTF(1, 2);
-/* The same at once, before something that takes long. */
+/* The same immediately, before a long operation. */
 void progress_now(const char *format, ...) COMMAND_PRINTF(1, 2);
-/* Where no line can be rewritten: true once a minute, for a plain line. */
+/* If no line can be rewritten: true once a minute, for a plain line. */
 bool progress_plain_due(void);
-/* Takes the line away, before something else is printed. */
+/* Removes the line before something else is printed. */
 void progress_clear(void);
-/* Columns of the terminal that reads along; 0 where none does, or when quiet. */
+/* Columns of the terminal; 0 if there is none, or when quiet. */
 int progress_width(void);
 /* "[#####     ]" of a width in characters. */
-const char *progress_bar(double share, char *text, size_t room);
+const char *progress_bar(double fraction, char *text, size_t room);
 /* For kn_progress: compiling. */
 void progress_compile(void *user, const char *label, uint64_t done, uint64_t total);
 
@@ -274,15 +269,15 @@ void progress_compile(void *user, const char *label, uint64_t done, uint64_t tot
         "trace", OPTION_TEXT, "FILE", "what host and queues did when, for Perfetto and chrome://tracing",    \
             &(target)                                                                                        \
     }
-/* Begins the file (path NULL: none, and the calls below do nothing; `replace`: also one that is there; `mark`
- * unless NULL near its beginning) and asks for the timeline of the context that is opened next. Says what is
- * wrong and answers false. */
+/* Starts the file (path NULL: none, and the calls below do nothing; `replace`: may replace one; `mark`,
+ * unless NULL, is written near its beginning) and requests the timeline of the context that is opened next.
+ * Reports an error and returns false. */
 bool trace_open(const char *path, bool replace, const char *mark, common_options *common);
-/* A stretch of the host's time, by kn_context_clock. */
+/* An interval of the host's time, by kn_context_clock. */
 void trace_host(const char *name, double begin, double end);
-/* What the timeline holds; it is not cleared. Waits for the queues. */
+/* Writes the timeline without clearing it. Waits for the queues. */
 void trace_queues(kn_context *context);
-/* False, and it was said why, where not all could be written. */
+/* False, after reporting why, if it could not be written completely. */
 bool trace_close(void);
 
 /* ---- the commands ------------------------------------------------------------------------------- */

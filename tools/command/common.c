@@ -1,4 +1,4 @@
-/* What the commands share: messages, the environment, opening devices and models, interrupts. */
+/* Common parts of the commands: messages, the environment, opening devices and models, interrupts. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ double clock_now(void) {
 
 /* ---- opening ------------------------------------------------------------------------------------ */
 
-/* Each warning once: several contexts may have the same. */
+/* Prints each warning once: several contexts may have the same. */
 static void write_log(void *user, kn_log_level level, const char *message) {
     static char last[1200];
     (void)user;
@@ -133,7 +133,7 @@ bool device_is_auto(const common_options *common) {
     return wish && !strcmp(wish, "auto");
 }
 
-/* Parameters from options and the environment, which the library does not read. */
+/* Sets parameters from options and the environment, which the library does not read. */
 static void context_params_from(const common_options *common, kn_context_params *params) {
     static char cache[4096];
     kn_context_params_init(params);
@@ -166,7 +166,7 @@ kn_context *context_open(const common_options *common) {
         advised = true;
         return context;
     }
-    /* What the environment asked for is easily forgotten. */
+    /* Settings from the environment are easily forgotten. */
     const char *from = "";
     if (kn_context_status(context) == KN_ERROR_NO_DEVICE && !common->device && params.device &&
         *params.device)

@@ -1,9 +1,9 @@
-/* Scripts by which shells complete the command line, made from the tables of options. */
+/* Shell completion scripts, generated from the option tables. */
 #include <string.h>
 
 #include "command.h"
 
-/* What --help=WORD prints for a command: its options, as the script of that shell wants them. */
+/* The output of --help=WORD for a command: its options, in the form of that shell's script. */
 static void print_options(const command *row, const char *form) {
     char word[32];
     snprintf(word, sizeof word, "--help=%s", form);

@@ -1,4 +1,4 @@
-/* koine convert: a model from one kind of file to another. */
+/* koine convert: writes a model as another kind of file. */
 #include <string.h>
 
 #include "command.h"
@@ -8,8 +8,8 @@ typedef enum kind { SAFETENSORS, ONNX, TEXT } kind;
 static int write_text(const kn_model *model, const char *path) {
     const char *text = kn_model_text(model);
     if (!text[0])
-        return command_fail("'%s' is from an ONNX file and has no text; its weights alone go to a file "
-                            "that ends in .safetensors",
+        return command_fail("'%s' is from an ONNX file and has no text; write its weights to a file that "
+                            "ends in .safetensors",
                             kn_model_name(model));
     whole_file file;
     if (!whole_open(&file, path)) return EXIT_FAILED;
@@ -17,7 +17,7 @@ static int write_text(const kn_model *model, const char *path) {
     return whole_close(&file, true) ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* What the model's file has, or --weights. */
+/* Writes the weights of the model's file, or of --weights. */
 static int write_weights(kn_model *model, const char *weights, const char *path, kind to, kn_dtype dtype) {
     kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
     params.weights = dtype;
@@ -35,8 +35,7 @@ static int write_weights(kn_model *model, const char *weights, const char *path,
 static int convert(kn_model *model, const char *weights, const char *path, kind to, kn_dtype dtype) {
     if (to == TEXT) return write_text(model, path);
     if (!weights && !kn_model_has_weights(model))
-        return command_fail("'%s' has no weights that could go to a file: name some with --weights",
-                            kn_model_name(model));
+        return command_fail("'%s' has no weights to write: name some with --weights", kn_model_name(model));
     bool as_it_is = to == ONNX && !weights && !kn_model_text(model)[0];
     if (!as_it_is) return write_weights(model, weights, path, to, dtype);
     return kn_model_save_onnx(model, path, NULL, NULL) == KN_OK ? EXIT_DONE
@@ -52,19 +51,18 @@ static int run(int count, char **arguments) {
         {"weights", OPTION_TEXT, "FILE",
          "a file with the model's weights, .safetensors or .caffemodel (those of its own file)", &weights},
         {"dtype", OPTION_TEXT, "TYPE",
-         "of weights of two axes and more in a safetensors file: float32, float16, bfloat16", &type},
+         "of weights of rank 2 or more in a safetensors file: float32, float16, bfloat16", &type},
         OVERWRITE_OPTION(common),
         {"quiet", OPTION_FLAG, NULL, "only errors", &common.quiet},
         {.name = NULL}};
     if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status))
         return status;
     messages_setup(&common);
-    if (word_count < 2) return command_misuse("convert needs two files: what is read, and what is written");
+    if (word_count < 2) return command_misuse("convert needs two files: the input and the output");
     kind to = path_is_onnx(words[1]) ? ONNX : path_ends(words[1], ".safetensors", false) ? SAFETENSORS : TEXT;
     if (to == TEXT && !path_ends(words[1], ".koine", false))
-        return command_misuse(
-            "'%s' does not say by its end what it is to be; expected .onnx, .safetensors or .koine",
-            words[1]);
+        return command_misuse("the ending of '%s' is unknown; expected .onnx, .safetensors or .koine",
+                              words[1]);
     if (type && (!kn_dtype_parse(type, &dtype) ||
                  (dtype != KN_FLOAT32 && dtype != KN_FLOAT16 && dtype != KN_BFLOAT16)))
         return command_misuse("--dtype is float32, float16 or bfloat16, not '%s'", type);
@@ -79,14 +77,12 @@ static int run(int count, char **arguments) {
 const command command_convert = {
     "convert", "write a model as another kind of file",
     "FROM TO [--weights FILE] [--dtype TYPE] [--overwrite]",
-    "FROM is a saved model, an ONNX file or a net of Caffe, and the end of TO says what is written: .onnx,\n"
-    ".safetensors (weights, and the text of a model that has one) or .koine (the text alone).\n"
-    "A text model becomes an ONNX graph of opset 20 that any other program reads.\n"
-    "A model from an ONNX file goes back with its own names and nodes; those that train in the file only "
-    "infer in\n"
-    "the new one. --weights takes a file that koine train saved from that model. With --dtype float16 or "
-    "bfloat16 the\n"
-    "weights take half the bytes, in the file and, but for training, on the device; all is computed in "
+    "FROM is a saved model, an ONNX file or a Caffe net, and the ending of TO determines what is written:\n"
+    ".onnx, .safetensors (weights, and the text of a model that has one) or .koine (the text alone). A\n"
+    "text model becomes an ONNX graph of opset 20 that any other program reads. A model from an ONNX file\n"
+    "keeps its names and nodes; nodes in training mode are written in inference mode in the new one.\n"
+    "--weights takes a file that koine train saved from that model. With --dtype float16 or bfloat16 the\n"
+    "weights take half the bytes, in the file and, but for training, on the device; all is computed in\n"
     "float32.\n"
     "\n"
     "  koine convert lenet.safetensors lenet.onnx\n"

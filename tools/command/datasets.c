@@ -1,11 +1,11 @@
-/* koine datasets: the sources of data, a word each; or what is in one of them, and how fast it comes. */
+/* koine datasets: lists the sources of data, or describes one and measures how fast it is read. */
 #include <string.h>
 
 #include "train.h"
 
 #include <koine/images.h>
 
-/* Each line indented. */
+/* Prints each line indented. */
 static void print_text(const char *text) {
     for (const char *line = text; line;) {
         const char *end = strchr(line, '\n');
@@ -29,7 +29,7 @@ static void list_sources(bool json) {
     }
 }
 
-/* ---- one of them ---------------------------------------------------------------------------------- */
+/* ---- one dataset ---------------------------------------------------------------------------------- */
 
 typedef struct reading {
     common_options common;
@@ -38,10 +38,10 @@ typedef struct reading {
     bool skip_bad;
     uint64_t cache;
     kn_dataset *dataset;
-    double opening, first, later; /* seconds: to be opened, and for each of two epochs */
+    double opening, first, later; /* seconds: to open it, and for each of two epochs */
 } reading;
 
-/* One epoch; false where memory is short. */
+/* Reads one epoch; false if out of memory. */
 static bool read_epoch(kn_loader *loader, double *seconds) {
     kn_batch batch = KN_BATCH_DEFAULTS;
     const double begin = clock_now();
@@ -101,10 +101,10 @@ static void describe(const kn_field *field, char *text, size_t room) {
 }
 
 static void tell_broken(const kn_dataset *dataset) {
-    tell_left_out(dataset, "to train on");
+    tell_left_out(dataset, "for training");
     if (!kn_dataset_has_test(dataset)) return;
     kn_dataset *test = kn_dataset_test(dataset);
-    tell_left_out(test, "to judge by");
+    tell_left_out(test, "for testing");
     kn_dataset_destroy(&test);
 }
 
@@ -131,8 +131,8 @@ static void print_reading(const reading *run, const char *word) {
         return;
     }
     printf("%llu samples", (unsigned long long)count);
-    if (test) printf(" and %llu to judge by", (unsigned long long)test);
-    if (left) printf(", %llu that could not be read left out", (unsigned long long)left);
+    if (test) printf(" and %llu for testing", (unsigned long long)test);
+    if (left) printf(", %llu left out that could not be read", (unsigned long long)left);
     for (size_t i = 0; kn_dataset_field(dataset, i, &field); i++) {
         describe(&field, text, sizeof text);
         printf(", %s %s", field.name, text);
@@ -149,16 +149,15 @@ static int run(int count, char **arguments) {
     const char *augment = NULL, *bad = NULL;
     const option options[] = {
         HEADING("data"),
-        {"augment", OPTION_TEXT, "LIST", "change samples at random, as koine train does it", &augment},
-        {"batch", OPTION_COUNT, "N", "samples in a batch (64)", &run.batch},
-        {"workers", OPTION_COUNT, "N", "threads that prepare batches (as many as there is work for)",
-         &run.workers},
+        {"augment", OPTION_TEXT, "LIST", "change samples at random, as koine train does", &augment},
+        {"batch", OPTION_COUNT, "N", "samples per batch (64)", &run.batch},
+        {"workers", OPTION_COUNT, "N", "threads that prepare batches (as many as are useful)", &run.workers},
         {"seed", OPTION_COUNT, "N", "of the order and the changes (0)", &run.seed},
         BAD_SAMPLE_OPTION(bad),
         CACHE_OPTION(run.cache),
         HEADING("messages"),
-        {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &run.common.json},
-        {"quiet", OPTION_FLAG, NULL, "only errors and warnings beside the result", &run.common.quiet},
+        {"json", OPTION_FLAG, NULL, "results as JSON objects, one per line, for programs", &run.common.json},
+        {"quiet", OPTION_FLAG, NULL, "only errors and warnings besides the result", &run.common.quiet},
         {.name = NULL}};
     const char *words[1];
     int word_count, status;
@@ -184,17 +183,15 @@ static int run(int count, char **arguments) {
     return status;
 }
 
-const command command_datasets = {"datasets", "list what can be trained on, or read one of them",
+const command command_datasets = {"datasets", "list the sources of data, or read one of them",
                                   "[DATA] [--OPTION …]",
-                                  "Lists the words that --data of koine train and koine eval understands. "
-                                  "What Koine makes itself is the same\n"
-                                  "on every machine, and WORD:train or WORD:test names one of its parts. Put "
-                                  "a word with ? or & in quotes in a\n"
-                                  "shell.\n"
+                                  "Lists the words that --data of koine train and koine eval understands.\n"
+                                  "Generated data is the same on every machine, and WORD:train or\n"
+                                  "WORD:test names one of its parts. Quote a word with ? or & in a shell.\n"
                                   "\n"
-                                  "With such a word, that data is opened and gone through twice in batches: "
-                                  "how many samples it has, of what kind,\n"
-                                  "and how many a second there are without any training.\n"
+                                  "With such a word, opens that data and reads it twice in batches: prints\n"
+                                  "the number and kind of samples, and how many per second are read\n"
+                                  "without training.\n"
                                   "\n"
                                   "  koine datasets\n"
                                   "  koine datasets 'images:photos?size=64' --augment flip,crop=4\n"

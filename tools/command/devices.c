@@ -1,4 +1,4 @@
-/* koine devices: what there is, what works, and why not. */
+/* koine devices: the devices, which are usable, and why the others are not. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 
 static const char *const types[] = {"CPU", "GPU", "accelerator"};
 
-/* What --measure found of the device that is taken. */
+/* The measurements of --measure on the selected device. */
 typedef struct measured {
     kn_limits limits;
     kn_transfers transfers;
@@ -65,16 +65,16 @@ static void print_chosen(const kn_context *context) {
         "      %s kernels, vectors of %d floats, half %s, double %s, subgroups %s, integer dot products %s\n",
         can->wide_vector ? "wide-vector" : "many-thread", can->vector_width,
         can->half           ? "yes"
-        : can->half_claimed ? "claimed, but computed wrongly"
+        : can->half_claimed ? "claimed, but computed incorrectly"
                             : "no",
         can->double_precision ? "yes"
-        : can->double_claimed ? "claimed, but computed wrongly"
+        : can->double_claimed ? "claimed, but computed incorrectly"
                               : "no",
         can->subgroups           ? "yes"
-        : can->subgroups_claimed ? "claimed, but computed wrongly"
+        : can->subgroups_claimed ? "claimed, but computed incorrectly"
                                  : "no",
         can->integer_dot           ? "yes"
-        : can->integer_dot_claimed ? "claimed, but computed wrongly"
+        : can->integer_dot_claimed ? "claimed, but computed incorrectly"
                                    : "no");
 }
 
@@ -94,8 +94,8 @@ static void print_text(const kn_device_list *list, const kn_context *context, bo
         printf("%-5d %s %s, %d units, %s%s\n", info->index, types[info->type], info->name,
                info->compute_units, bytes_text((double)info->memory_bytes, memory, sizeof memory),
                !taken  ? ""
-               : asked ? "   <- taken, as asked"
-                       : "   <- taken unless told otherwise");
+               : asked ? "   <- selected, as requested"
+                       : "   <- selected by default");
         printf("      %d:%d %s, %s\n", info->platform_index, info->device_index, info->platform,
                info->version);
         if (taken) print_chosen(context);
@@ -107,12 +107,12 @@ static int run(int count, char **arguments) {
     common_options common = {.device = NULL};
     bool measure = false;
     measured found = {{.size = sizeof found.limits}, {.size = sizeof found.transfers}};
-    const option options[] = {HEADING("device"),
-                              {"measure", OPTION_FLAG, NULL,
-                               "what the device taken does at most: arithmetic, memory, transfers, launches",
-                               &measure},
-                              COMMON_OPTIONS(common),
-                              {.name = NULL}};
+    const option options[] = {
+        HEADING("device"),
+        {"measure", OPTION_FLAG, NULL,
+         "measure the selected device's limits: arithmetic, memory, transfers, launches", &measure},
+        COMMON_OPTIONS(common),
+        {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_devices, options, count, arguments, words, &word_count, 0, &status))
@@ -138,11 +138,12 @@ static int run(int count, char **arguments) {
                    measure ? &found : NULL);
     status = context ? EXIT_DONE : EXIT_FAILED;
     if (!usable)
-        command_fail("no OpenCL device can be used here; koine doctor tells what mends it%s",
-                     platforms
-                         ? ""
-                         : ". On a machine without a GPU, PoCL makes one of the processor: apt-get install "
-                           "pocl-opencl-icd, or your system's package of that name");
+        command_fail(
+            "no OpenCL device can be used; run koine doctor for advice%s",
+            platforms
+                ? ""
+                : ". On a machine without a GPU, PoCL provides the processor as a device: apt-get install "
+                  "pocl-opencl-icd, or your system's package of that name");
     kn_context_destroy(&context);
     kn_device_list_destroy(&list);
     return status;
@@ -151,8 +152,8 @@ static int run(int count, char **arguments) {
 const command command_devices = {
     "devices", "the OpenCL devices of this machine", "[--OPTION …]",
     "Lists every OpenCL device, what works and why not. The number in front is what --device takes; so do\n"
-    "0:1 (platform and device), gpu, cpu, and parts of a name. Without it the device with the fastest short\n"
-    "matrix product is taken.\n"
+    "0:1 (platform and device), gpu, cpu, and parts of a name. Without it the device with the fastest\n"
+    "short matrix product is taken.\n"
     "\n"
     "  koine devices\n"
     "  koine devices --device gpu",

@@ -1,14 +1,14 @@
-/* koine doctor: what is wrong with an OpenCL installation, and what mends it. */
+/* koine doctor: finds problems of an OpenCL installation and suggests fixes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
 #include "doctor.h"
 
-/* OpenCL asks for this much of a device with the full profile. */
-enum { ENOUGH_LOCAL_BYTES = 32768, MOST_PATIENCE = 1000000 };
+/* OpenCL requires this much of a device with the full profile. */
+enum { ENOUGH_LOCAL_BYTES = 32768, MAX_PATIENCE = 1000000 };
 
-/* What the library said on the way. */
+/* The messages of the library. */
 typedef struct remarks {
     char text[800];
 } remarks;
@@ -20,7 +20,7 @@ static void remember(void *user, kn_log_level level, const char *message) {
     snprintf(said->text + used, sizeof said->text - used, "%s%s", used ? "\n" : "", message);
 }
 
-/* Compiles and runs relu on the device: whether it did what it should, else why not. */
+/* Compiles and runs relu on the device: whether it worked, else why not. */
 static bool try_kernel(kn_context *context, char *reason, size_t room) {
     static const float in[4] = {-1, 2, -3, 4};
     float out[4] = {0};
@@ -34,7 +34,7 @@ static bool try_kernel(kn_context *context, char *reason, size_t room) {
     if (!right)
         snprintf(reason, room, "%s", session ? kn_session_error(session) : "out of memory");
     else if (out[0] != 0 || out[1] != 2 || out[2] != 0 || out[3] != 4) {
-        snprintf(reason, room, "the kernel ran, and its numbers are wrong");
+        snprintf(reason, room, "the kernel ran, but its results are wrong");
         right = false;
     }
     kn_session_destroy(&session);
@@ -79,7 +79,7 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
 
 static const char pocl[] = "Portable Computing Language";
 
-/* What OpenCL shows and cannot be used. */
+/* Reports what OpenCL shows but cannot be used. */
 static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool others) {
     const char *mend = "";
     bool device = info->device_index >= 0, platform = info->platform_index >= 0;
@@ -98,7 +98,7 @@ static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool
                  info->platform, info->name[0] || info->platform[0] ? ": " : "", info->problem);
 }
 
-/* Entries of the list from doctor->device on. */
+/* Tries the entries of the list from doctor->device on. */
 static void try_list(doctor_visit *doctor, const char *about) {
     const int first = doctor->device;
     doctor->device = -1;
@@ -132,7 +132,7 @@ static void try_list(doctor_visit *doctor, const char *about) {
             if (other->usable && !strcmp(other->name, info->name) &&
                 !strcmp(other->platform, info->platform) && other->platform_index != info->platform_index)
                 finding_tell(&doctor->found, FINDING_HINT, "copies", "",
-                             "%s is there twice, as %d:%d and %d:%d: two copies of its driver are installed",
+                             "%s occurs twice, as %d:%d and %d:%d: two copies of its driver are installed",
                              info->name, other->platform_index, other->device_index, info->platform_index,
                              info->device_index);
         }
@@ -140,7 +140,7 @@ static void try_list(doctor_visit *doctor, const char *about) {
     kn_device_list_destroy(&list);
 }
 
-/* In another process, and where a device ends that, in one more for those behind it. */
+/* Runs in another process and, if a device ends that, in another one for the remaining devices. */
 static void check_opencl(doctor_visit *doctor) {
     doctor_cache(doctor);
     if (doctor->deadly) {
@@ -188,7 +188,7 @@ static int run(int count, char **arguments) {
     if (!doctor) return command_fail("out of memory");
     doctor->root = root;
     doctor->found.json = common.json;
-    if (patience) doctor->patience = patience < MOST_PATIENCE ? (unsigned)patience : MOST_PATIENCE;
+    if (patience) doctor->patience = patience < MAX_PATIENCE ? (unsigned)patience : MAX_PATIENCE;
     doctor_files(doctor);
     if (!root[0]) check_opencl(doctor);
     if (!common.json)
@@ -201,16 +201,12 @@ static int run(int count, char **arguments) {
 }
 
 const command command_doctor = {
-    "doctor", "what is wrong with the OpenCL installation, and what mends it", "[--OPTION …]",
-    "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device nodes, "
-    "then\n"
-    "compiles and runs a kernel on each device. Drivers are asked in another process, so that one that ends "
-    "its\n"
-    "program or never answers is told of as well. Each finding has a word in front (ok, hint or problem) "
-    "and, where\n"
-    "one is known, the command that mends it. The status is 1 where there is a problem. Where no OpenCL "
-    "loader is\n"
-    "installed koine cannot start, and the program koine-doctor says what can be said then.\n"
+    "doctor", "find problems of the OpenCL installation, and fixes", "[--OPTION …]",
+    "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device\n"
+    "nodes, then compiles and runs a kernel on each device. Drivers are asked in another process, so that\n"
+    "one that ends the program or never returns is reported as well. Each finding begins with ok, hint or\n"
+    "problem and, if one is known, has the command that fixes it. The status is 1 if there is a problem.\n"
+    "Without an OpenCL loader koine cannot start; use the program koine-doctor then.\n"
     "\n"
     "  koine doctor\n"
     "  koine doctor --json",

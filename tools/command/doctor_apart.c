@@ -1,6 +1,5 @@
-/* koine doctor, of what drivers do: parts of the visit that run in a process of their own, so that a driver
- * that ends its program, or never answers, is reported. The visit itself is memory that both processes share.
- */
+/* koine doctor, drivers: parts of the visit that run in a separate process, so that a driver that ends the
+ * program or never returns is reported. The visit is in memory shared by both processes. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,7 +14,7 @@
 
 #include "doctor.h"
 
-enum { PATIENCE = 120, MOST_PLATFORMS = 64 };
+enum { PATIENCE = 120, MAX_PLATFORMS = 64 };
 
 doctor_visit *doctor_begin(void) {
     doctor_visit *doctor =
@@ -71,14 +70,14 @@ bool doctor_apart(doctor_visit *doctor, doctor_part *part, const char *about) {
 
 /* ---- a driver's library ---------------------------------------------------------------------------- */
 
-/* Of OpenCL's interface between loader and driver, whose headers are not needed here. */
+/* The interface between loader and driver, declared here so that no OpenCL headers are needed. */
 typedef int platforms_function(unsigned room, void **platforms, unsigned *count);
 typedef int devices_function(void *platform, unsigned long long type, unsigned room, void **devices,
                              unsigned *count);
-enum { PLACE_OF_DEVICES = 2 }; /* of clGetDeviceIDs in the table that each platform begins with */
+enum { INDEX_OF_DEVICES = 2 }; /* index of clGetDeviceIDs in the table at the beginning of each platform */
 static const unsigned long long all_types = 0xffffffff;
 
-/* Asks for platforms and the number of their devices, as a loader does it. */
+/* Asks for platforms and the number of their devices, as a loader does. */
 static void ask(void *library) {
     union {
         void *pointer;
@@ -86,15 +85,15 @@ static void ask(void *library) {
         platforms_function *platforms;
         devices_function *devices;
     } function = {.pointer = dlsym(library, "clGetExtensionFunctionAddress")};
-    void *platforms[MOST_PLATFORMS];
+    void *platforms[MAX_PLATFORMS];
     unsigned count = 0, devices = 0;
     if (!function.pointer) return;
     function.pointer = function.address("clIcdGetPlatformIDsKHR");
-    if (!function.pointer || function.platforms(0, NULL, &count) != 0 || !count || count > MOST_PLATFORMS)
+    if (!function.pointer || function.platforms(0, NULL, &count) != 0 || !count || count > MAX_PLATFORMS)
         return;
     if (function.platforms(count, platforms, NULL) != 0) return;
     for (unsigned i = 0; i < count; i++) {
-        function.pointer = (*(void ***)platforms[i])[PLACE_OF_DEVICES];
+        function.pointer = (*(void ***)platforms[i])[INDEX_OF_DEVICES];
         function.devices(platforms[i], all_types, 0, NULL, &devices);
     }
 }

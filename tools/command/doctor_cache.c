@@ -1,5 +1,5 @@
-/* koine doctor, of folders that are written to without being asked for: Koine's for compiled kernels, and
- * that of PoCL, which shows no device, or compiles nothing, where it has none. */
+/* koine doctor, cache folders: Koine's for compiled kernels, and PoCL's, without which it shows no device or
+ * cannot compile. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ void doctor_cache(doctor_visit *doctor) {
         finding_tell(&doctor->found, FINDING_FINE, "cache", "", "compiled kernels are kept in %s", folder);
 }
 
-/* Where PoCL keeps what it compiles. */
+/* PoCL's cache folder. */
 static void pocl_folder(char *folder, size_t room) {
     const char *own = getenv("POCL_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (own)

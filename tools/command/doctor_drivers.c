@@ -1,5 +1,5 @@
-/* koine doctor, of drivers: known ones that lie here and are named nowhere, and two copies of one. Names of
- * drivers serve advice alone. */
+/* koine doctor, drivers: known ones that are installed but not listed, and duplicate copies. Driver names
+ * serve advice only. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "doctor.h"
 
-enum { PATH_ROOM = 2048, MOST_COPIES = 16 };
+enum { PATH_ROOM = 2048, MAX_COPIES = 16 };
 
 static const struct {
     const char *library, *icd, *package, *name;
@@ -40,7 +40,7 @@ static const char *name_of(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* Whether two libraries are versions of one: alike up to ".so". */
+/* Whether two libraries are versions of one: equal up to ".so". */
 static bool same_driver(const char *left, const char *right) {
     const char *a = name_of(left), *b = name_of(right), *end = strstr(a, ".so");
     size_t length = end ? (size_t)(end - a) + 3 : strlen(a);
@@ -59,15 +59,15 @@ int doctor_each_library(const doctor_visit *doctor, const char *name,
     struct {
         dev_t device;
         ino_t file;
-    } seen[MOST_COPIES];
+    } seen[MAX_COPIES];
     int count = 0;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         glob_t found;
         snprintf(pattern, sizeof pattern, "%s%s/%s", doctor->root, folders[i], name);
         if (glob(pattern, 0, NULL, &found) == 0)
-            for (size_t f = 0; f < found.gl_pathc && count < MOST_COPIES; f++) {
+            for (size_t f = 0; f < found.gl_pathc && count < MAX_COPIES; f++) {
                 struct stat about;
-                bool known = stat(found.gl_pathv[f], &about) != 0; /* a link to nowhere is no library */
+                bool known = stat(found.gl_pathv[f], &about) != 0; /* a broken link is not a library */
                 for (int s = 0; s < count && !known; s++)
                     known = seen[s].device == about.st_dev && seen[s].file == about.st_ino;
                 if (known) continue;
@@ -80,7 +80,7 @@ int doctor_each_library(const doctor_visit *doctor, const char *name,
     return count;
 }
 
-/* ---- a library and no ICD file --------------------------------------------------------------------- */
+/* ---- libraries without an ICD file ------------------------------------------------------------------- */
 
 typedef struct unnamed {
     doctor_visit *doctor;
@@ -97,7 +97,7 @@ static void tell_unnamed(void *user, const char *path) {
     snprintf(mend, sizeof mend, "echo %s | sudo tee /etc/OpenCL/vendors/%s", inside,
              drivers[found->driver].icd);
     finding_tell(&found->doctor->found, FINDING_HINT, "driver", mend,
-                 "%s is here, %s, and no ICD file names it, so programs do not see it",
+                 "%s is installed, %s, but no ICD file lists it, so programs do not see it",
                  drivers[found->driver].name, path);
 }
 

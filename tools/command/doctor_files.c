@@ -1,4 +1,4 @@
-/* koine doctor, of files: is there a loader, and do the ICD files name drivers that can be loaded? */
+/* koine doctor, files: is there a loader, and do the ICD files list drivers that can be loaded? */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "doctor.h"
 
-enum { MOST_FILES = 64, PATH_ROOM = 2048 };
+enum { MAX_FILES = 64, PATH_ROOM = 2048 };
 
 /* ---- the loader ------------------------------------------------------------------------------------ */
 
@@ -35,7 +35,7 @@ static void check_loader(doctor_visit *doctor) {
     }
     if (!loads && list.count)
         finding_tell(&doctor->found, FINDING_PROBLEM, "loader", "sudo ldconfig",
-                     "%s is there, and programs do not find it", list.paths);
+                     "%s exists, but programs do not find it", list.paths);
     else if (!loads)
         finding_tell(&doctor->found, FINDING_PROBLEM, "loader", "sudo apt-get install ocl-icd-libopencl1",
                      "there is no libOpenCL.so.1, through which programs find the drivers");
@@ -53,7 +53,7 @@ static void check_loader(doctor_visit *doctor) {
 /* ---- ICD files ------------------------------------------------------------------------------------- */
 
 typedef struct icd_files {
-    char *libraries[MOST_FILES], *paths[MOST_FILES];
+    char *libraries[MAX_FILES], *paths[MAX_FILES];
     int count, seen;
 } icd_files;
 
@@ -78,13 +78,13 @@ static void keep_first(void *user, const char *path) {
     if (!first->path[0]) snprintf(first->path, sizeof first->path, "%s", path);
 }
 
-/* As doctor_library does it; below another root the library only has to be there. */
+/* Like doctor_library; below another root the library only has to exist. */
 static bool try_library(doctor_visit *doctor, const char *library) {
     first_path found = {""};
     if (doctor->root[0]) {
         bool there = strchr(library, '/') ? file_there(doctor, library)
                                           : doctor_each_library(doctor, library, keep_first, &found) > 0;
-        snprintf(doctor->reason, sizeof doctor->reason, "there is no such file");
+        snprintf(doctor->reason, sizeof doctor->reason, "the file does not exist");
         doctor->loaded = there;
         return true;
     }
@@ -128,7 +128,7 @@ static void check_library(doctor_visit *doctor, const char *path, const char *li
                      "%s names a library that is missing, %s: %s", path, library, doctor->reason);
 }
 
-/* An ICD file holds one line with the name of a library. */
+/* Checks an ICD file, which contains one line with the name of a library. */
 static void check_file(doctor_visit *doctor, icd_files *files, const char *path) {
     char line[PATH_ROOM] = "", mend[PATH_ROOM];
     FILE *stream = fopen(path, "r");
@@ -149,7 +149,7 @@ static void check_file(doctor_visit *doctor, icd_files *files, const char *path)
         return;
     }
     check_library(doctor, path, line);
-    if (files->count == MOST_FILES) return;
+    if (files->count == MAX_FILES) return;
     files->libraries[files->count] = copy_of(line);
     files->paths[files->count] = copy_of(path);
     if (files->libraries[files->count] && files->paths[files->count]) {
@@ -165,12 +165,12 @@ static bool ends_with(const char *text, const char *end) {
     return length > tail && !strcmp(text + length - tail, end);
 }
 
-/* alphasort would follow the locale. */
+/* alphasort depends on the locale. */
 static int by_name(const struct dirent **left, const struct dirent **right) {
     return strcmp((*left)->d_name, (*right)->d_name);
 }
 
-/* `from`: the variable that named the folder, or "". */
+/* `from`: the variable that set the folder, or "". */
 static void check_folder(doctor_visit *doctor, icd_files *files, const char *folder, const char *from) {
     char path[PATH_ROOM], mend[200];
     struct dirent **names = NULL;

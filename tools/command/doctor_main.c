@@ -1,5 +1,5 @@
-/* koine-doctor: what `koine doctor` says of files, as a program that starts where there is no OpenCL loader,
- * without which koine itself cannot. */
+/* koine-doctor: the file checks of `koine doctor`, as a program that starts without an OpenCL loader, which
+ * koine itself cannot. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* koine doctor, of device nodes: those that the user may not open, and what the environment has to name. */
+/* koine doctor, device nodes: those that the user may not open, and variables that must be set. */
 #include <glob.h>
 #include <grp.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { PATH_ROOM = 2048 };
 
-/* Through which nodes drivers reach GPUs. */
+/* The nodes through which drivers access GPUs. */
 static const char *const nodes[] = {"/dev/dri/renderD*", "/dev/kfd", "/dev/nvidiactl", "/dev/nvidia[0-9]*",
                                     "/dev/mali0"};
 

@@ -1,4 +1,4 @@
-/* koine eval: how good a saved model is on a data set. */
+/* koine eval: evaluates a saved model on a dataset. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,16 +32,16 @@ static const char *plan_error(void *user) {
     return kn_session_error(((eval_run *)user)->session);
 }
 
-/* Text: e to the loss, the number of signs that the model would draw from evenly to be as often wrong. */
+/* Of text: e to the loss, the number of equally likely tokens that would be as uncertain. */
 static double perplexity_of(const eval_run *run, const judgement *judged) {
     return kn_dataset_vocabulary(run->setup.all) ? exp(judged->score.loss) : NAN;
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------- */
 
-static void json_share(const char *name, double share) {
+static void json_fraction(const char *name, double fraction) {
     printf(", \"%s\": ", name);
-    json_measure(stdout, share);
+    json_measure(stdout, fraction);
 }
 
 enum { JSON_MATRIX = 200 }; /* the largest that is written */
@@ -54,9 +54,9 @@ static void print_json_classes(const kn_dataset *dataset, const judgement *judge
         json_text(stdout, judge_class(dataset, c, name, sizeof name));
         printf(", \"samples\": %llu, \"said\": %llu", (unsigned long long)judged->truth[c],
                (unsigned long long)judged->said[c]);
-        json_share("precision", judge_precision(judged, c));
-        json_share("recall", judge_recall(judged, c));
-        json_share("f1", judge_f1(judged, c));
+        json_fraction("precision", judge_precision(judged, c));
+        json_fraction("recall", judge_recall(judged, c));
+        json_fraction("f1", judge_f1(judged, c));
         putchar('}');
     }
     fputs("], \"confusion\": ", stdout);
@@ -81,15 +81,15 @@ static void print_json(const eval_run *run, const judgement *judged) {
     json_float(stdout, score->loss);
     printf(", \"accuracy\": ");
     json_measure(stdout, score->accuracy);
-    if (isfinite(run->setup.variance)) json_share("r2", setup_r2(&run->setup, score));
-    json_share("samples_per_s", score->seconds > 0 ? (double)score->samples / score->seconds : NAN);
+    if (isfinite(run->setup.variance)) json_fraction("r2", setup_r2(&run->setup, score));
+    json_fraction("samples_per_s", score->seconds > 0 ? (double)score->samples / score->seconds : NAN);
     if (isfinite(judged->rmse)) {
-        json_share("rmse", judged->rmse);
-        json_share("mae", judged->mae);
+        json_fraction("rmse", judged->rmse);
+        json_fraction("mae", judged->mae);
     }
     if (judged->classes) {
-        json_share("top5", judged->top5);
-        json_share("perplexity", perplexity_of(run, judged));
+        json_fraction("top5", judged->top5);
+        json_fraction("perplexity", perplexity_of(run, judged));
         print_json_classes(setup_judged(&run->setup), judged);
     }
     puts("}");
@@ -99,12 +99,12 @@ static void print_json(const eval_run *run, const judgement *judged) {
 
 enum { ROWS = 24, PAIRS = 16, NAME = 16, LINE = 80, CELL = 6, CELL_LEAST = 3 };
 
-static const char *percent(double share, char *text, size_t room) {
-    snprintf(text, room, "%.2f%%", 100 * share);
-    return isfinite(share) ? text : "-";
+static const char *percent(double fraction, char *text, size_t room) {
+    snprintf(text, room, "%.2f%%", 100 * fraction);
+    return isfinite(fraction) ? text : "-";
 }
 
-/* The name of a class in so many columns, cut behind a whole letter; a negative number puts it to the right.
+/* Prints the name of a class in |columns| columns, truncated after a whole letter; negative: right-aligned.
  */
 static void print_class(const kn_dataset *dataset, int64_t class_index, int columns) {
     char name[80];
@@ -114,13 +114,14 @@ static void print_class(const kn_dataset *dataset, int64_t class_index, int colu
     printf("%*s%.*s%*s", columns < 0 ? space : 0, "", (int)bytes, name, columns < 0 ? 0 : space, "");
 }
 
-/* The classes in rows: all of them, or of many those that are found worst. */
+/* Prints a row per class: all classes, or the worst ones of many. */
 static void print_classes(const kn_dataset *dataset, const judgement *judged) {
     int64_t shown[ROWS];
     int count = 0;
     for (int64_t c = 0; c < judged->classes; c++) {
         int at = count;
-        if (judged->classes > ROWS) /* kept in order, the lowest F1 first; what is not there does not count */
+        /* kept sorted by F1, lowest first; classes without samples do not count */
+        if (judged->classes > ROWS)
             while (at > 0 && judge_f1(judged, c) < judge_f1(judged, shown[at - 1]))
                 at--;
         if (at == ROWS || (judged->classes > ROWS && !judged->truth[c])) continue;
@@ -142,7 +143,7 @@ static void print_classes(const kn_dataset *dataset, const judgement *judged) {
     }
 }
 
-/* How wide the numbers of a matrix are that fits on a line behind the names; 0 where none does. */
+/* The cell width of a matrix that fits on a line after the names; 0 if it does not fit. */
 static int matrix_cell(const judgement *judged, int names) {
     uint64_t most = 0;
     for (int64_t i = 0; i < judged->classes * judged->classes; i++)
@@ -168,7 +169,7 @@ static void print_matrix(const kn_dataset *dataset, const judgement *judged, int
     }
 }
 
-/* Which classes are most often taken for which others. */
+/* Prints which classes are most often mistaken for which others. */
 static void print_pairs(const kn_dataset *dataset, const judgement *judged) {
     int64_t shown[PAIRS];
     int count = 0;
@@ -198,7 +199,7 @@ static void print_pairs(const kn_dataset *dataset, const judgement *judged) {
     }
 }
 
-/* What is taken for what: a matrix where it fits on a line. */
+/* Prints the confusion: a matrix if it fits on a line. */
 static void print_confusion(const kn_dataset *dataset, const judgement *judged) {
     char name[80];
     int names = (int)strlen("truth");
@@ -244,11 +245,12 @@ static int judge(eval_run *run) {
     run->states = kn_states_create(run->context, 1);
     run->session =
         run->states ? setup_judge(setup, run->context, run->states, run->common.exact, true) : NULL;
-    if (!run->session || !batch_fit(run->context, &plans, "judging goes on with", &batch)) return EXIT_FAILED;
+    if (!run->session || !batch_fit(run->context, &plans, "evaluation continues with", &batch))
+        return EXIT_FAILED;
     if (kn_model_load(setup->model, run->weights, run->states, NULL, NULL) != KN_OK)
         return command_fail("%s", kn_model_error(setup->model));
     tell_compiling(run->context);
-    progress_now("judging %llu samples", (unsigned long long)samples);
+    progress_now("evaluating %llu samples", (unsigned long long)samples);
     judgement judged;
     bool done = judge_samples(setup, run->session, dataset, batch, &judged);
     progress_clear();
@@ -263,22 +265,22 @@ static int judge(eval_run *run) {
 static int run(int count, char **arguments) {
     eval_run run = {.batch = 256};
     const char *loss = NULL, *bad = NULL;
-    const option options[] = {
-        HEADING("data"),
-        {"data", OPTION_TEXT, "DATA", "what to judge by; of a source with a test part, that part", &run.data},
-        {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
-        BAD_SAMPLE_OPTION(bad),
-        CACHE_OPTION(run.setup.cache),
-        HEADING("model"),
-        {"loss", OPTION_TEXT, "NAME", "another loss than the model's own", &loss},
-        WEIGHTS_OPTION(run.weights),
-        HEADING("device"),
-        {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
-         &run.memory},
-        PIN_OPTION(run.common),
-        MATH_OPTION(run.common),
-        COMMON_OPTIONS(run.common),
-        {.name = NULL}};
+    const option options[] = {HEADING("data"),
+                              {"data", OPTION_TEXT, "DATA",
+                               "the data to evaluate on; the test part if the source has one", &run.data},
+                              {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
+                              BAD_SAMPLE_OPTION(bad),
+                              CACHE_OPTION(run.setup.cache),
+                              HEADING("model"),
+                              {"loss", OPTION_TEXT, "NAME", "another loss than the model's own", &loss},
+                              WEIGHTS_OPTION(run.weights),
+                              HEADING("device"),
+                              {"memory", OPTION_BYTES, "BYTES",
+                               "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
+                              PIN_OPTION(run.common),
+                              MATH_OPTION(run.common),
+                              COMMON_OPTIONS(run.common),
+                              {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_eval, options, count, arguments, words, &word_count, 1, &status))
@@ -297,7 +299,7 @@ static int run(int count, char **arguments) {
     run.setup.by_name = true;
     if (setup_model(&run.setup, words[0], loss)) {
         if (!run.weights && !kn_model_has_weights(run.setup.model))
-            command_fail("'%s' has no weights to judge: expected a file that koine train saved, or --weights",
+            command_fail("'%s' has no weights: expected a file that koine train saved, or --weights",
                          words[0]);
         else if (setup_batch_fits(&run.setup, run.batch) && setup_data(&run.setup, 0, 0) &&
                  device_auto_judging(&run.common, &run.setup, run.batch) &&
@@ -313,18 +315,14 @@ static int run(int count, char **arguments) {
 }
 
 const command command_eval = {
-    "eval", "judge a saved model on a data set", "FILE --data DATA [--OPTION …]",
-    "FILE is a model that koine train saved. Prints the loss; for classes the accuracy, how often the truth "
-    "is\n"
-    "among the five likeliest, and of each class precision (the share of right ones among those taken for "
-    "it),\n"
-    "recall (the share of its samples that were found) and F1, and which are taken for which; for text the\n"
-    "perplexity; for numbers R2 and how far off they are. Classes that have names in the model's file and in "
-    "the data,\n"
-    "such as those of folders, are the same where their names are. All samples count, those of a last "
-    "partial\n"
-    "batch too. DATA is as for koine train; digits:train and digits:test name one part. --device auto times\n"
-    "a batch, transfers included, on each device and takes the fastest.\n"
+    "eval", "evaluate a saved model on a dataset", "FILE --data DATA [--OPTION …]",
+    "FILE is a model that koine train saved. Prints the loss; for classes the accuracy, how often the\n"
+    "truth is among the five most likely, per class precision (the fraction of correct ones among its\n"
+    "predictions), recall (the fraction of its samples that were found) and F1, and the confusion; for\n"
+    "text the perplexity; for numbers R2 and the error. Classes that have names in the model's file and\n"
+    "in the data, such as those of folders, are matched by name. All samples count, including the last\n"
+    "partial batch. DATA is as for koine train; digits:train and digits:test name one part. --device auto\n"
+    "times a batch, including transfers, on each device and selects the fastest.\n"
     "\n"
     "  koine eval lenet.safetensors --data digits\n"
     "  koine eval lenet.safetensors --data digits --json",

@@ -1,4 +1,4 @@
-/* What a check found, as lines for people or JSON for programs. */
+/* Prints findings as lines for people or JSON for programs. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -39,11 +39,11 @@ void finding_tell(findings *found, finding_kind kind, const char *check, const c
         return;
     }
     printf("%-8s %s: ", words[kind], check);
-    for (const char *at = what; *at; at++) { /* a compiler's log has lines of its own */
+    for (const char *at = what; *at; at++) { /* a compiler's log has several lines */
         putchar(*at);
         if (*at == '\n' && at[1]) fputs("           ", stdout);
     }
     putchar('\n');
-    if (mend[0]) printf("           mend it with: %s\n", mend);
-    fflush(stdout); /* what is tried next may end the program */
+    if (mend[0]) printf("           fix: %s\n", mend);
+    fflush(stdout); /* the next check may end the program */
 }

@@ -1,4 +1,4 @@
-/* What a check found, line by line: a word, what it is about, and the command that mends it. Needs no
+/* Findings, printed one by one: a kind, the subject, and a command that fixes it. Does not need the
  * library. */
 #ifndef KOINE_COMMAND_FINDINGS_H
 #define KOINE_COMMAND_FINDINGS_H
@@ -7,7 +7,7 @@
 
 typedef enum finding_kind {
     FINDING_FINE,
-    FINDING_HINT, /* may be meant so */
+    FINDING_HINT, /* may be intentional */
     FINDING_PROBLEM,
 } finding_kind;
 
@@ -22,7 +22,7 @@ typedef struct findings {
 #define FINDING_PRINTF(text, first)
 #endif
 
-/* Prints one on the standard output: `check` is a word, `mend` the command that mends it, or "". */
+/* Prints one on standard output: `check` is a word, `mend` the command that fixes it, or "". */
 void finding_tell(findings *found, finding_kind kind, const char *check, const char *mend, const char *format,
                   ...) FINDING_PRINTF(5, 6);
 

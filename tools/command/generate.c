@@ -1,4 +1,4 @@
-/* koine generate: lets a model that was trained on text write some. */
+/* koine generate: generates text with a model trained on text. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "batch.h"
 #include "training.h"
 
-enum { MOST_SIGNS = 1 << 20 };
+enum { MAX_TOKENS = 1 << 20 };
 
 typedef struct generate_run {
     common_options common;
@@ -19,52 +19,52 @@ typedef struct generate_run {
     kn_states *states;
     kn_session *session;
     kn_value *input, *output;
-    const char *signs;       /* the vocabulary; "": bytes */
-    uint32_t *begins;        /* where each sign begins in it, and where one behind the last would */
-    uint32_t between;        /* bytes between signs: 1 where these are more than characters */
-    int sign_count;          /* 256 for bytes */
-    int64_t window, answers; /* signs that the model reads, and that it tells apart */
-    int32_t *text;           /* the numbers of all signs so far */
+    const char *vocabulary;  /* the vocabulary; "": bytes */
+    uint32_t *begins;        /* offset of each token in it, and of the end */
+    uint32_t between;        /* bytes between tokens: 1 if tokens may have several characters */
+    int token_count;         /* 256 for bytes */
+    int64_t window, answers; /* tokens that the model reads, and that it distinguishes */
+    int32_t *text;           /* the ids of all tokens so far */
     uint64_t used;
-    /* Sessions that keep what they read, for the whole window and for one sign, or NULL; how many signs that
-     * are. */
+    /* Sessions that keep their state, for the whole window and for one token, or NULL; and the number of
+     * tokens read. */
     kn_session *whole, *single;
     uint64_t kept;
-    bool on;       /* what was read stays beyond the window, too */
+    bool on;       /* the state remains valid beyond the window */
     int32_t *x;    /* (1,window) */
     float *logits; /* (1,window,answers) */
-    float *sorted; /* of one place */
+    float *sorted; /* of one position */
 } generate_run;
 
-/* ---- signs -------------------------------------------------------------------------------------- */
+/* ---- tokens ----------------------------------------------------------------------------------------- */
 
 static bool read_vocabulary(generate_run *run, const char *file) {
-    run->signs = kn_model_metadata(run->model, "data.vocabulary");
-    if (!run->signs)
-        return command_fail(
-                   "'%s' holds no vocabulary: expected a model that was trained on text, as by koine train "
-                   "char-rnn --data text:FILE",
-                   file) == EXIT_DONE;
-    if (!run->signs[0]) {
-        run->sign_count = 256;
+    run->vocabulary = kn_model_metadata(run->model, "data.vocabulary");
+    if (!run->vocabulary)
+        return command_fail("'%s' has no vocabulary: expected a model trained on text, as by koine train "
+                            "char-rnn --data text:FILE",
+                            file) == EXIT_DONE;
+    if (!run->vocabulary[0]) {
+        run->token_count = 256;
         return true;
     }
-    size_t bytes = strlen(run->signs);
+    size_t bytes = strlen(run->vocabulary);
     run->begins = malloc((bytes + 1) * sizeof *run->begins);
-    if (!run->begins || bytes > 4 * MOST_SIGNS) return command_fail("out of memory") == EXIT_DONE;
-    run->between = signs_are_joined(run->signs);
+    if (!run->begins || bytes > 4 * MAX_TOKENS) return command_fail("out of memory") == EXIT_DONE;
+    run->between = signs_are_joined(run->vocabulary);
     for (size_t i = 0; i < bytes; i++)
-        if (run->between ? i > 0 && run->signs[i - 1] == 0x1e : ((unsigned char)run->signs[i] & 0xc0) != 0x80)
-            run->begins[run->sign_count++] = (uint32_t)i;
-    run->begins[run->sign_count] = (uint32_t)bytes + run->between;
+        if (run->between ? i > 0 && run->vocabulary[i - 1] == 0x1e
+                         : ((unsigned char)run->vocabulary[i] & 0xc0) != 0x80)
+            run->begins[run->token_count++] = (uint32_t)i;
+    run->begins[run->token_count] = (uint32_t)bytes + run->between;
     return true;
 }
 
-static void write_sign(const generate_run *run, FILE *stream, int32_t number) {
+static void write_token(const generate_run *run, FILE *stream, int32_t number) {
     if (!run->begins)
         putc(number, stream);
     else
-        fwrite(run->signs + run->begins[number], 1,
+        fwrite(run->vocabulary + run->begins[number], 1,
                run->begins[number + 1] - run->begins[number] - run->between, stream);
 }
 
@@ -72,20 +72,21 @@ static bool read_prompt(generate_run *run) {
     run->text = malloc((strlen(run->prompt) + (size_t)run->length + 1) * sizeof *run->text);
     if (!run->text) return command_fail("out of memory for the text") == EXIT_DONE;
     size_t count, bytes;
-    kn_status status = kn_text_encode(NULL, run->signs, run->prompt, run->text, &count, &bytes);
+    kn_status status = kn_text_encode(NULL, run->vocabulary, run->prompt, run->text, &count, &bytes);
     run->used = count;
     if (status == KN_OK) return true;
     const char *at = run->prompt + bytes;
     if (status != KN_ERROR_NOT_FOUND)
         return command_fail("the prompt: %s", kn_status_message(status)) == EXIT_DONE;
     return command_fail(
-               "the prompt has '%.*s…', and no such sign was in the text that the model was trained on",
+               "the prompt has '%.*s…', which is not a token of the text that the model was trained on",
                (int)strcspn(at, "\n") < 12 ? (int)strcspn(at, "\n") : 12, at) == EXIT_DONE;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- generation ---------------------------------------------------------------------------------- */
 
-/* A session on the model as it writes `rows` signs at once; NULL where it cannot. */
+/* A session that generates incrementally, reading `rows` tokens at once; NULL if the model does not support
+ * it. */
 static kn_session *open_step(const generate_run *run, int64_t rows, const kn_session_params *params) {
     kn_value *output;
     kn_graph *graph = kn_model_step(run->model, rows, &output);
@@ -115,7 +116,7 @@ static bool open_session(generate_run *run) {
     return command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
 }
 
-/* x is (1,window) and the answer (1,window,answers): what follows at each place. */
+/* x is (1,window) and the output (1,window,answers): the next token at each position. */
 static bool measure(generate_run *run, const char *file) {
     run->input = kn_model_input(run->model, 0);
     run->output = kn_model_output(run->model, 0);
@@ -124,23 +125,22 @@ static bool measure(generate_run *run, const char *file) {
     if (fits) {
         run->window = kn_value_dimension(run->input, 1);
         run->answers = kn_value_dimension(run->output, 2);
-        fits = run->window > 0 && run->answers >= run->sign_count &&
+        fits = run->window > 0 && run->answers >= run->token_count &&
                kn_value_dimension(run->output, 1) == run->window && run->window < INT32_MAX / run->answers;
     }
     if (!fits)
-        return command_fail("'%s' is no model that writes: expected one input of (batch,length) signs and an "
-                            "output of "
-                            "(batch,length,%d) for the signs that may follow",
-                            file, run->sign_count) == EXIT_DONE;
+        return command_fail("'%s' cannot generate text: expected one input of (batch,length) tokens and an "
+                            "output of (batch,length,%d) for the next token",
+                            file, run->token_count) == EXIT_DONE;
     run->x = calloc((size_t)run->window, sizeof *run->x);
     run->logits = malloc((size_t)(run->window * run->answers) * sizeof *run->logits);
-    run->sorted = malloc((size_t)run->sign_count * sizeof *run->sorted);
+    run->sorted = malloc((size_t)run->token_count * sizeof *run->sorted);
     return (run->x && run->logits && run->sorted) || command_fail("out of memory for the text") == EXIT_DONE;
 }
 
-/* In [0, 1): the same for the same seed and place. */
-static double chance_at(uint64_t seed, uint64_t place) {
-    uint64_t z = seed * 0x9e3779b97f4a7c15u + (place + 1) * 0xbf58476d1ce4e5b9u;
+/* In [0, 1): a function of seed and position. */
+static double chance_at(uint64_t seed, uint64_t position) {
+    uint64_t z = seed * 0x9e3779b97f4a7c15u + (position + 1) * 0xbf58476d1ce4e5b9u;
     for (int i = 0; i < 2; i++) {
         z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
         z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -154,14 +154,14 @@ static int larger_first(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-/* The smallest logit that may still be drawn: of the --top-k likeliest, and of as many as have --top-p
- * together. */
+/* The smallest logit that may be drawn: among the --top-k most likely, and among as many as have --top-p in
+ * total. */
 static float least_of(const generate_run *run, const float *logits) {
-    uint64_t count = (uint64_t)run->sign_count;
+    uint64_t count = (uint64_t)run->token_count;
     if (run->top_k < count) count = run->top_k;
-    if (count == (uint64_t)run->sign_count && run->top_p >= 1) return -INFINITY;
-    memcpy(run->sorted, logits, (size_t)run->sign_count * sizeof *logits);
-    qsort(run->sorted, (size_t)run->sign_count, sizeof *run->sorted, larger_first);
+    if (count == (uint64_t)run->token_count && run->top_p >= 1) return -INFINITY;
+    memcpy(run->sorted, logits, (size_t)run->token_count * sizeof *logits);
+    qsort(run->sorted, (size_t)run->token_count, sizeof *run->sorted, larger_first);
     double sum = 0, share = 0;
     for (uint64_t i = 0; i < count; i++)
         sum += exp((double)(run->sorted[i] - run->sorted[0]) / run->temperature);
@@ -172,18 +172,18 @@ static float least_of(const generate_run *run, const float *logits) {
     return run->sorted[count - 1];
 }
 
-/* One of the vocabulary's signs by their logits. */
+/* Draws a token by its logits. */
 static int32_t draw(const generate_run *run, const float *logits) {
     int best = 0;
     double sum = 0;
-    for (int i = 1; i < run->sign_count; i++)
+    for (int i = 1; i < run->token_count; i++)
         if (logits[i] > logits[best]) best = i;
     if (run->temperature <= 0) return best;
     float least = least_of(run, logits);
-    for (int i = 0; i < run->sign_count; i++)
+    for (int i = 0; i < run->token_count; i++)
         if (!(logits[i] < least)) sum += exp((double)(logits[i] - logits[best]) / run->temperature);
     double left = chance_at(run->seed, run->used) * sum;
-    for (int i = 0; i < run->sign_count; i++) {
+    for (int i = 0; i < run->token_count; i++) {
         if (logits[i] < least) continue;
         left -= exp((double)(logits[i] - logits[best]) / run->temperature);
         if (left < 0) return i;
@@ -191,9 +191,9 @@ static int32_t draw(const generate_run *run, const float *logits) {
     return best;
 }
 
-/* Reads `rows` signs of x, of which so many count, the first at place `start`; the logits are theirs. */
-static bool read_signs(generate_run *run, kn_session *session, const int32_t *x, int64_t rows, int32_t count,
-                       int32_t start) {
+/* Reads `rows` tokens of x, of which `count` are valid, the first at position `start`; sets the logits. */
+static bool read_tokens(generate_run *run, kn_session *session, const int32_t *x, int64_t rows, int32_t count,
+                        int32_t start) {
     kn_feed feeds[3] = {{kn_value_name(run->input), x, (size_t)rows * sizeof *x},
                         {"step.start", &start, sizeof start},
                         {"step.count", &count, sizeof count}};
@@ -203,19 +203,18 @@ static bool read_signs(generate_run *run, kn_session *session, const int32_t *x,
     return status == KN_OK || session_fail(session, status);
 }
 
-/* The sign that follows. What stands behind the text in the window has no influence on what stands before.
- * While the window has room, or what was read is kept beyond it, a model that keeps what it read reads one
- * sign more. */
-static bool next_sign(generate_run *run, int32_t *number) {
+/* Gets the next token. What follows the text in the window does not influence what precedes it. While the
+ * window has room, or the state stays valid beyond it, a model that keeps its state reads one more token. */
+static bool next_token(generate_run *run, int32_t *number) {
     uint64_t window = (uint64_t)run->window, seen = run->used < window ? run->used : window;
     if (run->single && (run->on || run->used <= window) && run->kept + 1 == run->used && run->kept > 0) {
-        if (!read_signs(run, run->single, run->text + run->kept, 1, 1, (int32_t)run->kept)) return false;
+        if (!read_tokens(run, run->single, run->text + run->kept, 1, 1, (int32_t)run->kept)) return false;
         run->kept = run->used;
         *number = draw(run, run->logits);
         return true;
     }
     memcpy(run->x, run->text + run->used - seen, (size_t)seen * sizeof *run->x);
-    if (!read_signs(run, run->single ? run->whole : run->session, run->x, run->window, (int32_t)seen, 0))
+    if (!read_tokens(run, run->single ? run->whole : run->session, run->x, run->window, (int32_t)seen, 0))
         return false;
     run->kept = run->used;
     *number = draw(run, run->logits + (seen - 1) * (uint64_t)run->answers);
@@ -228,7 +227,7 @@ static void print_json(const generate_run *run, uint64_t prompt) {
     FILE *stream = open_memstream(&text, &bytes);
     if (!stream) return;
     for (uint64_t i = prompt; i < run->used; i++)
-        write_sign(run, stream, run->text[i]);
+        write_token(run, stream, run->text[i]);
     fclose(stream);
     printf("{\"prompt\": ");
     json_text(stdout, run->prompt);
@@ -242,24 +241,24 @@ static int generate(generate_run *run, const char *file) {
     if (!read_vocabulary(run, file) || !measure(run, file) || !read_prompt(run) || !open_session(run))
         return EXIT_FAILED;
     uint64_t prompt = run->used;
-    /* Without a prompt it begins as after the end of a line. */
+    /* Without a prompt it begins as after a newline. */
     int32_t begin = 0;
     size_t count, bytes;
-    if (kn_text_encode(NULL, run->signs, "\n", &begin, &count, &bytes) != KN_OK) begin = 0;
+    if (kn_text_encode(NULL, run->vocabulary, "\n", &begin, &count, &bytes) != KN_OK) begin = 0;
     if (!prompt) run->text[run->used++] = begin;
     uint64_t first = run->used;
     bool live = isatty(STDOUT_FILENO);
     progress_now("compiling");
     for (uint64_t i = 0; i < run->length; i++) {
         int32_t number = 0;
-        if (!next_sign(run, &number)) return EXIT_FAILED;
+        if (!next_token(run, &number)) return EXIT_FAILED;
         if (i == 0) {
             progress_clear();
             tell_compiling(run->context);
             if (!run->common.json) fputs(run->prompt, stdout);
         }
         run->text[run->used++] = number;
-        if (!run->common.json) write_sign(run, stdout, number);
+        if (!run->common.json) write_token(run, stdout, number);
         if (live) fflush(stdout);
     }
     if (run->common.json)

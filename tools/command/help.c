@@ -1,4 +1,4 @@
-/* What --help prints: texts in lines as wide as the terminal, options in groups. */
+/* Prints --help: text wrapped at the width of the terminal, options in groups. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -17,8 +17,8 @@ static int width_of(FILE *stream) {
     return width < LEAST ? LEAST : width > MOST ? MOST : (int)width;
 }
 
-/* The words of `text`, from the column `at` on, where the line is, in lines that begin at `indent`. Answers
- * where it ends. */
+/* Prints the words of `text`, starting at column `at`, in lines indented by `indent`. Returns the final
+ * column. */
 static int print_words(FILE *stream, const char *text, size_t bytes, int at, int indent, int width) {
     const char *end = text + bytes;
     bool first = true;
@@ -42,8 +42,8 @@ static size_t line_bytes(const char *text) {
     return strcspn(text, "\n") + (strchr(text, '\n') != NULL);
 }
 
-/* A line that stays as it is, but for a long command line, which goes on before an option as a shell reads
- * it. */
+/* Prints a line as it is, except that a long command line is broken before an option, with a shell's
+ * continuation. */
 static void print_line(FILE *stream, const char *text, size_t bytes, int width) {
     int at = 0;
     for (const char *end = text + bytes, *next; text < end; text = next) {
@@ -68,7 +68,7 @@ bool help_row(const char *text, size_t *left, size_t *bytes) {
     return true;
 }
 
-/* A row, or a line of its own. Answers its bytes. */
+/* Prints a row or a line. Returns its bytes. */
 static size_t print_row(FILE *stream, const char *text, int width) {
     size_t indent = strspn(text, " "), bytes = line_bytes(text), left;
     if (!help_row(text, &left, &bytes)) {

@@ -1,4 +1,4 @@
-/* koine infer: runs a saved model on arrays, rows, pictures and sounds. */
+/* koine infer: runs a saved model on arrays, rows, images and sounds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "infer_output.h"
 #include "training.h"
 
-enum { MOST_FILES = 8 };
+enum { MAX_FILES = 8 };
 
 void named_file_split(const char *word, named_file *file) {
     const char *equals = strchr(word, '=');
@@ -24,13 +24,13 @@ void named_file_split(const char *word, named_file *file) {
 typedef struct infer_run {
     common_options common;
     const char *file;
-    const char *weights; /* NULL: those of the file itself */
+    const char *weights; /* NULL: those of the model's file */
     kn_model *model;
     kn_context *context;
     kn_session *session;
     kn_states *states;
-    infer_input inputs[MOST_FILES];
-    kn_feed feeds[MOST_FILES]; /* names, and the bytes of one sample */
+    infer_input inputs[MAX_FILES];
+    kn_feed feeds[MAX_FILES]; /* names, and the bytes of one sample */
     int input_count;
     bool skip_bad;
     kn_value *output;
@@ -39,7 +39,7 @@ typedef struct infer_run {
     uint64_t batch, memory;
 } infer_run;
 
-/* By the name in the file, or in the model, where an ONNX file's names may be others. */
+/* Finds an input by its name in the file or in the model, which may differ for an ONNX file. */
 static kn_value *find_value(const named_file *file, int count, kn_value *(*at)(const kn_model *, int),
                             const char *(*name)(const kn_model *, int), const kn_model *model) {
     for (int i = 0; i < count; i++)
@@ -73,13 +73,13 @@ static bool open_input(infer_run *run, const char *word) {
     return true;
 }
 
-/* "A=a.npy,B=b.npy": opens one after the other. */
+/* "A=a.npy,B=b.npy": opens them one by one. */
 static bool open_inputs(infer_run *run, const char *list) {
     char word[4096];
     for (const char *at = list, *comma; at; at = comma ? comma + 1 : NULL) {
         comma = strchr(at, ',');
         size_t length = comma ? (size_t)(comma - at) : strlen(at);
-        if (run->input_count == MOST_FILES || length >= sizeof word)
+        if (run->input_count == MAX_FILES || length >= sizeof word)
             return command_fail("--input names too many files, or one with too long a name") == EXIT_DONE;
         snprintf(word, sizeof word, "%.*s", (int)length, at);
         if (!open_input(run, word)) return false;
@@ -87,7 +87,7 @@ static bool open_inputs(infer_run *run, const char *list) {
     return true;
 }
 
-/* All that is named behind the model, one after the other, for its first input. */
+/* Opens everything named after the model, in order, for its first input. */
 static bool open_words(infer_run *run, const char *const *words, int count) {
     infer_input *input = begin_input(run, kn_model_input(run->model, 0));
     for (int i = 0; i < count; i++)
@@ -98,7 +98,7 @@ static bool open_words(infer_run *run, const char *const *words, int count) {
 
 static bool measure_inputs(infer_run *run) {
     if (run->samples < 1) return command_fail("the input holds no samples") == EXIT_DONE;
-    /* The file may fix how many come at once. */
+    /* The file may fix the batch. */
     const int64_t fixed = kn_value_dimension(run->inputs[0].value, 0);
     if (fixed > 0 && run->samples % fixed)
         return command_fail("the model reads %lld samples at once, and there are %lld", (long long)fixed,
@@ -106,7 +106,7 @@ static bool measure_inputs(infer_run *run) {
     if (fixed > 0) run->batch = (uint64_t)fixed;
     for (int i = 0; i < run->input_count; i++) {
         uint64_t bytes = 0;
-        kn_tensor_bytes(&run->inputs[i].info, &bytes); /* it was read as so many */
+        kn_tensor_bytes(&run->inputs[i].info, &bytes); /* it was read with this size */
         run->feeds[i] =
             (kn_feed){kn_value_name(run->inputs[i].value), NULL, (size_t)bytes / (size_t)run->samples};
     }
@@ -124,7 +124,7 @@ static void feeds_of(const infer_run *run, int64_t first, int64_t count, kn_feed
 
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     infer_run *run = user;
-    kn_feed feeds[MOST_FILES];
+    kn_feed feeds[MAX_FILES];
     kn_plan_info info = {.size = sizeof info};
     feeds_of(run, 0, batch, feeds);
     kn_status status = batch_plan_session(run->session, batch, feeds, (size_t)run->input_count, &info);
@@ -136,7 +136,7 @@ static const char *plan_error(void *user) {
     return kn_session_error(((infer_run *)user)->session);
 }
 
-/* The type and the size of the whole output, and the bytes that each sample has of it. */
+/* Element type and shape of the whole output, and its bytes per sample. */
 static bool measure(infer_run *run, int64_t batch, kn_tensor_info *whole, size_t *row_bytes) {
     const char *name = kn_value_name(run->output);
     uint64_t bytes = 0, used = 0;
@@ -150,12 +150,13 @@ static bool measure(infer_run *run, int64_t batch, kn_tensor_info *whole, size_t
     return true;
 }
 
-/* All samples through the session, a batch at a time; `result` has room for the whole output, row-major. */
+/* Runs all samples through the session, a batch at a time; `result` has room for the whole output,
+ * row-major. */
 static bool compute(infer_run *run, int64_t batch, char *result, size_t row_bytes) {
     const char *name = kn_value_name(run->output);
     for (int64_t at = 0; at < run->samples; at += batch) {
         int64_t count = run->samples - at < batch ? run->samples - at : batch;
-        kn_feed feeds[MOST_FILES];
+        kn_feed feeds[MAX_FILES];
         feeds_of(run, at, count, feeds);
         kn_fetch fetch = {name, result + row_bytes * (size_t)at, row_bytes * (size_t)count};
         double begin = kn_context_clock(run->context);
@@ -205,7 +206,7 @@ static bool prepare_trial(void *user, kn_context *context) {
 static bool trial_step(void *user) {
     infer_trial *trial = user;
     const infer_run *run = trial->run;
-    kn_feed feeds[MOST_FILES];
+    kn_feed feeds[MAX_FILES];
     kn_fetch fetch = {kn_value_name(run->output), trial->result, trial->row_bytes * (size_t)trial->batch};
     feeds_of(run, 0, trial->batch, feeds);
     kn_status status = kn_session_run(run->session, feeds, (size_t)run->input_count, &fetch, 1);
@@ -230,7 +231,7 @@ static bool choose_device(infer_run *run) {
     return device_auto(&run->common, &about);
 }
 
-/* Whether it knows of which files its samples are. */
+/* Whether the files of its samples are known. */
 static bool input_is_named(const infer_input *input) {
     for (int64_t i = 0; i < input->info.shape[0]; i++)
         if (input->names[i]) return true;
@@ -245,7 +246,7 @@ static int infer(infer_run *run, const char *output) {
     run->output = find_value(&file, kn_model_output_count(run->model), kn_model_output, kn_model_output_name,
                              run->model);
     if (!run->output)
-        return command_fail("the model '%s' has no output '%s'; koine models %s tells what it has",
+        return command_fail("the model '%s' has no output '%s'; koine models %s lists them",
                             kn_model_name(run->model), file.name, run->file);
     if ((strcmp(file.path, "-") && !path_writable(file.path, PATH_WHOLE, run->common.overwrite)) ||
         !measure_inputs(run))
@@ -265,7 +266,7 @@ static int infer(infer_run *run, const char *output) {
     if (!result) return command_fail("out of memory for %lld results", (long long)run->samples);
     bool fine = compute(run, batch, result, row_bytes);
     progress_clear();
-    /* Only the first output is what the loss was about. */
+    /* The classes belong to the first output. */
     const infer_input *named = &run->inputs[0];
     const kn_dataset *table = NULL;
     for (int i = run->input_count - 1; i >= 0; i--) {
@@ -305,18 +306,17 @@ static void finish(infer_run *run) {
     kn_context_destroy(&run->context);
 }
 
-/* What the options and words say together makes sense; sets how results are written. */
+/* Checks that options and words are consistent; sets the output format. */
 static int check(infer_run *run, int words, bool onnx, const char *input, const char *output,
                  const char *format) {
     named_file result = {.path = NULL};
     if (!words) return command_misuse("infer needs a saved model, such as lenet.safetensors");
     if (words == 1 && !input)
-        return command_misuse(
-            "infer needs something to compute on: an array, a table, pictures, sounds, a folder of them, "
-            "or - for the standard input");
+        return command_misuse("infer needs input: an array, a table, images, sounds, a folder of them, or - "
+                              "for standard input");
     if (words > 1 && input)
-        return command_misuse(
-            "--input is '%s', and files are named behind the model as well; expected either", input);
+        return command_misuse("--input is '%s', and files follow the model as well; expected one of both",
+                              input);
     if (!run->batch || run->batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run->batch, INT32_MAX);
     if (onnx && run->weights) return command_misuse("--weights is not for ONNX files");
@@ -324,7 +324,7 @@ static int check(infer_run *run, int words, bool onnx, const char *input, const 
     return output_choose(format, result.path, run->common.json, &run->format);
 }
 
-/* Whether each of "A=a.npy,B=b.npy" ends so. */
+/* Whether each of "A=a.npy,B=b.npy" has this ending. */
 static bool all_arrays(const char *list) {
     for (const char *comma; list; list = comma ? comma + 1 : NULL) {
         comma = strchr(list, ',');
@@ -388,7 +388,7 @@ static int run(int count, char **arguments) {
     if (!words) return command_fail("out of memory");
     if (options_read(&command_infer, options, count, arguments, words, &word_count, count, &status)) {
         const bool onnx = word_count && path_is_onnx(words[0]);
-        /* Arrays by their names need no row for each sample. */
+        /* Named arrays need no row per sample. */
         const bool whole =
             onnx && !format && !trace && !on_bad_sample && all_arrays(input) && all_arrays(output);
         status = check(&run, word_count, onnx, input, output, format);
@@ -407,32 +407,24 @@ static int run(int count, char **arguments) {
 }
 
 const command command_infer = {
-    "infer", "run a saved model on arrays, tables, pictures or sounds", "FILE X… [--output Y] [--OPTION …]",
-    "Computes what a saved model makes of samples, a line for each.\n"
+    "infer", "run a saved model on arrays, tables, images or sounds", "FILE X… [--output Y] [--OPTION …]",
+    "Prints the results of a saved model for samples, one line each.\n"
     "\n"
-    "X is a picture or a sound, which is brought to what the model reads; an archive of such; rows of "
-    "numbers,\n"
-    "X.csv; an array, X.npy, as numpy.save writes it, whose first dimension counts the samples; a folder of "
-    "pictures,\n"
-    "sounds, rows or arrays; or - for rows, an array, a picture or a sound on the standard input. A model "
-    "that was\n"
-    "trained on a table, csv:FILE, reads rows of others as they are; values may be missing, and so may the "
-    "target.\n"
+    "X is an image or a sound, which is converted to the model's input; an archive of such; rows of\n"
+    "numbers, X.csv; an array, X.npy, as numpy.save writes it, whose first dimension counts the samples;\n"
+    "a folder of pictures, sounds, rows or arrays; or - for rows, an array, an image or a sound on\n"
+    "standard input. A model that was trained on a table, csv:FILE, reads rows of others as they are;\n"
+    "values may be missing, and so may the target.\n"
     "\n"
-    "Without --output results are shown: the likeliest classes and how likely they are, a number in the "
-    "target's own\n"
-    "unit, or the numbers as they are. --output writes them to a table, Y.csv, JSON objects, a line each, "
-    "Y.jsonl, text,\n"
-    "Y.txt, or else an array; with - they go to the standard output, as a table, as JSON lines with --json, "
-    "or as\n"
-    "--format says. NAME= in front means another input or output than the first. A file that is there "
-    "already is left\n"
-    "as it is unless --overwrite is given.\n"
+    "Without --output results are shown: the likeliest classes and how likely they are, a number in the\n"
+    "target's own unit, or the numbers as they are. --output writes them to a table, Y.csv, JSON objects,\n"
+    "a line each, Y.jsonl, text, Y.txt, or else an array; with - they go to the standard output, as a\n"
+    "table, as JSON lines with --json, or as --format says. NAME= in front means another input or output\n"
+    "than the first. A file that is there already is left as it is unless --overwrite is given.\n"
     "\n"
-    "An ONNX file reads all of these too, pictures as numbers from 0 to 1. Arrays with NAME= or --input and "
-    "--output are\n"
-    "computed at once where its inputs or outputs have no row for each sample.\n"
-    "--device auto times a batch, transfers included, on each device, takes the fastest and says why.\n"
+    "An ONNX file reads all of these too, pictures as numbers from 0 to 1. Arrays with NAME= or --input\n"
+    "and --output are computed at once where its inputs or outputs have no row for each sample. --device\n"
+    "auto times a batch, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
     "  koine infer lenet.safetensors three.png four.jpg\n"
     "  koine infer photos.safetensors holiday/ --on-bad-sample skip\n"

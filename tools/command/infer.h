@@ -1,4 +1,4 @@
-/* What koine infer has for models of both kinds. */
+/* Declarations of koine infer for models of both kinds. */
 #ifndef KOINE_COMMAND_INFER_H
 #define KOINE_COMMAND_INFER_H
 
@@ -15,8 +15,8 @@ typedef struct infer_files {
     const char *model, *inputs, *outputs; /* "A=a.npy,B=b.npy" the last two */
     uint64_t batch, memory;               /* samples at a time, and --memory or 0 */
 } infer_files;
-/* Runs an ONNX model on arrays: on `batch` rows at a time where all inputs and outputs have a row for each
- * sample, else on the whole. Answers the command's status. */
+/* Runs an ONNX model on arrays: on `batch` rows at a time if all inputs and outputs have a row per sample,
+ * otherwise on the whole arrays. Returns the command's status. */
 int infer_onnx(const common_options *common, const infer_files *files);
 
 #endif

@@ -1,4 +1,4 @@
-/* Opens what koine infer is to compute on, by what its name says it is. */
+/* Opens the inputs of koine infer, by the kind of file that the name indicates. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 #include "infer_streams.h"
 #include "training.h"
 
-/* Samples on their way into an input. */
+/* Samples being added to an input. */
 typedef struct part {
-    const char *path, *shown; /* what messages call it */
+    const char *path, *shown; /* name in messages */
     kn_tensor_info info;
     char *data;
-    kn_dataset *dataset; /* that they are of; or NULL */
+    kn_dataset *dataset; /* the dataset of the samples; or NULL */
 } part;
 
 static bool ends(const char *path, const char *const endings[]) {
@@ -44,7 +44,7 @@ const char *sizes_text(const kn_tensor_info *info, int first, char *text, size_t
     return text;
 }
 
-/* Says what the library found wrong, by the name that the person knows. Answers false. */
+/* Reports the library's error under the name that the user knows. Returns false. */
 static bool fail_part(const part *read, const char *message, const char *more) {
     const char *place = read->path == read->shown ? NULL : strstr(message, read->path);
     if (!place) return command_fail("%s%s", message, more) == EXIT_DONE;
@@ -64,7 +64,8 @@ static bool check_shape(const kn_value *value, const part *read) {
                         sizes_text(info, 0, found, sizeof found), kn_value_name(value), wanted) == EXIT_DONE;
 }
 
-/* ---- tables, pictures and sounds: data sets without an answer ----------------------------------------- */
+/* ---- tables, images and sounds: datasets without targets
+ * ------------------------------------------------ */
 
 static bool read_dataset(part *read, const kn_dataset_params *params, const char *word) {
     kn_field field = {.name = NULL};
@@ -111,7 +112,7 @@ static bool read_samples(const infer_input *input, part *read, const char *word)
 
 /* ---- arrays ----------------------------------------------------------------------------------------- */
 
-/* Converts to the type that the model reads. */
+/* Converts to the model's element type. */
 static bool convert(const kn_value *value, part *read, const kn_npy_file *array) {
     uint64_t elements = 0;
     const kn_dtype dtype = kn_value_dtype(value);
@@ -122,7 +123,7 @@ static bool convert(const kn_value *value, part *read, const kn_npy_file *array)
     if (!read->data || kn_npy_file_copy(array, dtype, read->data, bytes) != KN_OK)
         return command_fail("'%s' could not be converted to %s, as which the model reads '%s'", read->shown,
                             kn_dtype_name(dtype), kn_value_name(value)) == EXIT_DONE;
-    /* As data sets do it: bytes are shares of 255. */
+    /* Like datasets: bytes are divided by 255. */
     for (uint64_t i = 0; shares && i < elements; i++)
         ((float *)(void *)read->data)[i] *= 1.0f / 255.0f;
     read->info.dtype = dtype;
@@ -136,7 +137,7 @@ static bool read_array(const kn_value *value, part *read) {
         fail_part(
             read, array ? kn_npy_file_error(array) : "out of memory",
             array && !ends(read->path, arrays)
-                ? ". Read are arrays, X.npy, tables, X.csv, pictures (.jpg, .png), sounds (.wav), archives "
+                ? ". Expected arrays, X.npy, tables, X.csv, images (.jpg, .png), sounds (.wav), archives "
                   "(.zip, .tar) and folders, and - for the standard input"
                 : "");
     if (fine) kn_npy_file_info(array, &read->info);
@@ -145,10 +146,10 @@ static bool read_array(const kn_value *value, part *read) {
     return fine;
 }
 
-/* ---- which of them ----------------------------------------------------------------------------------- */
+/* ---- kinds of files ----------------------------------------------------------------------------------- */
 
 static bool read_part(const infer_input *input, part *read) {
-    /* Of folders and archives the model tells what is in them. */
+    /* For folders and archives the model determines what they contain. */
     const bool many = is_folder(read->path) || ends(read->path, archives),
                planes = kn_value_rank(input->value) == 4;
     const bool sound = ends(read->path, sounds) || (many && !planes);
@@ -160,7 +161,7 @@ static bool read_part(const infer_input *input, part *read) {
     return numbers_read(input->value, read->path, read->shown, &read->info, &read->data);
 }
 
-/* Behind those that are there. */
+/* Appends to the existing samples. */
 static bool append(infer_input *input, part *read) {
     const uint64_t old = input->info.rank ? (uint64_t)input->info.shape[0] : 0,
                    count = (uint64_t)read->info.shape[0];
@@ -169,7 +170,7 @@ static bool append(infer_input *input, part *read) {
     char own[160], other[160];
     if (old && memcmp(input->info.shape + 1, read->info.shape + 1,
                       (size_t)(read->info.rank - 1) * sizeof *sample.shape))
-        return command_fail("'%s' holds samples of (%s), and what stands before it of (%s)", read->shown,
+        return command_fail("'%s' has samples of (%s), but the inputs before it of (%s)", read->shown,
                             sizes_text(&read->info, 1, own, sizeof own),
                             sizes_text(&input->info, 1, other, sizeof other)) == EXIT_DONE;
     sample.shape[0] = 1;
@@ -184,7 +185,7 @@ static bool append(infer_input *input, part *read) {
     input->info.shape[0] = (int64_t)(old + count);
     if (count) memcpy(input->data + (size_t)old * (size_t)bytes, read->data, (size_t)count * (size_t)bytes);
     for (uint64_t i = 0; i < count; i++) {
-        /* What came by the standard input has no name of its own. */
+        /* Samples from standard input have no name. */
         const char *name = read->path == read->shown ? kn_dataset_sample_name(read->dataset, i) : NULL;
         names[old + i] = name ? malloc(strlen(name) + 1) : NULL;
         if (names[old + i]) strcpy(names[old + i], name);
@@ -210,7 +211,7 @@ static int is_row_file(const struct dirent *entry) {
     return entry->d_name[0] != '.' && ends(entry->d_name, rows);
 }
 
-/* Arrays and tables in the order of their names; where there are none, samples in files. */
+/* Arrays and tables in the order of their names; if there are none, files with one sample each. */
 static bool add_folder(infer_input *input, const char *path) {
     struct dirent **entries = NULL;
     char file[4096];

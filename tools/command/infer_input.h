@@ -1,4 +1,4 @@
-/* What koine infer computes on: arrays, rows of numbers or of tables, pictures, sounds. */
+/* The inputs of koine infer: arrays, rows of numbers or of tables, images, sounds. */
 #ifndef KOINE_COMMAND_INFER_INPUT_H
 #define KOINE_COMMAND_INFER_INPUT_H
 
@@ -7,16 +7,16 @@
 typedef struct infer_input {
     const kn_model *model;
     kn_value *value;     /* of the model */
-    bool skip_bad;       /* leave out pictures and sounds that cannot be read */
-    kn_tensor_info info; /* of all samples, the first dimension counts them; rank 0: there are none yet */
-    char *data;          /* all of them, as the model reads them */
-    char **names;        /* the files of which samples are; NULL for those of arrays and tables */
-    kn_dataset *table;   /* the first table, which knows what the results mean; or NULL */
+    bool skip_bad;       /* leave out images and sounds that cannot be decoded */
+    kn_tensor_info info; /* of all samples, with the sample as first dimension; rank 0: none yet */
+    char *data;          /* all of them, in the model's type and shape */
+    char **names;        /* the files of the samples; NULL for arrays and tables */
+    kn_dataset *table;   /* the first table, which interprets the results; or NULL */
 } infer_input;
 
-/* Adds what `path` names to the samples: X.npy; X.csv, read as a table where the model was trained on one and
- * else as plain numbers; a picture, a sound or an archive of these; a folder of any but archives; "-", rows,
- * an array, a picture or a sound on the standard input. Says what is wrong and answers false; either way the
+/* Adds what `path` names to the samples: X.npy; X.csv, read as a table if the model was trained on one and
+ * otherwise as plain numbers; an image, a sound or an archive of these; a folder of any except archives; "-":
+ * rows, an array, an image or a sound on standard input. Reports an error and returns false; in any case the
  * caller closes the input. */
 bool input_add(infer_input *input, const char *path);
 void input_close(infer_input *input);
@@ -24,8 +24,8 @@ void input_close(infer_input *input);
 /* The sizes of an array from dimension `first` on: "256,6". */
 const char *sizes_text(const kn_tensor_info *info, int first, char *text, size_t room);
 
-/* Rows of plain numbers, as many in each as `value` has in a sample; the first line may be a heading. `shown`
- * is what messages call the file; *data is for the caller to free, also where it fails. */
+/* Rows of plain numbers, as many per row as a sample of `value` has elements; the first line may be a
+ * heading. `shown` is the file's name in messages; the caller frees *data, even on failure. */
 bool numbers_read(const kn_value *value, const char *path, const char *shown, kn_tensor_info *info,
                   char **data);
 

@@ -8,9 +8,9 @@
 
 typedef struct number_rows {
     const char *shown;
-    size_t width; /* numbers in a row */
+    size_t width; /* numbers per row */
     bool whole;
-    char *data; /* float or int32_t, which are of one size */
+    char *data; /* float or int32_t, which have the same size */
     size_t rows, room;
 } number_rows;
 
@@ -25,7 +25,7 @@ static bool make_room(number_rows *read) {
     return true;
 }
 
-/* The number that a field is, to its end; NAN for anything else. */
+/* The number in a field; NAN if it is anything else. */
 static double field_number(const char *field, const char **end) {
     char *after;
     double number = strtod(field, &after);
@@ -75,8 +75,8 @@ static bool read_rows(number_rows *read, FILE *file) {
     for (ssize_t length; fine && (length = getline(&text, &room, file)) >= 0;) {
         while (length > 0 && strchr("\r\n \t", text[length - 1]))
             text[--length] = 0;
-        const char *row =
-            !line++ && !strncmp(text, "\xEF\xBB\xBF", 3) ? text + 3 : text; /* some programs begin so */
+        /* the byte order mark of some programs */
+        const char *row = !line++ && !strncmp(text, "\xEF\xBB\xBF", 3) ? text + 3 : text;
         if (!*row || (line == 1 && is_heading(row))) continue;
         fine = make_room(read) ? read_row(read, row, line)
                                : command_fail("%s: out of memory for its rows", read->shown) == EXIT_DONE;

@@ -1,5 +1,5 @@
-/* koine infer with an ONNX file: whole arrays in, whole arrays out, each by its name; a batch of them at a
- * time where all have a row for each sample. */
+/* koine infer with an ONNX file: whole arrays in and out, by name; a batch at a time if all have a row per
+ * sample. */
 #include "auto.h"
 #include "batch.h"
 #include "infer.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FILES = 32 };
+enum { MAX_FILES = 32 };
 
 typedef struct onnx_run {
     const char *path;
@@ -17,28 +17,27 @@ typedef struct onnx_run {
     kn_context *context;
     kn_states *states;
     kn_session *session;
-    char *words; /* both lists, cut apart */
-    named_file inputs[MOST_FILES], outputs[MOST_FILES];
+    char *words; /* both lists, split */
+    named_file inputs[MAX_FILES], outputs[MAX_FILES];
     int input_count, output_count;
-    kn_npy_file *arrays[MOST_FILES];
-    kn_model_given given[MOST_FILES];
-    void *data[MOST_FILES], *results[MOST_FILES]; /* of the arrays as they are; of the outputs */
-    void *fed[MOST_FILES];                        /* in the types that the model reads */
-    kn_value *values[MOST_FILES];                 /* of the outputs */
+    kn_npy_file *arrays[MAX_FILES];
+    kn_model_given given[MAX_FILES];
+    void *data[MAX_FILES], *results[MAX_FILES]; /* of the arrays as read; of the outputs */
+    void *fed[MAX_FILES];                       /* in the model's element types */
+    kn_value *values[MAX_FILES];                /* of the outputs */
     common_options common;
-    kn_feed feeds[MOST_FILES];
-    kn_fetch fetches[MOST_FILES];
-    kn_tensor_info infos[MOST_FILES];
-    int64_t samples, batch; /* 1 and 1 where all is one */
-    int64_t asked;          /* for a batch, before a device has too little memory for it */
-    bool by_rows;           /* all inputs and outputs have a row for each sample */
+    kn_feed feeds[MAX_FILES];
+    kn_fetch fetches[MAX_FILES];
+    kn_tensor_info infos[MAX_FILES];
+    int64_t samples, batch; /* 1 and 1 if not batched */
+    int64_t asked;          /* requested batch, before it was reduced to fit the device */
+    bool by_rows;           /* all inputs and outputs have a row per sample */
     uint64_t memory;
 } onnx_run;
 
 static bool split_list(char *words, named_file *files, int *count) {
     for (char *word = words, *comma; word; word = comma ? comma + 1 : NULL) {
-        if (*count == MOST_FILES)
-            return command_fail("more than %d files are named", MOST_FILES) == EXIT_DONE;
+        if (*count == MAX_FILES) return command_fail("more than %d files are named", MAX_FILES) == EXIT_DONE;
         comma = strchr(word, ',');
         if (comma) *comma = '\0';
         named_file_split(word, &files[(*count)++]);
@@ -58,7 +57,7 @@ static bool split_lists(onnx_run *run, const char *inputs, const char *outputs) 
 
 /* EXIT_DONE, or says which two outputs would be one file. */
 static int outputs_check(const onnx_run *run) {
-    output_file files[MOST_FILES];
+    output_file files[MAX_FILES];
     for (int i = 0; i < run->output_count; i++)
         files[i] = (output_file){run->outputs[i].name, run->outputs[i].path};
     return outputs_apart(files, run->output_count);
@@ -81,7 +80,7 @@ static bool read_arrays(onnx_run *run) {
     return true;
 }
 
-/* Where sizes depend on the numbers of inputs, or do not fit while they are open, the model is opened with
+/* If shapes depend on the values of inputs, or do not match while they are open, the model is opened with
  * these. */
 static bool open_model(onnx_run *run) {
     run->model = kn_model_open(run->path, NULL);
@@ -97,7 +96,7 @@ static bool open_model(onnx_run *run) {
     return command_fail("%s", run->model ? kn_model_error(run->model) : "out of memory") == EXIT_DONE;
 }
 
-/* The array for an input: the one of its name, or a nameless one for the first. */
+/* The array for an input: the one of its name, or an unnamed one for the first. */
 static int array_of(const onnx_run *run, int position) {
     const char *name = kn_model_input_name(run->model, position);
     for (int i = 0; i < run->input_count; i++)
@@ -157,7 +156,7 @@ static bool open_session(onnx_run *run) {
            command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
 }
 
-/* (batch,...), with nothing of the batch in other sizes. */
+/* Whether the shape is (batch,...), without the batch in other dimensions. */
 static bool has_rows(const kn_value *value) {
     char name[128];
     for (int d = 0; d < kn_value_rank(value); d++) {
@@ -168,7 +167,7 @@ static bool has_rows(const kn_value *value) {
     return kn_value_rank(value) > 0;
 }
 
-/* Where all have as many rows, of which no more than --batch go at once. */
+/* If all have the same number of rows, at most --batch of them run at once. */
 static void cut_into_batches(onnx_run *run) {
     const int count = kn_model_input_count(run->model);
     const int64_t samples = count ? run->given[array_of(run, 0)].info.shape[0] : 0;
@@ -184,14 +183,14 @@ static void cut_into_batches(onnx_run *run) {
 
 static bool fill_feeds(onnx_run *run) {
     int count = kn_model_input_count(run->model);
-    if (count > MOST_FILES) return command_fail("the model has more than %d inputs", MOST_FILES) == EXIT_DONE;
+    if (count > MAX_FILES) return command_fail("the model has more than %d inputs", MAX_FILES) == EXIT_DONE;
     for (int i = 0; i < count; i++)
         if (!fill_feed(run, i, &run->feeds[i])) return false;
     cut_into_batches(run);
     return true;
 }
 
-/* Inputs may leave more open than their bytes can tell. */
+/* Inputs may leave more sizes open than their bytes determine. */
 static kn_status bind_sizes(const onnx_run *run, int64_t batch) {
     char name[128];
     for (int i = 0; i < kn_model_input_count(run->model); i++) {
@@ -200,8 +199,8 @@ static kn_status bind_sizes(const onnx_run *run, int64_t batch) {
             if (!open_size(input, d, name, sizeof name)) continue;
             const int64_t size = run->given[array_of(run, i)].info.shape[d];
             kn_status status = kn_session_bind(run->session, name, run->by_rows && d == 0 ? batch : size);
-            if (status != KN_OK && status != KN_ERROR_NOT_FOUND)
-                return status; /* nothing wanted may depend on it */
+            /* no requested output may depend on it */
+            if (status != KN_OK && status != KN_ERROR_NOT_FOUND) return status;
         }
     }
     return KN_OK;
@@ -218,7 +217,7 @@ static void feeds_of(const onnx_run *run, int64_t first, int64_t count, kn_feed 
 
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     onnx_run *run = user;
-    kn_feed feeds[MOST_FILES];
+    kn_feed feeds[MAX_FILES];
     kn_plan_info info = {.size = sizeof info};
     feeds_of(run, 0, batch, feeds);
     kn_status status = bind_sizes(run, batch);
@@ -233,7 +232,7 @@ static const char *plan_error(void *user) {
     return kn_session_error(((onnx_run *)user)->session);
 }
 
-/* Compiles, and makes room for what comes out. */
+/* Compiles, and allocates the outputs. */
 static bool prepare(void *user, kn_context *context) {
     onnx_run *run = user;
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
@@ -258,8 +257,8 @@ static bool prepare(void *user, kn_context *context) {
 
 static bool compute(void *user) {
     onnx_run *run = user;
-    kn_feed feeds[MOST_FILES];
-    kn_fetch fetches[MOST_FILES];
+    kn_feed feeds[MAX_FILES];
+    kn_fetch fetches[MAX_FILES];
     kn_status status = KN_OK;
     for (int64_t at = 0; status == KN_OK && at < run->samples; at += run->batch) {
         const int64_t count = run->samples - at < run->batch ? run->samples - at : run->batch;
@@ -322,7 +321,7 @@ int infer_onnx(const common_options *common, const infer_files *files) {
                 prepare(&run, context) && compute(&run) && save(&run);
     if (fine) progress_clear(), tell(&run, common);
     close_session(&run);
-    for (int i = 0; i < MOST_FILES; i++) {
+    for (int i = 0; i < MAX_FILES; i++) {
         kn_npy_file_destroy(&run.arrays[i]);
         free(run.data[i]);
         free(run.fed[i]);

@@ -1,4 +1,4 @@
-/* Results of koine infer, as text for people, JSON lines, a table or an array. */
+/* Writes the results of koine infer as text, JSON lines, a table or an array. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +27,16 @@ int output_choose(const char *format, const char *path, bool json, output_format
     return EXIT_DONE;
 }
 
-/* ---- what the numbers mean ---------------------------------------------------------------------------- */
+/* ---- interpretation of the numbers -------------------------------------------------------------------- */
 
 typedef struct meaning {
     const infer_results *results;
-    int64_t samples, width; /* numbers of a sample */
-    kn_table_target target; /* of a table: a number in a unit where `number` */
+    int64_t samples, width; /* elements per sample */
+    kn_table_target target; /* of a table: a number in a unit if `number` */
     bool number;
-    char *texts;          /* the names of classes, cut apart */
-    const char **classes; /* as many as the width, or NULL */
-    double *chances;      /* of a sample's classes */
+    char *texts;          /* the names of classes, split */
+    const char **classes; /* one per element, or NULL */
+    double *chances;      /* probabilities of a sample's classes */
 } meaning;
 
 static double number_at(const meaning *of, int64_t sample, int64_t i) {
@@ -46,7 +46,7 @@ static double number_at(const meaning *of, int64_t sample, int64_t i) {
                                             : (double)((const float *)results->numbers)[place];
 }
 
-/* The texts of the model's file, a line for each class. */
+/* Splits the class names of the model's file, one per line. */
 static bool take_classes(meaning *of, const char *lines) {
     int64_t count = 1;
     for (const char *at = lines; *at; at++)
@@ -88,8 +88,8 @@ static void meaning_finish(meaning *of) {
     free(of->chances);
 }
 
-/* Probabilities from the logits of a sample; the most likely class, the first of equals. A model may end with
- * a softmax of its own: numbers of 0 and more that add up to 1 are taken for what it made. */
+/* Computes probabilities from the logits of a sample; returns the most likely class, the first of equals. A
+ * model may end in a softmax: nonnegative numbers that sum to 1 are taken as probabilities. */
 static int judge_sample(meaning *of, int64_t sample) {
     double most = number_at(of, sample, 0), least = most, all = most, sum = 0;
     int best = 0;
@@ -143,7 +143,7 @@ static void write_json_number(FILE *file, const meaning *of, int64_t sample, int
         json_float(file, number_at(of, sample, i));
 }
 
-/* Lists in lists, as the shape of a sample is. */
+/* Writes nested lists in the shape of a sample. */
 static void write_json_numbers(FILE *file, const meaning *of, int64_t sample) {
     const kn_tensor_info *info = of->results->info;
     for (int64_t i = 0; i < of->width; i++) {
@@ -180,7 +180,7 @@ static void write_json_row(FILE *file, meaning *of, int64_t sample) {
 
 /* ---- tables ------------------------------------------------------------------------------------------- */
 
-/* Quoted where it must be. */
+/* Quotes the text if necessary. */
 static void write_cell(FILE *file, const char *text) {
     if (!strpbrk(text, ",\"\n\r")) {
         fputs(text, file);
@@ -192,7 +192,7 @@ static void write_cell(FILE *file, const char *text) {
     fputc('"', file);
 }
 
-/* Whether any sample has the name of a file. */
+/* Whether any sample has a file name. */
 static bool has_files(const meaning *of) {
     int64_t i = 0;
     while (i < of->samples && !of->results->names[i])
@@ -230,8 +230,7 @@ static void write_table_row(FILE *file, meaning *of, int64_t sample, bool files)
     fputc('\n', file);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------
- */
+/* ---- all formats --------------------------------------------------------------------------------------- */
 
 static void write_rows(FILE *file, meaning *of, output_format format) {
     const bool files = format == OUTPUT_TABLE && has_files(of);

@@ -1,4 +1,4 @@
-/* Where the results of koine infer go, and as what. */
+/* The destination and format of the results of koine infer. */
 #ifndef KOINE_COMMAND_INFER_OUTPUT_H
 #define KOINE_COMMAND_INFER_OUTPUT_H
 
@@ -8,19 +8,19 @@ typedef enum output_format { OUTPUT_TEXT, OUTPUT_LINES, OUTPUT_TABLE, OUTPUT_ARR
 
 typedef struct infer_results {
     const char *name;           /* of the output */
-    const kn_tensor_info *info; /* of all of it, row-major; the first dimension counts the samples */
+    const kn_tensor_info *info; /* of all of it, row-major, with the sample as first dimension */
     const void *numbers;
-    char *const *names;      /* the files of which samples are, each may be NULL */
-    const kn_dataset *table; /* of which samples are rows, which knows what the numbers mean; or NULL */
-    const char *classes;     /* a line for each that these are the logits of; NULL: they are not */
+    char *const *names;      /* the files of the samples, each may be NULL */
+    const kn_dataset *table; /* the table whose rows the samples are, which interprets the numbers; or NULL */
+    const char *classes;     /* class names, one per line, if the output is their logits; otherwise NULL */
 } infer_results;
 
-/* What --format says (NULL: nothing), or else the end of the path: .npy, .csv, .jsonl, .txt; NULL is the
- * standard output for people, "-" for programs. EXIT_DONE, or says what makes no sense and answers
+/* The format given by --format (NULL: none), or by the ending of the path: .npy, .csv, .jsonl, .txt; path
+ * NULL is standard output for people, "-" for programs. EXIT_DONE, or reports an error and returns
  * EXIT_USAGE. */
 int output_choose(const char *format, const char *path, bool json, output_format *chosen);
-/* Whole or not at all; path "-" is the standard output. Numbers of a table's target are in its unit, logits
- * of classes with their probabilities. Says what is wrong and answers false. */
+/* Writes atomically; path "-" is standard output. Numbers of a table's target are in its unit, logits of
+ * classes with their probabilities. Reports an error and returns false. */
 bool output_write(const infer_results *results, output_format format, const char *path);
 
 #endif

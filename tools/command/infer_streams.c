@@ -1,4 +1,4 @@
-/* The standard input as a file, and a file to the standard output: pipes cannot be read twice, nor mapped. */
+/* Standard input as a file, and a file to standard output: pipes cannot be read twice or mapped. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static bool copy(FILE *from, FILE *to) {
     return !ferror(from) && fflush(to) == 0;
 }
 
-/* What files that begin so are called; rows of numbers otherwise. */
+/* The file ending for the first bytes; otherwise rows of numbers. */
 static const char *ending_of(const char begin[12]) {
     if (!memcmp(begin, "\x93NUMPY", 6)) return ".npy";
     if (!memcmp(begin, "\x89PNG", 4)) return ".png";

@@ -1,11 +1,11 @@
-/* Texts and numbers as JSON. */
+/* Strings and numbers as JSON. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
 
-/* The bytes of the UTF-8 letter that begins here; 0 if it is none. */
+/* The length of the UTF-8 character at `text`; 0 if it is invalid. */
 static int letter_bytes(const unsigned char *text) {
     int more = text[0] < 0x80                       ? 0
                : text[0] >= 0xc2 && text[0] <= 0xdf ? 1
@@ -14,14 +14,14 @@ static int letter_bytes(const unsigned char *text) {
                                                     : -1;
     for (int i = 1; i <= more; i++)
         if ((text[i] & 0xc0) != 0x80) return 0;
-    if (text[0] == 0xe0 && text[1] < 0xa0) return 0; /* longer than it need be */
-    if (text[0] == 0xed && text[1] > 0x9f) return 0; /* half of a pair */
+    if (text[0] == 0xe0 && text[1] < 0xa0) return 0; /* overlong */
+    if (text[0] == 0xed && text[1] > 0x9f) return 0; /* half of a surrogate pair */
     if (text[0] == 0xf0 && text[1] < 0x90) return 0;
     if (text[0] == 0xf4 && text[1] > 0x8f) return 0;
     return more + 1;
 }
 
-/* File names and what drivers answer may be any bytes; JSON is UTF-8. */
+/* File names and driver strings may contain any bytes; JSON is UTF-8. */
 void json_text(FILE *stream, const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     fputc('"', stream);

@@ -1,4 +1,4 @@
-/* Judging a model sample by sample. */
+/* Evaluates a model sample by sample. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 typedef struct judge_work {
     judgement *judged;
     float *output; /* of a batch: (count,places,classes), or numbers (count,places) */
-    size_t row;    /* numbers of it for one sample */
-    size_t target; /* which feed holds the truth */
+    size_t row;    /* its elements per sample */
+    size_t target; /* index of the feed with the target */
     double squares, distances;
     uint64_t answers, in_top5, numbers, every;
-    double mean, deviation; /* of the target's own unit */
+    double mean, deviation; /* of the target's original unit */
 } judge_work;
 
 /* ---- classes ---------------------------------------------------------------------------------------- */
@@ -29,12 +29,12 @@ static void remember_worst(judgement *judged, const judged_sample *sample) {
     judged->worst[at] = *sample;
 }
 
-/* One answer: `logits` are (classes). */
+/* Adds one prediction: `logits` are (classes). */
 static void judge_answer(judge_work *work, const float *logits, int32_t truth, uint64_t sample) {
     judgement *judged = work->judged;
     int64_t said = 0, likelier = 0;
     double sum = 0;
-    if (truth < 0 || truth >= judged->classes) return; /* does not count */
+    if (truth < 0 || truth >= judged->classes) return; /* not counted */
     for (int64_t c = 1; c < judged->classes; c++)
         if (logits[c] > logits[said]) said = c;
     for (int64_t c = 0; c < judged->classes; c++) {
@@ -76,11 +76,10 @@ static void judge_numbers(judge_work *work, const kn_batch *batch, const float *
     }
 }
 
-/* ---- all samples ----------------------------------------------------------------------------------------
- */
+/* ---- evaluation
+ * --------------------------------------------------------------------------------------------- */
 
-/* What comes out, and what it is compared with; classes and places stay 0 where there is nothing to be said
- * of it. */
+/* Determines the output and the target; classes and places stay 0 if there is nothing to compare. */
 static bool prepare(const training_setup *setup, kn_session *session, const kn_dataset *dataset,
                     int64_t batch, judge_work *work) {
     judgement *judged = work->judged;
@@ -177,7 +176,7 @@ bool judge_samples(const training_setup *setup, kn_session *session, const kn_da
         status = kn_loader_next(loader, &piece);
         if (status != KN_OK || !piece.count) break;
         status = judge_batch(setup, session, &piece, &work);
-        progress_line("judged %llu of %llu samples", (unsigned long long)judged->score.samples,
+        progress_line("evaluated %llu of %llu samples", (unsigned long long)judged->score.samples,
                       (unsigned long long)all);
     }
     if (status != KN_OK) {
@@ -209,8 +208,8 @@ void judge_finish(judgement *judged) {
     judged->truth = judged->said = judged->right = judged->matrix = NULL;
 }
 
-/* ---- looking at it ----------------------------------------------------------------------------------------
- */
+/* ---- queries
+ * -------------------------------------------------------------------------------------------- */
 
 static double share(uint64_t part, uint64_t all) {
     return all ? (double)part / (double)all : NAN;

@@ -1,4 +1,4 @@
-/* Judging a model sample by sample: which classes it takes for which, how far its numbers are off. */
+/* Evaluates a model sample by sample: the confusion of its classes, or the error of its numbers. */
 #ifndef KOINE_COMMAND_JUDGE_H
 #define KOINE_COMMAND_JUDGE_H
 
@@ -6,11 +6,11 @@
 
 enum { JUDGE_WORST = 24, JUDGE_PAIRS = 1000, JUDGE_MATRIX = 1000 };
 
-/* A sample that was judged wrongly. */
+/* A misclassified sample. */
 typedef struct judged_sample {
-    uint64_t index;   /* in the data set */
-    double loss;      /* -log of the share that the model gave to the truth */
-    double certainty; /* the share that it gave to what it said */
+    uint64_t index;   /* in the dataset */
+    double loss;      /* -log of the probability of the true class */
+    double certainty; /* the probability of the predicted class */
     int32_t truth, said;
 } judged_sample;
 
@@ -20,32 +20,33 @@ typedef struct judged_pair {
 
 typedef struct judgement {
     kn_score score;
-    int64_t classes; /* 0: no classes */
-    int64_t places;  /* answers of each sample */
-    double top5;     /* share of answers whose truth is among the five likeliest; NaN below six classes */
-    uint64_t *truth, *said, *right;   /* of each class */
-    uint64_t *matrix;                 /* [truth][said]; NULL for more than JUDGE_MATRIX classes */
-    judged_sample worst[JUDGE_WORST]; /* with one answer a sample: the largest loss first */
+    int64_t classes; /* 0: not classes */
+    int64_t places;  /* predictions per sample */
+    /* fraction of predictions with the true class among the five most likely; NaN below six classes */
+    double top5;
+    uint64_t *truth, *said, *right;   /* per class */
+    uint64_t *matrix;                 /* [truth][prediction]; NULL for more than JUDGE_MATRIX classes */
+    judged_sample worst[JUDGE_WORST]; /* with one prediction per sample: the largest loss first */
     int worst_count;
-    /* Of numbers: in the target's own unit, where the data has one. */
+    /* Of numbers: in the target's original unit, if the data has one. */
     double rmse, mae; /* NaN for classes */
     judged_pair pairs[JUDGE_PAIRS];
     size_t pair_count;
 } judgement;
 
-/* Runs all samples through a session of setup_judge with `whole`. Says what is wrong and answers false; what
- * it filled in is the caller's to finish in any case. */
+/* Runs all samples through a session of setup_judge with `whole`. Reports an error and returns false; in any
+ * case the caller frees the result. */
 bool judge_samples(const training_setup *setup, kn_session *session, const kn_dataset *dataset, int64_t batch,
                    judgement *judged);
 void judge_finish(judgement *judged);
-/* The largest batch up to this one whose output is no burden to the host. */
+/* The largest batch up to this one whose output does not burden the host. */
 int64_t judge_batch_most(const training_setup *setup, int64_t batch);
 
-/* Shares of a class; NaN where nothing is of it. */
+/* Measures of a class; NaN if it has no samples. */
 double judge_precision(const judgement *judged, int64_t class_index);
 double judge_recall(const judgement *judged, int64_t class_index);
 double judge_f1(const judgement *judged, int64_t class_index);
-/* "7", or the name that the data has for it, as far as there is room for whole letters. */
+/* "7", or the class's name in the data, truncated after a whole letter if there is no room. */
 const char *judge_class(const kn_dataset *dataset, int64_t class_index, char *text, size_t room);
 
 #endif

@@ -1,4 +1,4 @@
-/* koine: train, judge and run neural networks on any OpenCL device. */
+/* koine: trains, evaluates and runs neural networks on any OpenCL device. */
 #include <signal.h>
 #include <string.h>
 
@@ -21,10 +21,10 @@ static const char about[] =
     "  koine infer lenet.safetensors three.png\n"
     "\n"
     "Results go to the standard output, everything else to the standard error.\n";
-/* Which the man page has in sections of their own. */
+/* The man page has these in separate sections. */
 static const char ending[] =
-    "Exit status: 0, 1 when something failed, 2 for a command line that makes no sense.\n"
-    "KOINE_DEVICE picks a device as --device does. KOINE_KERNEL_DIR names a folder whose kernels are\n"
+    "Exit status: 0, 1 when something failed, 2 for an invalid command line.\n"
+    "KOINE_DEVICE selects a device like --device. KOINE_KERNEL_DIR names a folder whose kernels are\n"
     "used instead of the built-in ones.\n";
 
 static void print_help(FILE *stream) {
@@ -91,12 +91,12 @@ static int run(int count, char **arguments) {
 }
 
 int main(int count, char **arguments) {
-    /* A file that may not grow is told as any other failure. */
+    /* Report exceeding the file size limit like any other failure. */
     signal(SIGXFSZ, SIG_IGN);
     precompile_begin(&count, arguments);
     int status = run(count, arguments);
     progress_clear();
-    /* A full disk shows when the last bytes go out. */
+    /* A full disk shows when the last bytes are flushed. */
     if (fflush(stdout) != 0 || ferror(stdout))
         return command_fail("the standard output could not be written");
     return status;

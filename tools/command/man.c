@@ -1,14 +1,14 @@
-/* Man pages, made from the texts and tables that are the help as well. */
+/* Man pages, generated from the texts and tables of the help. */
 #include <ctype.h>
 #include <string.h>
 
 #include "command.h"
 
-enum { MOST_RELATED = 16 };
+enum { MAX_RELATED = 16 };
 
 /* ---- roff ---------------------------------------------------------------------------------------- */
 
-/* The number of a character that is more than one byte of UTF-8, and how many those are. */
+/* The code of a multi-byte UTF-8 character, and its length. */
 static unsigned character_at(const char *text, size_t *bytes) {
     const unsigned char first = (unsigned char)*text;
     *bytes = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
@@ -18,7 +18,7 @@ static unsigned character_at(const char *text, size_t *bytes) {
     return number;
 }
 
-/* As it stands, in ASCII: no line begins with a dot, and signs that roff draws otherwise have names. */
+/* Prints literal text in ASCII: no line begins with a dot, and characters that roff changes are escaped. */
 static void print_roff(const char *text, size_t count) {
     static const char signs[] = "-\\'`^~";
     static const char *const names[] = {"-", "(rs", "(aq", "(ga", "(ha", "(ti"};
@@ -44,7 +44,7 @@ static size_t line_bytes(const char *text) {
     return strcspn(text, "\n") + (strchr(text, '\n') != NULL);
 }
 
-/* Words of a row's right column, which goes on in lines that are indented. */
+/* Prints the right column of a row, which continues in indented lines. */
 static void print_words(const char *text, const char *end) {
     for (bool first = true; (text += strspn(text, " \n")) < end; first = false) {
         if (!first) putchar(' ');
@@ -53,7 +53,7 @@ static void print_words(const char *text, const char *end) {
     }
 }
 
-/* Lines that stay as they are: examples. Answers their bytes. */
+/* Prints lines literally: examples. Returns their bytes. */
 static size_t print_lines(const char *text) {
     size_t bytes = 0, left, row;
     fputs(".PP\n.RS 4\n.nf\n", stdout);
@@ -67,7 +67,7 @@ static size_t print_lines(const char *text) {
     return bytes;
 }
 
-/* Paragraphs, which are filled; rows, which hang behind their first column; and lines. */
+/* Prints paragraphs, which are filled; rows, with a hanging indent; and lines. */
 static void print_description(const char *text) {
     while (*text) {
         size_t left, bytes = strspn(text, "\n");
@@ -95,13 +95,13 @@ static void print_description(const char *text) {
 
 /* ---- parts of a page ------------------------------------------------------------------------------- */
 
-/* "koine" or "koine" and `part`, joined by `joint`. */
+/* "koine", or "koine" and `part`, joined by `joint`. */
 static void print_name(const char *part, const char *joint) {
     fputs("koine", stdout);
     if (part) printf("%s%s", joint, part);
 }
 
-/* Up to the text of the description. */
+/* Prints everything up to the description. */
 static void print_head(const char *part, const char *summary, const char *usage) {
     fputs(".TH KOINE", stdout);
     if (part) putchar('-');
@@ -121,11 +121,11 @@ static void print_head(const char *part, const char *summary, const char *usage)
 static void print_status(void) {
     fputs(".SH EXIT STATUS\n.TP 4\n.B 0\neverything was done\n.TP\n.B 1\nsomething failed, or what was "
           "checked has a "
-          "problem\n.TP\n.B 2\nthe command line makes no sense\n",
+          "problem\n.TP\n.B 2\nthe command line is invalid\n",
           stdout);
 }
 
-/* Whose: a command, or those with an option of that name; "": all. */
+/* Which commands read it: one, or those with an option of that name; "": all. */
 static const struct {
     const char *name, *whose, *help;
 } variables[] = {
@@ -154,7 +154,7 @@ static bool concerns(const char *whose, const command *self, const option *optio
     return found;
 }
 
-/* Of all commands where `self` is NULL: then those that more than one reads. */
+/* Of all commands if `self` is NULL: then those that more than one reads. */
 static void print_environment(const command *self, const option *options) {
     fputs(".SH ENVIRONMENT\n", stdout);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
@@ -170,7 +170,7 @@ static void add_related(const command **related, int *count, const command *self
     while ((text = strstr(text, "koine ")) != NULL) {
         text += strlen("koine ");
         const command *found = command_find(text, strspn(text, "abcdefghijklmnopqrstuvwxyz"));
-        bool known = !found || found == self || *count == MOST_RELATED;
+        bool known = !found || found == self || *count == MAX_RELATED;
         for (int i = 0; i < *count; i++)
             known = known || related[i] == found;
         if (!known) related[(*count)++] = found;
@@ -180,7 +180,7 @@ static void add_related(const command **related, int *count, const command *self
 /* ---- pages ------------------------------------------------------------------------------------------ */
 
 void man_command(const command *self, const option *options) {
-    const command *related[MOST_RELATED];
+    const command *related[MAX_RELATED];
     int count = 0;
     print_head(self->name, self->summary, self->usage);
     print_description(self->text);

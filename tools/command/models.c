@@ -1,4 +1,4 @@
-/* koine models: the models that have a name, and the language of text models. */
+/* koine models: the named models, and the text format. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static const char *amount_text(double amount, char *text, size_t room) {
     return text;
 }
 
-/* The first line of its comments: what it is for. */
+/* The first line of its comments: a summary. */
 static void about_of(const kn_model *model, char *text, size_t room) {
     const char *line = strstr(kn_model_text(model), "\n# ");
     text[0] = '\0';
@@ -79,7 +79,7 @@ static void print_json(const kn_model *model, const char *about) {
     fputs("}}\n", stdout);
 }
 
-/* All that is known of one. */
+/* Prints everything about one model. */
 static void print_whole(const kn_model *model, const char *about) {
     char amount[32];
     printf("%s: %llu parameters, %sFLOP a sample, trained with %s\n", kn_model_name(model),
@@ -125,7 +125,7 @@ static int run(int count, char **arguments) {
     int word_count, status;
     if (!options_read(&command_models, options, count, arguments, words, &word_count, 1, &status))
         return status;
-    if (text && json) return command_misuse("--text and --json are two different answers");
+    if (text && json) return command_misuse("--text and --json exclude each other");
     if (grammar) return print_grammar();
     if (word_count) return print_model(words[0], text ? FORM_TEXT : json ? FORM_JSON : FORM_WHOLE);
     if (text) return command_misuse("--text needs a model, such as koine models lenet --text");
@@ -135,14 +135,13 @@ static int run(int count, char **arguments) {
 }
 
 const command command_models = {
-    "models", "the models that have a name, and their text", "[MODEL] [--text] [--grammar] [--json]",
-    "Lists the models that can be named: the sizes of a sample, how much is learnt, and what each is for. "
-    "For one of\n"
-    "them, a text model or a saved one, tells its inputs and outputs, the operations for one sample (a "
-    "multiply-add\n"
-    "counts as two) and its sizes, or prints its text. --grammar explains the language.\n"
+    "models", "the named models, and their text", "[MODEL] [--text] [--grammar] [--json]",
+    "Lists the named models: the shape of a sample, the number of parameters, and the purpose of each.\n"
+    "For one of them, a text model or a saved one, prints its inputs and outputs, the operations for one\n"
+    "sample (a multiply-add counts as two) and its sizes, or prints its text. --grammar prints the\n"
+    "reference of the text format.\n"
     "\n"
-    "Every command takes other sizes behind such a name, in quotes, since a shell reads ? and & itself.\n"
+    "Every command accepts other sizes after such a name, in quotes because of ? and & in a shell.\n"
     "\n"
     "  koine models lenet\n"
     "  koine models lenet --text > my.koine\n"

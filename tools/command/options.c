@@ -1,4 +1,4 @@
-/* Reading the command line by a table, which is the help as well. */
+/* Parses the command line by a table, which also provides the help. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -7,9 +7,10 @@
 
 #include "command.h"
 
-/* ---- forms of the help for other programs ------------------------------------------------------- */
+/* ---- help for other programs -------------------------------------------------------------------- */
 
-/* A text in single quotes of a shell; `left_out` are characters that mean something there. */
+/* Prints a text in single quotes for a shell, without the characters in `left_out`, which have a meaning
+ * there. */
 static void print_quoted(const char *text, const char *left_out) {
     for (; *text; text++)
         if (*text == '\'')
@@ -44,7 +45,7 @@ static int print_form(const char *form, const command *self, const option *optio
 
 /* ---- words ------------------------------------------------------------------------------------ */
 
-/* How many letters must be put in, left out or changed to make one word of the other. */
+/* The number of letters to insert, delete or change to turn one word into the other. */
 static int difference(const char *left, const char *right) {
     size_t a = strlen(left), b = strlen(right);
     int row[64];
@@ -111,7 +112,7 @@ static int unknown(const command *self, const option *options, const char *name,
     return command_misuse("%s has no option --%s; koine %s --help lists them", self->name, word, self->name);
 }
 
-/* A whole number above 0 with or without a unit. */
+/* An integer above 0 with or without a unit. */
 static bool read_bytes(const char *text, uint64_t *bytes) {
     static const struct {
         const char *name;
@@ -136,7 +137,7 @@ static bool take_value(const option *row, const char *text, int *status) {
     const char *expected = "";
     errno = 0;
     switch (row->kind) {
-    case OPTION_HEADING: /* find() answers none */
+    case OPTION_HEADING: /* find() never returns it */
     case OPTION_FLAG:
         *status = command_misuse("--%s takes no value", row->name);
         return false;
@@ -151,7 +152,7 @@ static bool take_value(const option *row, const char *text, int *status) {
             *(uint64_t *)row->target = number;
             return true;
         }
-        expected = "a whole number from 0 on";
+        expected = "an integer of at least 0";
         break;
     }
     case OPTION_NUMBER: {
@@ -172,7 +173,7 @@ static bool take_value(const option *row, const char *text, int *status) {
     return false;
 }
 
-/* Takes the option at arguments[*i], and the word behind it where that is its value. */
+/* Reads the option at arguments[*i], and the following word if that is its value. */
 static bool take_option(const command *self, const option *options, int count, char **arguments, int *i,
                         int *status) {
     const char *word = arguments[*i];

@@ -1,11 +1,11 @@
-/* --pin, and `device=` in the text of a model: layers on devices of their own, which are opened beside the
+/* --pin, and `device=` in the text of a model: layers on other devices, which are opened and joined to the
  * first. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
 
-/* "PATTERN=DEVICE,PATTERN=DEVICE": the last that fits a layer decides. */
+/* "PATTERN=DEVICE,PATTERN=DEVICE": the last match of a layer wins. */
 static bool pin_layers(const char *list, kn_model *model) {
     char *text = malloc(strlen(list) + 1);
     if (!text) return command_fail("out of memory") == EXIT_DONE;
@@ -18,9 +18,8 @@ static bool pin_layers(const char *list, kn_model *model) {
         *equals = '\0';
         if (!kn_model_pin(model, at, equals + 1))
             fine =
-                command_fail(
-                    "--pin has '%s', and '%s' has no layer of such a name; koine models %s tells what it has",
-                    at, kn_model_name(model), kn_model_name(model)) == EXIT_DONE;
+                command_fail("--pin has '%s', but '%s' has no layer of that name; koine models %s lists them",
+                             at, kn_model_name(model), kn_model_name(model)) == EXIT_DONE;
     }
     free(text);
     return fine;

@@ -1,4 +1,4 @@
-/* koine plan: what running a model would do, before anything is allocated for it. */
+/* koine plan: shows what running a model would do, without allocating memory for it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct plan_run {
     common_options common;
     training_setup setup;
     kn_context *context;
-    kn_trainer *trainer; /* one of them */
+    kn_trainer *trainer; /* one of the two */
     kn_session *session;
     kn_plan_info info;
     bool training, measure, dot, svg;
@@ -126,7 +126,7 @@ static int draw(plan_run *run) {
     return drawn ? EXIT_DONE : command_fail("the plan cannot be drawn: %s", kn_status_message(status));
 }
 
-/* The planned context goes first, so that nothing is on the device twice. */
+/* Destroy the planned context first, so that nothing is on the device twice. */
 static int measure(plan_run *run, const char *name, const char *set, int64_t batch) {
     bench_options options = {.common = run->common,
                              .training = run->training,
@@ -141,7 +141,7 @@ static int measure(plan_run *run, const char *name, const char *set, int64_t bat
     return bench_model_steps(name, &options);
 }
 
-/* Nothing is fed, so that all sizes have to be numbers. */
+/* Nothing is fed, so all sizes must be numbers. */
 static bool settle_batch(plan_run *run) {
     const int64_t fixed = setup_fixed_batch(&run->setup);
     if (run->batch == UINT64_MAX) run->batch = fixed > 0 ? (uint64_t)fixed : 64;
@@ -220,7 +220,7 @@ static int run(int count, char **arguments) {
         {"parameters", OPTION_FLAG, NULL, "list the weights instead: which are trained or not, and why",
          &parameters},
         {"dot", OPTION_FLAG, NULL, "the steps and what they read as a graph for Graphviz", &run.dot},
-        {"svg", OPTION_FLAG, NULL, "the same as a picture", &run.svg},
+        {"svg", OPTION_FLAG, NULL, "the same as an image", &run.svg},
         HEADING("device"),
         {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
          &run.memory},
@@ -253,8 +253,7 @@ static int run(int count, char **arguments) {
     bool opened = setup_settings(&run.setup, set);
     run.setup.batch = run.batch == UINT64_MAX ? 64 : (int64_t)run.batch;
     run.setup.any_sizes = parameters;
-    if ((!run.training || parameters) &&
-        path_is_onnx(words[0])) /* its outputs may be such that no loss fits them */
+    if ((!run.training || parameters) && path_is_onnx(words[0])) /* no loss may fit its outputs */
         opened = opened && setup_bare_model(&run.setup, words[0]);
     else
         opened = opened && setup_model(&run.setup, words[0], NULL);
@@ -272,12 +271,11 @@ static int run(int count, char **arguments) {
 
 const command command_plan = {
     "plan", "the steps and the memory of a model", "MODEL [--batch N] [--mode train|infer] [--OPTION …]",
-    "Prints each step of a run with its kernel, shapes and work, and the memory that all of it needs at "
-    "most.\n"
-    "Nothing is allocated for it, unless --measure runs the plan and shows what each step takes: its time,\n"
-    "GFLOP/s, GB/s and the share of the device's limit, with work by the direct methods and each byte once.\n"
-    "Where the batch does not fit into the device's memory, says so and shows the plan of the largest that\n"
-    "does, as koine train would take it. With --pin the steps of each device, and what goes between them.\n"
+    "Prints each step of a run with its kernel, shapes and work, and the peak memory. Nothing is\n"
+    "allocated on the device, unless --measure runs the plan and shows the time of each step, GFLOP/s,\n"
+    "GB/s and the fraction of the device's limit, with work counted by the direct methods and each byte\n"
+    "once. If the batch does not fit into the device's memory, shows the plan of the largest that does,\n"
+    "as koine train would use it. With --pin the steps of each device, and what goes between them.\n"
     "\n"
     "  koine plan lenet --batch 64\n"
     "  koine plan lenet --mode infer --measure\n"

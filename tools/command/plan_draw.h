@@ -1,4 +1,4 @@
-/* A plan as a drawing, on the standard output. */
+/* Draws a plan on standard output. */
 #ifndef KOINE_COMMAND_PLAN_DRAW_H
 #define KOINE_COMMAND_PLAN_DRAW_H
 
@@ -6,7 +6,7 @@
 
 /* A graph in Graphviz's language. */
 void plan_dot(const kn_plan_step *steps, int count);
-/* Steps in rows from top to bottom, each below all that it reads. False where memory is out. */
+/* Steps in rows from top to bottom, each below all that it reads. False if out of memory. */
 bool plan_svg(const kn_plan_step *steps, int count);
 
 #endif

@@ -1,5 +1,5 @@
-/* Which counters and sensors there are, and reading them. Of a processor, and of a device that shares its
- * memory, energy is that of the packages and their memory; of any other device, its own sensors are added. */
+/* Finds and reads energy counters and sensors. For a processor, and a device that shares its memory, the
+ * energy is that of the packages and their memory; for any other device its own sensors are added. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "power.h"
 
-/* The first line of a file, without its end; false, with errno, if there is none. */
+/* The first line of a file without its newline; false with errno set if there is none. */
 static bool read_line(const char *path, char *text, size_t room) {
     errno = 0;
     FILE *file = fopen(path, "r");
@@ -32,7 +32,7 @@ static void add_text(power_meter *meter, const char *text) {
     snprintf(meter->about + used, sizeof meter->about - used, "%s%s", used ? ", " : "", text);
 }
 
-/* A text that two sources cannot have both: the same package is told by several drivers on some machines. */
+/* A text that identifies a source: on some machines several drivers report the same package. */
 static bool is_known(const power_meter *meter, const char *name) {
     const char *at = strstr(meter->about, name);
     size_t length = strlen(name);
@@ -43,14 +43,14 @@ static bool is_known(const power_meter *meter, const char *name) {
 
 /* ---- powercap ------------------------------------------------------------------------------------------ */
 
-/* Packages before their parts, and a driver's own name before that of its variants. */
+/* Packages before their domains, and a driver's own name before its variants. */
 static int in_order(const struct dirent **left, const struct dirent **right) {
     size_t a = strlen((*left)->d_name), b = strlen((*right)->d_name);
     return a != b ? (a > b) - (a < b) : strcmp((*left)->d_name, (*right)->d_name);
 }
 
-/* "intel-rapl:0" is a package, "intel-rapl:0:2" a part of it. Parts lie inside their package, but for the
- * memory. */
+/* "intel-rapl:0" is a package, "intel-rapl:0:2" a domain in it. Domains are included in their package, except
+ * for the memory. */
 static void add_zone(power_meter *meter, const char *folder, const char *zone, char *denied, size_t room) {
     char path[600], name[64], parent[64] = "", label[150];
     double number;
@@ -62,7 +62,7 @@ static void add_zone(power_meter *meter, const char *folder, const char *zone, c
         snprintf(path, sizeof path, "%s/%.*s/name", folder, (int)(second - zone), zone);
         if (strcmp(name, "dram") || !read_line(path, parent, sizeof parent)) return;
     } else if (!strcmp(name, "psys")) {
-        return; /* the whole machine, packages included */
+        return; /* the whole machine, including packages */
     }
     snprintf(label, sizeof label, "powercap %s%s%s", parent, second ? "/" : "", name);
     if (is_known(meter, label)) return;
@@ -92,13 +92,13 @@ static void find_zones(power_meter *meter, const char *root, char *denied, size_
 
 /* ---- hwmon --------------------------------------------------------------------------------------------- */
 
-/* The first channel is the whole chip's. */
+/* The first channel covers the whole chip. */
 static void add_chip(power_meter *meter, const char *folder, const char *chip, bool display) {
     static const char *const files[] = {"energy1_input", "power1_average", "power1_input"};
     char path[600], name[64], text[64], label[100];
     double number;
     snprintf(path, sizeof path, "%s/%s/device/class", folder, chip);
-    /* PCI's class of display devices. */
+    /* PCI class of display devices. */
     if ((read_line(path, text, sizeof text) && !strncmp(text, "0x03", 4)) != display) return;
     snprintf(path, sizeof path, "%s/%s/device/type", folder, chip);
     if (read_line(path, text, sizeof text)) return; /* a battery or a mains adapter */
@@ -156,9 +156,8 @@ bool power_find(power_meter *meter, const char *root, const char *program, const
                  root);
     else
         snprintf(meter->about, sizeof meter->about,
-                 "nothing in %.100s/class/powercap and class/hwmon tells it; --power-command names a program "
-                 "that prints "
-                 "watts",
+                 "nothing in %.100s/class/powercap and class/hwmon measures it; give a program that prints "
+                 "watts with --power-command",
                  root);
     return false;
 }
@@ -181,7 +180,7 @@ static void read_counter(power_meter *meter, power_source *source, bool first) {
     source->last = number;
 }
 
-/* Watts, with or without their unit. */
+/* Watts, with or without the unit. */
 static void ask_command(power_meter *meter) {
     char line[200] = "", what[600], *end = NULL;
     FILE *pipe = popen(meter->command, "r");

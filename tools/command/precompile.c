@@ -1,6 +1,7 @@
-/* A second process that makes the same plan from its other end while this one compiles: drivers that compile
- * one kernel at a time, whatever the threads, keep two processors busy then. It begins with the first kernel
- * that this one has to compile, shares what the driver keeps, and is over with this one's first step. */
+/* A second process that compiles the same plan from its other end while this one compiles: with drivers that
+ * compile one kernel at a time, whatever the number of threads, this keeps two processors busy. It starts at
+ * the first kernel that this process has to compile, shares the driver's cache, and ends with this process's
+ * first step. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #include <sched.h>
@@ -13,11 +14,11 @@
 
 #include "command.h"
 
-enum { MOST_ARGUMENTS = 256, MOST_SECONDS = 600 };
+enum { MAX_ARGUMENTS = 256, MAX_SECONDS = 600 };
 
 static bool is_precompiling;
 static bool allowed, told, over;
-static char *words[MOST_ARGUMENTS + 3]; /* of this process, with "precompile" behind the program */
+static char *words[MAX_ARGUMENTS + 3]; /* of this process, with "precompile" after the program */
 static pid_t child;
 
 void precompile_begin(int *count, char **arguments) {
@@ -26,11 +27,11 @@ void precompile_begin(int *count, char **arguments) {
     if (is_precompiling) {
         --*count;
         memmove(arguments + 1, arguments + 2, (size_t)*count * sizeof *arguments);
-        /* Nobody ends it where the other process was killed. */
-        alarm(MOST_SECONDS);
+        /* End with the other process, even if that is killed. */
+        alarm(MAX_SECONDS);
         return;
     }
-    if (*count > MOST_ARGUMENTS) return;
+    if (*count > MAX_ARGUMENTS) return;
     words[0] = program;
     words[1] = verb;
     memcpy(words + 2, arguments + 1, (size_t)*count * sizeof *arguments);
@@ -40,7 +41,7 @@ bool precompiling(void) {
     return is_precompiling;
 }
 
-/* That this process may use. */
+/* The processors that this process may use. */
 static bool many_processors(void) {
 #ifdef __linux__
     cpu_set_t set;
@@ -59,7 +60,7 @@ void precompile_allow(const common_options *common, const kn_context *context) {
 void precompile_start(void) {
     if (!allowed) return;
     allowed = false;
-    /* Without it all is as it would be, and takes longer. */
+    /* Without it everything works but takes longer. */
     if (process_start(words, true, &child)) child = 0;
     if (!child) return;
     atexit(precompile_end);

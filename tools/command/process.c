@@ -1,4 +1,4 @@
-/* The command itself, started once more with other words. */
+/* Starts the command again with other words. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -10,7 +10,7 @@
 
 extern char **environ;
 
-/* Nothing is read, and nothing said. */
+/* Without input and output. */
 static int be_silent(posix_spawn_file_actions_t *actions) {
     int code = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!code) code = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);

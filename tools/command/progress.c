@@ -6,11 +6,11 @@
 
 #include "command.h"
 
-enum { LEAST_BAR = 3, LINE_BYTES = 512 };
+enum { MIN_BAR = 3, LINE_BYTES = 512 };
 
-static bool live;     /* a terminal reads along */
-static bool plain;    /* somebody else does */
-static bool standing; /* something is on the line */
+static bool live;     /* standard error is a terminal */
+static bool plain;    /* it is not */
+static bool standing; /* the line is not empty */
 static double last_shown;
 
 void progress_setup(const common_options *common) {
@@ -28,7 +28,7 @@ int progress_width(void) {
 
 /* ---- fitting a line ------------------------------------------------------------------------------ */
 
-/* The cells of the bar that progress_bar made, and how many of them are full; none: cells is 0. */
+/* The cells of the bar made by progress_bar, and the number of full ones; without a bar: cells is 0. */
 static const char *find_bar(const char *text, size_t *cells, size_t *full) {
     const char *bar = strchr(text, '[');
     *full = bar ? strspn(bar + 1, "#") : 0;
@@ -38,15 +38,14 @@ static const char *find_bar(const char *text, size_t *cells, size_t *full) {
     return text;
 }
 
-/* Prints what there is room for: of the fields, which stand two spaces apart, those that fit whole, and a bar
- * that is as long as they leave it. A line that is wider than the terminal would break, and could not be
- * taken back. */
+/* Prints what fits: the fields, separated by two spaces, that fit completely, and a bar of the remaining
+ * length. A line wider than the terminal would wrap and could not be rewritten. */
 static void print_within(const char *text, size_t room) {
     char kept[LINE_BYTES] = "";
     size_t cells, full;
     const char *bar = find_bar(text, &cells, &full), *field = strstr(bar + cells, "  ");
     const size_t first = field ? (size_t)(field - text) : strlen(text),
-                 least = cells < LEAST_BAR ? cells : LEAST_BAR;
+                 least = cells < MIN_BAR ? cells : MIN_BAR;
     size_t used = text_columns(text, first) - cells + least;
     if (used > room) {
         fprintf(stderr, "%.*s", (int)text_within(text, first, room), text);
@@ -66,7 +65,7 @@ static void print_within(const char *text, size_t room) {
     fprintf(stderr, "%.*s%s", (int)(first - (size_t)(bar - text) - cells), bar + cells, kept);
 }
 
-/* ---- showing it ------------------------------------------------------------------------------------ */
+/* ---- output ----------------------------------------------------------------------------------------- */
 
 static void show(const char *format, va_list arguments) {
     char text[LINE_BYTES];
@@ -79,7 +78,7 @@ static void show(const char *format, va_list arguments) {
 }
 
 void progress_line(const char *format, ...) {
-    /* Ten times a second is enough for eyes, and costs nothing. */
+    /* Ten times per second is enough to see and costs nothing. */
     if (!live || clock_now() - last_shown < 0.1) return;
     va_list arguments;
     va_start(arguments, format);
@@ -108,11 +107,11 @@ void progress_clear(void) {
     standing = false;
 }
 
-const char *progress_bar(double share, char *text, size_t room) {
+const char *progress_bar(double fraction, char *text, size_t room) {
     size_t width = room > 3 ? room - 3 : 0, full;
-    if (!(share >= 0)) share = 0;
-    if (share > 1) share = 1;
-    full = (size_t)(share * (double)width + 0.5);
+    if (!(fraction >= 0)) fraction = 0;
+    if (fraction > 1) fraction = 1;
+    full = (size_t)(fraction * (double)width + 0.5);
     text[0] = '[';
     for (size_t i = 0; i < width; i++)
         text[1 + i] = i < full ? '#' : ' ';
@@ -122,7 +121,8 @@ const char *progress_bar(double share, char *text, size_t room) {
 }
 
 void progress_compile(void *user, const char *label, uint64_t done, uint64_t total) {
-    static uint64_t last_done, last_total; /* of many: the line is of those again when one of them begins */
+    /* of several kernels: the line shows these again when one of them begins */
+    static uint64_t last_done, last_total;
     char bar[24];
     (void)user;
     if (total)

@@ -4,8 +4,8 @@
 
 #include "svg.h"
 
-/* A sign is SIGN wide at most, in the larger letters that narrow screens get. */
-enum { WIDE = 640, HIGH = 300, LEFT = 74, RIGHT = 14, TOP = 34, BOTTOM = 46, MOST_TICKS = 6, SIGN = 12 };
+/* A character is at most SIGN wide, in the larger font of narrow screens. */
+enum { WIDE = 640, HIGH = 300, LEFT = 74, RIGHT = 14, TOP = 34, BOTTOM = 46, MAX_TICKS = 6, SIGN = 12 };
 enum { BAR_LEFT = 250, BAR_WIDE = 280, BAR_STEP = 26 };
 
 void html_text(FILE *file, const char *text) {
@@ -39,7 +39,7 @@ static void stretch(axis *range, double number) {
 static void settle(axis *range) {
     if (!(range->low <= range->high)) range->low = 0, range->high = 1;
     const double most = fmax(fabs(range->low), fabs(range->high));
-    if (range->high - range->low <= 1e-9 * most) { /* one number, which its own size is a measure for */
+    if (range->high - range->low <= 1e-9 * most) { /* a single value: its magnitude sets the scale */
         const double half = range->logarithmic || most == 0 ? 0.5 : 0.5 * most;
         range->low -= half;
         range->high += half;
@@ -62,7 +62,7 @@ static double down(const axis *range, double number) {
 
 /* 1, 2 or 5 times a power of ten. */
 static double step_of(const axis *range) {
-    double rough = (range->high - range->low) / MOST_TICKS, power = pow(10, floor(log10(rough))),
+    double rough = (range->high - range->low) / MAX_TICKS, power = pow(10, floor(log10(rough))),
            share = rough / power;
     return power * (share <= 1 ? 1 : share <= 2 ? 2 : share <= 5 ? 5 : 10);
 }
@@ -79,10 +79,10 @@ static void tick(FILE *file, const axis *range, int vertical, double shown) {
                 HIGH - BOTTOM + 18, shown);
 }
 
-/* Powers of ten, and between few of them 2 and 5 times one as well. */
+/* Powers of ten, and if they are few also 2 and 5 times one. */
 static void ticks_logarithmic(FILE *file, const axis *range, int vertical) {
     static const double between[] = {1, 2, 5};
-    double decades = range->high - range->low, each = ceil(decades / MOST_TICKS);
+    double decades = range->high - range->low, each = ceil(decades / MAX_TICKS);
     for (double power = floor(range->low); power <= range->high; power += each)
         for (int i = 0; i < (decades < 2.5 ? 3 : 1); i++) {
             double shown = between[i] * pow(10, power), at = log10(shown);

@@ -1,4 +1,4 @@
-/* Pictures inside an HTML page: PNG without compression, in base64. */
+/* Images inside an HTML page: uncompressed PNG in base64. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +39,7 @@ static void put_chunk(byte_list *list, const char *name, const uint8_t *data, si
     put_number(list, checksum(list->bytes + from, list->count - from));
 }
 
-/* zlib's format with blocks that are not compressed; `raw` holds rows, each behind a 0 that says: no filter.
- */
+/* zlib's format with uncompressed blocks; `raw` holds rows, each preceded by filter type 0. */
 static size_t store(const uint8_t *raw, size_t count, uint8_t *out) {
     uint32_t a = 1, b = 0;
     size_t at = 0;

@@ -1,17 +1,18 @@
-/* --trace: what the host and both queues did, on one time axis, as Perfetto and chrome://tracing read it. */
+/* --trace: the activity of the host and both queues on one time axis, for Perfetto and chrome://tracing. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
 
-enum { HOST = 1, COMPUTE = 2 }; /* the transfer queue of a device follows, then those of the next */
+/* followed by the device's transfer queue, then the queues of the next device */
+enum { HOST = 1, COMPUTE = 2 };
 
-static FILE *file; /* NULL: nothing is traced */
+static FILE *file; /* NULL: not tracing */
 static const char *path;
 static bool broken;
-static int devices; /* whose rows have names */
+static int devices; /* devices whose rows are named */
 
-/* A row of the picture. */
+/* A row of the trace. */
 static void name_row(int row, const char *name, const char *device) {
     fprintf(
         file,
@@ -47,7 +48,7 @@ bool trace_open(const char *name, bool replace, const char *mark, common_options
     return true;
 }
 
-/* Times in seconds since the context was made; the file has microseconds. The object stays open. */
+/* Times are in seconds since the context was created; the file has microseconds. The object stays open. */
 static void begin_event(const char *name, int thread, double begin, double end) {
     fputs(",\n{\"name\": ", file);
     json_text(file, name);
@@ -61,7 +62,7 @@ void trace_host(const char *name, double begin, double end) {
     fputs("}", file);
 }
 
-/* `later`: how much later than the first context this one was made. */
+/* `later`: how much later than the first context this one was created. */
 static void trace_device(kn_context *context, int first, double later) {
     size_t count = 0;
     const kn_timeline_entry *entries = kn_context_timeline(context, &count);

@@ -1,4 +1,4 @@
-/* koine train: trains a model on a data set and saves it. */
+/* koine train: trains a model on a dataset and saves it. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,13 +14,13 @@ typedef struct train_run {
     training_setup setup;
     kn_context *context;
     kn_trainer *trainer;
-    kn_session *judge; /* NULL where there is nothing to judge by */
+    kn_session *judge; /* NULL without validation data */
     FILE *log;
     uint64_t samples, total_steps;
     train_report report;
     train_checkpoints checkpoints;
     train_events events;
-    train_page *page;       /* NULL: no report is asked for */
+    train_page *page;       /* NULL: no report was requested */
     double traced;          /* by kn_context_clock */
     uint64_t planned_bytes; /* of the device, by the last plan */
 } train_run;
@@ -38,7 +38,7 @@ static kn_trainer_params trainer_params_from(const train_options *options, uint6
     *session = (kn_session_params)KN_SESSION_DEFAULTS;
     session->seed = options->seed;
     session->fast_math = !options->common.exact;
-    /* batch_fit checks it, which is too late when precompiling: it takes memory while it plans. */
+    /* batch_fit checks it, which is too late when precompiling: that allocates memory while it plans. */
     session->memory_bytes = precompiling() ? options->memory : UINT64_MAX;
     params.session = session;
     return params;
@@ -48,7 +48,7 @@ static uint64_t batches_of(const train_options *options, uint64_t samples) {
     return options->drop_last ? samples / options->batch : (samples + options->batch - 1) / options->batch;
 }
 
-/* Where the training ends if nothing stops it before; 0: not known. */
+/* The last step unless something stops training earlier; 0: unknown. */
 static uint64_t steps_of(const train_options *options, uint64_t samples) {
     uint64_t steps = options->epochs * batches_of(options, samples);
     if (options->steps && (!steps || options->steps < steps)) steps = options->steps;
@@ -57,14 +57,14 @@ static uint64_t steps_of(const train_options *options, uint64_t samples) {
 
 /* ---- opening ------------------------------------------------------------------------------------- */
 
-/* Files are read after compiling, which takes a while: what is not there is told before. */
+/* Files are read after compiling, which takes a while: report missing ones first. */
 static bool file_there(const char *path) {
     if (!path || access(path, R_OK) == 0) return true;
     command_fail("'%s' cannot be read: %s", path, strerror(errno));
     return false;
 }
 
-/* --check leaves nothing. */
+/* --check leaves no files. */
 static bool outputs_free(train_options *options, const training_setup *setup) {
     const char *log = options->log, *report = options->report, *trace = options->trace;
     train_mark(options, setup);
@@ -83,7 +83,7 @@ static bool open_data(train_run *run, const char *model) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
     setup->frozen_statistics = !strcmp(options->bn, bn_words[BN_FROZEN]);
-    setup->changes = !options->check; /* one batch is learnt as it is */
+    setup->changes = !options->check; /* one batch is learnt unchanged */
     setup->augment = options->augment;
     setup->data = options->data;
     setup->skip_bad = options->skip_bad;
@@ -104,7 +104,7 @@ static bool open_data(train_run *run, const char *model) {
     setup->opening = clock_now() - begin;
     if (kn_dataset_classes(setup->all) == 1 && kn_value_dtype(setup->loss.target) == KN_INT32) {
         const char *name = kn_dataset_class_name(setup->all, 0);
-        command_fail("the data '%s' has one class alone%s%s%s: there is nothing to tell apart", options->data,
+        command_fail("the data '%s' has only one class%s%s%s: there is nothing to classify", options->data,
                      name ? ", '" : "", name ? name : "", name ? "'" : "");
         return false;
     }
@@ -117,9 +117,9 @@ static bool open_data(train_run *run, const char *model) {
     }
     bool plateau = options->rule.schedule && !strcmp(options->rule.schedule, "plateau");
     if ((options->patience || plateau) && !setup->validation) {
-        command_fail("%s needs data to judge by, and '%s' has no test part: set some aside with "
-                     "--validation 0.1",
-                     options->patience ? "--patience" : "--schedule plateau", options->data);
+        command_fail(
+            "%s needs validation data, but '%s' has no test part: set some aside with --validation 0.1",
+            options->patience ? "--patience" : "--schedule plateau", options->data);
         return false;
     }
     return true;
@@ -142,17 +142,17 @@ static bool open_log(train_run *run) {
         command_fail("the log '%s' cannot be opened for writing", options->log);
         return false;
     }
-    /* A line is there as soon as its step is done. */
+    /* Flush each line as soon as its step is done. */
     setvbuf(run->log, NULL, _IOLBF, 1 << 12);
     return true;
 }
 
-/* Whether each step tells its accuracy; samples that are mixed have two classes. */
+/* Whether each step reports its accuracy; mixed samples have two classes. */
 static bool trains_accuracy(const train_run *run) {
     return run->setup.accuracy && run->setup.loss.value == run->setup.loss.judged && !run->options->check;
 }
 
-/* The trainer and the judge for batches as the options have them. */
+/* Creates the trainer and the evaluation session for the batch of the options. */
 static bool open_trainer(train_run *run) {
     training_setup *setup = &run->setup;
     run->total_steps = steps_of(run->options, run->samples);
@@ -177,7 +177,7 @@ static bool open_trainer(train_run *run) {
     return run->judge != NULL;
 }
 
-/* Training and judging share the parameters; the rest of their memory adds up. */
+/* Training and evaluation share the parameters; the rest of their memory adds up. */
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     train_run *run = user;
     kn_feed feeds[SETUP_FIELDS];
@@ -200,10 +200,10 @@ static bool fit_batch(train_run *run) {
     batch_plans plans = {.allowed = options->memory, .user = run, .plan = plan_batch, .error = plan_error};
     int64_t largest = (int64_t)(options->batch < run->samples ? options->batch : run->samples),
             batch = largest;
-    if (!batch_fit(run->context, &plans, "training goes on with", &batch)) return false;
+    if (!batch_fit(run->context, &plans, "training continues with", &batch)) return false;
     if (batch == largest) return true;
     options->batch = (uint64_t)batch;
-    /* The number of steps is another, and the schedule may depend on it. */
+    /* The number of steps changes, and the schedule may depend on it. */
     if (!open_trainer(run)) return false;
     uint64_t bytes = 0;
     if (plan_batch(run, batch, &bytes) == KN_OK) return true;
@@ -213,7 +213,7 @@ static bool fit_batch(train_run *run) {
 
 /* ---- the run ----------------------------------------------------------------------------------------- */
 
-/* What the host was at since the last call. */
+/* Traces the host's activity since the last call. */
 static void trace_stretch(train_run *run, const char *name) {
     if (!run->options->trace) return;
     double now = kn_context_clock(run->context);
@@ -318,7 +318,7 @@ static int fit(train_run *run) {
                             options->find_nan ? "" : " --find-nan names the operator where it begins.");
     if (status != KN_OK) return command_fail("%s. Nothing was saved", result.message);
     bool checkpointed = checkpoints_at_end(checkpoints, &result);
-    /* Whoever evaluates the file should find what was judged. */
+    /* The file should contain what was evaluated. */
     if (options->rule.average > 0 && kn_trainer_use_averages(run->trainer, true) != KN_OK)
         return command_fail("%s", kn_trainer_error(run->trainer));
     if (!train_save(setup, run->trainer, options)) return EXIT_FAILED;
@@ -334,7 +334,7 @@ static int fit(train_run *run) {
     return checkpointed ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* The signs of a text, as far as a line holds them. */
+/* Prints the tokens of a text, as far as they fit on a line. */
 static void tell_vocabulary(const kn_dataset *dataset) {
     const char *signs = kn_dataset_vocabulary(dataset);
     char shown[120] = "";
@@ -348,23 +348,23 @@ static void tell_vocabulary(const kn_dataset *dataset) {
         else
             used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%.1s", *signs == '\n' ? "\\n" : "",
                                      *signs == '\n' ? "" : signs);
-    /* Not cut inside a character. */
+    /* Do not cut inside a character. */
     while (*signs && ((unsigned char)*signs & 0xc0) == 0x80)
         used += (size_t)snprintf(shown + used, sizeof shown - used, "%.1s", signs++);
     command_tell("%d signs: %s%s", kn_dataset_classes(dataset), shown, *signs ? "…" : "");
 }
 
-/* What was found in a table, or became of pictures, before they are trained on. */
+/* Reports the columns of a table, or conversions of images, before training. */
 static void tell_about(const kn_dataset *dataset) {
     const char *about = kn_dataset_about(dataset);
     if (about[0]) command_tell("%s", about);
 }
 
-/* How to learn what the model is worth, where there is nothing to judge it by. */
+/* Suggests how to evaluate the model if there is no validation data. */
 static void tell_judging(const train_run *run) {
     const train_options *options = run->options;
     if (run->setup.validation || options->check || options->in_sequence) return;
-    command_tell("no data to judge by: --validation 0.1 sets a tenth of the samples aside and tells the %s "
+    command_tell("no validation data: --validation 0.1 sets a tenth of the samples aside and reports the %s "
                  "on them after each epoch",
                  run->setup.accuracy ? "accuracy" : "loss");
 }
@@ -462,22 +462,22 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (status == EXIT_DONE) status = checkpoints_check(own, checkpoints);
     if (status != EXIT_DONE) return status;
     if (own->resume && own->init && !train_resumes_by_itself(own))
-        return command_misuse("--resume already brings the weights: leave --init out");
+        return command_misuse("--resume loads the weights: omit --init");
     if (own->run && (own->save || own->log || own->report))
-        return command_misuse("--run already names the files of model, log and report: leave --%s out",
-                              own->save  ? "save"
-                              : own->log ? "log"
-                                         : "report");
+        return command_misuse("--run names the files of model, log and report: omit --%s", own->save ? "save"
+                                                                                           : own->log
+                                                                                               ? "log"
+                                                                                               : "report");
     if (own->resume && path_is_onnx(own->resume))
-        return command_misuse(
-            "--resume has an ONNX file, which holds weights but no training: name it as the model, or "
-            "go on from one of --checkpoints");
+        return command_misuse("--resume has an ONNX file, which has weights but no training state: name it "
+                              "as the model, or resume from one of --checkpoints");
     if (option_choice("bn", own->bn, bn_words, BN_WORDS) < 0) return EXIT_USAGE;
     if (own->oversample && (own->no_shuffle || own->in_sequence))
-        return command_misuse("--oversample draws samples anew, and %s keeps their order: give one of both",
-                              own->in_sequence ? "--in-sequence" : "--no-shuffle");
+        return command_misuse(
+            "--oversample draws samples at random, but %s keeps their order: give one of both",
+            own->in_sequence ? "--in-sequence" : "--no-shuffle");
     if (own->in_sequence && own->validation > 0)
-        return command_misuse("--validation draws samples from everywhere, which leaves no neighbours for "
+        return command_misuse("--validation draws samples at random, which leaves no neighbours for "
                               "--in-sequence: give one of both");
     status = settings_check(own->set);
     if (status != EXIT_DONE) return status;
@@ -485,7 +485,7 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
                             own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
 }
 
-/* What was not given is UINT64_MAX or NaN, so that an explicit 0 can be told from it. */
+/* Absent options are UINT64_MAX or NaN, to distinguish them from an explicit 0. */
 static void settle(train_options *own) {
     bool endless = own->epochs == UINT64_MAX && own->steps == UINT64_MAX && isnan(own->seconds);
     if (own->epochs == UINT64_MAX) own->epochs = endless ? 10 : 0;
@@ -513,75 +513,74 @@ static int run(int count, char **arguments) {
     const option options[] = {
         HEADING("data"),
         {"data", OPTION_TEXT, "DATA",
-         "what to train on, such as digits or text:FILE; koine datasets lists all", &own.data},
+         "training data, such as digits or text:FILE; koine datasets lists all sources", &own.data},
         {"validation", OPTION_NUMBER, "F",
-         "set this share of the data aside to judge by (else the data's own test part is used)",
+         "set this fraction of the data aside for validation (else the data's test part is used)",
          &own.validation},
-        {"augment", OPTION_TEXT, "LIST",
-         "change samples at random, see above; none: not even as the model's text says", &own.augment},
+        {"augment", OPTION_TEXT, "LIST", "change samples at random, see above; none: ignore the model's text",
+         &own.augment},
         {"class-weights", OPTION_TEXT, "HOW",
-         "balanced: samples of small classes count more in the loss, also where it is judged (none)",
+         "balanced: samples of small classes count more in the loss, in validation too (none)",
          &own.class_weights},
-        {"oversample", OPTION_FLAG, NULL, "let all classes come up alike, however many samples they have",
+        {"oversample", OPTION_FLAG, NULL, "let all classes occur equally often, whatever their size",
          &own.oversample},
-        {"no-shuffle", OPTION_FLAG, NULL, "take the samples in their own order", &own.no_shuffle},
-        {"drop-last", OPTION_FLAG, NULL, "leave out a last batch that is not full", &own.drop_last},
+        {"no-shuffle", OPTION_FLAG, NULL, "keep the order of the samples", &own.no_shuffle},
+        {"drop-last", OPTION_FLAG, NULL, "leave out an incomplete last batch", &own.drop_last},
         {"in-sequence", OPTION_FLAG, NULL,
          "samples follow their neighbours from batch to batch, for stateful layers; no shuffle, full batches",
          &own.in_sequence},
-        {"workers", OPTION_COUNT, "N",
-         "threads that prepare batches, 16 at most (as many as there is work for)", &own.workers},
+        {"workers", OPTION_COUNT, "N", "threads that prepare batches, at most 16 (as many as are useful)",
+         &own.workers},
         BAD_SAMPLE_OPTION(own.bad),
         CACHE_OPTION(own.cache),
         HEADING("model"),
         {"loss", OPTION_TEXT, "NAME",
-         "by its name, as koine models --grammar has it: cross-entropy, mse, huber … (the model's own)",
-         &own.loss},
+         "cross-entropy, mse, huber …, see koine models --grammar (the model's own)", &own.loss},
         {"bn", OPTION_TEXT, "MODE",
-         "batch, or frozen: batch norms go by their running statistics and keep them (batch)", &own.bn},
+         "batch, or frozen: batch norms use their running statistics unchanged (batch)", &own.bn},
         SET_OPTION(own.set),
-        {"init", OPTION_TEXT, "FILE", "begin with what fits of a saved model's weights", &own.init},
+        {"init", OPTION_TEXT, "FILE", "start from the matching weights of a saved model", &own.init},
         HEADING("training"),
         {"epochs", OPTION_COUNT, "N", "passes over the data (10, unless --steps or --seconds is given)",
          &own.epochs},
-        {"steps", OPTION_COUNT, "N", "stop after so many batches, those before --resume included",
+        {"steps", OPTION_COUNT, "N", "stop after this many batches, including those before --resume",
          &own.steps},
-        {"seconds", OPTION_NUMBER, "S", "stop after so much time", &own.seconds},
-        {"batch", OPTION_COUNT, "N", "samples in one step (64)", &own.batch},
+        {"seconds", OPTION_NUMBER, "S", "stop after this time", &own.seconds},
+        {"batch", OPTION_COUNT, "N", "samples per step (64)", &own.batch},
         {"seed", OPTION_COUNT, "N", "of weights, order and dropout: the same seed gives the same bits (1)",
          &own.seed},
         {"patience", OPTION_COUNT, "N",
          "stop after N epochs without a lower validation loss; the best epoch is saved", &own.patience},
         {"check", OPTION_FLAG, NULL,
-         "learn one batch by heart instead, look at the gradients, and say whether the training is worth its "
-         "time",
+         "overfit one batch instead, inspect the gradients, and report whether training can succeed",
          &own.check},
-        {"find-nan", OPTION_FLAG, NULL, "when a loss is not finite, name the first operator that made it so",
-         &own.find_nan},
+        {"find-nan", OPTION_FLAG, NULL,
+         "when a loss is not finite, name the first operator with a non-finite result", &own.find_nan},
         RULE_OPTIONS(own.rule),
         HEADING("output"),
         {"save", OPTION_TEXT, "FILE",
-         "where the model goes (the file of --resume; else MODEL.safetensors, or MODEL-2.safetensors … where "
-         "that is taken)",
+         "file for the model (the file of --resume; else MODEL.safetensors, or MODEL-2.safetensors … if that "
+         "exists)",
          &own.save},
-        {"run", OPTION_TEXT, "DIR",
-         "a folder for model, log, report and command line together, made where there is none", &own.run},
+        {"run", OPTION_TEXT, "DIR", "a folder for model, log, report and command line, created if missing",
+         &own.run},
         {"log", OPTION_TEXT, "FILE", "a JSON object per step, and one at the end; --resume adds to it",
          &own.log},
         {"report", OPTION_TEXT, "FILE.html",
-         "a page with curves, mistakes, times and the plan, that needs nothing beside it", &own.report},
+         "a self-contained page with curves, mistakes, times and the plan", &own.report},
         {"tensorboard", OPTION_TEXT, "DIR", "event files for TensorBoard: losses, rates, weights, filters",
          &own.tensorboard},
         TRACE_OPTION(own.trace),
         OVERWRITE_OPTION(own.common),
         HEADING("checkpoints"),
         {"checkpoints", OPTION_TEXT, "DIR",
-         "keep the training in files there on the way, the last and the best", &own.checkpoints},
-        {"checkpoint-every", OPTION_TEXT, "N", "so many steps, or a time such as 30s or 10m (each epoch)",
+         "save the training state there repeatedly: the latest and the best", &own.checkpoints},
+        {"checkpoint-every", OPTION_TEXT, "N", "a number of steps, or a time such as 30s or 10m (each epoch)",
          &own.every},
-        {"keep", OPTION_COUNT, "N", "so many of the newest checkpoints stay, beside the best (3)", &own.keep},
+        {"keep", OPTION_COUNT, "N", "keep this many of the newest checkpoints, besides the best (3)",
+         &own.keep},
         {"resume", OPTION_TEXT, "FILE",
-         "go on with a saved training, bit by bit; auto: with the last of --checkpoints, if any",
+         "resume a saved training run, bit for bit; auto: from the last of --checkpoints, if any",
          &own.resume},
         HEADING("device"),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
@@ -598,7 +597,7 @@ static int run(int count, char **arguments) {
     if (!model && !own.resume)
         return command_misuse("train needs a model: a name such as lenet, a text model, or a saved file");
     if (!own.data) return command_misuse("train needs --data, such as --data digits");
-    /* What others trained is trained on as the line says, word for word. */
+    /* Weights trained by other programs are trained exactly as the command line says. */
     if (!own.rule.schedule && model && path_is_onnx(model)) own.rule.schedule = "constant";
     if ((status = check_numbers(&own)) || (status = check_words(&own, &checkpoints)) ||
         (status = math_option_check(&own.common)) || (status = pin_option_check(&own.common)))
@@ -610,23 +609,19 @@ static int run(int count, char **arguments) {
 }
 
 const command command_train = {
-    "train", "train a model on a data set and save it", "MODEL --data DATA [--OPTION …]",
-    "MODEL is a name (koine models lists them), the path of a text model, a saved model, whose weights are\n"
-    "trained further, an ONNX file (koine plan --parameters tells which of its weights are trained), or a "
-    "net of\n"
-    "Caffe, deploy.prototxt, which begins with its weights by --init net.caffemodel. DATA\n"
-    "names a source by one word: digits, shapes, figures, wind, text and tones are made by Koine itself,\n"
-    "images:DIR, wav:DIR, csv:FILE?target=COLUMN, text:FILE, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy and "
-    "npz:FILE\n"
-    "are read from files. koine datasets tells of each. Drawn pictures are enlarged to what the model "
-    "reads.\n"
-    "unet tells what each pixel is, which figures have; table and table-classes read csv:FILE, gpt and "
-    "char-rnn\n"
-    "text, keyword sounds.\n"
+    "train", "train a model on a dataset and save it", "MODEL --data DATA [--OPTION …]",
+    "MODEL is a name (koine models lists them), the path of a text model, a saved model, whose weights\n"
+    "are trained further, an ONNX file (koine plan --parameters tells which of its weights are trained),\n"
+    "or a Caffe net, deploy.prototxt, whose weights are loaded with --init net.caffemodel. DATA names a\n"
+    "source: digits, shapes, figures, wind, text and tones are generated by Koine, images:DIR, wav:DIR,\n"
+    "csv:FILE?target=COLUMN, text:FILE, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy and npz:FILE are read from\n"
+    "files. koine datasets describes each. Generated images are enlarged to the model's input. unet\n"
+    "classifies pixels, as in figures; table and table-classes read csv:FILE, gpt and char-rnn text,\n"
+    "keyword sounds.\n"
     "\n"
     "Schedules of the learning rate, all after the warm-up, in updates:\n"
     "\n"
-    "  constant           as it is\n"
+    "  constant           unchanged\n"
     "  step               times --step-factor each --step-every, counted from the first update\n"
     "  multi-step         times --step-factor at each of --milestones, counted from the first update\n"
     "  exponential        the same fall over each --step-every, evenly\n"
@@ -637,13 +632,12 @@ const command command_train = {
     "  polynomial         down to --lr-end of it until the end, by --power of what is left of the way\n"
     "  plateau            times --step-factor when the validation loss does not fall for --plateau-patience\n"
     "\n"
-    "--augment changes samples at random on their way, alike for a seed, and never those to judge by: any "
-    "of\n"
-    "these, with commas between, or a line such as `augment flip crop=4` in the model's text:\n"
+    "--augment changes training samples at random, determined by the seed, and never validation samples:\n"
+    "any of these, with commas between, or a line such as `augment flip crop=4` in the model's text:\n"
     "\n"
-    "  flip               left and right, in every second picture\n"
-    "  crop=N shift=N     moved by up to N pixels each way, or places of a sound; zeros come in\n"
-    "  rotate=DEGREES scale=S shear=DEGREES    about the middle, by up to so much\n"
+    "  flip               mirrored left to right, with probability 1/2\n"
+    "  crop=N shift=N     moved by up to N pixels each way, or samples of a sound; zeros are shifted in\n"
+    "  rotate=DEGREES scale=S shear=DEGREES    about the centre, by up to this much\n"
     "  brightness=B contrast=C saturation=S hue=DEGREES\n"
     "  cutout=N           a square of N pixels becomes 0\n"
     "  noise=N            of that deviation is added\n"
@@ -654,12 +648,10 @@ const command command_train = {
     "\n"
     "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
-    "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step, "
-    "saves,\n"
-    "and says how to go on. Files that are there already are left as they are: a model without --save takes "
-    "another\n"
-    "name, which is told at the end, and files that are named need --overwrite, or --resume of the same "
-    "training.\n"
+    "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step,\n"
+    "saves, and says how to go on. Files that are there already are left as they are: a model without\n"
+    "--save takes another name, which is told at the end, and files that are named need --overwrite, or\n"
+    "--resume of the same training.\n"
     "\n"
     "  koine train lenet --data digits --check\n"
     "  koine train lenet --data digits --epochs 2\n"

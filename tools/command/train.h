@@ -1,10 +1,10 @@
-/* What the files of `koine train` share. */
+/* Declarations shared by the files of `koine train`. */
 #ifndef KOINE_COMMAND_TRAIN_H
 #define KOINE_COMMAND_TRAIN_H
 
 #include "training.h"
 
-/* ---- train_rule.c: how the weights are changed ------------------------------------------------- */
+/* ---- train_rule.c: the optimizer's options -------------------------------------------------------- */
 
 enum { RULE_MILESTONES = 32, RULE_GROUPS = 16, RULE_GROUP_BYTES = 1024, RULE_HELP_BYTES = 160 };
 /* The options that optimizers differ in. */
@@ -24,7 +24,7 @@ enum {
     RULE_FIELDS
 };
 
-/* As given; what was not is NULL, UINT64_MAX or NaN, so that an explicit 0 can be told from it. */
+/* As given; absent ones are NULL, UINT64_MAX or NaN, to distinguish them from an explicit 0. */
 typedef struct train_rule {
     const char *optimizer, *schedule, *milestones, *groups, *freeze;
     double rate, momentum, dampening, beta1, beta2, epsilon, rate_decay, accumulator;
@@ -32,7 +32,7 @@ typedef struct train_rule {
     double final_share, step_factor, restart_factor, cycle_rise, cycle_divisor, power, threshold;
     uint64_t accumulate, warmup, step_every, restart_every, plateau_patience, plateau_cooldown;
     bool nesterov, amsgrad, centered, decay_matrices;
-    /* What milestones and groups say. */
+    /* Parsed milestones and groups. */
     uint64_t milestone_list[RULE_MILESTONES];
     kn_parameter_group group_list[RULE_GROUPS];
     size_t milestone_count, group_count;
@@ -41,12 +41,11 @@ typedef struct train_rule {
     char names[RULE_HELP_BYTES], help[RULE_FIELDS][RULE_HELP_BYTES];
 } train_rule;
 
-/* With nothing given. */
+/* Initialises without options. */
 void train_rule_init(train_rule *rule);
-/* EXIT_DONE, or says what makes no sense and answers EXIT_USAGE. Reads milestones and groups. */
+/* EXIT_DONE, or reports an error and returns EXIT_USAGE. Parses milestones and groups. */
 int train_rule_check(train_rule *rule, bool end_known);
-/* Sets what the rule is about. total_steps: updates where the training ends; 0: not known. The rule has to
- * stay. */
+/* Sets the trainer's parameters. total_steps: the last update; 0: unknown. The rule must outlive them. */
 void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_params *params);
 
 /* The rows of an option table for it. */
@@ -67,34 +66,32 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
         {"decay-matrices", OPTION_FLAG, NULL, "no weight decay for biases and other parameters of rank 1",   \
          &(rule).decay_matrices},                                                                            \
         {"groups", OPTION_TEXT, "GROUPS",                                                                    \
-         "other rules for some parameters: 'PATTERN:lr=0.1,decay=0;PATTERN:frozen', lr being a factor",      \
+         "other settings for some parameters: 'PATTERN:lr=0.1,decay=0;PATTERN:frozen'; lr is a factor",      \
          &(rule).groups},                                                                                    \
         {"freeze", OPTION_TEXT, "PATTERNS",                                                                  \
-         "leave these parameters as they are: names with * and ?, and commas between them", &(rule).freeze}, \
-        {"clip", OPTION_NUMBER, "NORM",                                                                      \
-         "scale gradients down to this common norm where it is larger (0: off)", &(rule).clip},              \
-        {"clip-value", OPTION_NUMBER, "V", "cut each number of a gradient off at V and -V (0: off)",         \
+         "do not train these parameters: comma-separated names with * and ?", &(rule).freeze},               \
+        {"clip", OPTION_NUMBER, "NORM", "scale gradients down to this joint norm if it is larger (0: off)",  \
+         &(rule).clip},                                                                                      \
+        {"clip-value", OPTION_NUMBER, "V", "clip each element of a gradient to [-V, V] (0: off)",            \
          &(rule).clip_value},                                                                                \
         {"accumulate", OPTION_COUNT, "N", "one update from the mean gradient of N batches (1)",              \
          &(rule).accumulate},                                                                                \
         {"ema", OPTION_NUMBER, "D",                                                                          \
-         "judge and save a moving average of the weights, which keeps D of itself, such as 0.999 (0: off)",  \
+         "evaluate and save a moving average of the weights with this decay, such as 0.999 (0: off)",        \
          &(rule).average},                                                                                   \
         HEADING("learning rate over time"),                                                                  \
         {"schedule", OPTION_TEXT, "NAME",                                                                    \
-         "of the learning rate, see above (cosine, where the end is known, else constant)",                  \
-         &(rule).schedule},                                                                                  \
-        {"warmup", OPTION_COUNT, "N", "updates over which the rate rises to its full height (0)",            \
+         "of the learning rate, see above (cosine if the end is known, else constant)", &(rule).schedule},   \
+        {"warmup", OPTION_COUNT, "N", "updates over which the rate rises to its full value (0)",             \
          &(rule).warmup},                                                                                    \
-        {"lr-end", OPTION_NUMBER, "F", "share of the rate that is left in the end (0)",                      \
-         &(rule).final_share},                                                                               \
+        {"lr-end", OPTION_NUMBER, "F", "fraction of the rate at the end (0)", &(rule).final_share},          \
         {"step-every", OPTION_COUNT, "N", "updates from one fall to the next", &(rule).step_every},          \
-        {"step-factor", OPTION_NUMBER, "F", "what a fall multiplies by (0.1)", &(rule).step_factor},         \
+        {"step-factor", OPTION_NUMBER, "F", "factor of each fall (0.1)", &(rule).step_factor},               \
         {"milestones", OPTION_TEXT, "N,N,...", "updates at which the rate falls", &(rule).milestones},       \
         {"restart-every", OPTION_COUNT, "N", "updates of the first cosine", &(rule).restart_every},          \
-        {"restart-factor", OPTION_NUMBER, "F", "how many times as long each next one is (1)",                \
+        {"restart-factor", OPTION_NUMBER, "F", "length of each cosine relative to the one before (1)",       \
          &(rule).restart_factor},                                                                            \
-        {"cycle-rise", OPTION_NUMBER, "F", "share of the way on which the rate rises (0.3)",                 \
+        {"cycle-rise", OPTION_NUMBER, "F", "fraction of the cycle in which the rate rises (0.3)",            \
          &(rule).cycle_rise},                                                                                \
         {"cycle-divisor", OPTION_NUMBER, "D", "how many times lower it begins (25)", &(rule).cycle_divisor}, \
         {"power", OPTION_NUMBER, "P", "of polynomial (1)", &(rule).power},                                   \
@@ -103,7 +100,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
         {"plateau-cooldown", OPTION_COUNT, "N", "epochs after a fall that do not count (0)",                 \
          &(rule).plateau_cooldown},                                                                          \
     {                                                                                                        \
-        "plateau-threshold", OPTION_NUMBER, "F", "share by which a loss has to be lower (0.0001)",           \
+        "plateau-threshold", OPTION_NUMBER, "F", "fraction by which a loss must be lower (0.0001)",          \
             &(rule).threshold                                                                                \
     }
 
@@ -121,105 +118,102 @@ typedef struct train_options {
     double seconds, validation;
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
     bool goes_on;                /* --resume was given, whatever it found */
-    bool replaces;               /* what is at `path` is this training's own, or may be replaced */
-    char path[4096];             /* where the model goes */
-    char mark[17];               /* of this training, in what is written beside the model */
+    bool replaces;               /* the file at `path` belongs to this training run or may be replaced */
+    char path[4096];             /* destination of the model */
+    char mark[17];               /* of this training run, in the files written beside the model */
     char run_files[4][RUN_PATH]; /* with --run */
-    kn_trainer_params how;       /* what they mean to the trainer */
+    kn_trainer_params how;       /* the resulting trainer parameters */
 } train_options;
 
 /* ---- train_run.c: --run ------------------------------------------------------------------------- */
 
-/* Makes the folder of --run, where one is asked for, and has model, log and report go there. Says why it
- * cannot be, such as that it holds a run, and answers false. `model` is what is trained. */
+/* Creates the folder of --run, if requested, and directs model, log and report to it. Reports an error, such
+ * as an existing run, and returns false. `model` is the model being trained. */
 bool run_open(train_options *options, const char *model);
-/* Puts the command line there. Says why not and answers false. */
+/* Writes the command line there. Reports an error and returns false. */
 bool run_begin(const train_options *options);
-/* The command as a shell reads it. */
+/* The command in a form that a shell can read. */
 void command_line_write(FILE *stream, const train_options *options);
 
 /* ---- train_augment.c ----------------------------------------------------------------------------- */
 
-/* Reads "flip,crop=4,…" (NULL: nothing). EXIT_DONE, or says what makes no sense and answers EXIT_USAGE. */
+/* Parses "flip,crop=4,…" (NULL: nothing). EXIT_DONE, or reports an error and returns EXIT_USAGE. */
 int train_augment_check(const char *text, kn_augmentation *into);
 
 /* ---- train_curve.c: the loss on a terminal ---------------------------------------------------- */
 
 enum { CURVE_POINTS = 1024 };
 typedef struct loss_curve {
-    float losses[CURVE_POINTS]; /* each `stride`-th */
+    float losses[CURVE_POINTS]; /* every `stride`-th */
     size_t count;
     uint64_t seen, stride;
 } loss_curve;
 
 void curve_add(loss_curve *curve, double loss);
-/* On a terminal that is wide enough and shows UTF-8; without colour where NO_COLOR is set. */
+/* On a terminal that is wide enough and shows UTF-8; without colour if NO_COLOR is set. */
 void curve_show(const loss_curve *curve);
 
-/* ---- train_report.c: what is told on the way and at the end ---------------------------------- */
+/* ---- train_report.c: progress and results -------------------------------------------------------- */
 
 typedef struct train_report {
     const train_options *options;
     FILE *log;            /* NULL: none */
-    uint64_t total_steps; /* 0: not known */
+    uint64_t total_steps; /* 0: unknown */
     const training_setup *setup;
-    uint64_t memory_bytes; /* of the device: what training and judging take together */
-    kn_score score;        /* of the last judging; samples 0: none yet */
+    uint64_t memory_bytes; /* of the device: training and evaluation together */
+    kn_score score;        /* of the last evaluation; samples 0: none yet */
     loss_curve curve;
-    double warm_since; /* by clock_now: when the first step of this run was done */
-    uint64_t warm_at;  /* and which it was; 0: none yet */
+    double warm_since; /* by clock_now: end of the first step of this run */
+    uint64_t warm_at;  /* and its number; 0: none yet */
 } train_report;
 
 /* For kn_fit_params; `user` is a train_report. */
 bool report_step(void *user, const kn_fit_step *step);
 bool report_epoch(void *user, const kn_fit_epoch *epoch);
-/* The last object of the log (path NULL), and what --json prints, which has how long all took, and where the
- * model is, too. */
+/* Writes the last object of the log (path NULL), or prints the result of --json, which also has the total
+ * time and the path of the model. */
 void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result,
                      const char *path);
 void report_end_text(const training_setup *setup, const kn_fit_result *result, uint64_t steps_before,
                      const char *path);
 
-/* ---- train_files.c: what is read before and written after --------------------------------------- */
+/* ---- train_files.c: input and output files --------------------------------------------------------- */
 
-/* Measures what the model's `standardize` goes by, on the samples to train on; says what makes that
- * impossible. */
+/* Measures the statistics of the model's `standardize` on the training samples; reports an error. */
 bool train_measure(training_setup *setup, kn_trainer *trainer);
 
-/* Sets where the model goes (--save, the file that --resume has, or a name of its own that is not taken),
- * once what
- * --resume is about is known, and whether it replaces what is there. Says why it cannot go there and answers
- * false. */
+/* Chooses the destination of the model (--save, the file of --resume, or an unused name), once the file of
+ * --resume is known, and whether it replaces a file. Reports an error and returns false. */
 bool train_choose_path(train_options *options, const training_setup *setup);
-/* Sets the mark: alike for the same model, data and rule, whatever the number of steps. */
+/* Sets the mark: the same for the same model, data and rule, whatever the number of steps. */
 void train_mark(train_options *options, const training_setup *setup);
-/* Whether a file that is there may be replaced: by --overwrite, or by --resume of the training that wrote it.
- */
+/* Whether an existing file may be replaced: with --overwrite, or with --resume of the training run that wrote
+ * it. */
 bool train_replaces(const train_options *options, const char *path);
-/* What the result depends on beside the model, as metadata: whoever goes on with other settings should know.
- */
+/* The settings that affect the result besides the model, as metadata, to detect a resumed run with other
+ * settings. */
 enum { TRAIN_SETTINGS = 25, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;
-/* Fills in pairs[0..TRAIN_PAIRS) at most, which point into `settings`; answers how many. */
+/* Fills in at most TRAIN_PAIRS pairs, which point into `settings`; returns their number. */
 size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
                    kn_model_pair *pairs);
-/* Where somebody else's file came meanwhile, `path` becomes another that is not taken. */
+/* If another program has created the file meanwhile, `path` becomes an unused one. */
 bool train_save(training_setup *setup, kn_trainer *trainer, train_options *options);
-/* Weights of --init, --resume or the model's own file. */
+/* Loads the weights of --init, --resume or the model's own file. */
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options);
-/* Weights, moments and steps of a training that a file holds; says what is wrong and answers false. */
+/* Loads weights, moments and steps of a saved training run; reports an error and returns false. */
 bool train_load_training(training_setup *setup, kn_trainer *trainer, const char *path, uint64_t *steps);
 
 /* ---- train_events.c: for TensorBoard --------------------------------------------------------------- */
 
 typedef struct train_events {
-    kn_events *file; /* NULL: none is asked for */
+    kn_events *file; /* NULL: not requested */
 } train_events;
 
 bool events_open(const train_options *options, train_events *events);
-/* False, and it was said why, where not all could be written. */
+/* False, after reporting why, if something could not be written. */
 bool events_close(train_events *events);
 void events_step(train_events *events, const kn_fit_step *step);
 void events_epoch(train_events *events, const training_setup *setup, kn_trainer *trainer,
@@ -227,33 +221,32 @@ void events_epoch(train_events *events, const training_setup *setup, kn_trainer 
 
 /* ---- train_filters.c -------------------------------------------------------------------------------- */
 
-/* The numbers of a parameter, to be freed; NULL where there are none to show. */
+/* The elements of a parameter, to be freed; NULL if there are none to show. */
 float *parameter_numbers(kn_states *states, const kn_value *parameter, size_t *count);
-/* Whether they are filters for pictures. */
+/* Whether they are filters of images. */
 bool parameter_is_filters(const kn_value *parameter);
-/* Those filters, 64 at most, beside one another, grey where they are 0: (height,width,channels), to be freed.
- */
+/* Tiles at most 64 filters, grey at 0: (height,width,channels), to be freed. */
 uint8_t *filters_picture(const kn_value *parameter, const float *weight, int size[3]);
 
 /* ---- train_page.c: --report --------------------------------------------------------------------- */
 
 typedef struct train_page train_page;
 
-/* NULL where memory is out; the other functions take NULL for no report. */
+/* NULL if out of memory; the other functions accept NULL for no report. */
 train_page *page_open(const train_options *options);
 void page_close(train_page **page);
-/* Before the context's timeline is cleared by others; clears it where nobody else wants it. */
+/* Call it before others clear the context's timeline; clears it if no other part needs it. */
 void page_step(train_page *page, kn_context *context, const kn_fit_step *step);
 void page_epoch(train_page *page, kn_context *context, const training_setup *setup,
                 const kn_fit_epoch *epoch);
-/* Judges what was trained, and writes the page. Says what is wrong and answers false. */
+/* Evaluates the trained model and writes the page. Reports an error and returns false. */
 bool page_write(train_page *page, training_setup *setup, kn_context *context, kn_trainer *trainer,
                 const kn_fit_result *result);
 
 /* ---- train_check.c ------------------------------------------------------------------------------- */
 
-/* Learns one batch by heart with a trainer that is compiled for it, and says what stands against the whole
- * training of `total_steps` (0: not known). Nothing is saved. EXIT_FAILED where something does. */
+/* Overfits one batch with a trainer compiled for it, and reports what speaks against the whole training run
+ * of `total_steps` (0: unknown). Saves nothing. EXIT_FAILED if something does. */
 int train_check(const train_options *options, training_setup *setup, kn_context *context, kn_trainer *trainer,
                 uint64_t total_steps);
 
@@ -263,8 +256,8 @@ typedef struct train_checkpoints {
     const train_options *options;
     training_setup *setup;
     kn_trainer *trainer;
-    kn_checkpoints *files; /* NULL: none are asked for */
-    uint64_t batches;      /* of an epoch */
+    kn_checkpoints *files; /* NULL: not requested */
+    uint64_t batches;      /* per epoch */
     uint64_t every_steps;
     double every_seconds; /* neither: at the end of each epoch */
     double written_at;
@@ -274,17 +267,17 @@ typedef struct train_checkpoints {
 } train_checkpoints;
 
 bool train_resumes_by_itself(const train_options *options);
-/* EXIT_DONE, or says what makes no sense and answers EXIT_USAGE. */
+/* EXIT_DONE, or reports an error and returns EXIT_USAGE. */
 int checkpoints_check(const train_options *options, train_checkpoints *checkpoints);
-/* Opens the folder; for --resume auto it sets `resume` to the newest that is whole, or to NULL. */
+/* Opens the folder; for --resume auto it sets `resume` to the newest intact checkpoint, or to NULL. */
 bool checkpoints_open(train_options *options, train_checkpoints *checkpoints);
 void checkpoints_close(train_checkpoints *checkpoints);
-/* Write what is due. False, and it was said why, where training cannot go on. */
+/* Write what is due. False, after reporting why, if training cannot continue. */
 bool checkpoints_after_step(train_checkpoints *checkpoints);
 bool checkpoints_after_epoch(train_checkpoints *checkpoints, const kn_fit_epoch *epoch);
-/* False where the last one could not be written. */
+/* False if the last one could not be written. */
 bool checkpoints_at_end(train_checkpoints *checkpoints, const kn_fit_result *result);
-/* Gives the trainer the states of the best. */
+/* Restores the states of the best epoch to the trainer. */
 bool checkpoints_to_best(train_checkpoints *checkpoints);
 
 #endif

@@ -1,4 +1,4 @@
-/* --augment: what is changed at random in the samples to train on. */
+/* --augment: random changes of the training samples. */
 #include "train.h"
 
 int train_augment_check(const char *text, kn_augmentation *into) {

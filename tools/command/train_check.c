@@ -1,5 +1,4 @@
-/* koine train --check: is this training worth its time? One batch is learnt by heart, and the gradients are
- * looked at. */
+/* koine train --check: can this training succeed? Overfits one batch and inspects the gradients. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +6,7 @@
 #include "findings.h"
 #include "train.h"
 
-enum { MOST_STEPS = 200, GRADIENTS_AGAIN = 10, SETTLED = 3, MOST_NAMES = 6 };
+enum { MAX_STEPS = 200, GRADIENTS_AGAIN = 10, SETTLED = 3, MAX_NAMES = 6 };
 static const double most_seconds = 20;
 
 typedef struct check_run {
@@ -18,19 +17,19 @@ typedef struct check_run {
     uint64_t total_steps;
     findings found;
     kn_batch batch;
-    kn_trainer *looking; /* computes gradients and changes nothing */
+    kn_trainer *looking; /* computes gradients without updating */
 } check_run;
 
 /* ---- data ------------------------------------------------------------------------------------------ */
 
-/* A feed of the batch; NULL where the data has none of that name. */
+/* A feed of the batch; NULL if the data has none of that name. */
 static const kn_feed *feed_of(const check_run *run, const kn_value *value) {
     for (size_t i = 0; i < run->batch.feed_count; i++)
         if (!strcmp(run->batch.feeds[i].name, kn_value_name(value))) return &run->batch.feeds[i];
     return NULL;
 }
 
-/* Numbers of any shape that are read or compared. */
+/* Inputs or targets of any shape. */
 static void check_numbers(check_run *run, const kn_value *value, bool target) {
     const kn_feed *feed = feed_of(run, value);
     if (!feed || kn_value_dtype(value) != KN_FLOAT32) return;
@@ -93,19 +92,16 @@ static void check_loss(check_run *run) {
     const bool classes = kn_value_dtype(run->setup->loss.target) == KN_INT32;
     if (again)
         finding_tell(&run->found, FINDING_HINT, "loss", "",
-                     "'%s' makes probabilities, and the loss %s takes what goes into it and applies %s "
-                     "itself, which makes "
-                     "it twice: learning is slow, and no answer becomes sure. Leave the layer out of the "
-                     "model, or compare "
-                     "probabilities: %s",
+                     "'%s' makes probabilities, but the loss %s expects its input and applies %s itself, so "
+                     "it is applied twice: learning is slow, and no prediction becomes certain. Remove the "
+                     "layer from the model, or use a loss of probabilities: %s",
                      kn_value_name(again), run->setup->loss_kind, classes ? "a softmax" : "a sigmoid",
-                     classes ? "a layer `log` behind it, and --loss nll"
-                             : "--loss probability-cross-entropy");
+                     classes ? "a layer `log` after it, and --loss nll" : "--loss probability-cross-entropy");
 }
 
 /* ---- gradients ---------------------------------------------------------------------------------------- */
 
-/* The norm of a state; below 0: there is none of that name. */
+/* The norm of a state; negative if there is none of that name. */
 static double norm_of(kn_states *states, const char *name) {
     for (int i = 0; i < kn_states_count(states); i++) {
         kn_tensor_info info;
@@ -126,7 +122,7 @@ static double norm_of(kn_states *states, const char *name) {
     return -1;
 }
 
-/* Plain descent at the rate 0: its momentum is the gradient. */
+/* Gradient descent with learning rate 0: its momentum is the gradient. */
 static bool open_looking(check_run *run) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
@@ -143,7 +139,7 @@ static bool open_looking(check_run *run) {
     return command_fail("%s", run->looking ? kn_trainer_error(run->looking) : "out of memory") == EXIT_DONE;
 }
 
-/* The weights as they are now in the trainer that learns. */
+/* Copies the current weights of the trainer that learns. */
 static bool bring_weights(check_run *run) {
     kn_states *from = kn_trainer_states(run->trainer), *to = kn_trainer_states(run->looking);
     const kn_graph *graph = kn_model_graph(run->setup->model);
@@ -173,14 +169,14 @@ typedef struct name_list {
 
 static void add_name(name_list *list, const char *name) {
     size_t used = strlen(list->text);
-    if (list->count++ < MOST_NAMES)
+    if (list->count++ < MAX_NAMES)
         snprintf(list->text + used, sizeof list->text - used, "%s%.50s", used ? ", " : "", name);
-    else if (list->count == MOST_NAMES + 1)
+    else if (list->count == MAX_NAMES + 1)
         snprintf(list->text + used, sizeof list->text - used, " and more");
 }
 
-/* Computes the gradients of the weights as they are; names go into `none`, and nothing is told unless `last`.
- */
+/* Computes the gradients of the current weights; names of zero gradients go to `none`, and nothing is
+ * reported unless `last`. */
 static bool look(check_run *run, bool last, int *without) {
     const kn_graph *graph = kn_model_graph(run->setup->model);
     kn_states *states = kn_trainer_states(run->looking);
@@ -232,17 +228,16 @@ static bool look(check_run *run, bool last, int *without) {
     return true;
 }
 
-/* ---- one batch by heart ----------------------------------------------------------------------------------
- */
+/* ---- overfitting one batch
+ * ---------------------------------------------------------------------------------- */
 
 static void judge_start(check_run *run, double loss) {
     int classes = kn_dataset_classes(run->setup->all);
     bool entropy = !strcmp(run->setup->loss_kind, "cross-entropy");
     if (entropy && classes > 1 && loss > 2 * log(classes) + 1)
         finding_tell(&run->found, FINDING_HINT, "loss", "",
-                     "it begins at %.4g, and who guesses has %.4g: the first answers are wrong and sure; "
-                     "smaller weights "
-                     "in the last layer, or inputs around 1, help",
+                     "it begins at %.4g, but guessing gives %.4g: the first predictions are wrong and "
+                     "certain; smaller weights in the last layer, or inputs around 1, help",
                      loss, log(classes));
     else if (entropy && classes > 1)
         finding_tell(&run->found, FINDING_FINE, "loss", "", "it begins at %.4g; who guesses has %.4g", loss,
@@ -263,19 +258,20 @@ static void judge_end(check_run *run, double begin, double end, int steps) {
                      steps);
     else if (left <= 0.2)
         finding_tell(&run->found, FINDING_FINE, "learning", "",
-                     "one batch is learnt by heart: the loss falls from %.4g to %.4g in %d steps", begin, end,
+                     "one batch can be overfitted: the loss falls from %.4g to %.4g in %d steps", begin, end,
                      steps);
     else if (left <= 0.9)
         finding_tell(&run->found, FINDING_HINT, "learning", mend,
-                     "one batch is learnt slowly: the loss falls from %.4g to %.4g in %d steps; a higher "
+                     "one batch is overfitted slowly: the loss falls from %.4g to %.4g in %d steps; a higher "
                      "rate may be faster",
                      begin, end, steps);
     else
-        finding_tell(&run->found, FINDING_PROBLEM, "learning", "",
-                     "not even one batch is learnt: the loss goes from %.4g to %.4g in %d steps. The rate %g "
-                     "may be too "
-                     "%s, inputs and targets may not belong together, or the model cannot express it",
-                     begin, end, steps, run->options->how.learning_rate, end > begin ? "high" : "low");
+        finding_tell(
+            &run->found, FINDING_PROBLEM, "learning", "",
+            "not even one batch can be overfitted: the loss goes from %.4g to %.4g in %d steps. The rate %g "
+            "may be too "
+            "%s, inputs and targets may not belong together, or the model cannot express it",
+            begin, end, steps, run->options->how.learning_rate, end > begin ? "high" : "low");
 }
 
 static void tell_time(check_run *run, double seconds) {
@@ -297,7 +293,7 @@ static bool learn(check_run *run) {
     bool looked = without == 0;
     if (looked && !look(run, true, &without)) return false;
     double began = clock_now();
-    while (steps < MOST_STEPS && clock_now() - began < most_seconds && !interrupted()) {
+    while (steps < MAX_STEPS && clock_now() - began < most_seconds && !interrupted()) {
         double loss = 0;
         if (kn_trainer_step(run->trainer, (int64_t)run->batch.count, run->batch.feeds, run->batch.feed_count,
                             &loss) != KN_OK)
@@ -309,8 +305,8 @@ static bool learn(check_run *run) {
         }
         last[steps++ % SETTLED] = loss;
         end = steps < SETTLED ? loss : (last[0] + last[1] + last[2]) / SETTLED;
-        progress_line("learning one batch: step %d of %d  loss %.4f", steps, MOST_STEPS, loss);
-        /* What begins at 0 hides all that lies before it for a step or two. */
+        progress_line("learning one batch: step %d of %d  loss %.4f", steps, MAX_STEPS, loss);
+        /* A layer initialised to 0 hides the gradients before it for a step or two. */
         if (!looked && (steps == GRADIENTS_AGAIN || !isfinite(loss))) {
             double before = clock_now();
             looked = true;
@@ -321,7 +317,7 @@ static bool learn(check_run *run) {
     }
     double seconds = steps > 1 ? (clock_now() - after_first - aside) / (steps - 1) : 0;
     progress_clear();
-    /* Ended early: what was seen in the beginning is what there is to say. */
+    /* Ended early: the first observation is all there is to report. */
     if (!looked && (!bring_weights(run) || !look(run, true, &without))) return false;
     if (!steps) return command_fail("interrupted before the first step") == EXIT_DONE;
     judge_end(run, first, end, steps);
@@ -356,6 +352,6 @@ int train_check(const train_options *options, training_setup *setup, kn_context 
     if (!options->common.json)
         puts(run.found.problems ? "this training would be wasted: see the problems above"
              : run.found.hints  ? "this training can work; the hints above may make it better"
-                                : "nothing stands against this training");
+                                : "no problems found");
     return run.found.problems ? EXIT_FAILED : EXIT_DONE;
 }

@@ -1,11 +1,11 @@
-/* The checkpoints of koine train: when they are written, and going on from the last. */
+/* The checkpoints of koine train: when they are written, and resuming from the last. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "train.h"
 
-/* ---- what is asked for ---------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------------------ */
 
 /* "500", "30s", "10m" or "2h". */
 static bool read_every(const char *text, train_checkpoints *checkpoints) {
@@ -62,17 +62,16 @@ bool checkpoints_open(train_options *options, train_checkpoints *checkpoints) {
     if (!open_folder(options, checkpoints)) return false;
     size_t count = kn_checkpoints_count(checkpoints->files);
     if (!by_itself && count) {
-        command_fail(
-            "'%s' has %zu checkpoint%s already: --resume auto goes on from the last, and a new training "
-            "wants another folder",
-            options->checkpoints, count, count > 1 ? "s" : "");
+        command_fail("'%s' already has %zu checkpoint%s: --resume auto continues from the last; a new "
+                     "training run needs another folder",
+                     options->checkpoints, count, count > 1 ? "s" : "");
         return false;
     }
     if (!by_itself) return true;
     const char *path = kn_checkpoints_newest(checkpoints->files);
     options->resume = NULL;
     if (path) {
-        /* The text is the folder's, and only until its next call. */
+        /* The string belongs to the folder and is valid only until its next call. */
         checkpoints->resumed = malloc(strlen(path) + 1);
         if (!checkpoints->resumed) return command_fail("out of memory") == EXIT_DONE;
         options->resume = strcpy(checkpoints->resumed, path);
@@ -94,8 +93,8 @@ void checkpoints_close(train_checkpoints *checkpoints) {
 
 enum { PLACES = 7, PLACE_BYTES = 48 };
 
-/* Where the training is, for whoever looks into the file: the place in the shuffled order, which follows from
- * the step, and what the next step is done with. */
+/* The position of training, for readers of the file: the position in the shuffled order, which follows from
+ * the step, and the settings of the next step. */
 static size_t write_place(const train_checkpoints *checkpoints, const kn_score *score,
                           char (*values)[PLACE_BYTES], kn_model_pair *pairs) {
     static const char *const keys[PLACES] = {
@@ -115,7 +114,7 @@ static size_t write_place(const train_checkpoints *checkpoints, const kn_score *
     return count;
 }
 
-/* Training goes on without: a disk that is full may have room again. score: of the best; else NULL. */
+/* Training continues without it: a full disk may have space later. score: of the best; otherwise NULL. */
 static bool write_one(train_checkpoints *checkpoints, const kn_score *score) {
     char places[PLACES][PLACE_BYTES];
     train_settings settings;
@@ -124,7 +123,7 @@ static bool write_one(train_checkpoints *checkpoints, const kn_score *score) {
     kn_states *states = kn_trainer_states(trainer);
     size_t count = write_place(checkpoints, score, places, pairs);
     count += train_pairs(checkpoints->setup, checkpoints->options, &settings, pairs + count);
-    /* Whoever evaluates the best should find what was judged. */
+    /* The best file should contain what was evaluated. */
     bool exchange = score && checkpoints->options->rule.average > 0;
     if (exchange && kn_trainer_use_averages(trainer, true) != KN_OK)
         return command_fail("%s", kn_trainer_error(trainer)) == EXIT_DONE;
@@ -138,7 +137,7 @@ static bool write_one(train_checkpoints *checkpoints, const kn_score *score) {
     if (!score) checkpoints->failed = status != KN_OK;
     if (!score && status == KN_OK) checkpoints->written_step = kn_trainer_steps(trainer);
     if (status == KN_OK) return true;
-    command_warn("no checkpoint after step %llu: %s. Those before are untouched; training goes on",
+    command_warn("no checkpoint after step %llu: %s. Earlier ones are unchanged; training continues",
                  (unsigned long long)kn_trainer_steps(trainer), kn_checkpoints_error(checkpoints->files));
     return true;
 }
@@ -161,7 +160,8 @@ bool checkpoints_after_epoch(train_checkpoints *checkpoints, const kn_fit_epoch 
 
 bool checkpoints_at_end(train_checkpoints *checkpoints, const kn_fit_result *result) {
     if (!checkpoints->files) return true;
-    /* What was taken back is no end to go on from: the one before it leads to the same. */
+    /* Steps that were undone are not a state to resume from: the checkpoint before leads to the same
+     * result. */
     if (!result->taken_back && (checkpoints->failed || checkpoints->written_step != result->step) &&
         !write_one(checkpoints, NULL))
         return false;

@@ -1,16 +1,16 @@
-/* The small curve of the loss that a terminal shows when a training ends. */
+/* The small curve of the loss shown on a terminal at the end of training. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "train.h"
 
-enum { ROWS = 4, EIGHTHS = 8, MOST_COLUMNS = 60, LEAST_COLUMNS = 8, MARGIN = 24 };
+enum { ROWS = 4, EIGHTHS = 8, MAX_COLUMNS = 60, MIN_COLUMNS = 8, MARGIN = 24 };
 
 void curve_add(loss_curve *curve, double loss) {
     if (!curve->stride) curve->stride = 1;
     if (curve->seen++ % curve->stride) return;
-    if (curve->count == CURVE_POINTS) { /* every second one stays, and from now on half as many come */
+    if (curve->count == CURVE_POINTS) { /* keep every second point and halve the rate from now on */
         for (size_t i = 0; i < CURVE_POINTS / 2; i++)
             curve->losses[i] = curve->losses[2 * i];
         curve->count = CURVE_POINTS / 2;
@@ -20,7 +20,7 @@ void curve_add(loss_curve *curve, double loss) {
     curve->losses[curve->count++] = (float)loss;
 }
 
-/* Whether the terminal is told to show UTF-8, as the C library finds it out. */
+/* Whether the terminal is set to UTF-8, as the C library determines it. */
 static bool shows_blocks(void) {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (int i = 0; i < 3; i++) {
@@ -30,7 +30,7 @@ static bool shows_blocks(void) {
     return false;
 }
 
-/* Columns that hold the mean of as many losses each; answers how many. */
+/* Computes columns with the mean of equally many losses each; returns their number. */
 static int columns_of(const loss_curve *curve, int room, double *columns) {
     int count = curve->count < (size_t)room ? (int)curve->count : room;
     for (int c = 0; c < count; c++) {
@@ -46,16 +46,16 @@ static int columns_of(const loss_curve *curve, int room, double *columns) {
 
 void curve_show(const loss_curve *curve) {
     static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    double columns[MOST_COLUMNS], low = INFINITY, high = -INFINITY;
+    double columns[MAX_COLUMNS], low = INFINITY, high = -INFINITY;
     int room = progress_width() - MARGIN;
-    if (room < LEAST_COLUMNS || !shows_blocks()) return;
-    int count = columns_of(curve, room < MOST_COLUMNS ? room : MOST_COLUMNS, columns);
+    if (room < MIN_COLUMNS || !shows_blocks()) return;
+    int count = columns_of(curve, room < MAX_COLUMNS ? room : MAX_COLUMNS, columns);
     for (int c = 0; c < count; c++) {
         if (!isfinite(columns[c])) return;
         low = fmin(low, columns[c]);
         high = fmax(high, columns[c]);
     }
-    if (count < LEAST_COLUMNS || !(high > low)) return;
+    if (count < MIN_COLUMNS || !(high > low)) return;
     const char *no_colour = getenv("NO_COLOR");
     bool coloured = !no_colour || !*no_colour;
     progress_clear();
@@ -68,7 +68,7 @@ void curve_show(const loss_curve *curve) {
             fprintf(stderr, "%9s ", row == ROWS - 2 ? "loss" : "");
         fputs(coloured ? "│\033[34m" : "│", stderr);
         for (int c = 0; c < count; c++) {
-            /* The lowest still shows. */
+            /* The lowest value still shows. */
             int level =
                 1 + (int)((columns[c] - low) / (high - low) * (ROWS * EIGHTHS - 1) + 0.5) - row * EIGHTHS;
             fputs(blocks[level < 0 ? 0 : level > EIGHTHS ? EIGHTHS : level], stderr);

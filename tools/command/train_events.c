@@ -1,5 +1,5 @@
-/* What koine train --tensorboard writes: numbers of each step and epoch, and of each epoch how the weights
- * are distributed and what the filters of the first layer look like. */
+/* The output of koine train --tensorboard: numbers of each step and epoch, and per epoch the distributions of
+ * the weights and the filters of the first layer. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* The files of koine train: weights before, the model after. */
+/* The files of koine train: weights read before, the model written after. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,7 +6,8 @@
 
 #include "train.h"
 
-/* ---- how it was trained, kept in the file ----------------------------------------------------------- */
+/* ---- training settings stored in the file
+ * --------------------------------------------------------------- */
 
 enum { SETTING_BYTES = TRAIN_SETTING_BYTES };
 static const char *const setting_keys[TRAIN_SETTINGS] = {
@@ -141,8 +142,7 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     write_settings(setup, options, settings->values);
     for (size_t i = 0; i < count; i++)
         pairs[i] = (kn_model_pair){setting_keys[i], settings->values[i]};
-    /* What `generate`, `infer` and a later training read text and tables with, and what classes are called.
-     */
+    /* What `generate`, `infer` and later training need to read text and tables, and the names of classes. */
     const char *vocabulary = kn_dataset_vocabulary(setup->all), *columns = kn_dataset_columns(setup->all);
     if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
     if (columns) pairs[count++] = (kn_model_pair){"data.columns", columns};
@@ -152,9 +152,10 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     return count;
 }
 
-/* ---- where the model goes ------------------------------------------------------------------------------ */
+/* ---- destination of the model
+ * ---------------------------------------------------------------------------- */
 
-/* What a saved model says of its training, in a file of either kind. */
+/* The training metadata of a saved model, in a file of either kind. */
 typedef struct saved_training {
     kn_safetensors_file *tensors;
     kn_model *onnx;
@@ -177,7 +178,7 @@ static void saved_close(saved_training *saved) {
     kn_model_destroy(&saved->onnx);
 }
 
-/* 0 where it is not known. */
+/* 0 if unknown. */
 static uint32_t saved_steps(const saved_training *saved) {
     uint32_t steps = 0;
     return kn_safetensors_file_copy(saved->tensors, "koine.training.koine.step", KN_UINT32, &steps,
@@ -186,8 +187,8 @@ static uint32_t saved_steps(const saved_training *saved) {
                : 0;
 }
 
-/* Whether `path` holds what the training in `later` was at before: with the same settings, and no more steps.
- */
+/* Whether `path` contains an earlier state of the training run in `later`: the same settings, and no more
+ * steps. */
 static bool same_training(const char *path, const char *later) {
     struct stat one, other;
     if (stat(path, &one) || stat(later, &other)) return false;
@@ -201,7 +202,7 @@ static bool same_training(const char *path, const char *later) {
     return same;
 }
 
-/* Whether a file is one of --checkpoints, which others follow. */
+/* Whether a file is one of --checkpoints, which later ones follow. */
 static bool is_checkpoint(const char *path) {
     saved_training saved = saved_open(path);
     const bool found = saved_setting(&saved, "checkpoint.step")[0];
@@ -225,8 +226,8 @@ bool train_replaces(const train_options *options, const char *path) {
     return options->common.overwrite || (options->goes_on && path && file_has_mark(path, options->mark));
 }
 
-/* Sets the path to the first by `name` that is not taken, or only by what `resume` (NULL: nothing) goes on
- * from. */
+/* Sets the path to the first unused name of the form `name`, or one used only by what `resume` (NULL: none)
+ * continues from. */
 static bool count_up(train_options *options, const char *name, const char *resume) {
     char *path = options->path;
     for (unsigned number = 1; path_numbered(name, number, path, sizeof options->path); number++) {
@@ -321,13 +322,13 @@ bool train_load_training(training_setup *setup, kn_trainer *trainer, const char 
         return false;
     }
     kn_trainer_set_steps(trainer, *done = steps);
-    /* With --ema the file has the averages where the weights belong. */
+    /* With --ema the averages are saved under the names of the weights. */
     if (kn_trainer_use_averages(trainer, false) == KN_OK) return true;
     command_fail("%s", kn_trainer_error(trainer));
     return false;
 }
 
-/* What fits of other weights (--init), or all of the model's own. */
+/* Loads the matching weights of another file (--init), or all of the model's own. */
 static bool load_weights(training_setup *setup, kn_trainer *trainer, const char *path) {
     kn_model_load_params params;
     kn_model_load_params_init(&params);
@@ -348,7 +349,7 @@ static bool load_weights(training_setup *setup, kn_trainer *trainer, const char 
 
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options) {
     uint64_t steps;
-    /* Weights that were trained before bring what they were trained with. */
+    /* Pretrained weights come with the description of their data. */
     if (!options->resume)
         return train_measure(setup, trainer) && ((!options->init && !kn_model_has_weights(setup->model)) ||
                                                  load_weights(setup, trainer, options->init));

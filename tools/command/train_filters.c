@@ -1,4 +1,4 @@
-/* The filters of a first layer as a picture, for TensorBoard and the report. */
+/* The filters of a first layer as an image, for TensorBoard and the report. */
 #include <math.h>
 #include <stdlib.h>
 

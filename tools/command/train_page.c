@@ -1,4 +1,4 @@
-/* koine train --report: what happened in a training, as one HTML file that needs nothing beside it. */
+/* koine train --report: the course of a training run as one self-contained HTML file. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +20,9 @@ void page_close(train_page **page) {
     *page = NULL;
 }
 
-/* ---- collecting -------------------------------------------------------------------------------------- */
+/* ---- collection -------------------------------------------------------------------------------------- */
 
-/* Times of the first steps after the first one, by the operator, which is the first word of a label. */
+/* Times of the first steps after the first one, by operator, which is the first word of a label. */
 static void time_operators(train_page *page, kn_context *context) {
     size_t count = 0;
     const kn_timeline_entry *entries = kn_context_timeline(context, &count);
@@ -45,7 +45,7 @@ void page_step(train_page *page, kn_context *context, const kn_fit_step *step) {
         page->timed++;
     }
     if (!page->options->trace) kn_context_timeline_clear(context);
-    page->begun = true; /* what came before the first step is not timed */
+    page->begun = true; /* what precedes the first step is not timed */
     page->steps_an_epoch = step->batches;
     page->last_step = step->step;
     page->seconds = step->seconds;
@@ -72,7 +72,7 @@ void page_step(train_page *page, kn_context *context, const kn_fit_step *step) {
 void page_epoch(train_page *page, kn_context *context, const training_setup *setup,
                 const kn_fit_epoch *epoch) {
     if (!page) return;
-    if (!page->options->trace) kn_context_timeline_clear(context); /* judging is no part of a step */
+    if (!page->options->trace) kn_context_timeline_clear(context); /* evaluation is not part of a step */
     if (page->epoch_count == PAGE_EPOCHS) return;
     size_t at = page->epoch_count++;
     double each = page->steps_an_epoch ? (double)page->steps_an_epoch : 1,
@@ -88,7 +88,7 @@ void page_epoch(train_page *page, kn_context *context, const training_setup *set
                                                                : 100 * epoch->validation.accuracy};
 }
 
-/* ---- what the curves say ------------------------------------------------------------------------------- */
+/* ---- interpretation of the curves ---------------------------------------------------------------------- */
 
 const char *page_verdict(const train_page *page, char *text, size_t room) {
     size_t count = page->epoch_count, best = 0;
@@ -102,10 +102,9 @@ const char *page_verdict(const train_page *page, char *text, size_t room) {
     for (size_t i = 1; i < count; i++)
         if (held[i].y < held[best].y) best = i;
     if (!page->judged)
-        snprintf(
-            text, room,
-            "Nothing was set aside to judge by, so over-fitting cannot be seen: give --validation 0.1.%s",
-            still ? " The training loss is still falling: more epochs will lower it." : "");
+        snprintf(text, room,
+                 "There is no validation data, so overfitting cannot be seen: give --validation 0.1.%s",
+                 still ? " The training loss is still falling: more epochs will lower it." : "");
     else if (best + 1 < count && held[count - 1].y > 1.03 * held[best].y &&
              train[count - 1].y < train[best].y)
         snprintf(text, room,
@@ -214,7 +213,7 @@ static bool curves(FILE *file, train_page *page) {
         page->rate[i].x /= each;
         page->memory[i].x /= each;
     }
-    /* Where a loss falls a long way, its end would lie flat on the axis. */
+    /* If a loss falls by a large factor, its end would lie flat on the axis. */
     bool far = page->step_count > 1 && mean > 0 && smooth[0].y > 10 * mean;
     for (size_t i = 0; i < page->step_count; i++)
         far = far && page->loss[i].y > 1e-3 * mean;
@@ -232,7 +231,7 @@ static bool curves(FILE *file, train_page *page) {
     size_t told = 0;
     for (size_t i = 0; i < page->epoch_count; i++)
         told += isfinite(page->quality[i].y) || isfinite(page->train_accuracy[i].y);
-    if (told > 1) /* one is in the summary */
+    if (told > 1) /* a single one is in the summary */
         svg_chart(file, page->regression ? "R2 of the validation data" : "Accuracy, %", "epochs", quality, 2,
                   0);
     const svg_line rate = {"rate", page->rate, page->step_count, 0};
@@ -260,7 +259,7 @@ static void operators(FILE *file, train_page *page) {
     svg_bars(file, "Milliseconds of a step by operator", names, numbers, count, " ms");
 }
 
-/* The first layer's, where they are for pictures. */
+/* The first layer's filters, if they are for images. */
 static bool filters(FILE *file, const training_setup *setup, kn_trainer *trainer) {
     const kn_graph *graph = kn_model_graph(setup->model);
     const kn_value *parameter = NULL;
@@ -293,9 +292,8 @@ static void memory(FILE *file, const train_page *page, kn_trainer *trainer) {
     fputs("<h2>Memory over time</h2>\n", file);
     svg_chart(file, "Megabytes", "epochs", lines, 2, 0);
     fprintf(file,
-            "<p>Of the host, what the program had in use; of the device, what a training step needs at most "
-            "by its "
-            "plan, %.4g MB: %.4g for weights and their updates, %.4g for results on the way.</p>\n",
+            "<p>Of the host, the memory in use; of the device, the peak of a training step by its plan, %.4g "
+            "MB: %.4g for weights and their updates, %.4g for intermediate results.</p>\n",
             planned, 1e-6 * (double)info.state_bytes, 1e-6 * (double)info.scratch_bytes);
 }
 
@@ -310,21 +308,21 @@ static bool plan(FILE *file, kn_trainer *trainer) {
     return true;
 }
 
-/* What is seen by judging the data once more. */
+/* Parts that need another evaluation of the data. */
 static bool judged_parts(FILE *file, const train_page *page, training_setup *setup, kn_context *context,
                          kn_trainer *trainer) {
     const kn_dataset *dataset = setup_judged(setup);
     uint64_t samples = kn_dataset_count(dataset),
              batch = page->options->batch < samples ? page->options->batch : samples;
     int64_t most = judge_batch_most(setup, (int64_t)batch);
-    progress_now("judging for the report");
+    progress_now("evaluating for the report");
     judgement *judged = calloc(1, sizeof *judged);
     if (!judged) return page_fail();
     kn_session *session =
         setup_judge(setup, context, kn_trainer_states(trainer), page->options->common.exact, true);
     bool fine = session && judge_samples(setup, session, dataset, most, judged);
     if (fine && !setup->validation)
-        fputs("<p>What follows is of the training data: nothing was set aside.</p>\n", file);
+        fputs("<p>The following is for the training data: there is no validation data.</p>\n", file);
     fine = fine && page_judged(file, setup, dataset, judged) &&
            page_inputs(file, setup, page->options->data, dataset, session, (uint64_t)most) &&
            page_writes(file, setup, dataset, session);
@@ -357,7 +355,7 @@ bool page_write(train_page *page, training_setup *setup, kn_context *context, kn
     fputs("</body></html>\n", file);
     progress_clear();
     if (!whole_close(&whole, fine))
-        return command_fail("no report in '%s'; the model is saved, and koine eval judges it", path) ==
+        return command_fail("no report in '%s'; the model is saved, and koine eval evaluates it", path) ==
                EXIT_DONE;
     command_tell("report in %s", path);
     return true;

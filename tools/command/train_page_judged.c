@@ -1,5 +1,4 @@
-/* The report's part about what was judged: who is taken for whom, the worst samples, numbers, inputs, and
- * text. */
+/* The evaluation part of the report: confusion, the worst samples, numbers, inputs, and text. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +36,8 @@ static void matrix(FILE *file, const kn_dataset *dataset, const judgement *judge
     fputs("</table></div>\n", file);
 }
 
-/* x is (C,H,W): its picture, darkest number black and brightest white; larger ones lose pixels. */
+/* x is (C,H,W): as an image from black for the smallest to white for the largest element; larger ones lose
+ * pixels. */
 static bool picture(FILE *file, const float *x, const int64_t shape[3]) {
     int channels = (int)shape[0], skip = 1;
     float low = INFINITY, high = -INFINITY;
@@ -127,7 +127,7 @@ bool page_judged(FILE *file, const training_setup *setup, const kn_dataset *data
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* What an input is called; of wind, whose source tells no names. */
+/* The name of an input; the source of wind has none. */
 static const char *input_name(const char *data, int64_t input, char *text, size_t room) {
     static const char *const wind[] = {"pressure", "altitude", "temperature", "day of the year"};
     if (!strncmp(data, "wind", 4) && (!data[4] || data[4] == ':') && input < 8)
@@ -147,7 +147,7 @@ static int worse_first(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-/* The loss of x (count,width) with y as it is. */
+/* The loss of x (count,width) and y. */
 static kn_status loss_of(const training_setup *setup, kn_session *session, const kn_dataset_array arrays[2],
                          uint64_t count, uint64_t batch, double *loss) {
     kn_score score = {.size = sizeof score};
@@ -227,7 +227,7 @@ bool page_inputs(FILE *file, const training_setup *setup, const char *data, cons
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Draws from the logits of a place at a temperature of 0.8. */
+/* Draws from the logits of a position at a temperature of 0.8. */
 static int32_t draw(const float *logits, int64_t classes, uint64_t *state) {
     double most = -INFINITY, sum = 0;
     for (int64_t c = 0; c < classes; c++)
@@ -241,7 +241,7 @@ static int32_t draw(const float *logits, int64_t classes, uint64_t *state) {
     return (int32_t)(classes - 1);
 }
 
-/* A sign by its number: of the vocabulary in UTF-8, or a byte. */
+/* A token by its id: of the vocabulary in UTF-8, or a byte. */
 static void write_sign(FILE *file, const char *vocabulary, int32_t sign) {
     char text[8] = "";
     const char *at = vocabulary;

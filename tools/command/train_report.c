@@ -1,4 +1,4 @@
-/* What koine train tells on the way and at the end. */
+/* The progress and results of koine train. */
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@ static void log_step(FILE *log, const kn_fit_step *step) {
     fputs("}\n", log);
 }
 
-/* How long it may still take, by steps or by --seconds; below 0: nobody knows. The first step compiles, and
- * the next few tell little. */
+/* The remaining time, by steps or by --seconds; negative: unknown. The first step compiles, and the next few
+ * are not representative. */
 static double seconds_left(train_report *report, const kn_fit_step *step) {
     enum { STEPS = 5, SECONDS = 1 };
     const train_options *options = report->options;
@@ -40,7 +40,7 @@ bool report_step(void *user, const kn_fit_step *step) {
     curve_add(&report->curve, step->loss);
     double left = seconds_left(report, step);
     if (left >= 0) snprintf(rest, sizeof rest, "  %s left", time_text(left, time, sizeof time));
-    /* At the end, where a narrow terminal loses it first. */
+    /* At the end, where a narrow terminal cuts it off first. */
     if (report->memory_bytes > 0)
         snprintf(rest + strlen(rest), sizeof rest - strlen(rest), "  %s",
                  bytes_text((double)report->memory_bytes, memory, sizeof memory));
@@ -52,7 +52,7 @@ bool report_step(void *user, const kn_fit_step *step) {
                      (unsigned long long)step->batches, step->loss, quality, step->samples_per_s, rest);
     progress_bar((double)step->batch / (double)step->batches, bar, sizeof bar);
     if (step->batch == step->batches)
-        progress_now("epoch %llu%s %s  loss %.4f  judging", (unsigned long long)step->epoch, epochs, bar,
+        progress_now("epoch %llu%s %s  loss %.4f  evaluating", (unsigned long long)step->epoch, epochs, bar,
                      step->loss);
     else
         progress_line("epoch %llu%s %s  loss %.4f%s  %.0f samples/s%s", (unsigned long long)step->epoch,
@@ -108,7 +108,7 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
     char quality[80];
     uint64_t steps = result->step + result->taken_back;
     if (steps == steps_before)
-        printf("nothing to do: %llu steps were done before", (unsigned long long)steps);
+        printf("nothing to do: %llu steps are already done", (unsigned long long)steps);
     else
         printf("%s after %llu steps", ends[result->end], (unsigned long long)steps);
     if (result->taken_back)

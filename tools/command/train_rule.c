@@ -1,4 +1,4 @@
-/* The options of koine train that say how weights are changed: what they mean, and which go together. */
+/* The optimizer's options of koine train: their meaning and valid combinations. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@ enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 #define OF(rule) (1u << (rule))
 
-/* Adds to a text. */
+/* Appends to a text. */
 static void add(char *text, size_t room, const char *format, ...) {
     const size_t used = strlen(text);
     va_list arguments;
@@ -36,40 +36,39 @@ static const char *list_of(unsigned which, const char *const *words, int count, 
     return text;
 }
 
-/* ---- the options that optimizers differ in --------------------------------------------------------- */
+/* ---- options of the optimizers ------------------------------------------------------------------------- */
 
-enum { OWNERS_TOLD = 4 }; /* help names the owners of an option up to so many */
+enum { OWNERS_TOLD = 4 }; /* the help names the optimizers of an option if they are at most this many */
 /* An option of train_rule and the field of kn_trainer_params that it sets. */
 typedef struct rule_field {
     const char *option, *field, *about;
     size_t given, target;
-    bool flag, of_all; /* a bool instead of a double; all optimizers have it */
+    bool flag, of_all; /* a bool, not a double; all optimizers have it */
 } rule_field;
 #define FIELD(name, own, theirs)                                                                             \
     name, #theirs, .given = offsetof(train_rule, own), .target = offsetof(kn_trainer_params, theirs)
 static const rule_field fields[RULE_FIELDS] = {
     [RULE_LR] = {FIELD("lr", rate, learning_rate), .about = "learning rate", .of_all = true},
-    [RULE_MOMENTUM] = {FIELD("momentum", momentum, momentum), .about = "what the momentum keeps"},
+    [RULE_MOMENTUM] = {FIELD("momentum", momentum, momentum), .about = "decay of the momentum"},
     [RULE_DAMPENING] = {FIELD("dampening", dampening, dampening),
-                        .about = "share of a gradient that does not enter the momentum"},
+                        .about = "fraction of a gradient that does not enter the momentum"},
     [RULE_NESTEROV] = {FIELD("nesterov", nesterov, nesterov), .about = "look ahead along the momentum",
                        .flag = true},
     [RULE_AMSGRAD] = {FIELD("amsgrad", amsgrad, amsgrad), .about = "divide by the largest mean square so far",
                       .flag = true},
     [RULE_CENTERED] = {FIELD("centered", centered, centered),
                        .about = "divide by the standard deviation of gradients", .flag = true},
-    [RULE_BETA1] = {FIELD("beta1", beta1, beta1), .about = "what the mean gradient keeps"},
-    [RULE_BETA2] = {FIELD("beta2", beta2, beta2), .about = "what the mean square keeps"},
-    [RULE_EPSILON] = {FIELD("epsilon", epsilon, epsilon), .about = "added to divisors"},
+    [RULE_BETA1] = {FIELD("beta1", beta1, beta1), .about = "decay of the mean gradient"},
+    [RULE_BETA2] = {FIELD("beta2", beta2, beta2), .about = "decay of the mean square"},
+    [RULE_EPSILON] = {FIELD("epsilon", epsilon, epsilon), .about = "added to denominators"},
     [RULE_LR_DECAY] = {FIELD("lr-decay", rate_decay, rate_decay),
                        .about = "divides the rate by 1 + D * updates"},
-    [RULE_ACCUMULATOR] = {FIELD("accumulator", accumulator, accumulator),
-                          .about = "what the sums of squares begin with"},
+    [RULE_ACCUMULATOR] = {FIELD("accumulator", accumulator, accumulator), .about = "initial sum of squares"},
     [RULE_WEIGHT_DECAY] = {FIELD("weight-decay", decay, weight_decay), .about = "pull weights towards 0",
                            .of_all = true},
 };
 
-/* The optimizers that have an option, as bits. */
+/* The optimizers that have an option, as a bit mask. */
 static unsigned owners_of(const rule_field *row) {
     unsigned owners = 0;
     for (int i = 0; i < kn_optimizer_count(); i++)
@@ -84,7 +83,7 @@ static double usual_of(const rule_field *row, int optimizer) {
     return *(const double *)((const char *)&params + row->target);
 }
 
-/* " (0.001; sgd, rmsprop 0.01; adadelta 1)": the usual value of Adam, or of all, then the others. */
+/* " (0.001; sgd, rmsprop 0.01; adadelta 1)": the default of Adam, or of all, then those of the others. */
 static void write_usual(const rule_field *row, unsigned owners, char *text, size_t room) {
     const char *words[OPTIMIZERS_MOST];
     const int count = optimizer_list(words);
@@ -155,9 +154,9 @@ void train_rule_init(train_rule *rule) {
         write_help(&fields[i], rule->help[i], sizeof rule->help[i]);
 }
 
-/* ---- options that belong to others ---------------------------------------------------------------- */
+/* ---- options of specific optimizers or schedules -------------------------------------------------- */
 
-/* An option, and of which optimizers or schedules it is. */
+/* An option, and the optimizers or schedules it belongs to. */
 typedef struct belonging {
     const char *name;
     bool given;
@@ -169,7 +168,7 @@ static int check_belonging(const belonging *rows, const char *of, int chosen, co
     char text[120];
     for (; rows->name; rows++)
         if (rows->given && !(rows->to >> chosen & 1))
-            return command_misuse("--%s is of --%s %s, and it is %s", rows->name, of,
+            return command_misuse("--%s applies to --%s %s, but it is %s", rows->name, of,
                                   list_of(rows->to, words, count, " or ", text, sizeof text), words[chosen]);
     return EXIT_DONE;
 }
@@ -236,7 +235,7 @@ static int check_schedule(const train_rule *rule, bool end_known) {
 /* ---- numbers and lists ------------------------------------------------------------------------------ */
 
 static int check_numbers(const train_rule *rule) {
-    /* at least, and below */
+    /* minimum, and exclusive maximum */
     const struct {
         const char *name;
         double number, least, below;
@@ -286,7 +285,7 @@ static int read_milestones(train_rule *rule) {
                     (!rule->milestone_count || number > rule->milestone_list[rule->milestone_count - 1]);
         if (!good || rule->milestone_count == RULE_MILESTONES)
             return command_misuse(
-                "--milestones is '%s'; expected at most %d rising whole numbers with commas",
+                "--milestones is '%s'; expected at most %d ascending integers separated by commas",
                 rule->milestones, RULE_MILESTONES);
         rule->milestone_list[rule->milestone_count++] = number;
         at = *end ? end + 1 : NULL;
@@ -307,7 +306,7 @@ static bool read_group_word(const char *word, kn_parameter_group *group) {
     return true;
 }
 
-/* Cuts the text up in place of its copy. */
+/* Splits a copy of the text in place. */
 static int read_groups(train_rule *rule) {
     if (!rule->groups) return EXIT_DONE;
     int length = snprintf(rule->group_text, sizeof rule->group_text, "%s", rule->groups);
@@ -337,7 +336,7 @@ static int read_groups(train_rule *rule) {
         rule->groups, RULE_GROUPS);
 }
 
-/* Behind the groups, since the last that fits decides. */
+/* After the groups, because the last match wins. */
 static int read_freeze(train_rule *rule) {
     if (!rule->freeze) return EXIT_DONE;
     int length = snprintf(rule->freeze_text, sizeof rule->freeze_text, "%s", rule->freeze);
@@ -369,7 +368,7 @@ int train_rule_check(train_rule *rule, bool end_known) {
     return status == EXIT_DONE ? read_freeze(rule) : status;
 }
 
-/* ---- what it means to the trainer ---------------------------------------------------------------------- */
+/* ---- trainer parameters -------------------------------------------------------------------------------- */
 
 static void take(double given, double *target) {
     if (!isnan(given)) *target = given;
@@ -379,7 +378,7 @@ static void take_count(uint64_t given, uint64_t *target) {
 }
 
 void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_params *params) {
-    /* Where the end is known the rate falls towards it. */
+    /* If the end is known the rate falls towards it. */
     const char *schedule = rule->schedule ? rule->schedule : total_steps ? "cosine" : "constant";
     kn_trainer_params_choose(params, (kn_optimizer)optimizer_choice(rule->optimizer));
     for (int i = 0; i < RULE_FIELDS; i++) {

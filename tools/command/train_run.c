@@ -1,4 +1,4 @@
-/* koine train --run: weights, log, report and the command line of a training together in one folder. */
+/* koine train --run: weights, log, report and command line of a training run in one folder. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static bool path_in(const char *folder, int file, char path[RUN_PATH]) {
            command_fail("--run: '%.60s…' is too long a name for a folder", folder) == EXIT_DONE;
 }
 
-/* With the folders that it is in. */
+/* Creates its parents, too. */
 static bool make_folder(const char *folder) {
     char part[RUN_PATH];
     snprintf(part, sizeof part, "%s", folder);
@@ -37,9 +37,8 @@ bool run_open(train_options *options, const char *model) {
     for (int i = 0; i < FILES; i++) {
         if (!path_in(options->run, i, paths[0])) return false;
         if (access(paths[0], F_OK) == 0 && !options->common.overwrite && !options->goes_on)
-            return command_fail("--run: '%s' holds a run already (%s): --overwrite replaces it, --resume "
-                                "goes on with it, another "
-                                "folder leaves it as it is",
+            return command_fail("--run: '%s' already has a run (%s): replace it with --overwrite, continue "
+                                "it with --resume, or choose another folder",
                                 options->run, names[i]) == EXIT_DONE;
     }
     path_in(options->run, path_is_onnx(model) ? ONNX : MODEL, paths[MODEL]);

@@ -1,4 +1,4 @@
-/* Opening a model, its loss and its data together, and telling where they do not fit. */
+/* Opens a model, its loss and its data together, and reports where they do not match. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,13 +41,13 @@ const char *setup_augment(const training_setup *setup) {
     return text[0] ? text : "none";
 }
 
-/* The loss that goes with what is changed in samples. */
+/* The loss that matches the changes of the samples. */
 static kn_status add_loss(training_setup *setup) {
     char message[300];
     setup->augmentation = (kn_augmentation)KN_AUGMENTATION_DEFAULTS;
     if (setup->changes)
         kn_augmentation_read(setup_augment(setup), &setup->augmentation, message,
-                             sizeof message); /* read once before */
+                             sizeof message); /* validated before */
     const bool mixed = setup->augmentation.mix_up != 0 || setup->augmentation.cut_mix != 0;
     return (mixed ? kn_model_add_mixed_loss : kn_model_add_weighted_loss)(
         setup->model, setup->loss_asked, setup->class_weights, setup->weight_count, &setup->loss);
@@ -55,8 +55,8 @@ static kn_status add_loss(training_setup *setup) {
 
 /* ---- the model ----------------------------------------------------------------------------------- */
 
-/* The inputs of an ONNX file in the sizes of the data, the batch as the file has it. Answers whether there
- * are any. */
+/* Sets the inputs of an ONNX file to the sizes of the data, and the batch to that of the file. Returns
+ * whether there are any. */
 static bool give_sizes(training_setup *setup, const kn_dataset *data) {
     const int count = kn_onnx_file_input_count(setup->file);
     for (int i = 0; i < count && setup->given_count < SETUP_FIELDS; i++) {
@@ -76,7 +76,8 @@ static bool give_sizes(training_setup *setup, const kn_dataset *data) {
     return setup->given_count > 0;
 }
 
-/* For a file that could not be opened while its sizes are open: whether there is data, which tells them. */
+/* For a file that could not be opened while its sizes are open: whether there is data, which determines
+ * them. */
 static bool sizes_of_data(training_setup *setup) {
     const char *type = NULL;
     kn_dataset_params params;
@@ -108,7 +109,7 @@ static kn_status try_open(training_setup *setup, const kn_model_setting *setting
     return kn_model_status(setup->model);
 }
 
-/* What a file left open when it was first tried. */
+/* The sizes that a file left open at the first attempt. */
 typedef struct open_names {
     char names[32][128];
     bool first[32]; /* an input begins with it */
@@ -124,8 +125,8 @@ static void list_open(const training_setup *setup, open_names *list) {
     }
 }
 
-/* Opens it once more with a number for all of these sizes, or for those that count samples, and for the batch
- * where that is of use. */
+/* Opens it again with a number for all of these sizes, or for those that count samples, and for the batch if
+ * that helps. */
 static kn_status open_with(training_setup *setup, const kn_model_setting *settings, size_t own,
                            const open_names *open, int64_t number, bool all) {
     kn_model_setting more[sizeof setup->settings / sizeof *setup->settings + 33];
@@ -141,7 +142,7 @@ static kn_status open_with(training_setup *setup, const kn_model_setting *settin
     return try_open(setup, more, count) == KN_OK ? KN_OK : try_open(setup, more, count - 1);
 }
 
-/* The names that are to be set: "height=N,width=N"; "" for none. */
+/* The names that must be set: "height=N,width=N"; "" if none. */
 static const char *open_settings(const training_setup *setup, char *text, size_t room) {
     const char *name;
     text[0] = '\0';
@@ -256,7 +257,7 @@ bool setup_sizes_known(const training_setup *setup) {
         }
     }
     if (!count) return true;
-    return command_fail("the model '%s' leaves %s open, which only data would tell: %s%s%s %s a number",
+    return command_fail("the model '%s' leaves %s open, which only data would determine: %s%s%s %s a number",
                         kn_model_name(setup->model), list,
                         onnx        ? "--set "
                         : count > 1 ? "lines "
@@ -265,8 +266,8 @@ bool setup_sizes_known(const training_setup *setup) {
                         count > 1 ? "give each" : "gives it") == EXIT_DONE;
 }
 
-/* The bytes of a batch tell one open size. Where there are more, the model is opened with those of the data.
- */
+/* The bytes of a batch determine one open size. If there are more, the model is opened with those of the
+ * data. */
 static bool fit_sizes(training_setup *setup) {
     enum { MOST = sizeof setup->settings / sizeof *setup->settings };
     char names[MOST][128];
@@ -311,7 +312,7 @@ bool setup_batch_fits(const training_setup *setup, uint64_t batch) {
                (long long)fixed) == EXIT_DONE;
 }
 
-/* How much each class is to count; the model is to be opened again then, for its loss. */
+/* Computes class weights; the model must then be opened again for its loss. */
 static bool weigh_classes(training_setup *setup, const char *data) {
     size_t count = (size_t)kn_dataset_classes(setup->all);
     free(setup->class_weights);
@@ -320,7 +321,7 @@ static bool weigh_classes(training_setup *setup, const char *data) {
     if (kn_dataset_class_weights(setup->all, setup->class_weights, count) != KN_OK)
         return command_fail("--class-weights needs a class for each sample, which the data '%s' has not",
                             data) == EXIT_DONE;
-    /* A model may tell more classes apart than the data has. */
+    /* A model may distinguish more classes than the data has. */
     const kn_value *output = kn_model_output(setup->model, 0);
     int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
     if (answers > (int64_t)count) {
@@ -334,8 +335,8 @@ static bool weigh_classes(training_setup *setup, const char *data) {
     return true;
 }
 
-/* A model that has no weights yet, with the settings `inputs` and `classes`, takes the sizes of a table; a
- * loss that is to weigh classes, their weights. */
+/* An untrained model with the settings `inputs` and `classes` takes the sizes of a table; a loss with class
+ * weights takes those. */
 static bool fit_to_table(training_setup *setup, const char *data) {
     kn_model_setting settings[sizeof setup->settings / sizeof *setup->settings + 2];
     kn_field field;
@@ -355,28 +356,24 @@ static bool fit_to_table(training_setup *setup, const char *data) {
     return !setup->weighted || (weigh_classes(setup, data) && open_model(setup, settings, count));
 }
 
-/* ---- does the data fit? ------------------------------------------------------------------------ */
+/* ---- does the data match? ---------------------------------------------------------------------- */
 
-/* What a newcomer may have forgotten, where the target does not fit; "" if nothing is obvious. */
+/* What a newcomer may have forgotten if the target does not match; "" if nothing is obvious. */
 static const char *target_hint(const training_setup *setup, const kn_field *field) {
     const kn_value *output = kn_model_output(setup->model, 0);
     bool labels = field->info.rank == 0 && field->info.dtype == KN_INT32;
     if (labels && kn_value_dtype(setup->loss.target) == KN_INT32 && kn_value_rank(output) == 4)
-        return ". The data has one label for each sample, and the model one answer for each place of its "
-               "output: a line `flatten` before the last `linear` makes it one for each sample. Labels for "
-               "each "
-               "pixel are in the data `figures`, or in npy:X.npy,Y.npy with whole numbers "
-               "(samples,height,width)";
+        return ". The data has one label per sample, but the model one prediction per position of its "
+               "output: a line `flatten` before the last `linear` makes it one per sample. Labels per pixel "
+               "are in the data `figures`, or in npy:X.npy,Y.npy with integers (samples,height,width)";
     if (labels && kn_value_dtype(setup->loss.target) == KN_INT32 && kn_value_rank(output) > 2)
-        return ". The data has one label for each sample, and the model one answer for each place of its "
-               "output: a line `flatten` before the last `linear` makes it one for each sample";
+        return ". The data has one label per sample, but the model one prediction per position of its "
+               "output: a line `flatten` before the last `linear` makes it one per sample";
     if (kn_dataset_columns(setup->all) && labels != (kn_value_dtype(setup->loss.target) == KN_INT32))
-        return labels ? ". The column is taken for classes, which the model table-classes is for; as a "
-                        "number it is read "
-                        "with &number behind the target"
-                      : ". The column is taken for a number, which the model table is for; as classes it is "
-                        "read with "
-                        "&classes behind the target";
+        return labels ? ". The column is read as classes, which the model table-classes is for; to read it "
+                        "as a number append &number to the target"
+                      : ". The column is read as a number, which the model table is for; to read it as "
+                        "classes append &classes to the target";
     if (labels && kn_value_dtype(setup->loss.target) == KN_FLOAT32)
         return ". The data has labels of classes, which the loss cross-entropy is for; this one compares "
                "numbers";
@@ -385,27 +382,25 @@ static const char *target_hint(const training_setup *setup, const kn_field *fiel
     return "";
 }
 
-/* Where pictures do not fit what is read; "" if it is something else. */
+/* How images differ from the model's input; "" if it is something else. */
 static const char *input_hint(const training_setup *setup, const kn_value *value, const kn_field *field,
                               char *text, size_t room) {
     const int64_t *sizes = field->info.shape;
-    if (kn_value_dtype(value) == KN_INT32)
-        return ". The model reads whole numbers, such as text and text:FILE have";
+    if (kn_value_dtype(value) == KN_INT32) return ". The model reads integers, as in text and text:FILE";
     if (field->info.rank != 3 || kn_value_rank(value) != 4) return "";
     if (!kn_model_has_weights(setup->model) && kn_model_setting_value(setup->model, "channels", NULL) &&
         sizes[1] == sizes[2]) {
         snprintf(text, room,
-                 ". Drawn pictures are enlarged, never reduced; --set channels=%lld,size=%lld makes the "
-                 "model for these",
+                 ". Generated images are enlarged, never reduced; --set channels=%lld,size=%lld adapts the "
+                 "model to these",
                  (long long)sizes[0], (long long)sizes[1]);
         return text;
     }
-    return ". Drawn pictures are enlarged, never reduced; images:FOLDER is scaled to any size, and the line "
-           "`input` of "
-           "the model's text (koine models NAME --text) may say another";
+    return ". Generated images are enlarged, never reduced; images:FOLDER is scaled to any size, and the "
+           "line `input` of the model's text (koine models NAME --text) can be changed";
 }
 
-/* Whether the field is what the value wants, from the second dimension on; `found` gets its sizes. */
+/* Whether the field matches the value from the second dimension on; sets `found` to its sizes. */
 static bool field_fits(const kn_field *field, const kn_value *value, char *found, size_t room) {
     bool fits = field->info.dtype == kn_value_dtype(value) && field->info.rank == kn_value_rank(value) - 1;
     found[0] = 0;
@@ -417,7 +412,7 @@ static bool field_fits(const kn_field *field, const kn_value *value, char *found
     return fits;
 }
 
-/* The model's input and the data's field of its name ("x"). */
+/* Compares the model's input with the data's field of its name ("x"). */
 static bool check_field(const training_setup *setup, const char *data, const kn_value *value) {
     kn_field field;
     size_t index;
@@ -432,8 +427,8 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
     }
     if (field_fits(&field, value, found, sizeof found)) return true;
     kn_value_shape_text(value, wanted, sizeof wanted);
-    command_fail("the data '%s' does not fit the model '%s': '%s' is %s (batch%s) in the data, and the model "
-                 "expects %s (%s)%s",
+    command_fail("the data '%s' does not match the model '%s': '%s' is %s (batch%s) in the data, but the "
+                 "model expects %s (%s)%s",
                  data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found,
                  kn_dtype_name(kn_value_dtype(value)), wanted,
                  value == setup->loss.target ? target_hint(setup, &field)
@@ -441,7 +436,7 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
     return false;
 }
 
-/* A label without an output of its own would give a loss that is not a number. */
+/* A label without an output would give a NaN loss. */
 static bool check_classes(const training_setup *setup, const char *data) {
     const kn_value *output = kn_model_output(setup->model, 0);
     int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
@@ -450,10 +445,10 @@ static bool check_classes(const training_setup *setup, const char *data) {
     char hint[60] = "";
     if (!kn_model_has_weights(setup->model) && kn_model_setting_value(setup->model, "classes", NULL))
         snprintf(hint, sizeof hint, ", as --set classes=%d makes it", classes);
-    command_fail(
-        "the data '%s' has %d classes, and the output '%s' of the model '%s' tells %lld apart: its last "
-        "layer should have %d outputs%s",
-        data, classes, kn_value_name(output), kn_model_name(setup->model), (long long)answers, classes, hint);
+    command_fail("the data '%s' has %d classes, but the output '%s' of the model '%s' has %lld: its last "
+                 "layer should have %d outputs%s",
+                 data, classes, kn_value_name(output), kn_model_name(setup->model), (long long)answers,
+                 classes, hint);
     return false;
 }
 
@@ -462,7 +457,7 @@ static bool data_fail(const kn_dataset *dataset) {
     return false;
 }
 
-/* setup->all, or says what is wrong, and of which model where its classes may be meant. */
+/* Opens setup->all, or reports an error, and names the model if its classes may be the reason. */
 static bool open_data(training_setup *setup, const kn_dataset_params *params) {
     setup->all = kn_dataset_open(params, setup->data);
     const kn_status status = kn_dataset_status(setup->all);
@@ -482,7 +477,7 @@ bool signs_are_joined(const char *vocabulary) {
     return vocabulary[0] == 0x1e && strchr(vocabulary + 1, 0x1e);
 }
 
-/* What a loss on this data means. */
+/* The unit and scale of a loss on this data. */
 static bool explain_loss(training_setup *setup, const char *data) {
     size_t y;
     const char *signs = kn_dataset_vocabulary(setup->all);
@@ -498,8 +493,8 @@ static bool explain_loss(training_setup *setup, const char *data) {
            command_fail("the variance of '%s': %s", data, kn_status_message(status)) == EXIT_DONE;
 }
 
-/* Whether the model is one that gives back what it reads, and the data has an answer of another kind: its "x"
- * is then the answer as well. */
+/* Whether the model reconstructs its input and the data has another kind of target: then "x" is the target as
+ * well. */
 static bool answers_itself(const training_setup *setup) {
     kn_field x, y;
     char found[200];
@@ -529,22 +524,23 @@ void tell_left_out(const kn_dataset *dataset, const char *part) {
     if (count > told) command_warn("  and %llu more", (unsigned long long)(count - told));
 }
 
-/* What the classes that the model tells apart are called, or their numbers, where each sample has one. */
+/* The names of the model's classes, or their numbers, if each sample has one. */
 static bool name_classes(training_setup *setup) {
-    enum { MOST = 10000 }; /* that a person would read of */
+    enum { MOST = 10000 }; /* names that a person would read */
     kn_field field;
     size_t y, used = 0, room = 1;
     const kn_value *output = kn_model_output(setup->model, 0);
     const int64_t classes = kn_dataset_classes(setup->all),
                   own = kn_value_dimension(output, kn_value_rank(output) - 1);
     const int count = (int)(own > classes ? own : classes);
+    /* no class per sample */
     if (classes < 1 || own > MOST || count > MOST ||
         !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y) ||
         !kn_dataset_field(setup->all, y, &field) || field.info.rank != 0)
-        return true; /* no class for each sample */
+        return true;
     for (int i = 0; i < count; i++) {
         const char *name = kn_dataset_class_name(setup->all, i);
-        if (name && strchr(name, '\n')) return true; /* not in a line */
+        if (name && strchr(name, '\n')) return true; /* not storable in a line */
         room += name ? strlen(name) + 1 : 16;
     }
     if (!(setup->classes = malloc(room)))
@@ -560,7 +556,7 @@ static bool name_classes(training_setup *setup) {
 bool setup_data(training_setup *setup, double share, uint64_t seed) {
     const char *data = setup->data;
     progress_now("opening %s", data);
-    /* A model that reads whole numbers is told apart from one that reads pictures by its input. */
+    /* A model that reads integers and one that reads images are distinguished by the input. */
     kn_dataset_params params;
     kn_tensor_info sample;
     kn_dataset_params_init(&params);
@@ -576,10 +572,10 @@ bool setup_data(training_setup *setup, double share, uint64_t seed) {
     params.labels = kn_value_dtype(setup->loss.target) == KN_INT32;
     params.classes = setup->by_name ? kn_model_metadata(setup->model, "data.classes") : NULL;
     if (!open_data(setup, &params)) return false;
-    tell_left_out(setup->all, "to train on");
+    tell_left_out(setup->all, "for training");
     if (kn_dataset_has_test(setup->all)) {
         kn_dataset *test = kn_dataset_test(setup->all);
-        tell_left_out(test, "to judge by");
+        tell_left_out(test, "for testing");
         kn_dataset_destroy(&test);
     }
     if (!fit_to_table(setup, data) || !fit_sizes(setup)) return false;
@@ -627,7 +623,7 @@ void setup_reading(training_setup *setup, const kn_model *saved) {
     if (model_rate(saved)) setup->rate = model_rate(saved);
 }
 
-/* ---- judging ------------------------------------------------------------------------------------ */
+/* ---- evaluation ------------------------------------------------------------------------------------ */
 
 kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact,
                         bool whole) {

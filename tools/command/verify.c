@@ -1,4 +1,4 @@
-/* koine verify: is this device computing rightly? */
+/* koine verify: does this device compute correctly? */
 #include <string.h>
 
 #include "command.h"
@@ -32,7 +32,7 @@ static void report(void *user, const kn_verify_result *result) {
         progress_line("%d checked, now %s", run->done, result->name);
 }
 
-/* How many cases each operator has; those of one stand together. */
+/* The number of cases of each operator; those of one are consecutive. */
 static int print_counts(bool json) {
     int total = kn_verify_count(), operators = 0;
     for (int first = 0, next; first < total; first = next, operators++) {
@@ -60,7 +60,7 @@ static int run(int count, char **arguments) {
         {"variants", OPTION_TEXT, "A,B", "only kernels of these names", &params.variants},
         {"one", OPTION_FLAG, NULL, "one case per operator and kernel", &one},
         {"smallest", OPTION_FLAG, NULL, "only the smallest cases, for slow devices", &smallest},
-        {"count", OPTION_FLAG, NULL, "only tell how many cases each operator has", &counts},
+        {"count", OPTION_FLAG, NULL, "only print the number of cases of each operator", &counts},
         {"seed", OPTION_COUNT, "N", "of the inputs (1)", &params.seed},
         HEADING("device"),
         KERNEL_OPTIONS(common),

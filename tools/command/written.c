@@ -1,5 +1,4 @@
-/* Files that commands write: whether they may, how names are counted where one is taken, and whole or not at
- * all. */
+/* Output files of commands: permission checks, numbered names, and atomic writing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 
 #include "command.h"
 
-/* The folder of a path, "." where it names none. */
+/* The folder of a path, "." if it has none. */
 static void folder_of(const char *path, char *folder, size_t room) {
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) : 0;
@@ -40,13 +39,12 @@ bool path_writable(const char *path, path_use use, bool replace) {
     if (there && S_ISDIR(about.st_mode))
         return command_fail("'%s' is a folder; expected the name of a file to write", path) == EXIT_DONE;
     if (there && !regular && use == PATH_WHOLE)
-        return command_fail("'%s' is a pipe or a device, and what is written there is put in place as a "
-                            "whole; expected the "
+        return command_fail("'%s' is a pipe or a device, which cannot be written atomically; expected the "
                             "name of a file",
                             path) == EXIT_DONE;
     if (regular && !replace)
-        return command_fail("'%s' is there already: --overwrite replaces it, another name leaves it as it is",
-                            path) == EXIT_DONE;
+        return command_fail("'%s' exists: replace it with --overwrite, or choose another name", path) ==
+               EXIT_DONE;
     if (there && use == PATH_STREAM)
         return access(path, W_OK) == 0 ||
                command_fail("'%s' cannot be written: %s", path, strerror(errno)) == EXIT_DONE;
@@ -95,7 +93,7 @@ bool folder_makable(const char *path, char *reason, size_t room) {
     snprintf(reason, room, "that is no name for a folder");
     if (!path[0] || strlen(path) >= sizeof there) return false;
     strcpy(there, path);
-    /* Up to what there is: the rest will be made. */
+    /* Check up to an existing folder: the rest will be created. */
     for (char *slash; stat(there, &about) != 0 && (errno == ENOENT || errno == ENOTDIR) &&
                       strcmp(there, "/") && strcmp(there, ".");) {
         slash = strrchr(there, '/');
@@ -135,7 +133,7 @@ bool whole_open(whole_file *file, const char *path) {
     int number = -1;
     *file = (whole_file){.path = path, .temporary = malloc(room)};
     if (!file->temporary) return command_fail("out of memory") == EXIT_DONE;
-    /* Called as those of the library, which are swept where one is left. */
+    /* Named like the library's temporary files, which are swept if one is left. */
     for (unsigned turn = 0; turn < 100 && number < 0; turn++) {
         snprintf(file->temporary, room, "%.*s.koine-%08x%08x.tmp", before, path, (unsigned)getpid(), turn);
         number = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
