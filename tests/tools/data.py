@@ -338,7 +338,7 @@ def samples_are_changed_at_random(folder):
     koine("train", "wind", "--data", "wind", "--augment", "mix-up=1", "--steps", "1", folder=folder).needs(
         1, err="mix-up and cut-mix need a class for each sample")
     koine("train", "wind", "--data", "wind", "--oversample", "--steps", "1", folder=folder).needs(
-        1, err="a class for each sample")
+        1, err="one class per sample")
     koine("train", "lenet", "--data", "digits", "--oversample", "--no-shuffle", folder=folder).needs(2, err="give one of both")
     koine("train", "lenet", "--data", "digits", "--workers", "17", folder=folder).needs(2, err="at most 16")
 

@@ -175,7 +175,7 @@ def sizes_that_fit_only_once_known(folder):
     koine("eval", "new.onnx", "--data", "npy:x.npy,x.npy", "--loss", "mse", folder=folder).needs(0)
     koine("plan", "new.onnx", folder=folder).needs(1, err="--set rows=N,cols=N")
     write_npy(os.path.join(folder, "x.npy"), "<f4", (1, 2, 4), numbers_of(8))
-    koine(*train, folder=folder).needs(1, err="does not fit")
+    koine(*train, folder=folder).needs(1, err="does not broadcast")
 
 
 @case

@@ -46,7 +46,7 @@ def a_price_alone(folder):
 
 @case
 def nothing_that_tells_it(folder):
-    found = bench(folder, "--power", "--power-root", folder, err="koine: the power is not known: no")
+    found = bench(folder, "--power", "--power-root", folder, err="koine: the power cannot be measured: no")
     expect([found[key] for key in KEYS] == [None] * 4, f"found {found}")
 
 
@@ -58,7 +58,7 @@ def a_command(folder):
     money_is_right(found, 3)
     for command, complaint in (("echo many", "printed 'many'; expected watts"), ("echo 4 2", "printed '4 2'"),
                                ("echo 7; exit 3", "failed"), ("true", "printed ''")):
-        found = bench(folder, "--power-command", command, err=("the power is not known: --power-command", complaint))
+        found = bench(folder, "--power-command", command, err=("the power cannot be measured: --power-command", complaint))
         expect(found["watts"] is None and found["samples_per_joule"] is None, f"found {found}")
     koine("bench", "gemm", "--size", "16", "--seconds", "0", "--power-command", "echo 12.5").needs(
         0, out="12.5 W by --power-command: ", err="")

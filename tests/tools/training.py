@@ -324,7 +324,7 @@ def resumed_with_averages_and_a_plateau(folder):
 
 @case
 def a_plateau_needs_data_to_judge_by(folder):
-    train(folder, "--schedule", "plateau", status=1, out="", err="--schedule plateau needs data to judge by")
+    train(folder, "--schedule", "plateau", status=1, out="", err="--schedule plateau needs validation data")
 
 
 @case

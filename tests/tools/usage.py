@@ -137,16 +137,16 @@ MISTAKES = [
     ("train lenet --data digits --lr nan", "--lr is 'nan'; expected a number"),
     ("train lenet --data digits --lr -1", "--lr is -1; expected a number from 0 on"),
     ("train lenet --data digits --optimizer sgd --momentum 1", "--momentum is 1; expected a number from 0 to below 1"),
-    ("train lenet --data digits --momentum 0.5", "--momentum is of --optimizer sgd or rmsprop, and it is adam"),
-    ("train lenet --data digits --optimizer lion --epsilon 1", "--epsilon is of --optimizer adam, adamw, rmsprop, "
-     "adagrad, adadelta or lamb, and it is lion"),
+    ("train lenet --data digits --momentum 0.5", "--momentum applies to --optimizer sgd or rmsprop, but it is adam"),
+    ("train lenet --data digits --optimizer lion --epsilon 1", "--epsilon applies to --optimizer adam, adamw, "
+     "rmsprop, adagrad, adadelta or lamb, but it is lion"),
     ("train lenet --data digits --optimizer rmsprop --beta2 1", "--beta2 is 1; expected a number from 0 to below 1"),
     ("train lenet --data digits --ema 1", "--ema is 1; expected a number from 0 to below 1"),
     ("train lenet --data digits --accumulate 0", "--accumulate is 0; expected 1"),
     ("train lenet --data digits --schedule multi-step", "--schedule multi-step needs --milestones"),
     ("train lenet --data digits --schedule multi-step --milestones 3,2", "--milestones is '3,2'; expected"),
     ("train lenet --data digits --schedule step --step-every 2 --power 2",
-     "--power is of --schedule polynomial, and it is step"),
+     "--power applies to --schedule polynomial, but it is step"),
     ("train lenet --data digits --schedule exponential", "--schedule exponential needs --step-every"),
     ("train lenet --data digits --schedule cosine-restarts", "needs --restart-every"),
     ("train lenet --data digits --schedule one-cycle --seconds 1", "give --epochs or --steps as well"),
@@ -223,12 +223,12 @@ FAILURES = [
     ("train lenet --data npy:x.npy", "expected two files"),
     ("train lenet --data npy:no.npy,y.npy", 'cannot open "no.npy": No such file'),
     ("train lenet --data idx:nowhere", "the folder does not exist"),
-    ("train lenet --data npy:x.npy,y.npy", "'x' is float32 (batch,6) in the data, and the model expects float32 "
+    ("train lenet --data npy:x.npy,y.npy", "'x' is float32 (batch,6) in the data, but the model expects float32 "
      "(batch,1,28,28)"),
     ("train tiny.koine --data npy:x.npy,y.npy --loss mse", "which the loss cross-entropy is for"),
     ("train tiny.koine --data npy:x.npy,x.npy", "which --loss mse is for"),
-    ("train two.koine --data npy:x.npy,y.npy", "has 3 classes, and the output 'linear1' of the model 'two' tells 2 "
-     "apart: its last layer should have 3 outputs"),
+    ("train two.koine --data npy:x.npy,y.npy", "has 3 classes, but the output 'linear1' of the model 'two' has 2: "
+     "its last layer should have 3 outputs"),
     ("train wide.koine --data digits:test", "a line `flatten` before the last `linear` makes it one per sample"),
     ("train large.koine --data digits:test", "large.koine:4:1: conv2d 'conv1.product': x is float32 (batch,1,28,28), "
      "and its height with padding is 28; expected at least the window's 33"),
@@ -301,8 +301,8 @@ def what_needs_no_device(folder):
 
 @case
 def device_from_the_environment(folder):
-    koine("devices", environment={"KOINE_DEVICE": "nonsense"}).needs(1, err='from KOINE_DEVICE: no OpenCL device is '
-                                                                     'meant by "nonsense"')
+    koine("devices", environment={"KOINE_DEVICE": "nonsense"}).needs(1, err='from KOINE_DEVICE: no OpenCL device '
+                                                                     'matches "nonsense"')
     koine("devices", "--device", "0", environment={"KOINE_DEVICE": "nonsense"}).needs(0, out="selected, as requested")
     koine("devices", environment={"KOINE_DEVICE": "0"}).needs(0, out="selected, as requested", err="")
     koine("devices", environment={"KOINE_DEVICE": ""}).needs(0, out="selected by default", err="")

@@ -218,7 +218,7 @@ def a_run_in_a_folder(folder):
     train(folder, "--steps", "1", "--run", "empty", "--quiet", "--seed", "7")
     expect(sorted(os.listdir(os.path.join(folder, "empty"))) == files, f"found {os.listdir(os.path.join(folder, 'empty'))}")
     for option in ("save", "log", "report"):
-        train(folder, "--run", "none", "--" + option, "a", status=2, err=f"leave --{option} out")
+        train(folder, "--run", "none", "--" + option, "a", status=2, err=f"omit --{option}")
     write(folder, "file", "")
     train(folder, "--run", "file/in", status=1, out="", err="koine: --run: cannot create the folder 'file/in': Not a directory")
     train(folder, "--run", "file", status=1, out="", err="file")

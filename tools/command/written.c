@@ -20,7 +20,7 @@ static bool folder_taken(const char *path, const char *folder) {
     struct stat about;
     if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode) && access(folder, W_OK | X_OK) == 0) return true;
     command_fail("'%s' cannot be written: %s: %s", path, folder,
-                 errno == ENOENT || errno == ENOTDIR ? "there is no such folder" : strerror(errno));
+                 errno == ENOENT || errno == ENOTDIR ? "the folder does not exist" : strerror(errno));
     return false;
 }
 
