@@ -63,9 +63,9 @@ static void head(void **state) {
          "mean 'ignore'?"},
         {"loss nll ignore=1.5\n", "text:3:17: found '1.5' for ignore, expected a number without a fraction"},
         {"augment\n", "text:3:8: found the end of the line, expected 'augment flip crop=N ...'"},
-        {"augment flip crop=2.5\n", "text:3:14: 'crop' needs a whole number above 0, such as crop=4"},
+        {"augment flip crop=2.5\n", "text:3:14: 'crop' needs an integer above 0, such as crop=4"},
         {"augment flip flop\n",
-         "text:3:14: 'flop' changes no samples; expected flip, crop, shift, rotate, scale, shear, "
+         "text:3:14: 'flop' is not an augmentation; expected flip, crop, shift, rotate, scale, shear, "
          "brightness, contrast, "
          "saturation, hue, cutout, noise, mix-up, cut-mix, or none; did you mean 'flip'?"},
         {"augment flip\naugment crop=1\n", "text:4:1: found a second 'augment', expected one in a model"});

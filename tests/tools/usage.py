@@ -235,8 +235,8 @@ FAILURES = [
     ("train typing.koine --data digits:test", "typing.koine:4:1: found 'convv'"),
     ("train tiny.koine --data npy:x.npy,y.npy --device nonsense", "usable here: 0: "),
     ("train tiny.koine --data npy:x.npy,y.npy --device 99", "usable here: 0: "),
-    ("train tiny.koine --data npy:x.npy,y.npy --save nowhere/a", "'nowhere/a' cannot be written: nowhere: there is no "
-     "such folder"),
+    ("train tiny.koine --data npy:x.npy,y.npy --save nowhere/a", "'nowhere/a' cannot be written: nowhere: the folder "
+     "does not exist"),
     ("train tiny.koine --data npy:x.npy,y.npy --save .", "'.' is a folder"),
     ("train tiny.koine --data npy:x.npy,y.npy --log nowhere/a", "'nowhere/a' cannot be written"),
     ("train tiny.koine --data npy:x.npy,y.npy --init nothing", "'nothing' cannot be read: No such file"),

@@ -51,9 +51,9 @@ def all_are_here(folder):
 @case
 def data_that_does_not_fit(folder):
     koine("train", "lenet", "--data", "shapes", folder=folder).needs(
-        1, out="", err=("(batch,3,32,32) in the data", "(batch,1,28,28)", "enlarged, never reduced; --set channels=3,size=32 makes"))
+        1, out="", err=("(batch,3,32,32) in the data", "(batch,1,28,28)", "enlarged, never reduced; --set channels=3,size=32 adapts"))
     koine("train", "lenet?classes=3", "--data", "digits:test", folder=folder).needs(
-        1, out="", err="its last layer should have 10 outputs, as --set classes=10 makes it")
+        1, out="", err="its last layer should have 10 outputs, as --set classes=10 sets it")
     koine("train", "unet", "--data", "shapes", folder=folder).needs(
         1, out="", err=("the data 'shapes' does not match the model 'unet'", "`figures`"))
     koine("train", "gpt", "--data", "digits", folder=folder).needs(1, out="", err="text:FILE")

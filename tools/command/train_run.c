@@ -25,7 +25,8 @@ static bool make_folder(const char *folder) {
         const char ending = *at;
         *at = '\0';
         if (mkdir(part, 0777) != 0 && access(part, F_OK) != 0)
-            return command_fail("--run: cannot create the folder '%s': %s", part, strerror(errno)) == EXIT_DONE;
+            return command_fail("--run: cannot create the folder '%s': %s", part, strerror(errno)) ==
+                   EXIT_DONE;
         *at = ending;
     }
     return true;

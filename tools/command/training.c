@@ -444,7 +444,7 @@ static bool check_classes(const training_setup *setup, const char *data) {
     if (kn_value_dtype(setup->loss.target) != KN_INT32 || answers < 0 || classes <= answers) return true;
     char hint[60] = "";
     if (!kn_model_has_weights(setup->model) && kn_model_setting_value(setup->model, "classes", NULL))
-        snprintf(hint, sizeof hint, ", as --set classes=%d makes it", classes);
+        snprintf(hint, sizeof hint, ", as --set classes=%d sets it", classes);
     command_fail("the data '%s' has %d classes, but the output '%s' of the model '%s' has %lld: its last "
                  "layer should have %d outputs%s",
                  data, classes, kn_value_name(output), kn_model_name(setup->model), (long long)answers,
