@@ -141,7 +141,7 @@ run([
     ("another type", lambda: verdict(case(expected=tensor([-1, 2, 0, 0], kind=INT32)), "FAIL", "expected int32(4)")),
     ("altered in the second set", lambda: verdict(case(files=SECOND), "FAIL")),
     ("unknown operator", lambda: verdict(case("NoSuchOperator"), "UNSUPPORTED", "NoSuchOperator")),
-    ("cut model", lambda: verdict(case(files={"model.onnx": model("Neg")[:-3]}), "ERROR", "cut off")),
+    ("cut model", lambda: verdict(case(files={"model.onnx": model("Neg")[:-3]}), "ERROR", "truncated")),
     ("no input", lambda: verdict(case(files={"test_data_set_0/input_0.pb": None}), "ERROR", "input_0.pb")),
     ("no expectation", lambda: verdict(case(files={"test_data_set_0/output_0.pb": None}), "ERROR", "output_0.pb")),
     ("no data", lambda: verdict({"model.onnx": model("Neg")}, "SKIP", "test_data_set_0")),
