@@ -88,7 +88,7 @@ typedef struct kn_fit_params {
      * call fails. NULL: keeps the final states. */
     bool (*to_best)(void *user);
     /* A float32 scalar among the trainer's `extra`, such as an accuracy: its mean over the samples of a batch
-     * and of an epoch is told beside the loss. It is read where the loss is. NULL: none. */
+     * and of an epoch is reported with the loss. It is read where the loss is. NULL: none. */
     const char *train_accuracy;
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);

@@ -28,7 +28,7 @@ kn_status kn_fit_remember(kn_trainer *trainer, const kn_fit_memory *memory) {
     const double numbers[NUMBERS] = {
         memory->judged,    memory->best.loss,  memory->best.accuracy, (double)memory->best.samples,
         memory->best_step, memory->since_best, memory->loss,          memory->samples};
-    /* In a state of its own: files that were written without it are read as well. */
+    /* In a separate state: files that were written without it are read as well. */
     const double accuracy[2] = {memory->right, memory->counted};
     kn_status status = set_numbers(trainer, KN_FIT_MEMORY, numbers, NUMBERS);
     if (status != KN_OK || (!memory->counted && !kn_state_is_there(trainer->states, KN_FIT_ACCURACY)))

@@ -46,7 +46,7 @@ struct kn_trainer {
     kn_value *loss;    /* in the session's graph, to diagnose a failed step */
     char *loss_name;
     uint64_t steps;
-    float loss_begun, extra_begun; /* receive the loss of a step that was begun, and the value beside it */
+    float loss_begun, extra_begun; /* receive the loss of a step that was begun, and the extra value */
     kn_evaluator evaluators[EVALUATORS];
     uint64_t evaluations;
 };

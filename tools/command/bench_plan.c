@@ -3,13 +3,13 @@
 
 #include "bench.h"
 
-enum { FIRST_LAYERS = 250, WIDTH = 8, BATCH = 4, MOST_PASSES = 32 };
+enum { FIRST_LAYERS = 250, WIDTH = 8, BATCH = 4, MAX_PASSES = 32 };
 
 typedef struct plan_times {
     int64_t layers;
     int steps, passes;
     double total; /* graph, gradient and update included */
-    double seconds[MOST_PASSES];
+    double seconds[MAX_PASSES];
 } plan_times;
 
 /* The loss of `layers` linear layers with relu: x is (batch, WIDTH). */
@@ -34,7 +34,7 @@ static bool measure(kn_context *context, int64_t layers, const char *names[], pl
     kn_status status = kn_trainer_compile(trainer, BATCH);
     if (status == KN_OK) status = kn_trainer_plan(trainer, &info);
     *times = (plan_times){.layers = layers, .steps = info.steps, .total = clock_now() - start};
-    for (kn_plan_pass pass = KN_PLAN_PASS_DEFAULTS; times->passes < MOST_PASSES && status == KN_OK;
+    for (kn_plan_pass pass = KN_PLAN_PASS_DEFAULTS; times->passes < MAX_PASSES && status == KN_OK;
          times->passes++) {
         if (kn_trainer_plan_pass(trainer, times->passes, &pass) != KN_OK) break;
         names[times->passes] = pass.name;
@@ -104,7 +104,7 @@ static void print_json(const plan_times *times, const char *const *names) {
 
 int bench_plan(const bench_options *options, int sizes) {
     plan_times times[BENCH_PLAN_SIZES];
-    const char *names[MOST_PASSES] = {NULL};
+    const char *names[MAX_PASSES] = {NULL};
     kn_context *context = context_open(&options->common);
     if (!context) return EXIT_FAILED;
     int count = 0;

@@ -120,7 +120,7 @@ typedef struct train_options {
     bool goes_on;                /* --resume was given, whatever it found */
     bool replaces;               /* the file at `path` belongs to this training run or may be replaced */
     char path[4096];             /* destination of the model */
-    char mark[17];               /* of this training run, in the files written beside the model */
+    char mark[17];               /* of this training run, in the files written with the model */
     char run_files[4][RUN_PATH]; /* with --run */
     kn_trainer_params how;       /* the resulting trainer parameters */
 } train_options;

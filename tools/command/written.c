@@ -72,7 +72,7 @@ int outputs_apart(const output_file *outputs, int count) {
     for (int i = 1; i < count; i++)
         for (int j = 0; j < i; j++)
             if (outputs[i].path && outputs[j].path && same_file(outputs[i].path, outputs[j].path))
-                return command_misuse("%s and %s would both write '%s': give each a file of its own",
+                return command_misuse("%s and %s would both write '%s': give each its own file",
                                       outputs[j].option, outputs[i].option, outputs[i].path);
     return EXIT_DONE;
 }
@@ -81,7 +81,7 @@ bool file_has_mark(const char *path, const char *mark) {
     char text[4097];
     struct stat about;
     FILE *file = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? fopen(path, "rb") : NULL;
-    if (!file) return false; /* nobody may be at the other end of a pipe */
+    if (!file) return false; /* a pipe may have no reader */
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
     return strstr(text, mark) != NULL;
