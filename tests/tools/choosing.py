@@ -56,7 +56,7 @@ def auto_of_each_command(folder):
     expect(f", on {name}\n" in found.err, f"another device than the one chosen: {found}")
     chosen(koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--batch", "40", "--device", "auto",
                  folder=folder, environment=TWICE).needs(0, out="loss "),
-           "judging a batch of 40 samples, transfers included,")
+           "evaluating a batch of 40 samples, transfers included,")
     chosen(koine("infer", "tiny.safetensors", "--input", "x.npy", "--output", "z.npy", "--device", "auto",
                  folder=folder, environment=TWICE).needs(0), "a batch of 100 samples, transfers included,")
     found = koine("bench", "tiny.koine", "--batch", "8", "--seconds", "0", "--json", "--device", "auto", folder=folder,
