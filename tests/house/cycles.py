@@ -1,6 +1,6 @@
-"""Circles of files: files that need each other's functions, so that none can be read first.
+"""Cycles of files: files that need each other's functions, so that none can be read first.
 
-usage: circles.py SOURCE_ROOT
+usage: cycles.py SOURCE_ROOT
 """
 import pathlib
 import re
@@ -60,7 +60,7 @@ def needs():
             for name, text in texts.items()}
 
 
-def circles(edges):
+def cycles(edges):
     """The strongly connected components of more than one file (Tarjan, 1972)."""
     order, low, stack, found = {}, {}, [], []
 
@@ -89,15 +89,15 @@ def circles(edges):
 
 
 def listed():
-    found = set(circles(needs()))
-    return ([f"src: a circle that is not listed: {', '.join(files)}" for files in sorted(found - set(KNOWN))] +
-            [f"src: no circle any more, so it need not be listed: {', '.join(files)}" for files in sorted(set(KNOWN) - found)])
+    found = set(cycles(needs()))
+    return ([f"src: a cycle that is not listed: {', '.join(files)}" for files in sorted(found - set(KNOWN))] +
+            [f"src: no cycle any more, so it need not be listed: {', '.join(files)}" for files in sorted(set(KNOWN) - found)])
 
 
 def seen():
     """The search itself."""
     edges = {"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": ["e"], "e": ["d"], "f": ["a"]}
-    return [] if sorted(circles(edges)) == [("a", "b", "c"), ("d", "e")] else [f"found {circles(edges)}"]
+    return [] if sorted(cycles(edges)) == [("a", "b", "c"), ("d", "e")] else [f"found {cycles(edges)}"]
 
 
-run([("circles are listed", listed), ("circles are seen", seen)])
+run([("cycles are listed", listed), ("cycles are found", seen)])
