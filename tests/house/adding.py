@@ -2,7 +2,7 @@
 
 usage: adding.py SOURCE_ROOT MESON
 
-The head of a patch says how many files it may touch (`Files: at most 4`, or `at most 4 beside tests`), which tests it
+The head of a patch says how many files it may touch (`Files: at most 4`, or `at most 4 besides tests`), which tests it
 has to pass (`Tests:`), which operators koine verify has to find right (`Verify:`), and what koine has to do (`Run:`).
 """
 import fnmatch
@@ -67,7 +67,7 @@ def field(patch, name):
 
 def count(patch, text):
     files = re.findall(r"^diff --git a/(\S+)", text, flags=re.M)
-    wanted = re.fullmatch(r"at most (\d+)( beside tests)?", field(text, "Files"))
+    wanted = re.fullmatch(r"at most (\d+)( besides tests)?", field(text, "Files"))
     if not wanted:
         return [f"{patch.name} does not say how many files it may touch"]
     if wanted.group(2):
