@@ -79,8 +79,7 @@ kn_status kn_devices_mark(const kn_plan_devices *devices, kn_graph *bound, bool 
     return KN_OK;
 }
 
-/* ---- what the extension built ---------------------------------------------------------------------------
- */
+/* ---- what the extension built ---------------------------------------------------------------- */
 
 typedef struct settling {
     kn_graph *graph;

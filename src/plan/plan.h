@@ -60,8 +60,7 @@ typedef struct kn_judge {
                               const kn_variant *other);
 } kn_judge;
 
-/* ---- a plan (planner.c) ----------------------------------------------------------------------------------
- */
+/* ---- a plan (planner.c) ---------------------------------------------------------------------- */
 
 /* The storage class of a value. */
 typedef enum kn_home {
@@ -167,8 +166,7 @@ bool kn_value_bytes(const kn_value *value, uint64_t *bytes);
 /* The value that views lead back to. */
 kn_value *kn_value_root(kn_value *value);
 
-/* ---- placing intervals (intervals.c) ---------------------------------------------------------------------
- */
+/* ---- placing intervals (intervals.c) --------------------------------------------------------- */
 
 /* Memory in use during steps first to last, both included. */
 typedef struct kn_interval {

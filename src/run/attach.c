@@ -42,8 +42,7 @@ void kn_executable_detach(kn_executable *executable) {
     executable->generation = 0;
 }
 
-/* ---- constants --------------------------------------------------------------------------------------------
- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 /* Where the constants go, for kn_pack to answer again in the same order. */
 static kn_packing constant_packing(const kn_executable *executable) {

@@ -42,8 +42,7 @@ void kn_initial_elements(const kn_initializer *initializer, uint64_t key, kn_dty
     }
 }
 
-/* ---- orthogonal -------------------------------------------------------------------------------------------
- */
+/* ---- orthogonal ------------------------------------------------------------------------------ */
 
 static double product(const double *left, const double *right, uint64_t length) {
     double sum = 0;

@@ -3,8 +3,7 @@
 
 #include "run/session_private.h"
 
-/* ---- plans ------------------------------------------------------------------------------------------------
- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 static bool is_for(const kn_executable *executable, const kn_session *session) {
     return memcmp(executable->numbers, session->numbers,

@@ -83,8 +83,7 @@ void kn_states_destroy(kn_states **handle) {
     kn_release(&host, states);
 }
 
-/* ---- entries --------------------------------------------------------------------------------------------
- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 kn_state *kn_states_find(const kn_states *states, const char *name) {
     return kn_map_get_text(&states->names, name);
@@ -201,8 +200,7 @@ kn_status kn_states_ask(kn_states *states, kn_context *context, const kn_value *
     return KN_OK;
 }
 
-/* ---- memory and first contents ---------------------------------------------------------------------------
- */
+/* ---- memory and first contents --------------------------------------------------------------- */
 
 /* A block's contents on their way to the device, a piece at a time. */
 typedef struct piece {

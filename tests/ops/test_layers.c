@@ -225,8 +225,7 @@ static void pools(void **state) {
     assert_int_equal(large->producer->outputs[1]->shape.dtype, KN_INT32);
 }
 
-/* ---- batch norm -----------------------------------------------------------------------------------------
- */
+/* ---- batch norm ------------------------------------------------------------------------------ */
 
 static kn_graph *bind(kn_value *value, bool training, kn_value **result) {
     kn_graph *bound = NULL;
@@ -320,8 +319,7 @@ static void batch_norms_share_statistics(void **state) {
     kn_graph_destroy(&bound);
 }
 
-/* ---- other norms ------------------------------------------------------------------------------------------
- */
+/* ---- other norms ----------------------------------------------------------------------------- */
 
 static void group_norms(void **state) {
     (void)state;
@@ -371,8 +369,7 @@ static void standardized(void **state) {
         assert_int_not_equal(graph->values[i]->kind, KN_VALUE_STATE);
 }
 
-/* ---- mistakes --------------------------------------------------------------------------------------------
- */
+/* ---- mistakes -------------------------------------------------------------------------------- */
 
 static void told(kn_value *value, kn_status status, const char *first, const char *second) {
     assert_true(kn_value_failed(value));
@@ -436,8 +433,7 @@ static void mistakes(void **state) {
     told(kn_batch_norm(rows, &unlikely), KN_ERROR_ARGUMENT, "momentum", "0 to 1");
 }
 
-/* ---- ways to compute
- * --------------------------------------------------------------------------------------- */
+/* ---- ways to compute ------------------------------------------------------------------------- */
 
 static void lowered_as(kn_value *value, const char *variant, const kn_target *target, kn_emitter *emitter,
                        kn_arena *arena, const kn_host *host) {

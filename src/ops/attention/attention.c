@@ -308,8 +308,7 @@ static void attention_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, (backward ? 5 : 2) * 2 * pairs * (double)form.head, cost);
 }
 
-/* ---- gradient and rows -----------------------------------------------------------------------------------
- */
+/* ---- gradient and rows ----------------------------------------------------------------------- */
 
 /* Lengths and masks have no gradient. The dropped weights are found again by the random key of the node
  * whose gradient it is */

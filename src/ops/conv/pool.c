@@ -240,8 +240,7 @@ static void pool_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, taps * (double)form.planes * (double)form.out_height * (double)form.out_width, cost);
 }
 
-/* ---- lowering --------------------------------------------------------------------------------------------
- */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
 enum { LINE = 64 }; /* neighbouring pixels whose maxima fit in the first-level cache */
 
@@ -295,8 +294,7 @@ static kn_status lower(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-/* ---- gradients
- * --------------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 static kn_status pool_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
@@ -320,8 +318,7 @@ static kn_status pool_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* ---- the rows
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the rows -------------------------------------------------------------------------------- */
 
 #define WINDOW                                                                                               \
     KN_INTS("window", "2", "size of the window: one number, or height,width"),                               \
@@ -389,8 +386,7 @@ KN_OPERATOR(average_pool_data, .help = "gradient of average_pool", KN_ATTRIBUTES
                       .no_gradient = true,
                       .attributes = "window=3 stride=2 padding=1 size=7,6"}));
 
-/* ---- builders
- * -------------------------------------------------------------------------------------------------- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 /* x is (N,C,H,W), or (N,C,L) with the first number of each pair. */
 static kn_value *pool(const kn_operator *row, kn_value *x, int64_t window, const kn_pool_params *params) {

@@ -23,8 +23,7 @@ typedef struct spectrum {
     kn_spectrogram_params given;
 } spectrum;
 
-/* ---- constants ------------------------------------------------------------------------------------------
- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 /* A constant of that many zeros; *data is to be filled in. */
 static void *constant_begin(const spectrum *own, int64_t count) {
@@ -106,8 +105,7 @@ static kn_value *triangles(const spectrum *own) {
     return constant_end(own, 3, sizes, data);
 }
 
-/* ---- the way --------------------------------------------------------------------------------------------
- */
+/* ---- the way --------------------------------------------------------------------------------- */
 
 static bool takes(spectrum *own, const kn_value *x) {
     kn_graph *graph = own->graph;

@@ -113,8 +113,7 @@ void kn_conv_winograd_sample(const kn_node *node, kn_trial_case *sample) {
     snprintf(sample->attributes, sizeof sample->attributes, "padding=1%s", swapped ? " size=8,8" : "");
 }
 
-/* ---- the steps -------------------------------------------------------------------------------------------
- */
+/* ---- the steps ------------------------------------------------------------------------------- */
 
 /* For a kernel that does not depend on panels: it is the same for all numbers of channels. */
 static kn_step *begin_plain(kn_lowering *lowering, const winograd *form, const char *kernel) {
@@ -292,8 +291,7 @@ static kn_status lower(kn_lowering *lowering, int tile, bool fused) {
                           : lower_phases(lowering, &form);
 }
 
-/* ---- the gradient of the filter ---------------------------------------------------------------------------
- */
+/* ---- the gradient of the filter -------------------------------------------------------------- */
 
 /* Tiles of a round: as many as have transforms that stay in a cache. They follow from the shape alone,
  * since the sums of rounds are added. */
@@ -397,8 +395,7 @@ void kn_conv_winograd_weights_sample(const kn_node *node, kn_trial_case *sample)
 WEIGHTS(winograd4, 4)
 WEIGHTS(winograd2, 2)
 
-/* ---- variants -------------------------------------------------------------------------------------------
- */
+/* ---- variants -------------------------------------------------------------------------------- */
 
 #define VARIANT(name, tile, fused)                                                                           \
     bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant) {               \

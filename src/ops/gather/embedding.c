@@ -196,8 +196,7 @@ KN_OPERATOR(
         {.inputs = {"7,31,128", "int32 7,31"}, .ranges = {NULL, "0..6"}, .attributes = "rows=9"},
         {.inputs = {"0,7", "int32 0"}, .attributes = "rows=3"}));
 
-/* ---- what follows a table -------------------------------------------------------------------------------
- */
+/* ---- what follows a table -------------------------------------------------------------------- */
 
 /* The embedding that produced x, if its table has at most half as many rows as are gathered from it:
  * then the table may be computed on instead of the rows of x. */

@@ -312,8 +312,7 @@ static kn_status scatter_threads(kn_lowering *lowering) {
     return lower_scatter(lowering, false);
 }
 
-/* ---- gradients -------------------------------------------------------------------------------------------
- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 static kn_value *back_to(kn_gradient_call *call, const kn_value *x, int axis, bool elements) {
     kn_value *inputs[2] = {call->output_gradients[0], call->node->inputs[1]};
@@ -373,8 +372,7 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 #define AXIS KN_INT("axis", 0, "axis that is picked along, negative from the end")
 #define GATHER_VARIANTS                                                                                      \

@@ -110,8 +110,7 @@ static kn_status rows_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-/* ---- steps -----------------------------------------------------------------------------------------------
- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static kn_status rows_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;

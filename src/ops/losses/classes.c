@@ -38,8 +38,7 @@ KN_POINTWISE(share_error, .help = "-x * y for log-probabilities x and shares y",
                       {.inputs = {"3,7", "7"}, .ranges = {"special", "0..0"}, .no_gradient = true},
                       {.inputs = {"0,5", "0,5"}}));
 
-/* ---- builders -------------------------------------------------------------------------------------------
- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 /* The indices of all classes, (classes). */
 static kn_value *class_numbers(kn_graph *graph, kn_dtype dtype, int64_t classes) {

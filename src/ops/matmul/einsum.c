@@ -321,8 +321,7 @@ static bool multiply(letter_sum *equation, lettered *left, lettered *right, int 
     return !kn_value_failed(left->value);
 }
 
-/* ---- builder --------------------------------------------------------------------------------------------
- */
+/* ---- builder --------------------------------------------------------------------------------- */
 
 kn_value *kn_einsum(const char *text, kn_value *const *values, size_t count) {
     lettered operands[KN_MAX_INPUTS];

@@ -288,8 +288,7 @@ KN_OPERATOR(
              {.inputs = {"520,8", "8,2120"}, .no_gradient = true}, {.inputs = {"3,0", "0,70"}},
              {.inputs = {"20,0", "0,70"}}, {.inputs = {"3,0", "4,0"}, .attributes = "transpose_b=1"}));
 
-/* ---- builders --------------------------------------------------------------------------------------------
- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool transpose_b) {
     if (kn_value_failed(a)) return a;

@@ -64,8 +64,7 @@ static kn_value *parameter(const stack *on, const char *name, const kn_shape *sh
     return shared;
 }
 
-/* ---- parts ----------------------------------------------------------------------------------------------
- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 /* x (...) from `begin` to `end` along its first axis. */
 static kn_value *cut(const stack *on, const char *name, kn_value *x, int64_t begin, int64_t end) {
@@ -225,8 +224,7 @@ static kn_value *build_parts(stack *on, kn_value *x) {
     return on->graph->error.status ? &on->graph->failed : x;
 }
 
-/* ---- the layers -----------------------------------------------------------------------------------------
- */
+/* ---- the layers ------------------------------------------------------------------------------ */
 
 static kn_value *check_start(const stack *on, kn_value *start, const kn_value *x) {
     int parts = on->given.layers * directions(on);

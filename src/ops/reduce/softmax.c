@@ -190,8 +190,7 @@ static bool is_log(const kn_node *node) {
     return node->op == &kn_row_log_softmax || node->op == &kn_row_log_softmax_gradient;
 }
 
-/* ---- builders ---------------------------------------------------------------------------------------------
- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 static kn_value *along(const kn_operator *row, kn_value *x, int axis) {
     if (kn_value_failed(x)) return x;

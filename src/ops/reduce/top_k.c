@@ -44,8 +44,7 @@ static kn_status top_k_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* ---- reference -------------------------------------------------------------------------------------------
- */
+/* ---- reference ------------------------------------------------------------------------------- */
 
 /* Whether `element` precedes the best so far; equal elements keep their order. */
 static bool comes_first(double element, double best, bool smallest) {
@@ -100,8 +99,7 @@ static void top_k_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, (double)kn_elements_of(node->inputs[0]) * (double)looks, cost);
 }
 
-/* ---- lowering ---------------------------------------------------------------------------------------------
- */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
 enum { WORK = 65536 }; /* the fewest comparisons that are worth a work-item where there are few */
 
@@ -163,8 +161,7 @@ KN_OPERATOR(
         {.inputs = {"3,33"}, .ranges = {"special"}, .attributes = "k=33 smallest=true", .no_gradient = true},
         {.inputs = {"0,5"}, .attributes = "k=2"}, {.inputs = {"3,5"}, .attributes = "k=0"}));
 
-/* ---- builders ---------------------------------------------------------------------------------------------
- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 static kn_value *top_k(kn_value *x, int64_t k, int axis, bool smallest) {
     kn_settings settings;

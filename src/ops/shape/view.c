@@ -148,8 +148,7 @@ KN_OPERATOR(copy, .help = "the same value in memory of its own", .min_inputs = 1
 KN_OPERATOR(assign, .class = KN_CLASS_ASSIGN, .help = "writes a state at the end of a run", .min_inputs = 2,
             .max_inputs = 2);
 
-/* ---- builders ---------------------------------------------------------------------------------------------
- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 /* The text becomes the attribute "shape", which has no spaces. */
 static kn_value *with_shape(const kn_operator *row, kn_value *x, const char *text) {
