@@ -1,14 +1,14 @@
-/* The bucket pass: neighbouring pointwise steps of one text over different values, such as the updates of
- * many parameters, become one launch with a set of arguments for each. */
+/* The bucket pass: consecutive pointwise steps that run the same code on different values, such as the
+ * updates of many parameters, are merged into one launch with a set of arguments for each. */
 #include <string.h>
 
 #include "plan/plan_private.h"
 
-/* Arguments of a kernel may take 1024 bytes on any device; a little is left for what drivers add. */
+/* Every device allows 1024 bytes of kernel arguments; a few are left to the driver. */
 enum { MAX_SETS = 16, MAX_ARGUMENT_BYTES = 960 };
 
-/* Only steps whose arguments are a count and pointers: they walk one axis. */
-static bool can_stand_in_bucket(const kn_step *step) {
+/* Only steps whose arguments are a count and pointers: pointwise kernels over one axis. */
+static bool is_mergeable(const kn_step *step) {
     if (step->kind != KN_STEP_KERNEL || strcmp(step->file, "pointwise/pointwise.cl") ||
         strcmp(step->kernel, "pointwise"))
         return false;
@@ -17,7 +17,7 @@ static bool can_stand_in_bucket(const kn_step *step) {
     return step->dimensions == 1 && step->global[0] > 0;
 }
 
-static bool disturbs(const kn_planner *planner, const kn_step *left, const kn_step *right) {
+static bool conflicts(const kn_planner *planner, const kn_step *left, const kn_step *right) {
     for (int i = 1; i < left->argument_count; i++)
         for (int j = 1; j < right->argument_count; j++) {
             const kn_argument *one = &left->arguments[i], *other = &right->arguments[j];
@@ -28,12 +28,11 @@ static bool disturbs(const kn_planner *planner, const kn_step *left, const kn_st
     return false;
 }
 
-static bool fits(const kn_planner *planner, kn_step *const *steps, int count, const kn_step *next) {
-    if (count == MAX_SETS || !can_stand_in_bucket(next) || strcmp(steps[0]->prelude, next->prelude))
-        return false;
+static bool can_merge(const kn_planner *planner, kn_step *const *steps, int count, const kn_step *next) {
+    if (count == MAX_SETS || !is_mergeable(next) || strcmp(steps[0]->prelude, next->prelude)) return false;
     if ((count + 1) * next->argument_count * 8 > MAX_ARGUMENT_BYTES) return false;
     for (int i = 0; i < count; i++)
-        if (disturbs(planner, steps[i], next)) return false;
+        if (conflicts(planner, steps[i], next)) return false;
     return true;
 }
 
@@ -59,7 +58,7 @@ static kn_status write_prelude(kn_planner *planner, kn_step *const *steps, int c
     return kn_text_failed(text) ? kn_fail_memory(planner->error, text->length) : KN_OK;
 }
 
-static kn_status join(kn_planner *planner, kn_step *const *steps, int count, kn_step **joined) {
+static kn_status merge(kn_planner *planner, kn_step *const *steps, int count, kn_step **merged) {
     kn_step *step = kn_arena_copy(planner->arena, steps[0], 1, sizeof *step);
     int arguments = 0;
     for (int s = 0; s < count; s++)
@@ -86,7 +85,7 @@ static kn_status join(kn_planner *planner, kn_step *const *steps, int count, kn_
         if (!step->prelude || !step->label) status = kn_fail_memory(planner->error, text.length);
     }
     kn_text_finish(&text);
-    *joined = step;
+    *merged = step;
     return status;
 }
 
@@ -94,19 +93,19 @@ kn_status kn_pass_bucket(kn_planner *planner) {
     kn_step **steps = planner->emitter.steps;
     int count = planner->emitter.step_count, kept = 0;
     for (int i = 0; i < count;) {
-        int together = 1;
+        int run = 1;
         planner->work++;
-        if (can_stand_in_bucket(steps[i]))
-            while (i + together < count && fits(planner, steps + i, together, steps[i + together]))
-                together++;
-        /* The joined step stands where the last of them stood. */
-        int group = planner->step_group[i + together - 1];
+        if (is_mergeable(steps[i]))
+            while (i + run < count && can_merge(planner, steps + i, run, steps[i + run]))
+                run++;
+        /* The merged step takes the position of the last of them. */
+        int group = planner->step_group[i + run - 1];
         kn_step *step = steps[i];
-        if (together > 1) {
-            kn_status status = join(planner, steps + i, together, &step);
+        if (run > 1) {
+            kn_status status = merge(planner, steps + i, run, &step);
             if (status != KN_OK) return status;
         }
-        i += together;
+        i += run;
         steps[kept] = step;
         planner->step_group[kept++] = group;
     }

@@ -1,4 +1,4 @@
-/* The choose pass: a variant for each node that has kernels of its own. */
+/* The choose pass: a variant for each node whose operator has kernels. */
 #include <string.h>
 
 #include "plan/plan_private.h"
@@ -12,29 +12,29 @@ static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn
     return !variant->choice.accepts || variant->choice.accepts(planner->target, node);
 }
 
-/* Whether what a variant makes of the node's last input need not be made again in each run. */
+/* Whether data prepared from the node's last input, such as packed weights, can be kept from run to run. */
 static bool may_prepare(const kn_planner *planner, const kn_node *node) {
     const kn_value *last = node->inputs[node->input_count - 1];
     return planner->request->keeps && last && planner->invariant[last->id];
 }
 
-/* Whether a variant with a larger error is allowed and pays, and its error for this node is seen small. */
-static bool is_fast_enough(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+/* Whether a variant with a larger error is allowed, pays off, and proved accurate enough for this node. */
+static bool is_accurate_enough(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
     return planner->target->fast_math &&
            (!variant->choice.pays ||
             variant->choice.pays(planner->target, node, may_prepare(planner, node))) &&
            is_right(planner, node, variant);
 }
 
-/* Whether a variant may be taken for a node, leaving out whether others are faster. */
+/* Whether a variant may be used for a node, regardless of speed. */
 static bool suits(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
     if (variant->choice.prepares && !may_prepare(planner, node)) return false;
     if (!is_accepted(planner, node, variant)) return false;
-    if (variant->choice.fast) return is_fast_enough(planner, node, variant);
+    if (variant->choice.fast) return is_accurate_enough(planner, node, variant);
     return !variant->choice.doubtful || is_right(planner, node, variant);
 }
 
-/* Whether variant `measured` is faster than the one that would be taken without it. */
+/* Whether variant `measured` is faster than the one that would be chosen without it. */
 static bool is_faster(kn_planner *planner, const kn_node *node, int measured) {
     const kn_plan_request *request = planner->request;
     const kn_operator *row = node->op;
@@ -45,7 +45,7 @@ static bool is_faster(kn_planner *planner, const kn_node *node, int measured) {
     return true;
 }
 
-/* The accepted variant of a name; NULL: there is none. */
+/* The accepted variant with this name; NULL: none. */
 static const kn_variant *find_accepted(const kn_planner *planner, const kn_node *node, const char *name) {
     for (int i = 0; i < node->op->variant_count; i++) {
         const kn_variant *variant = &node->op->variants[i];
@@ -54,7 +54,8 @@ static const kn_variant *find_accepted(const kn_planner *planner, const kn_node 
     return NULL;
 }
 
-/* What the switches force for the node's row, or prefer for all rows; *name: what is forced, or NULL. */
+/* The variant that the switches force for the node's row, or prefer for all rows; NULL: none. *name: the name
+ * of the variant forced for the row, or NULL. */
 static const kn_variant *find_forced(const kn_planner *planner, const kn_node *node, const char **name) {
     const kn_switches *switches = planner->switches;
     const kn_variant *preferred = NULL;
@@ -96,7 +97,7 @@ kn_status kn_pass_choose(kn_planner *planner) {
     for (size_t i = 0; i < graph->node_count; i++) {
         kn_node *node = graph->nodes[i];
         planner->work++;
-        /* One precision exists so far: what is stored is what is computed with. */
+        /* The compute type is the stored type. */
         node->compute = node->output_count ? node->outputs[0]->shape.dtype : KN_FLOAT32;
         node->accumulate = node->compute;
         if (node->op->class != KN_CLASS_KERNEL) continue;

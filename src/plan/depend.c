@@ -1,4 +1,4 @@
-/* Which groups depend on which (depend.h). */
+/* Dependences between groups (depend.h). */
 #include "plan/depend.h"
 
 #include <stdlib.h>
@@ -48,7 +48,8 @@ static bool has_edge(const kn_depends *depends, int group, int other) {
     return false;
 }
 
-/* Lists the places, not beyond `last`, of `from` and of what a walk along `lists` leads to. */
+/* Lists the places of `from` and of all groups reachable from it along `lists`, up to place `last`; returns
+ * how many. */
 static int gather(kn_depends *depends, int from, const int *lists, int last, int *places) {
     bool rising = last > depends->place[from];
     int count = 0, mark = ++depends->stamp;
@@ -70,21 +71,21 @@ static int compare_places(const void *left, const void *right) {
     return (one > other) - (one < other);
 }
 
-/* Puts `other` and what it depends on in front of `group` and what depends on that, in the places that they
- * have together. */
+/* Moves `other` and what it depends on before `group` and what depends on it, within the places that they
+ * occupy together. */
 static void reorder(kn_depends *depends, int group, int other) {
-    int *before = depends->queue[0], *behind = depends->queue[1];
+    int *before = depends->queue[0], *after = depends->queue[1];
     int least = depends->place[group], most = depends->place[other];
     int first = gather(depends, other, depends->reads, least, before);
-    int second = gather(depends, group, depends->readers, most, behind);
+    int second = gather(depends, group, depends->readers, most, after);
     qsort(before, (size_t)first, sizeof *before, compare_places);
-    qsort(behind, (size_t)second, sizeof *behind, compare_places);
+    qsort(after, (size_t)second, sizeof *after, compare_places);
     int *moved = depends->moved;
     for (int i = 0; i < first + second; i++)
-        moved[i] = depends->at[i < first ? before[i] : behind[i - first]];
+        moved[i] = depends->at[i < first ? before[i] : after[i - first]];
     for (int i = 0, b = 0, a = 0; i < first + second; i++) {
-        bool from_before = a == second || (b < first && before[b] < behind[a]);
-        int place = from_before ? before[b++] : behind[a++];
+        bool from_before = a == second || (b < first && before[b] < after[a]);
+        int place = from_before ? before[b++] : after[a++];
         depends->at[place] = moved[i];
         depends->place[moved[i]] = place;
     }
@@ -104,9 +105,9 @@ void kn_depends_take(kn_depends *depends, int group, int gone) {
         if (depends->edges[e].group != group) kn_depends_on(depends, group, depends->edges[e].group);
 }
 
-/* ---- questions --------------------------------------------------------------------------------------- */
+/* ---- reachability ------------------------------------------------------------------------------ */
 
-/* One end of a search: which edge is next, and what is still to be visited. */
+/* One direction of a bidirectional search: the next edge, and the queue of groups to visit. */
 typedef struct search_end {
     const int *lists;
     int *queue;
@@ -119,7 +120,7 @@ static search_end begin(kn_depends *depends, int start, int target, const int *l
     return (search_end){lists, queue, start, target, 1, 0, lists[start], depends->stamp};
 }
 
-/* Looks at one edge: 1: the two ends meet; -1: there is nothing left to look at; 0: neither. */
+/* Visits one edge: 1: the two directions meet; -1: no edge is left; 0: neither. */
 static int step(kn_depends *depends, search_end *end, const search_end *other, bool around) {
     while (!end->edge) {
         if (++end->done == end->count) return -1;

@@ -1,44 +1,45 @@
-/* Which groups depend on which while groups form: a graph without circles that grows by groups and edges.
+/* Dependences between groups while the fuse pass forms them: an acyclic graph to which groups and edges are
+ * added.
  *
- * Each group has a place in an order in which it stands behind all that it depends on, kept while edges come
- * (Pearce and Kelly, 2006): what an edge puts in the wrong order changes places, and nothing else is touched.
- * A question looks at groups between the two places alone, from both ends at once, so that the nearer end
- * decides what it costs. */
+ * A topological order is maintained as edges are added (Pearce and Kelly, 2006): each group has a place after
+ * all groups that it depends on, and an edge that contradicts the order moves only the groups that it
+ * affects. A reachability query searches only the groups between the two places, from both ends in turn, so
+ * its cost is about twice that of the cheaper direction. */
 #ifndef KN_PLAN_DEPEND_H
 #define KN_PLAN_DEPEND_H
 
 #include "base/base.h"
 
 typedef struct kn_depend_edge {
-    int group, next; /* next in the list, from 1; 0: the last */
+    int group, next; /* next: the next edge of the list, from 1; 0: the last */
 } kn_depend_edge;
 
 typedef struct kn_depends {
     const kn_host *host;
-    uint64_t *work; /* counts the edges looked at */
+    uint64_t *work; /* counts the edges visited */
     int count;
     int *place, *at;       /* by group: its place in the order; by place: its group */
-    int *reads, *readers;  /* by group: the first edge to those that it depends on itself, that depend on it
-                              themselves */
+    int *reads, *readers;  /* by group: the first edge to the groups that it depends on, that depend on it;
+                              direct only */
     int *queue[2], *marks; /* of searches */
-    int *moved;            /* groups that change places */
+    int *moved;            /* the groups that a reorder moves */
     int stamp;
     kn_depend_edge *edges; /* from 1 */
     size_t edge_count, edge_capacity;
-    bool failed; /* out of memory: the answers are worth nothing */
+    bool failed; /* out of memory: results are meaningless */
 } kn_depends;
 
-/* Room for `most` groups; false when out of memory. Finish in either case. */
+/* Allocates for up to `most` groups; false when out of memory. Call finish in either case. */
 bool kn_depends_init(kn_depends *depends, const kn_host *host, size_t most, uint64_t *work);
 void kn_depends_finish(kn_depends *depends);
-/* The next group, numbered from 0, which depends on nothing. */
+/* Adds the next group, numbered from 0, without dependences. */
 void kn_depends_add(kn_depends *depends);
-/* From now on `group` depends on `other`, which does not depend on it. */
+/* Makes `group` depend on `other`, which must not depend on `group`. */
 void kn_depends_on(kn_depends *depends, int group, int other);
-/* From now on `group` depends on all that `gone` depends on, and all that depends on `gone` depends on it.
- * `gone` stays where it is. The two depend on each other at most directly. */
+/* Adds the dependences of `gone`, in both directions, to `group`; `gone` itself stays. The two must not
+ * depend on each other through a third group. */
 void kn_depends_take(kn_depends *depends, int group, int gone);
-/* Whether `group` depends on `other`; with `around`, whether it does so through a third. */
+/* Whether `group` depends on `other`; with `around`, whether it does so through a third group. */
 bool kn_depends_reach(kn_depends *depends, int group, int other, bool around);
 
 #endif

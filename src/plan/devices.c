@@ -1,8 +1,9 @@
-/* Which device each node of a bound graph runs on, and each state lives on.
+/* Assigns a device to each node and state of a bound graph.
  *
- * Nodes of the caller's run where they are pinned, or on the context's own device; views where what they show
- * is. Their gradients go with them. What was built around those, such as updates, goes where most of its
- * bytes are. States live where they are read first, unless another session has put them somewhere already. */
+ * Nodes that the caller added run on the device that they are pinned to, or else on the context's primary
+ * device; views on the device of the value that they view. Gradient nodes follow their forward node. Nodes
+ * that the library added around those, such as updates, run where most bytes of their inputs are. A state is
+ * on the device that reads it first, unless another session has already allocated it on some device. */
 #include <string.h>
 
 #include "plan/plan_private.h"
@@ -15,8 +16,8 @@ static kn_status fail_unknown(const kn_plan_devices *devices, const kn_node *nod
     const char *nearest = kn_nearest_word(node->pin, devices->names, (size_t)devices->count);
     kn_status status =
         kn_fail(error, KN_ERROR_NOT_FOUND,
-                "%s '%s' is pinned to the device '%s', and no device was joined to the context under that "
-                "name%s%s%s; there is: %s",
+                "%s '%s' is pinned to the device '%s', and no device of that name was joined to the "
+                "context%s%s%s; there are: %s",
                 node->op->name, node->name, node->pin, nearest ? " (did you mean '" : "",
                 nearest ? nearest : "", nearest ? "'?)" : "", list.data ? list.data : "");
     kn_text_finish(&list);
@@ -29,7 +30,7 @@ static int find_device(const kn_plan_devices *devices, const char *name) {
     return -1;
 }
 
-static bool lives_elsewhere(const kn_plan_devices *devices, const kn_graph *graph) {
+static bool has_remote_state(const kn_plan_devices *devices, const kn_graph *graph) {
     for (size_t i = 0; devices->count > 1 && i < graph->value_count; i++)
         if (graph->values[i]->kind == KN_VALUE_STATE && devices->home(devices->user, graph->values[i]) > 0)
             return true;
@@ -40,8 +41,9 @@ static bool is_view(const kn_node *node) {
     return node->op->class == KN_CLASS_VIEW;
 }
 
-/* Nodes without a pin. Views of what no node makes go where they are read first. */
-static void spread(kn_graph *graph) {
+/* Assigns nodes without a pin. Views of inputs, states and constants go to the device that reads them first.
+ */
+static void assign_unpinned(kn_graph *graph) {
     for (size_t i = 0; i < graph->node_count; i++) {
         kn_node *node = graph->nodes[i];
         const kn_node *before = is_view(node) && node->inputs[0] ? node->inputs[0]->producer : NULL;
@@ -70,34 +72,34 @@ kn_status kn_devices_mark(const kn_plan_devices *devices, kn_graph *bound, bool 
         if (node->device < 0) return fail_unknown(devices, node, error);
         *several = *several || node->device > 0;
     }
-    *several = *several || lives_elsewhere(devices, bound);
+    *several = *several || has_remote_state(devices, bound);
     if (*several)
-        spread(bound);
-    else /* equal nodes are one, whether they are pinned to the only device or not */
+        assign_unpinned(bound);
+    else /* with one device, a pin must not make equal nodes differ */
         for (size_t i = 0; i < bound->node_count; i++)
             bound->nodes[i]->device = -1;
     return KN_OK;
 }
 
-/* ---- what the extension built ---------------------------------------------------------------- */
+/* ---- nodes added after the pins -------------------------------------------------------------- */
 
-typedef struct settling {
+typedef struct assignment {
     kn_graph *graph;
     int *homes;   /* by value id, of states; -1: not known yet */
-    bool scalars; /* whether single numbers attract: only where nothing larger does */
-} settling;
+    bool scalars; /* whether scalars count too: only for nodes without a larger input on a device */
+} assignment;
 
 static bool is_assign(const kn_node *node) {
     return node->op->class == KN_CLASS_ASSIGN;
 }
 
-static int locate(const settling *work, const kn_value *value) {
+static int locate(const assignment *work, const kn_value *value) {
     if (value->producer) return value->producer->device;
     return value->kind == KN_VALUE_STATE ? work->homes[value->id] : -1;
 }
 
-/* Where most of the bytes are that a node reads. */
-static int attraction(const settling *work, const kn_node *node) {
+/* The device of the largest input of a node; -1: none is known. */
+static int device_of_inputs(const assignment *work, const kn_node *node) {
     uint64_t most = 0;
     int device = -1;
     for (int i = 0; i < node->input_count; i++) {
@@ -110,7 +112,7 @@ static int attraction(const settling *work, const kn_node *node) {
     return device;
 }
 
-static bool settle_states(settling *work) {
+static bool assign_states(assignment *work) {
     bool changed = false;
     for (size_t i = 0; i < work->graph->node_count; i++) {
         const kn_node *node = work->graph->nodes[i];
@@ -125,13 +127,14 @@ static bool settle_states(settling *work) {
     return changed;
 }
 
-/* One walk forwards, by what nodes read, and one backwards, by who reads them. */
-static bool settle_nodes(settling *work) {
+/* One forward sweep assigns nodes to the device of their inputs, one backward sweep to that of their readers.
+ */
+static bool assign_nodes(assignment *work) {
     bool changed = false;
     for (size_t i = 0; i < work->graph->node_count; i++) {
         kn_node *node = work->graph->nodes[i];
         if (node->device >= 0 || is_assign(node)) continue;
-        node->device = attraction(work, node);
+        node->device = device_of_inputs(work, node);
         changed = changed || node->device >= 0;
     }
     for (size_t i = work->graph->node_count; i-- > 0;) {
@@ -147,12 +150,12 @@ static bool settle_nodes(settling *work) {
     return changed;
 }
 
-/* What is attracted by nothing, and assigns, which are where their states are. */
-static void settle_rest(settling *work) {
+/* Nodes that nothing determines, and assigns, which run on the device of their state. */
+static void assign_rest(assignment *work) {
     for (size_t i = 0; i < work->graph->node_count; i++)
         if (work->graph->nodes[i]->device < 0 && !is_assign(work->graph->nodes[i]))
             work->graph->nodes[i]->device = 0;
-    settle_states(work);
+    assign_states(work);
     for (size_t i = 0; i < work->graph->node_count; i++) {
         kn_node *node = work->graph->nodes[i];
         if (!is_assign(node)) continue;
@@ -164,19 +167,19 @@ static void settle_rest(settling *work) {
         if (work->graph->values[i]->kind == KN_VALUE_STATE && work->homes[i] < 0) work->homes[i] = 0;
 }
 
-kn_status kn_devices_settle(const kn_plan_devices *devices, kn_graph *bound, int **homes, kn_error *error) {
-    settling work = {.graph = bound};
+kn_status kn_devices_assign(const kn_plan_devices *devices, kn_graph *bound, int **homes, kn_error *error) {
+    assignment work = {.graph = bound};
     *homes = work.homes = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *work.homes);
     if (!work.homes) return kn_fail_memory(error, bound->value_count * sizeof *work.homes);
     for (size_t i = 0; i < bound->value_count; i++)
         work.homes[i] =
             bound->values[i]->kind == KN_VALUE_STATE ? devices->home(devices->user, bound->values[i]) : -1;
     for (;;) {
-        bool changed = settle_states(&work);
-        if (settle_nodes(&work) || changed) continue;
+        bool changed = assign_states(&work);
+        if (assign_nodes(&work) || changed) continue;
         if (work.scalars) break;
         work.scalars = true;
     }
-    settle_rest(&work);
+    assign_rest(&work);
     return KN_OK;
 }

@@ -1,18 +1,18 @@
-/* Epilogues: the pointwise members behind a product or a convolution as macros for its kernel (step.h
- * tells what the kernel does with them). */
+/* Epilogues: writes the pointwise nodes after a matrix product or convolution as macros for its kernel
+ * (step.h describes how the kernel uses them). */
 #include <string.h>
 
 #include "plan/plan_private.h"
 
-/* What the macros of an epilogue are called: those of a node that is computed on the way stand beside the
- * others. */
-typedef struct words {
+/* The names in an epilogue's macros. A producer fused into a consumer has its own_strides, so that both can
+ * be defined in one program. */
+typedef struct macro_names {
     const char *macro, *function, *operand;
-} words;
+} macro_names;
 
-static words words_of(const kn_epilogue *epilogue) {
-    return epilogue->of_producer ? (words){"KN_PRODUCER", "kn_producer", "b"}
-                                 : (words){"KN_EPILOGUE", "kn_epilogue", "e"};
+static macro_names macro_names_of(const kn_epilogue *epilogue) {
+    return epilogue->of_producer ? (macro_names){"KN_PRODUCER", "kn_producer", "b"}
+                                 : (macro_names){"KN_EPILOGUE", "kn_epilogue", "e"};
 }
 
 typedef struct epilogue_names {
@@ -60,17 +60,18 @@ static bool find_operands(const kn_group *group, kn_epilogue *epilogue) {
     return true;
 }
 
-/* The three strides of an operand; space is the result's shape, by matrix or by image. */
+/* The strides of an operand along the outer, middle and inner axis of the anchor's result. */
 static void find_strides(const kn_planner *planner, const kn_group *group, kn_value *value,
                          int64_t strides[3]) {
     const kn_value *result = group->anchor->outputs[0];
-    int64_t sizes[KN_MAX_RANK + 1], own[KN_MAX_RANK + 1];
-    int axes = kn_value_strides(planner->target, value, &result->shape, result->layout, sizes, own);
+    int64_t sizes[KN_MAX_RANK + 1], own_strides[KN_MAX_RANK + 1];
+    int axes = kn_value_strides(planner->target, value, &result->shape, result->layout, sizes, own_strides);
     if (result->layout == KN_LAYOUT_BLOCKED) {
-        strides[0] = own[0];
-        /* Between blocks; a lone block has no neighbour, yet its channels must be seen to differ. */
-        strides[1] = own[1] ? own[1] : own[4] ? sizes[4] : 0;
-        strides[2] = own[3] ? own[3] : own[2];
+        strides[0] = own_strides[0];
+        /* Between blocks of channels; with one block any stride does, but 0 would mean that all channels are
+         * equal. */
+        strides[1] = own_strides[1] ? own_strides[1] : own_strides[4] ? sizes[4] : 0;
+        strides[2] = own_strides[3] ? own_strides[3] : own_strides[2];
         return;
     }
     bool image = axes == 4 && !group->anchor->op->matrices;
@@ -78,16 +79,16 @@ static void find_strides(const kn_planner *planner, const kn_group *group, kn_va
     int starts[4] = {0, middle > 0 ? middle : 0, inner > 0 ? inner : 0, axes};
     for (int axis = 0; axis < 3; axis++) {
         strides[axis] = 0;
-        /* The last dimension of the three that has more than one element counts them all. */
+        /* The axis merges dimensions: its stride is that of the last one with more than one element. */
         for (int d = starts[axis]; d < starts[axis + 1]; d++)
-            if (own[d]) strides[axis] = own[d];
+            if (own_strides[d]) strides[axis] = own_strides[d];
     }
 }
 
 static kn_status write_function(kn_planner *planner, const kn_group *group, const kn_epilogue *epilogue,
                                 const char *type, const char *ending, kn_text *text) {
     epilogue_names naming = {.group = group, .epilogue = epilogue};
-    kn_text_format(text, "static %s %s%s(const %s v", type, words_of(epilogue).function, ending, type);
+    kn_text_format(text, "static %s %s%s(const %s v", type, macro_names_of(epilogue).function, ending, type);
     for (int i = 0; i < epilogue->operand_count; i++)
         kn_text_format(text, ", const %s x%d", type, i);
     kn_text_add(text, ") {");
@@ -102,7 +103,7 @@ static kn_status write_function(kn_planner *planner, const kn_group *group, cons
 }
 
 static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
-    const words in = words_of(epilogue);
+    const macro_names in = macro_names_of(epilogue);
     const char *e = in.operand;
     kn_text_format(text, "#define %s(v, outer, middle, inner) %s(v", in.macro, in.function);
     for (int i = 0; i < epilogue->operand_count; i++) {
@@ -112,21 +113,20 @@ static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
     kn_text_add(text, ")\n");
 }
 
-/* A stride that is 0, 1 or a vector is written as it is, which saves the kernel a product for each vector of
- * results; others are arguments, so that one kernel serves all sizes. */
+/* Strides 0, 1 and the vector width are written as constants, which saves the kernel a multiplication for
+ * each vector of results; others are arguments, so that one program serves all sizes. */
 static void write_stride(const kn_epilogue *epilogue, int operand, int axis, int width, kn_text *text) {
     static const char *const names[] = {"outer", "middle", "inner"};
     int64_t stride = epilogue->operands[operand].strides[axis];
     if (axis > 0 && (stride == 0 || stride == 1 || stride == width))
         kn_text_format(text, "%d", (int)stride);
     else
-        kn_text_format(text, "%s%d_%s", words_of(epilogue).operand, operand, names[axis]);
+        kn_text_format(text, "%s%d_%s", macro_names_of(epilogue).operand, operand, names[axis]);
 }
 
-/* "e0 + ((outer) * … + (middle) * … + (inner) * …)" without its beginning: where a vector of an operand lies.
- */
-static void write_vector_place(const kn_epilogue *epilogue, int operand, bool blocked, int width,
-                               kn_text *text) {
+/* Writes the offset of a vector of an operand: "(outer) * … + (middle) * … + (inner) * …". */
+static void write_vector_offset(const kn_epilogue *epilogue, int operand, bool blocked, int width,
+                                kn_text *text) {
     kn_text_add(text, "(outer) * ");
     write_stride(epilogue, operand, 0, width, text);
     kn_text_add(text, " + (middle) ");
@@ -138,7 +138,7 @@ static void write_vector_place(const kn_epilogue *epilogue, int operand, bool bl
 }
 
 static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int width, kn_text *text) {
-    const words in = words_of(epilogue);
+    const macro_names in = macro_names_of(epilogue);
     kn_text_format(text, "#define %s_VECTOR(v, outer, middle, inner) %s_vector(v", in.macro, in.function);
     for (int i = 0; i < epilogue->operand_count; i++) {
         bool varies = epilogue->operands[i].strides[blocked ? 1 : 2] != 0;
@@ -146,15 +146,15 @@ static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int wi
             kn_text_format(text, ", vload%d(0, %s%d + (", width, in.operand, i);
         else
             kn_text_format(text, ", (float%d)(%s%d[", width, in.operand, i);
-        write_vector_place(epilogue, i, blocked, width, text);
+        write_vector_offset(epilogue, i, blocked, width, text);
         kn_text_add(text, varies ? "))" : "])");
     }
-    /* What follows one axis only is small and near by itself. */
+    /* An operand that varies along one axis only is small enough to stay in cache. */
     kn_text_format(text, ")\n#define %s_PREFETCH(outer, middle, inner)", in.macro);
     for (int i = 0; i < epilogue->operand_count; i++) {
         if (!epilogue->operands[i].strides[1] || !epilogue->operands[i].strides[2]) continue;
         kn_text_format(text, " KN_PREFETCH(%s%d + (", in.operand, i);
-        write_vector_place(epilogue, i, blocked, width, text);
+        write_vector_offset(epilogue, i, blocked, width, text);
         kn_text_add(text, "))");
     }
     kn_text_add(text, "\n");
@@ -163,7 +163,7 @@ static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int wi
 kn_status kn_make_epilogue(kn_planner *planner, const kn_group *group, bool of_producer,
                            kn_epilogue *epilogue) {
     *epilogue = (kn_epilogue){.prelude = "", .of_producer = of_producer};
-    const words in = words_of(epilogue);
+    const macro_names in = macro_names_of(epilogue);
     const char *e = in.operand;
     if (!find_operands(group, epilogue))
         return kn_fail(planner->error, KN_ERROR_INTERNAL, "an epilogue has more than %d operands",

@@ -1,45 +1,45 @@
-/* Tenants that have their places in a block, and the gaps between those that are alive at some time.
+/* Finds gaps between the intervals placed in a block that are live during given steps.
  *
- * They stand in a tree by their offsets. Each branch knows when somebody in it is alive, and has a core:
- * those in it that live longest, when all of them are alive, and the largest gap between them. A question
- * passes over branches in which nobody is alive at its time, and over cores that are too dense. The tree is
- * balanced by chance, from numbers that are always the same. */
+ * The intervals are in a treap, a randomly balanced search tree, ordered by offset; its random numbers are
+ * always the same. Each branch stores the range of steps in which any of its intervals is live, and a core:
+ * its longest-lived intervals, the steps in which all of them are live, and the largest gap between them. A
+ * search skips branches without a live interval, and cores without a large enough gap. */
 #ifndef KN_PLAN_GAPS_H
 #define KN_PLAN_GAPS_H
 
 #include "base/base.h"
 
-/* A tenant at its place, and the branch that begins with it. */
+/* A placed interval, and the branch (subtree) of which it is the root. */
 typedef struct kn_gap_branch {
     int left, right; /* branches; 0: none */
-    uint32_t weight; /* the heavier stands above */
+    uint32_t weight; /* random; a parent's is at least its children's */
     int first, last;
     uint64_t offset, bytes;
-    int first_least, last_most; /* of all */
-    uint64_t end;
-    int core_first, core_last; /* between which all of the core are alive */
-    int core_length;           /* the longest life */
+    int first_min, last_max;   /* of all intervals of the branch */
+    uint64_t end;              /* the largest */
+    int core_first, core_last; /* the steps in which all intervals of the core are live */
+    int core_length;           /* the longest lifetime in the branch */
     uint64_t core_begin, core_end, core_gap;
 } kn_gap_branch;
 
 typedef struct kn_gaps {
     kn_gap_branch *branches; /* from 1 */
-    uint64_t *work;          /* counts the branches looked at */
+    uint64_t *work;          /* counts the branches visited */
 } kn_gaps;
 
-/* Adds tenant `number` (from 0), alive in steps first to last, at a place of some bytes; answers the tree's
- * new root, where 0 was an empty one. */
+/* Adds interval `number` (from 0), live in steps first to last, at `offset`. root: 0 for an empty tree.
+ * Returns the new root. */
 int kn_gaps_add(kn_gaps *gaps, int root, int number, int first, int last, uint64_t offset, uint64_t bytes);
 
-/* What is looked for: gaps of at least `need` between those that are alive in steps first to last. Each one
- * that is large enough is told, in the order of the offsets, until `found` answers false. */
+/* A search for gaps of at least `need` bytes between the intervals that are live in steps first to last.
+ * `found` is called for each one in order of offsets, until it returns false. */
 typedef struct kn_gap_search {
     int first, last;
     uint64_t need;
     bool (*found)(void *user, uint64_t offset, uint64_t bytes);
     void *user;
-    uint64_t cursor; /* from 0; then the end of the last that is alive, unless the search was ended */
-    bool ended;
+    uint64_t cursor; /* 0 at first; after a search that was not ended, the end of the last live interval */
+    bool ended;      /* by `found` */
 } kn_gap_search;
 void kn_gaps_find(kn_gaps *gaps, int root, kn_gap_search *search);
 

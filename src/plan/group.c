@@ -1,4 +1,4 @@
-/* Groups of nodes, and what they read and write. */
+/* Groups of nodes, the values that they read and write, and the consumers of values. */
 #include "plan/plan_private.h"
 
 kn_group *kn_group_add(kn_planner *planner) {
@@ -32,7 +32,7 @@ bool kn_group_add_member(kn_planner *planner, kn_group *group, kn_node *node) {
         group->members = members;
         group->member_capacity = capacity;
     }
-    /* Kept in the order of the graph, so that each member stands after those it reads. */
+    /* Members stay in graph order, so that each follows those that it reads. */
     int at = group->member_count++;
     while (at > 0 && group->members[at - 1]->id > node->id) {
         group->members[at] = group->members[at - 1];
@@ -79,8 +79,8 @@ void kn_group_reads(const kn_planner *planner, const kn_group *group, kn_visit_v
         visit_reads(group, group->members[i], &seen, visit, user);
 }
 
-/* A value leaves its group when the caller wants it or some node outside reads it. */
-static bool leaves(const kn_consumers *consumers, const kn_group *group, const kn_value *value) {
+/* Whether a value is needed outside its group: by the caller or by a node. */
+static bool is_needed_outside(const kn_consumers *consumers, const kn_group *group, const kn_value *value) {
     if (value->wanted) return true;
     for (int i = 0; i < consumers->counts[value->id]; i++)
         if (!in_group(group, consumers->nodes[value->id][i])) return true;
@@ -96,7 +96,7 @@ void kn_group_writes(const kn_planner *planner, const kn_group *group, kn_visit_
         return;
     }
     for (int i = 0; i < group->member_count; i++)
-        if (leaves(&planner->consumers, group, group->members[i]->outputs[0]))
+        if (is_needed_outside(&planner->consumers, group, group->members[i]->outputs[0]))
             visit(user, group->members[i]->outputs[0]);
 }
 

@@ -1,44 +1,45 @@
-/* Lifetimes into as little memory as can be found: the general part of the place pass, without values.
+/* Assigns memory to intervals (lifetimes), searching for a small total: the part of the place pass that does
+ * not know values.
  *
- * Intervals are placed one after the other, each into the tightest gap among those that are alive at the same
- * time, or at the end of the block that must grow least. The order decides how well that goes: three are
- * tried (large first, early first, long-lived first), and then whoever sticks out at the end moves forward in
- * the best of them, to a place drawn at random, as long as there is hope and the work is small. The stream of
- * random numbers is always the same, so the result depends on the intervals alone. */
+ * Intervals are placed one after the other, each into the tightest gap between those that are live at the
+ * same time, or at the end of the block that must grow least. The total depends on the order. Three orders
+ * are tried: largest first, earliest first, longest-lived first. Each is then improved: the interval that
+ * ends highest is moved forward in the order, to a random position, until the lower bound is reached or the
+ * work limit. The random numbers are always the same, so the result depends on the intervals only. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/gaps.h"
 #include "plan/plan_private.h"
 
-enum { WORK_LIMIT = 5 * 1000 * 1000, ROUNDS_MOST = 400 };
+enum { WORK_LIMIT = 5 * 1000 * 1000, MAX_ROUNDS = 400 };
 
-typedef struct fit_work {
+typedef struct placement_search {
     kn_interval *intervals;
     int count;
     uint64_t alignment, limit;
     int *order, *kept, *spare;
-    kn_gaps gaps;   /* between those that have a place */
-    int *roots;     /* of blocks: their trees */
-    uint64_t *ends; /* of blocks */
+    kn_gaps gaps;   /* between the intervals placed so far */
+    int *roots;     /* by block: its tree in gaps */
+    uint64_t *ends; /* by block */
     int block_count;
-    /* The best so far. */
+    /* The best result so far. */
     int *best_blocks;
     uint64_t *best_offsets, best_total;
-} fit_work;
+} placement_search;
 
-static uint64_t room(const fit_work *fitting, const kn_interval *interval) {
-    return kn_align_up(interval->bytes, fitting->alignment);
+static uint64_t aligned_bytes(const placement_search *search, const kn_interval *interval) {
+    return kn_align_up(interval->bytes, search->alignment);
 }
 
-typedef struct offer {
+typedef struct candidate {
     int block;
     uint64_t offset;
-    uint64_t waste;  /* of a gap */
-    uint64_t growth; /* of the block; 0: it lies within */
-} offer;
+    uint64_t waste;  /* unused bytes of the gap */
+    uint64_t growth; /* of the block; 0: the interval is within it */
+} candidate;
 
-static bool better(const offer *one, const offer *other) {
+static bool is_better(const candidate *one, const candidate *other) {
     if (other->block < 0) return true;
     if (one->growth != other->growth) return one->growth < other->growth;
     return one->waste < other->waste;
@@ -47,66 +48,66 @@ static bool better(const offer *one, const offer *other) {
 typedef struct block_search {
     int block;
     uint64_t need;
-    offer *best;
+    candidate *best;
 } block_search;
 
-static bool fits_exactly(const offer *best) {
+static bool fits_exactly(const candidate *best) {
     return best->block >= 0 && !best->growth && !best->waste;
 }
 
 static bool take_gap(void *user, uint64_t offset, uint64_t bytes) {
-    const block_search *search = user;
-    offer here = {search->block, offset, bytes - search->need, 0};
-    if (better(&here, search->best)) *search->best = here;
-    return !fits_exactly(search->best);
+    const block_search *in_block = user;
+    candidate here = {in_block->block, offset, bytes - in_block->need, 0};
+    if (is_better(&here, in_block->best)) *in_block->best = here;
+    return !fits_exactly(in_block->best);
 }
 
-/* The best place in one block, if it is better than the best so far. */
-static void look_in_block(fit_work *fitting, const kn_interval *interval, int block, offer *best) {
-    uint64_t need = room(fitting, interval), end = fitting->ends[block];
-    block_search own = {block, need, best};
-    kn_gap_search search = {
-        .first = interval->first, .last = interval->last, .need = need, .found = take_gap, .user = &own};
-    kn_gaps_find(&fitting->gaps, fitting->roots[block], &search);
-    uint64_t cursor = search.cursor;
-    if (search.ended || cursor > fitting->limit || interval->bytes > fitting->limit - cursor) return;
+/* Updates *best with the best place in one block. */
+static void search_block(placement_search *search, const kn_interval *interval, int block, candidate *best) {
+    uint64_t need = aligned_bytes(search, interval), end = search->ends[block];
+    block_search in_block = {block, need, best};
+    kn_gap_search gaps = {
+        .first = interval->first, .last = interval->last, .need = need, .found = take_gap, .user = &in_block};
+    kn_gaps_find(&search->gaps, search->roots[block], &gaps);
+    uint64_t cursor = gaps.cursor;
+    if (gaps.ended || cursor > search->limit || interval->bytes > search->limit - cursor) return;
     bool grows = cursor + need > end;
-    offer here = {block, cursor, grows ? 0 : end - cursor - need, grows ? cursor + need - end : 0};
-    if (better(&here, best)) *best = here;
+    candidate here = {block, cursor, grows ? 0 : end - cursor - need, grows ? cursor + need - end : 0};
+    if (is_better(&here, best)) *best = here;
 }
 
-static void put(fit_work *fitting, int number) {
-    kn_interval *interval = &fitting->intervals[number];
-    offer best = {.block = -1};
-    for (int block = 0; block < fitting->block_count && !fits_exactly(&best); block++)
-        look_in_block(fitting, interval, block, &best);
+static void place_interval(placement_search *search, int number) {
+    kn_interval *interval = &search->intervals[number];
+    candidate best = {.block = -1};
+    for (int block = 0; block < search->block_count && !fits_exactly(&best); block++)
+        search_block(search, interval, block, &best);
     if (best.block < 0) {
-        best = (offer){.block = fitting->block_count, .offset = 0};
-        fitting->roots[fitting->block_count] = 0;
-        fitting->ends[fitting->block_count++] = 0;
+        best = (candidate){.block = search->block_count, .offset = 0};
+        search->roots[search->block_count] = 0;
+        search->ends[search->block_count++] = 0;
     }
     interval->block = best.block;
     interval->offset = best.offset;
-    uint64_t end = best.offset + room(fitting, interval);
-    if (end > fitting->ends[best.block]) fitting->ends[best.block] = end;
-    int *root = &fitting->roots[best.block];
-    *root = kn_gaps_add(&fitting->gaps, *root, number, interval->first, interval->last, best.offset,
-                        room(fitting, interval));
+    uint64_t end = best.offset + aligned_bytes(search, interval);
+    if (end > search->ends[best.block]) search->ends[best.block] = end;
+    int *root = &search->roots[best.block];
+    *root = kn_gaps_add(&search->gaps, *root, number, interval->first, interval->last, best.offset,
+                        aligned_bytes(search, interval));
 }
 
-/* Places all in the current order and keeps the result if it is the best; answers its size. */
-static uint64_t try_order(fit_work *fitting) {
-    fitting->block_count = 0;
-    for (int i = 0; i < fitting->count; i++)
-        put(fitting, fitting->order[i]);
+/* Places all intervals in the current order and keeps the result if it is the best; returns its size. */
+static uint64_t try_order(placement_search *search) {
+    search->block_count = 0;
+    for (int i = 0; i < search->count; i++)
+        place_interval(search, search->order[i]);
     uint64_t total = 0;
-    for (int i = 0; i < fitting->block_count; i++)
-        total += fitting->ends[i];
-    if (total >= fitting->best_total) return total;
-    fitting->best_total = total;
-    for (int i = 0; i < fitting->count; i++) {
-        fitting->best_blocks[i] = fitting->intervals[i].block;
-        fitting->best_offsets[i] = fitting->intervals[i].offset;
+    for (int i = 0; i < search->block_count; i++)
+        total += search->ends[i];
+    if (total >= search->best_total) return total;
+    search->best_total = total;
+    for (int i = 0; i < search->count; i++) {
+        search->best_blocks[i] = search->intervals[i].block;
+        search->best_offsets[i] = search->intervals[i].offset;
     }
     return total;
 }
@@ -123,7 +124,7 @@ static bool longer(const kn_interval *left, const kn_interval *right) {
     return one != other ? one > other : left->bytes > right->bytes;
 }
 
-/* Merge sort: equal ones stay in their order, on every system. */
+/* Merge sort: stable, so the same on every system. */
 static void sort(const kn_interval *intervals, int *order, int *spare, int count, comes_first *first) {
     if (count < 2) return;
     int half = count / 2, left = 0, right = half;
@@ -137,49 +138,50 @@ static void sort(const kn_interval *intervals, int *order, int *spare, int count
     memcpy(order, spare, (size_t)count * sizeof *order);
 }
 
-/* Moves the interval that ends highest in the last block to the front of the order, or to a place on the way
- * there. */
-static void move_highest(fit_work *fitting, uint64_t round) {
-    int highest = 0, last = fitting->block_count - 1;
-    for (int i = 0; i < fitting->count; i++) {
-        const kn_interval *interval = &fitting->intervals[fitting->order[i]];
-        if (interval->block == last && interval->offset + room(fitting, interval) == fitting->ends[last])
+/* Moves the interval that ends highest in the last block to the beginning of the order in even rounds, to a
+ * random earlier position in odd ones. */
+static void move_highest(placement_search *search, uint64_t round) {
+    int highest = 0, last = search->block_count - 1;
+    for (int i = 0; i < search->count; i++) {
+        const kn_interval *interval = &search->intervals[search->order[i]];
+        if (interval->block == last &&
+            interval->offset + aligned_bytes(search, interval) == search->ends[last])
             highest = i;
     }
-    if (highest == 0) highest = (int)kn_random_below(2, round, (uint32_t)fitting->count);
-    int number = fitting->order[highest];
+    if (highest == 0) highest = (int)kn_random_below(2, round, (uint32_t)search->count);
+    int number = search->order[highest];
     int place = round % 2 && highest ? (int)kn_random_below(1, round, (uint32_t)highest) : 0;
-    memmove(fitting->order + place + 1, fitting->order + place,
-            (size_t)(highest - place) * sizeof *fitting->order);
-    fitting->order[place] = number;
+    memmove(search->order + place + 1, search->order + place,
+            (size_t)(highest - place) * sizeof *search->order);
+    search->order[place] = number;
 }
 
-/* The order that gave the best result comes back where the last attempt was worse than it was before. */
-static void search(fit_work *fitting, uint64_t bound) {
+/* Improves each order by random moves; a move that makes the total larger is undone. */
+static void try_orders(placement_search *search, uint64_t bound) {
     static comes_first *const orders[] = {larger, earlier, longer};
-    size_t bytes = (size_t)fitting->count * sizeof *fitting->order;
-    int64_t work = (int64_t)fitting->count * fitting->count;
+    size_t bytes = (size_t)search->count * sizeof *search->order;
+    int64_t work = (int64_t)search->count * search->count;
     int64_t rounds = work ? WORK_LIMIT / work : 0;
-    if (rounds > ROUNDS_MOST) rounds = ROUNDS_MOST;
-    fitting->best_total = UINT64_MAX;
+    if (rounds > MAX_ROUNDS) rounds = MAX_ROUNDS;
+    search->best_total = UINT64_MAX;
     for (size_t k = 0; k < KN_COUNT_OF(orders); k++) {
-        for (int i = 0; i < fitting->count; i++)
-            fitting->order[i] = i;
-        sort(fitting->intervals, fitting->order, fitting->spare, fitting->count, orders[k]);
-        uint64_t reached = try_order(fitting);
-        memcpy(fitting->kept, fitting->order, bytes);
-        for (int64_t round = 0; round < rounds && fitting->best_total > bound; round++) {
-            move_highest(fitting, (uint64_t)round);
-            uint64_t total = try_order(fitting);
+        for (int i = 0; i < search->count; i++)
+            search->order[i] = i;
+        sort(search->intervals, search->order, search->spare, search->count, orders[k]);
+        uint64_t reached = try_order(search);
+        memcpy(search->kept, search->order, bytes);
+        for (int64_t round = 0; round < rounds && search->best_total > bound; round++) {
+            move_highest(search, (uint64_t)round);
+            uint64_t total = try_order(search);
             if (total <= reached) {
                 reached = total;
-                memcpy(fitting->kept, fitting->order, bytes);
+                memcpy(search->kept, search->order, bytes);
             } else {
-                memcpy(fitting->order, fitting->kept, bytes);
-                try_order(fitting); /* who sticks out there */
+                memcpy(search->order, search->kept, bytes);
+                try_order(search); /* move_highest needs its placement */
             }
         }
-        if (fitting->best_total <= bound) return;
+        if (search->best_total <= bound) return;
     }
 }
 
@@ -187,7 +189,7 @@ static void search(fit_work *fitting, uint64_t bound) {
 
 typedef struct change {
     int step;
-    bool ends; /* after the step; beginnings come before it */
+    bool ends; /* ends take effect after the step, beginnings before it */
     uint64_t bytes;
 } change;
 
@@ -207,19 +209,19 @@ uint64_t kn_intervals_bound(const kn_host *host, const kn_interval *intervals, i
         changes[2 * i + 1] = (change){intervals[i].last, true, bytes};
     }
     qsort(changes, 2 * (size_t)count, sizeof *changes, compare_changes);
-    uint64_t alive = 0, most = 0;
+    uint64_t live = 0, most = 0;
     for (int i = 0; i < 2 * count; i++) {
         if (changes[i].ends)
-            alive -= changes[i].bytes;
+            live -= changes[i].bytes;
         else
-            alive += changes[i].bytes;
-        if (alive > most) most = alive;
+            live += changes[i].bytes;
+        if (live > most) most = live;
     }
     kn_release(host, changes);
     return most;
 }
 
-/* ---- the way in --------------------------------------------------------------------------------------- */
+/* ---- entry ------------------------------------------------------------------------------------- */
 
 static kn_status check(const kn_interval *intervals, int count, uint64_t alignment, uint64_t limit,
                        int *culprit, kn_error *error) {
@@ -229,12 +231,13 @@ static kn_status check(const kn_interval *intervals, int count, uint64_t alignme
         if (intervals[i].bytes > limit)
             return kn_fail(
                 error, KN_ERROR_DEVICE_MEMORY,
-                "%llu bytes are needed in one piece, where the device gives at most %llu; a smaller "
-                "batch needs less",
+                "%llu bytes are needed in one allocation, and the device allows at most %llu; use a smaller "
+                "batch",
                 (unsigned long long)intervals[i].bytes, (unsigned long long)limit);
-        /* Then no sum of offsets below overflows. */
+        /* So that no sum of offsets overflows. */
         if (intervals[i].bytes > UINT64_MAX / 4 - alignment - sum)
-            return kn_fail(error, KN_ERROR_DEVICE_MEMORY, "all values together are beyond 64 bits");
+            return kn_fail(error, KN_ERROR_DEVICE_MEMORY,
+                           "the sizes of all values add up to more than 64 bits");
         sum += kn_align_up(intervals[i].bytes, alignment);
     }
     *culprit = -1;
@@ -250,38 +253,39 @@ kn_status kn_intervals_place(kn_arena *arena, kn_interval *intervals, int count,
     if (status != KN_OK || count == 0) return status;
     const kn_host *host = arena->host;
     size_t places = (size_t)count;
-    fit_work fitting = {.intervals = intervals, .count = count, .alignment = alignment, .limit = limit};
-    fitting.order = kn_allocate(host, places, sizeof *fitting.order);
-    fitting.kept = kn_allocate(host, places, sizeof *fitting.kept);
-    fitting.spare = kn_allocate(host, places, sizeof *fitting.spare);
-    fitting.roots = kn_allocate(host, places, sizeof *fitting.roots);
-    fitting.gaps = (kn_gaps){kn_allocate(host, places + 1, sizeof *fitting.gaps.branches), work};
-    fitting.ends = kn_allocate(host, places, sizeof *fitting.ends);
-    fitting.best_blocks = kn_allocate(host, places, sizeof *fitting.best_blocks);
-    fitting.best_offsets = kn_allocate(host, places, sizeof *fitting.best_offsets);
+    placement_search search = {
+        .intervals = intervals, .count = count, .alignment = alignment, .limit = limit};
+    search.order = kn_allocate(host, places, sizeof *search.order);
+    search.kept = kn_allocate(host, places, sizeof *search.kept);
+    search.spare = kn_allocate(host, places, sizeof *search.spare);
+    search.roots = kn_allocate(host, places, sizeof *search.roots);
+    search.gaps = (kn_gaps){kn_allocate(host, places + 1, sizeof *search.gaps.branches), work};
+    search.ends = kn_allocate(host, places, sizeof *search.ends);
+    search.best_blocks = kn_allocate(host, places, sizeof *search.best_blocks);
+    search.best_offsets = kn_allocate(host, places, sizeof *search.best_offsets);
     uint64_t *sizes = kn_arena_take(arena, places, sizeof *sizes);
-    if (fitting.order && fitting.kept && fitting.spare && fitting.roots && fitting.gaps.branches &&
-        fitting.ends && fitting.best_blocks && fitting.best_offsets && sizes) {
-        search(&fitting, kn_intervals_bound(host, intervals, count, alignment));
+    if (search.order && search.kept && search.spare && search.roots && search.gaps.branches && search.ends &&
+        search.best_blocks && search.best_offsets && sizes) {
+        try_orders(&search, kn_intervals_bound(host, intervals, count, alignment));
         for (int i = 0; i < count; i++) {
             kn_interval *interval = &intervals[i];
-            interval->block = fitting.best_blocks[i];
-            interval->offset = fitting.best_offsets[i];
-            uint64_t end = interval->offset + room(&fitting, interval);
+            interval->block = search.best_blocks[i];
+            interval->offset = search.best_offsets[i];
+            uint64_t end = interval->offset + aligned_bytes(&search, interval);
             if (end > sizes[interval->block]) sizes[interval->block] = end < limit ? end : limit;
             if (interval->block >= *block_count) *block_count = interval->block + 1;
         }
         *block_bytes = sizes;
     } else {
-        status = kn_fail_memory(error, places * (40 + sizeof *fitting.gaps.branches));
+        status = kn_fail_memory(error, places * (40 + sizeof *search.gaps.branches));
     }
-    kn_release(host, fitting.order);
-    kn_release(host, fitting.kept);
-    kn_release(host, fitting.spare);
-    kn_release(host, fitting.roots);
-    kn_release(host, fitting.gaps.branches);
-    kn_release(host, fitting.ends);
-    kn_release(host, fitting.best_blocks);
-    kn_release(host, fitting.best_offsets);
+    kn_release(host, search.order);
+    kn_release(host, search.kept);
+    kn_release(host, search.spare);
+    kn_release(host, search.roots);
+    kn_release(host, search.gaps.branches);
+    kn_release(host, search.ends);
+    kn_release(host, search.best_blocks);
+    kn_release(host, search.best_offsets);
     return status;
 }

@@ -1,16 +1,16 @@
-/* The invariant pass: which values depend on nothing but constants and states that the graph does not write,
- * so that they need not be computed in each run. Inference packs weights and folds the numbers of a batch
- * norm in the first run; the results stay.
+/* The invariant pass: which values depend only on constants and on states that the graph does not write, so
+ * that they need not be recomputed in each run. Inference packs weights and folds the statistics of a batch
+ * norm in the first run; the results are kept.
  *
- * Results of pointwise nodes that are larger than what they read are not among them: weights are stored in a
- * narrow type to save memory, which keeping their widened copy would take again. */
+ * The result of a pointwise node is not invariant if it is larger than what the node reads: weights are
+ * stored in a narrow type to save memory, which keeping their widened copy would use up again. */
 #include "plan/plan_private.h"
 
-/* What reads fewer bytes is small, whatever is made of it. */
-enum { LEAST_NARROW = 4096 };
+/* Below this size, keeping a widened copy costs little. */
+enum { MIN_NARROW_BYTES = 4096 };
 
 bool kn_is_widened(uint64_t read, uint64_t written) {
-    return read >= LEAST_NARROW && written / 3 >= read / 2;
+    return read >= MIN_NARROW_BYTES && written / 3 >= read / 2;
 }
 
 static bool all_invariant(const kn_planner *planner, const kn_node *node) {

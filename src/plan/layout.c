@@ -1,7 +1,8 @@
-/* The layout pass: how each value lies in memory. Variants say what they read and write; pointwise
- * groups follow what they read, and read the other layout through its strides; a conversion is inserted
- * where a variant needs a layout that the value does not have, once per value. The switch
- * "images=blocked" makes those that take any layout block what they can, for tests. */
+/* The layout pass: the layout of each value. Variants declare the layouts that they read and write. A
+ * pointwise group writes blocked images if it reads one, and reads plain images through strides. Where a
+ * variant needs a layout that a value does not have, a conversion is inserted, at most one for each value.
+ * For tests, the switch "images=blocked" makes variants that take any layout use blocked images where
+ * possible. */
 #include <string.h>
 
 #include "ops/ops.h"
@@ -9,7 +10,7 @@
 
 typedef struct layout_pass {
     kn_planner *planner;
-    kn_group **ordered; /* the groups with the conversions between them */
+    kn_group **ordered; /* the groups, with conversions inserted */
     int count, capacity;
     kn_value **converted; /* by value id: its copy in the other layout */
     size_t converted_count;
@@ -22,27 +23,27 @@ static bool can_block(const kn_planner *planner, const kn_shape *shape) {
     return shape->rank == 4 && width > 1 && shape->dims[1] > 0 && shape->dims[1] % width == 0;
 }
 
-/* Only numbers of four bytes are converted. */
+/* The conversion kernels move 4-byte elements only. */
 static bool can_convert(const kn_value *value) {
     return kn_dtype_bytes(value->shape.dtype) == 4;
 }
 
-static kn_status push(layout_pass *layouting, kn_group *group) {
-    size_t capacity = (size_t)layouting->capacity;
-    if (!kn_reserve(layouting->planner->host, (void **)&layouting->ordered, &capacity,
-                    (size_t)layouting->count + 1, sizeof *layouting->ordered))
-        return kn_fail_memory(layouting->planner->error, capacity * sizeof *layouting->ordered);
-    layouting->capacity = (int)capacity;
-    layouting->planner->work++;
-    layouting->ordered[layouting->count++] = group;
+static kn_status push(layout_pass *pass, kn_group *group) {
+    size_t capacity = (size_t)pass->capacity;
+    if (!kn_reserve(pass->planner->host, (void **)&pass->ordered, &capacity, (size_t)pass->count + 1,
+                    sizeof *pass->ordered))
+        return kn_fail_memory(pass->planner->error, capacity * sizeof *pass->ordered);
+    pass->capacity = (int)capacity;
+    pass->planner->work++;
+    pass->ordered[pass->count++] = group;
     return KN_OK;
 }
 
-/* The value in the other layout, by a conversion put in front of the current group. */
-static kn_status convert(layout_pass *layouting, kn_value *value, kn_value **result) {
-    kn_planner *planner = layouting->planner;
-    if ((size_t)value->id < layouting->converted_count && layouting->converted[value->id]) {
-        *result = layouting->converted[value->id];
+/* *result: the value in the other layout, from a conversion inserted before the current group. */
+static kn_status convert(layout_pass *pass, kn_value *value, kn_value **result) {
+    kn_planner *planner = pass->planner;
+    if ((size_t)value->id < pass->converted_count && pass->converted[value->id]) {
+        *result = pass->converted[value->id];
         return KN_OK;
     }
     const kn_operator *row = kn_layout_row;
@@ -56,22 +57,22 @@ static kn_status convert(layout_pass *layouting, kn_value *value, kn_value **res
     group->anchor = copy->producer;
     group->variant = &row->variants[0];
     planner->conversions++;
-    if ((size_t)value->id < layouting->converted_count) layouting->converted[value->id] = copy;
+    if ((size_t)value->id < pass->converted_count) pass->converted[value->id] = copy;
     *result = copy;
-    return push(layouting, group);
+    return push(pass, group);
 }
 
-/* Makes input `position` of a node have a layout. Views need plain memory under them. */
-static kn_status need(layout_pass *layouting, kn_node *node, int position, kn_layout layout) {
+/* Gives input `position` of a node this layout. What a view shows must be plain. */
+static kn_status require_layout(layout_pass *pass, kn_node *node, int position, kn_layout layout) {
     kn_value *value = node->inputs[position];
     if (!value) return KN_OK;
     if (value->kind == KN_VALUE_RESULT && value->producer->op->class == KN_CLASS_VIEW) {
-        kn_status status = need(layouting, value->producer, 0, KN_LAYOUT_PLAIN);
+        kn_status status = require_layout(pass, value->producer, 0, KN_LAYOUT_PLAIN);
         if (status != KN_OK || layout == KN_LAYOUT_PLAIN) return status;
     }
-    if (value->layout == layout || kn_lies_alike(value)) return KN_OK;
+    if (value->layout == layout || kn_layouts_agree(value)) return KN_OK;
     kn_value *copy = NULL;
-    kn_status status = convert(layouting, value, &copy);
+    kn_status status = convert(pass, value, &copy);
     if (status != KN_OK) return status;
     node->inputs[position] = copy;
     return KN_OK;
@@ -81,8 +82,8 @@ static bool is_whole_image(const kn_shape *space, const kn_value *value) {
     return value->shape.rank == 4 && kn_shape_same(space, &value->shape);
 }
 
-static kn_status settle_epilogue(layout_pass *layouting, kn_group *group, kn_layout layout) {
-    kn_planner *planner = layouting->planner;
+static kn_status lay_out_epilogue(layout_pass *pass, kn_group *group, kn_layout layout) {
+    kn_planner *planner = pass->planner;
     const kn_shape *space = &group->anchor->outputs[0]->shape;
     for (int m = 0; m < group->member_count; m++) {
         kn_node *member = group->members[m];
@@ -93,41 +94,42 @@ static kn_status settle_epilogue(layout_pass *layouting, kn_group *group, kn_lay
                            planner->group_of[value->producer->id] == group))
                 continue;
             kn_layout wanted = is_whole_image(space, value) ? layout : KN_LAYOUT_PLAIN;
-            kn_status status = need(layouting, member, i, wanted);
+            kn_status status = require_layout(pass, member, i, wanted);
             if (status != KN_OK) return status;
         }
     }
     return KN_OK;
 }
 
-/* The layout of all rank-4 values of a node that takes any: blocked as soon as one of its inputs is. */
-static kn_layout common_layout(const layout_pass *layouting, const kn_node *node) {
-    bool blocked = layouting->prefers_blocked;
+/* The layout of all images of a node that takes any layout: blocked if one of its inputs is and all can be.
+ */
+static kn_layout common_layout(const layout_pass *pass, const kn_node *node) {
+    bool blocked = pass->prefers_blocked;
     for (int i = 0; i < node->input_count; i++) {
         const kn_value *value = node->inputs[i];
         if (!value || value->shape.rank != 4) continue;
-        if (!can_block(layouting->planner, &value->shape)) return KN_LAYOUT_PLAIN;
+        if (!can_block(pass->planner, &value->shape)) return KN_LAYOUT_PLAIN;
         if (!can_convert(value) && value->layout == KN_LAYOUT_PLAIN) return KN_LAYOUT_PLAIN;
         blocked = blocked || value->layout == KN_LAYOUT_BLOCKED;
     }
     return blocked ? KN_LAYOUT_BLOCKED : KN_LAYOUT_PLAIN;
 }
 
-static kn_status settle_anchor(layout_pass *layouting, kn_group *group) {
+static kn_status lay_out_anchor(layout_pass *pass, kn_group *group) {
     kn_node *node = group->anchor;
     const kn_variant *variant = group->variant;
     if (!variant) { /* an assign: states are plain */
         kn_status status = KN_OK;
         for (int i = 0; i < node->input_count && status == KN_OK; i++)
-            status = need(layouting, node, i, KN_LAYOUT_PLAIN);
+            status = require_layout(pass, node, i, KN_LAYOUT_PLAIN);
         return status;
     }
-    kn_layout common = variant->promise.any ? common_layout(layouting, node) : KN_LAYOUT_PLAIN;
+    kn_layout common = variant->promise.any ? common_layout(pass, node) : KN_LAYOUT_PLAIN;
     for (int i = 0; i < node->input_count; i++) {
         kn_layout layout =
             i < (int)KN_COUNT_OF(variant->promise.inputs) ? variant->promise.inputs[i] : KN_LAYOUT_PLAIN;
         if (variant->promise.any && node->inputs[i] && node->inputs[i]->shape.rank == 4) layout = common;
-        kn_status status = need(layouting, node, i, layout);
+        kn_status status = require_layout(pass, node, i, layout);
         if (status != KN_OK) return status;
     }
     for (int i = 0; i < node->output_count; i++) {
@@ -136,10 +138,10 @@ static kn_status settle_anchor(layout_pass *layouting, kn_group *group) {
         if (variant->promise.any && node->outputs[i]->shape.rank == 4) layout = common;
         node->outputs[i]->layout = layout;
     }
-    return settle_epilogue(layouting, group, node->outputs[0]->layout);
+    return lay_out_epilogue(pass, group, node->outputs[0]->layout);
 }
 
-static kn_status settle_pointwise(layout_pass *layouting, kn_group *group) {
+static kn_status lay_out_pointwise(layout_pass *pass, kn_group *group) {
     bool blocked = false;
     for (int m = 0; m < group->member_count; m++)
         for (int i = 0; i < group->members[m]->input_count; i++) {
@@ -153,11 +155,11 @@ static kn_status settle_pointwise(layout_pass *layouting, kn_group *group) {
         member->outputs[0]->layout = group->layout;
         for (int i = 0; i < member->input_count; i++) {
             kn_value *value = member->inputs[i];
-            /* Only whole images are read through strides; what hides behind a view must be plain. */
+            /* Only whole images are read through strides; what a view shows must be plain. */
             bool view =
                 value && value->kind == KN_VALUE_RESULT && value->producer->op->class == KN_CLASS_VIEW;
             if (!value || (!view && (value->layout == KN_LAYOUT_PLAIN || group->space.rank == 4))) continue;
-            kn_status status = need(layouting, member, i, KN_LAYOUT_PLAIN);
+            kn_status status = require_layout(pass, member, i, KN_LAYOUT_PLAIN);
             if (status != KN_OK) return status;
         }
     }
@@ -165,30 +167,29 @@ static kn_status settle_pointwise(layout_pass *layouting, kn_group *group) {
 }
 
 kn_status kn_pass_layout(kn_planner *planner) {
-    layout_pass layouting = {.planner = planner, .converted_count = planner->graph->value_count};
-    layouting.converted =
-        kn_arena_take(planner->arena, layouting.converted_count + 1, sizeof *layouting.converted);
-    if (!layouting.converted) return kn_fail_memory(planner->error, layouting.converted_count * 8);
-    layouting.prefers_blocked = planner->switches->blocked_images;
+    layout_pass pass = {.planner = planner, .converted_count = planner->graph->value_count};
+    pass.converted = kn_arena_take(planner->arena, pass.converted_count + 1, sizeof *pass.converted);
+    if (!pass.converted) return kn_fail_memory(planner->error, pass.converted_count * 8);
+    pass.prefers_blocked = planner->switches->blocked_images;
     kn_status status = KN_OK;
     for (int i = 0; i < planner->group_count && status == KN_OK; i++) {
         kn_group *group = planner->groups[i];
-        status = group->anchor ? settle_anchor(&layouting, group) : settle_pointwise(&layouting, group);
-        if (status == KN_OK) status = push(&layouting, group);
+        status = group->anchor ? lay_out_anchor(&pass, group) : lay_out_pointwise(&pass, group);
+        if (status == KN_OK) status = push(&pass, group);
     }
     for (size_t i = 0; i < planner->wanted_count && status == KN_OK; i++) {
         kn_node reader = {.inputs = &planner->wanted[i], .input_count = 1};
-        status = need(&layouting, &reader, 0, KN_LAYOUT_PLAIN);
+        status = require_layout(&pass, &reader, 0, KN_LAYOUT_PLAIN);
         if (status == KN_OK) planner->wanted[i]->wanted = true;
     }
     if (status != KN_OK) {
-        kn_release(planner->host, layouting.ordered);
+        kn_release(planner->host, pass.ordered);
         return status;
     }
     kn_release(planner->host, planner->groups);
-    planner->groups = layouting.ordered;
-    planner->group_count = layouting.count;
-    planner->group_capacity = layouting.capacity;
+    planner->groups = pass.ordered;
+    planner->group_count = pass.count;
+    planner->group_capacity = pass.capacity;
     for (int i = 0; i < planner->group_count; i++)
         planner->groups[i]->id = i;
     return KN_OK;

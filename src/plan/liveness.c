@@ -1,5 +1,5 @@
-/* Which values share memory: views, states updated in place, and results that take over what they read
- * last. Lifetimes are counted in positions of groups. */
+/* The liveness pass: which values are aliases, that is share memory: views, states updated in place, and
+ * results that reuse the memory of an input at its last use. Lifetimes are in positions of groups. */
 #include "plan/plan_private.h"
 
 kn_value *kn_memory_root(const kn_planner *planner, kn_value *value) {
@@ -24,7 +24,7 @@ static void note_read(void *user, kn_value *value) {
     if (*last < reading->position) *last = reading->position;
 }
 
-/* By node id: the position of the group that has the node; -1: none. NULL when out of memory. */
+/* By node id: the position of the node's group; -1: none. NULL when out of memory. */
 static int *find_positions(kn_planner *planner) {
     size_t count = planner->graph->node_count;
     int *positions = kn_allocate(planner->host, count + 1, sizeof *positions);
@@ -46,8 +46,8 @@ static bool reads(const kn_node *node, const kn_value *value) {
     return false;
 }
 
-/* Whether an anchor's kernels may write `value` over the state: they read it nowhere, or in its place alone.
- */
+/* Whether an anchor's kernels may write `value` over the state: they do not read the state, or are known to
+ * support the update in place. */
 static bool may_write_over(const kn_group *group, const kn_value *state, const kn_value *value) {
     const kn_node *node = group->anchor;
     for (int i = 0; i < node->input_count; i++) {
@@ -60,8 +60,8 @@ static bool may_write_over(const kn_group *group, const kn_value *state, const k
     return true;
 }
 
-/* Whether the group that makes `value` may write it straight into the state: nobody reads the old state
- * later, and the group itself reads it, if at all, element by element at the same place. */
+/* Whether the group that computes `value` may write it directly into the state: no later group reads the old
+ * state, and the group itself reads at most the element that it overwrites. */
 static bool may_update(const kn_planner *planner, const int *positions, kn_value *state, kn_value *value) {
     if (value->kind != KN_VALUE_RESULT || value->producer->op->class == KN_CLASS_VIEW) return false;
     if (value->layout != KN_LAYOUT_PLAIN || value->shape.dtype != state->shape.dtype ||
@@ -104,7 +104,7 @@ static void update_in_place(kn_planner *planner, const int *positions) {
             planner->aliases[value->id] = state;
             if (planner->last_read[state->id] < planner->last_read[value->id])
                 planner->last_read[state->id] = planner->last_read[value->id];
-        } else { /* copied at the end: the assign itself reads the value */
+        } else { /* the assign copies the value, so it reads it */
             read_note reading = {planner, i};
             note_read(&reading, value);
         }
@@ -136,14 +136,14 @@ kn_status kn_pass_liveness(kn_planner *planner) {
 bool kn_reuse_memory(kn_planner *planner, const kn_group *group, kn_value *read, kn_value *written) {
     kn_value *root = kn_memory_root(planner, read);
     if (planner->aliases[written->id]) {
-        /* It updates a state in place: only that state is what it takes over. */
+        /* It updates a state in place: it can reuse the memory of that state only. */
         return planner->aliases[written->id] == read;
     }
     if (root->kind != KN_VALUE_RESULT || read->layout != written->layout) return false;
     if (read->shape.dtype != written->shape.dtype || root->shape.dtype != written->shape.dtype) return false;
     if (planner->last_read[root->id] > group->id) return false;
     if (kn_shape_elements(&root->shape) != kn_shape_elements(&written->shape)) return false;
-    /* Someone in the group may read the same memory elsewhere than element by element. */
+    /* Another input of the group may view the same memory and be read at other elements. */
     for (int m = 0; m < group->member_count; m++)
         for (int i = 0; i < group->members[m]->input_count; i++) {
             kn_value *input = group->members[m]->inputs[i];

@@ -10,7 +10,7 @@ static kn_status lower_anchor(kn_planner *planner, kn_group *group) {
         if (kn_memory_root(planner, value) == state) return KN_OK; /* updated in place */
         return kn_emit_copy(&lowering, value, state);
     }
-    kn_epilogue epilogue, epilogue_before;
+    kn_epilogue epilogue, producer_epilogue;
     kn_producer producer;
     lowering.gathers = group->gathers;
     lowering.gathered = group->gathered;
@@ -24,9 +24,9 @@ static kn_status lower_anchor(kn_planner *planner, kn_group *group) {
         producer = (kn_producer){.node = group->producer->anchor};
         lowering.producer = &producer;
         if (group->producer->member_count) {
-            kn_status status = kn_make_epilogue(planner, group->producer, true, &epilogue_before);
+            kn_status status = kn_make_epilogue(planner, group->producer, true, &producer_epilogue);
             if (status != KN_OK) return status;
-            producer.epilogue = &epilogue_before;
+            producer.epilogue = &producer_epilogue;
         }
     }
     kn_status status = group->variant->lower(&lowering);
@@ -50,7 +50,7 @@ kn_status kn_pass_lower(kn_planner *planner) {
             planner->step_group[s] = i;
         planner->step_group_count = steps;
     }
-    /* Where a row was asked for an attribute that it does not have. */
+    /* A lowering that reads an attribute which its row does not have fails the graph. */
     if (status == KN_OK && kn_graph_status(planner->graph) != KN_OK)
         return kn_fail(planner->error, kn_graph_status(planner->graph), "%s", kn_graph_error(planner->graph));
     return status;

@@ -1,13 +1,13 @@
-/* The once pass: which steps need not run again while the states that they read stay as they are, found from
- * the memory that steps touch, so that it holds whatever the passes before it did. */
+/* The once pass: which steps need not run again until a state that they read changes. It is derived from the
+ * memory that steps access, so it does not depend on earlier passes having kept track. */
 #include "plan/plan_private.h"
 
 /* ---- steps ------------------------------------------------------------------------------------------ */
 
 typedef struct once_pass {
     kn_planner *planner;
-    bool *invariant;         /* by value id, of memory roots: only steps that run once write it */
-    bool *invariant_scratch; /* by the emitter's number */
+    bool *invariant;         /* by value id, of memory roots: written only by steps that run once */
+    bool *invariant_scratch; /* by scratch number */
 } once_pass;
 
 static bool *invariant_of(const once_pass *pass, const kn_argument *argument) {
@@ -29,7 +29,7 @@ static bool step_widens(const kn_step *step) {
     return kn_is_widened(read, written);
 }
 
-/* At first all memory is invariant but inputs and states that are written. */
+/* Start: all memory is invariant except inputs and states that are written. */
 static void begin(const once_pass *pass) {
     const kn_planner *planner = pass->planner;
     for (size_t i = 0; i < planner->graph->value_count; i++)
@@ -49,8 +49,9 @@ static void begin(const once_pass *pass) {
     }
 }
 
-/* A step that touches what is not invariant runs each time, and what it writes is not invariant. */
-static bool spread(const once_pass *pass) {
+/* A step that accesses memory which is not invariant runs each time, and what it writes is not invariant.
+ * Returns whether anything changed. */
+static bool propagate(const once_pass *pass) {
     kn_planner *planner = pass->planner;
     bool changed = false;
     for (int s = 0; s < planner->emitter.step_count; s++) {
@@ -80,7 +81,7 @@ kn_status kn_pass_once(kn_planner *planner) {
         return kn_fail_memory(planner->error, steps + values);
     if (!planner->request->keeps) return KN_OK;
     begin(&pass);
-    while (spread(&pass))
+    while (propagate(&pass))
         ;
     return KN_OK;
 }
@@ -99,7 +100,7 @@ void kn_once_keep(kn_planner *planner) {
         for (int a = 0; a < emitter->steps[s]->argument_count && planner->once[s]; a++) {
             const kn_argument *argument = &emitter->steps[s]->arguments[a];
             kn_placement *placement = placement_of(planner, argument);
-            if (placement && placement->home == KN_HOME_SCRATCH && argument->writes)
+            if (placement && placement->storage == KN_STORAGE_SCRATCH && argument->writes)
                 placement->invariant = true;
         }
     for (int s = 0; s < emitter->step_count; s++)

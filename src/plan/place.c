@@ -1,6 +1,6 @@
-/* The place pass: every value that a step touches gets its memory. Lifetimes are counted in steps, as they
- * stand after the bucket pass: a value lives from the first step that touches it to the last, what the
- * caller wants to the end of the run, an emitter's scratch during the steps that use it. */
+/* The place pass: assigns memory to every value that a step accesses. Lifetimes are in steps, counted after
+ * the bucket pass: a value is live from the first to the last step that accesses it, wanted values to the end
+ * of the run, and scratch memory during the steps that use it. */
 #include "plan/plan_private.h"
 
 static void touch(kn_placement *placement, int step) {
@@ -28,22 +28,24 @@ static kn_status find_roots(kn_planner *planner) {
                            kn_shape_words(graph, &value->shape));
         switch (value->kind) {
         case KN_VALUE_INPUT:
-            placement->home = KN_HOME_INPUT;
+            placement->storage = KN_STORAGE_INPUT;
             break;
         case KN_VALUE_STATE:
-            placement->home = KN_HOME_STATE;
+            placement->storage = KN_STORAGE_STATE;
             break;
         case KN_VALUE_CONSTANT:
-            placement->home = KN_HOME_CONSTANT;
+            placement->storage = KN_STORAGE_CONSTANT;
             break;
         case KN_VALUE_RESULT:
-            placement->home = KN_HOME_SCRATCH;
+            placement->storage = KN_STORAGE_SCRATCH;
             break;
         }
     }
     for (int i = 0; i < planner->emitter.scratch_count; i++)
-        planner->scratches[i] = (kn_placement){
-            .home = KN_HOME_SCRATCH, .bytes = planner->emitter.scratch_bytes[i], .first = -1, .last = -1};
+        planner->scratches[i] = (kn_placement){.storage = KN_STORAGE_SCRATCH,
+                                               .bytes = planner->emitter.scratch_bytes[i],
+                                               .first = -1,
+                                               .last = -1};
     return KN_OK;
 }
 
@@ -62,7 +64,7 @@ static kn_status find_lifetimes(kn_planner *planner) {
     for (size_t i = 0; i < planner->wanted_count; i++) {
         const kn_value *wanted = planner->wanted[i];
         kn_placement *placement = &planner->placements[planner->placements[wanted->id].root->id];
-        if (placement->home == KN_HOME_SCRATCH && placement->bytes && placement->first < 0)
+        if (placement->storage == KN_STORAGE_SCRATCH && placement->bytes && placement->first < 0)
             return kn_fail(planner->error, KN_ERROR_INTERNAL, "no step computes the value '%s'",
                            wanted->name);
         placement->last = emitter->step_count;
@@ -70,18 +72,18 @@ static kn_status find_lifetimes(kn_planner *planner) {
     return KN_OK;
 }
 
-static bool needs_place(const kn_placement *placement) {
-    return placement->home == KN_HOME_SCRATCH && placement->bytes && placement->first >= 0;
+static bool needs_memory(const kn_placement *placement) {
+    return placement->storage == KN_STORAGE_SCRATCH && placement->bytes && placement->first >= 0;
 }
 
-/* The placements that need a place, the values' first. */
+/* Lists the placements that need memory, values before scratches, unless NULL; returns how many. */
 static int gather(kn_planner *planner, kn_placement **placements) {
     int count = 0;
     for (size_t i = 0; i < planner->placement_count + (size_t)planner->emitter.scratch_count; i++) {
         kn_placement *placement = i < planner->placement_count
                                       ? &planner->placements[i]
                                       : &planner->scratches[i - planner->placement_count];
-        if (!needs_place(placement) || (placement->root && placement->root->id != (int)i)) continue;
+        if (!needs_memory(placement) || (placement->root && placement->root->id != (int)i)) continue;
         if (placements) placements[count] = placement;
         count++;
     }

@@ -1,5 +1,5 @@
-/* The door of the plan room: from a bound graph to steps with memory. Pure functions: they read and write the
- * host memory that they are given, open nothing, and ask a device nothing but through kn_judge. */
+/* The door of the plan room: turns a bound graph into steps with memory. Pure functions: they read and write
+ * only the host memory that they are given, open nothing, and query a device only through kn_judge. */
 #ifndef KN_PLAN_DOOR_H
 #define KN_PLAN_DOOR_H
 
@@ -9,53 +9,53 @@
 
 /* ---- switches (switches.c) ----------------------------------------------------------------------------- */
 
-/* How programs are compiled. */
+/* How kernels are grouped into OpenCL programs. */
 typedef enum kn_programs {
-    KN_PROGRAMS_KERNEL,  /* a program holds one kernel of its file */
-    KN_PROGRAMS_FILE,    /* all kernels of its file */
-    KN_PROGRAMS_UNSAVED, /* the same, and the disk cache does not keep it */
-    KN_PROGRAMS_NONE     /* there are none: plans only */
+    KN_PROGRAMS_KERNEL,  /* a program contains one kernel of its file */
+    KN_PROGRAMS_FILE,    /* a program contains all kernels of its file */
+    KN_PROGRAMS_UNSAVED, /* the same, and it is not stored in the disk cache */
+    KN_PROGRAMS_NONE     /* nothing is compiled: plans only */
 } kn_programs;
 
-/* Whether a node is fused into its consumer where both have kernels of their own. */
+/* Whether a node is fused into its consumer where both have kernels (are not pointwise). */
 typedef enum kn_producers {
-    KN_PRODUCERS_VERIFIED, /* where the device computed the fused pair right */
-    KN_PRODUCERS_FUSED,    /* wherever a variant can, unverified */
+    KN_PRODUCERS_VERIFIED, /* where a trial of the fused pair on the device gave the right result */
+    KN_PRODUCERS_FUSED,    /* wherever a variant can, without a trial */
     KN_PRODUCERS_SEPARATE  /* nowhere */
 } kn_producers;
 
 enum { KN_FORCED_VARIANTS = 8 };
 
-/* What tests and tuning force; all zero is the default. */
+/* What tests and tuning force; all zero: the default. */
 typedef struct kn_switches {
     bool blocked_images;      /* variants that take any layout get blocked images where possible */
     bool recompute_invariant; /* steps that depend on states alone run in each run */
-    bool separate_statistics; /* a batch norm reads its input for the statistics itself */
+    bool separate_statistics; /* a batch norm always computes its statistics itself */
     kn_producers producers;
     kn_programs programs;
     int forced_count;
     struct {
-        const kn_operator *row; /* NULL: preferred for every row that has an accepted variant of that name */
-        const char *variant;    /* as the row calls it */
+        const kn_operator *row; /* NULL: every row; used where the row has an accepted variant of that name */
+        const char *variant;    /* its name in the row */
     } forced[KN_FORCED_VARIANTS];
 } kn_switches;
 
 /* Reads "matmul=tiled,invariant=recompute"; NULL or "" gives the defaults. An unknown word or value fails
- * with KN_ERROR_NOT_FOUND and lists those that exist. Nothing of the text is kept. */
+ * with KN_ERROR_NOT_FOUND and a list of those that exist. The text is not kept. */
 kn_status kn_switches_parse(const char *text, kn_switches *switches, kn_error *error);
 
-/* ---- what only the device can tell --------------------------------------------------------------------- */
+/* ---- verdicts of the device ---------------------------------------------------------------------- */
 
-/* Asked while kernels are chosen. Each answer is found by running something on the device, and remembered;
- * the verify room gives them. `device` is kn_plan_request.device. */
+/* Called while variants are chosen. Each verdict comes from running something on the device and is
+ * remembered; the verify room implements these functions. `device` is kn_plan_request.device. */
 typedef struct kn_judge {
-    /* Whether a doubtful variant computed the row's case right; with a node, whether a variant with a larger
-     * error is accurate enough for that node. */
+    /* Whether a doubtful variant passed its row's trial; with a node, whether a variant with a larger error
+     * is accurate enough for that node. */
     bool (*variant_is_right)(void *device, const kn_operator *row, const kn_variant *variant,
                              const kn_node *node);
-    /* Whether `node` computed right with `producer`, which makes its input 0, fused into it. */
+    /* Whether `node` passed a trial with `producer`, which computes its input 0, fused into it. */
     bool (*fusion_is_right)(void *device, const kn_node *node, const kn_node *producer);
-    /* Whether `variant` ran faster than `other` for nodes of sizes like these. */
+    /* Whether `variant` was measured faster than `other` for nodes of about these sizes. */
     bool (*variant_is_faster)(void *device, const kn_node *node, const kn_variant *variant,
                               const kn_variant *other);
 } kn_judge;
@@ -63,58 +63,60 @@ typedef struct kn_judge {
 /* ---- a plan (planner.c) ---------------------------------------------------------------------- */
 
 /* The storage class of a value. */
-typedef enum kn_home {
-    KN_HOME_NONE,
-    KN_HOME_SCRATCH, /* in the session's scratch blocks, shared over time */
-    KN_HOME_STATE,   /* in a state's memory */
-    KN_HOME_INPUT,
-    KN_HOME_CONSTANT,
-} kn_home;
+typedef enum kn_storage {
+    KN_STORAGE_NONE,
+    KN_STORAGE_SCRATCH, /* in the session's scratch blocks, reused over time */
+    KN_STORAGE_STATE,   /* in a state's memory */
+    KN_STORAGE_INPUT,
+    KN_STORAGE_CONSTANT,
+} kn_storage;
 
 typedef struct kn_placement {
-    kn_home home;
-    kn_value *root;  /* the value whose memory this one uses (itself, mostly): views, updates in place */
+    kn_storage storage;
+    kn_value *root;  /* the value whose memory this one uses: usually itself; differs for views and in-place
+                        updates */
     uint64_t bytes;  /* of a root */
-    int first, last; /* positions of the first and the last step that touches a root; -1: none */
+    int first, last; /* of a root: positions of the first and last step that access it; -1: none */
     int block;       /* of scratch */
     uint64_t offset;
-    int slot;             /* of an input, a state or a constant: its position in the executable's list */
-    bool invariant, kept; /* of scratch: written by steps that run once; and then read in each run */
+    int slot;       /* of an input, a state or a constant: its position in the executable's list */
+    bool invariant; /* of scratch: written only by steps that run once */
+    bool kept;      /* of invariant scratch: read in each run, so nothing else uses its memory */
 } kn_placement;
 
-/* Steps in order, and where their values lie. */
+/* Steps in order, and the memory of their values. */
 typedef struct kn_plan {
     kn_step **steps;
-    bool *once; /* by step: it need not run again while the states that it depends on stay as they are */
+    bool *once; /* by step: it need not run again until a state that it depends on changes */
     int step_count;
     kn_placement *placements; /* by value id */
     size_t placement_count;
-    kn_placement *scratches; /* by number of scratch memory */
+    kn_placement *scratches; /* by scratch number */
     int scratch_count;
     uint64_t *block_bytes; /* of scratch blocks */
     int block_count;
-    uint64_t bound_bytes; /* the most scratch memory that is in use at once */
-    int conversions;      /* between layouts */
-    uint64_t work;        /* elementary steps of all passes, to see how planning grows with the graph */
+    uint64_t bound_bytes; /* a lower bound: the most scratch memory in use at any step */
+    int conversions;      /* number of layout conversions */
+    uint64_t work; /* elementary operations of all passes, to test how planning scales with the graph */
 } kn_plan;
 
 typedef struct kn_plan_request {
-    kn_arena *arena;   /* holds the plan */
+    kn_arena *arena;   /* the plan is allocated here */
     kn_graph *graph;   /* bound and extended; the passes change it */
-    kn_value **wanted; /* what the caller fetches; may be replaced by values that stand for them */
+    kn_value **wanted; /* what the caller fetches; simplification may replace them by equal values */
     size_t wanted_count;
-    const kn_target *target; /* lives as long as the call */
+    const kn_target *target; /* must outlive the call */
     const kn_switches *switches;
-    const kn_judge *judge; /* NULL: doubtful variants are believed, no measured one is taken */
-    void *device;          /* handed to the verdicts */
-    uint64_t guard;        /* bytes after each value that stay free; values then share no memory */
-    bool keeps;            /* there is memory to keep results of steps that run once */
-    double *seconds;       /* by pass: the time that it took is added; NULL: not wanted */
+    const kn_judge *judge; /* NULL: every verdict is false */
+    void *device;          /* passed to the judge's functions */
+    uint64_t guard;        /* unused bytes after each value; if not 0, values share no memory */
+    bool keeps;            /* results of steps that run once may be kept in memory */
+    double *seconds;       /* by pass: its time is added; NULL: not measured */
 } kn_plan_request;
 
 /* Runs all passes. */
 kn_status kn_plan_make(const kn_plan_request *request, kn_plan *plan, kn_error *error);
-/* The names of the passes, in order; NULL after the last. */
+/* The names of the passes in order; NULL after the last. */
 const char *kn_plan_pass_name(int position);
 extern const int kn_plan_pass_count;
 
@@ -123,64 +125,66 @@ extern const int kn_plan_pass_count;
 typedef struct kn_plan_devices {
     const kn_host *host;
     int count;
-    const char *names[KN_CONTEXT_DEVICES]; /* as pins name them; the first is the context's own */
-    /* The device on which a state has its memory already; -1: none yet. */
+    const char *names[KN_CONTEXT_DEVICES]; /* as used in pins; the first is the context's primary device */
+    /* The device on which a state already has memory; -1: none yet. */
     int (*home)(const void *user, const kn_value *state);
     const void *user;
 } kn_plan_devices;
 
-/* On a bound graph: the device of each node, by its pin. *several: whether there is more than one, pins and
- * states that live elsewhere taken together; otherwise nothing is written. Fails where a pin names no device.
- */
+/* Sets the device of each node of a bound graph from its pin. *several: whether pins, or states that already
+ * are on another device, need more than one device; if not, no device is set. Fails where a pin names no
+ * device. */
 kn_status kn_devices_mark(const kn_plan_devices *devices, kn_graph *bound, bool *several, kn_error *error);
-/* On the same graph once it was extended: the device of the nodes that have none yet, which is where most of
- * what they read is, and the device on which each state lives: homes, by value id, in the graph's arena. */
-kn_status kn_devices_settle(const kn_plan_devices *devices, kn_graph *bound, int **homes, kn_error *error);
+/* On the same graph after gradients and updates were added: sets the device of the nodes that have none yet,
+ * which is the one that has most bytes of their inputs, and the device of each state. *homes is by value id,
+ * in the graph's arena. */
+kn_status kn_devices_assign(const kn_plan_devices *devices, kn_graph *bound, int **homes, kn_error *error);
 
-/* What one device has to compute. */
+/* What one device computes. */
 typedef struct kn_part {
     kn_graph *graph;
     kn_value **wanted; /* in the graph's arena */
     size_t wanted_count;
 } kn_part;
-/* Where a value of the whole is: on which device, and which of the wanted of its part. */
+/* Where to fetch a wanted value of the whole graph: the device, and the position in its part's `wanted`. */
 typedef struct kn_part_place {
     int device;
     size_t position;
 } kn_part_place;
-/* Simplifies a graph and cuts it by the devices of its nodes: a graph for each device, which may be empty. A
- * value that one device makes and another reads is sent by a node of the first and made by a node of the
- * second. places, for each of values, is filled in, and *transfers counted. The caller destroys the graphs,
- * which are NULL after a failure. */
+/* Simplifies a graph and splits it by the devices of its nodes into one graph for each device, which may be
+ * empty. A value computed on one device and read on another is sent by a node of the first graph and received
+ * by a node of the second. Fills in places, one for each of `values`, and counts *transfers. The caller
+ * destroys the graphs, which are NULL after a failure. */
 kn_status kn_cut_graph(kn_graph *whole, const int *homes, kn_value **values, size_t count, int devices,
                        kn_part parts[KN_CONTEXT_DEVICES], kn_part_place *places, int *transfers,
                        kn_error *error);
-/* Of a node that sends or receives: which transfer it is, and the device on its other side. */
+/* Of a send or receive node: the number of its transfer, and the device at the other end. */
 int kn_transfer_of(const kn_node *node);
 int kn_transfer_device(const kn_node *node);
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 
-/* Bytes of a value of a bound graph; false on overflow. */
+/* Size of a value of a bound graph in bytes; false on overflow. */
 bool kn_value_bytes(const kn_value *value, uint64_t *bytes);
-/* The value that views lead back to. */
+/* The value under a chain of views; the value itself if it is no view. */
 kn_value *kn_value_root(kn_value *value);
 
 /* ---- placing intervals (intervals.c) --------------------------------------------------------- */
 
-/* Memory in use during steps first to last, both included. */
+/* Memory in use from step `first` to step `last`, both included. */
 typedef struct kn_interval {
     uint64_t bytes;
     int first, last;
-    int block; /* the answer */
+    int block; /* the result, with offset */
     uint64_t offset;
 } kn_interval;
-/* Places all in as little memory as can be found, no block above `limit`. block_bytes is in the arena. Fails
- * where an interval is above the limit; *culprit then is its position. *work counts elementary steps. */
+/* Assigns each interval a block and an offset, searching for a small total size; no block exceeds `limit`.
+ * *block_bytes is in the arena. Fails where an interval exceeds the limit; *culprit is then its position.
+ * Adds elementary operations to *work. */
 kn_status kn_intervals_place(kn_arena *arena, kn_interval *intervals, int count, uint64_t alignment,
                              uint64_t limit, uint64_t **block_bytes, int *block_count, int *culprit,
                              uint64_t *work, kn_error *error);
-/* The most that is in use at once, each rounded up to the alignment. 0 when out of memory. */
+/* The most bytes in use at any step, each interval rounded up to the alignment. 0 when out of memory. */
 uint64_t kn_intervals_bound(const kn_host *host, const kn_interval *intervals, int count, uint64_t alignment);
 
 #endif

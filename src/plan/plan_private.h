@@ -1,26 +1,28 @@
-/* What the passes share: the groups that nodes form, and the state of the planner.
+/* What the passes share: groups of nodes and the state of the planner.
  *
- * kn_plan_make (planner.c) runs the passes in the order of its table, which also says what each one reads and
- * writes. Each pass has a file of its name. */
+ * kn_plan_make (planner.c) runs the passes in the order of its table, which lists what each one reads and
+ * writes. Each pass is in the file of its name. */
 #ifndef KN_PLAN_PRIVATE_H
 #define KN_PLAN_PRIVATE_H
 
 #include "plan/plan.h"
 
-/* One unit of scheduling: a node with kernels of its own and its epilogue, or a set of pointwise nodes. */
+/* The unit of scheduling: an anchor, that is a node with kernels, with its epilogue; or a set of pointwise
+ * nodes. */
 typedef struct kn_group {
     int id;
-    kn_node *anchor;           /* NULL: pointwise nodes only */
+    kn_node *anchor;           /* NULL: a pointwise group */
     const kn_variant *variant; /* of the anchor */
-    kn_node **members;         /* pointwise nodes in order; of an anchor: its epilogue */
+    kn_node **members;         /* pointwise nodes in graph order; with an anchor: its epilogue */
     int member_count, member_capacity;
-    kn_shape space;                  /* of a pointwise group: the shape of its results */
-    kn_layout layout;                /* of a pointwise group: the layout of its results */
-    bool updates;                    /* feeds an assign: scheduled as early as possible */
-    kn_statistics *gathers;          /* of the result of an anchored group, for a consumer; NULL: none */
-    const kn_statistics *gathered;   /* of the anchor's input 0; NULL: none */
-    const struct kn_group *producer; /* makes the anchor's input 0 and is fused into this group; NULL: none */
-    bool fused;                      /* into its consumer: it has no steps */
+    kn_shape space;         /* of a pointwise group: the shape of its results */
+    kn_layout layout;       /* of a pointwise group: the layout of its results */
+    bool updates;           /* computes the new value of a state: scheduled early */
+    kn_statistics *gathers; /* statistics of the result that this group's kernel gathers; NULL: none */
+    const kn_statistics
+        *gathered; /* statistics of the anchor's input 0, gathered by its producer; NULL: none */
+    const struct kn_group *producer; /* computes the anchor's input 0, fused into this group; NULL: none */
+    bool fused;                      /* into its consumer's group: it has no steps */
 } kn_group;
 
 /* The nodes that read a value. */
@@ -30,9 +32,9 @@ typedef struct kn_consumers {
     size_t value_count;
 } kn_consumers;
 
-/* A plan while it is made. */
+/* The state of the passes. */
 typedef struct kn_planner {
-    /* Given; passes read all of it, and write graph and wanted. */
+    /* The request. Passes read all of it, and change graph and wanted. */
     const kn_plan_request *request;
     const kn_host *host;
     kn_arena *arena;
@@ -42,10 +44,10 @@ typedef struct kn_planner {
     const kn_target *target;
     const kn_switches *switches;
     kn_error *error;
-    uint64_t work; /* elementary steps of the passes so far */
-    /* Made by the passes: planner.c tells by which, and which of them read it. */
-    bool *invariant;           /* by value id: depends on nothing but states that the graph does not write */
-    const kn_variant **chosen; /* by node id: the variant of each node with kernels of its own */
+    uint64_t work; /* elementary operations of the passes so far */
+    /* Results of passes; planner.c lists which pass writes and which ones read each. */
+    bool *invariant; /* by value id: depends only on constants and on states that the graph does not write */
+    const kn_variant **chosen; /* by node id: the variant of each node with kernels */
     kn_consumers consumers;
     kn_group **groups; /* in order, after the order pass */
     int group_count, group_capacity;
@@ -58,7 +60,7 @@ typedef struct kn_planner {
     kn_emitter emitter;
     int *step_group; /* by step: the position of its group */
     size_t step_group_count, step_group_capacity;
-    bool *once;               /* by step: whether it need not run again */
+    bool *once;               /* by step: need not run again until a state changes */
     kn_placement *placements; /* by value id */
     size_t placement_count;
     kn_placement *scratches; /* by the emitter's scratch number */
@@ -69,9 +71,9 @@ typedef struct kn_planner {
 
 /* ---- the passes ------------------------------------------------------------------------- */
 
-/* What passes hand on to each other. */
+/* What passes communicate through. */
 enum {
-    KN_FIELD_GRAPH = 1 << 0,     /* nodes, and the inputs of nodes; what is wanted */
+    KN_FIELD_GRAPH = 1 << 0,     /* nodes and their inputs; wanted */
     KN_FIELD_INVARIANT = 1 << 1, /* invariant */
     KN_FIELD_CHOSEN = 1 << 2,    /* chosen, and the nodes' compute types */
     KN_FIELD_CONSUMERS = 1 << 3, /* consumers */
@@ -86,11 +88,11 @@ enum {
 typedef struct kn_pass {
     const char *name;
     kn_status (*run)(kn_planner *planner);
-    unsigned reads, writes; /* bits of the fields above */
+    unsigned reads, writes; /* bit sets of KN_FIELD_ */
 } kn_pass;
 extern const kn_pass kn_passes[];
 
-/* Where the members of a field are in the planner, for tests that check the table. */
+/* The members of kn_planner that belong to a field, for the test that checks the table. */
 typedef struct kn_pass_field {
     unsigned field;
     size_t offset, bytes;
@@ -118,57 +120,59 @@ kn_status kn_pass_place(kn_planner *planner);
 
 /* ---- groups (group.c) ---------------------------------------------------------------------------- */
 
-/* Calls visit for each value that a group reads from outside itself (each once), and for each of its results
- * that others read. */
+/* Calls visit once for each value from outside that a group reads; for each of its results that is read
+ * outside the group or by the caller. */
 typedef void kn_visit_value(void *user, kn_value *value);
 void kn_group_reads(const kn_planner *planner, const kn_group *group, kn_visit_value *visit, void *user);
 void kn_group_writes(const kn_planner *planner, const kn_group *group, kn_visit_value *visit, void *user);
 kn_group *kn_group_add(kn_planner *planner);
-/* NULL for views, and for nodes that the layout pass added. */
+/* NULL for views and for nodes that the layout pass added. */
 kn_group *kn_group_of_node(const kn_planner *planner, const kn_node *node);
-/* The first result of a group with an anchor: the anchor's, or the last of its epilogue. */
+/* The first result of a group with an anchor: that of the epilogue's last node, or else the anchor's. */
 kn_value *kn_group_result(const kn_group *group);
 bool kn_group_add_member(kn_planner *planner, kn_group *group, kn_node *node);
 
 /* ---- pointwise kernels (pointwise.c, epilogue.c, strides.c) -------------------------------------- */
 
 kn_status kn_lower_pointwise(kn_planner *planner, kn_group *group);
-/* The members of an anchored group as macros for its kernel, or, with `producer`, for the kernel of the
- * consumer that the group is fused into. */
+/* Writes the members of a group with an anchor as macros for its kernel or, with `producer`, for the kernel
+ * of the consumer that the group is fused into. */
 kn_status kn_make_epilogue(kn_planner *planner, const kn_group *group, bool producer, kn_epilogue *epilogue);
-/* Writes a node's expression for a compute type; `name` writes the variable that holds a value. */
+/* Writes a node's expression for a compute type; `name` writes the name of the variable that holds a value.
+ */
 kn_status kn_pointwise_write(kn_planner *planner, const kn_node *node, const char *type,
                              void (*name)(const void *user, const kn_value *value, kn_text *text),
                              const void *user, const char *uniform, kn_text *body);
 kn_status kn_pointwise_expression(kn_planner *planner, const kn_node *node, kn_expression **expression);
-/* The input that an expression's name x, y, z, r or g stands for, or NULL. */
+/* The input that x, y, z, r or g refers to in an expression, or NULL. */
 kn_value *kn_pointwise_named_input(const kn_node *node, const char *name);
 const char *kn_pointwise_type(kn_dtype dtype);
-/* The strides, in elements, of a value's memory along the axes of a space, by the broadcasting rule; axes
- * in which it has size 1 get 0. Returns the number of axes (five in a blocked space). */
+/* The strides, in elements, of a value broadcast to a space, and the sizes of the space; the stride along
+ * axes where the value has size 1 is 0. Returns the number of axes: the space's rank, or 5 where it is
+ * blocked, (N, C/width, H, W, width). */
 int kn_value_strides(const kn_target *target, const kn_value *value, const kn_shape *space,
                      kn_layout space_layout, int64_t sizes[KN_MAX_RANK + 1],
                      int64_t strides[KN_MAX_RANK + 1]);
-/* Whether both layouts put an image's elements in the same places: images of one pixel. */
-bool kn_lies_alike(const kn_value *value);
+/* Whether both layouts store an image's elements in the same order: (N,C,1,1). */
+bool kn_layouts_agree(const kn_value *value);
 
 /* ---- memory (liveness.c) ------------------------------------------------------------------ */
 
-/* Whether `written`, of `group`, may reuse the memory of `read`, and if so makes it. */
+/* Lets `written`, a result of `group`, reuse the memory of `read` if that is safe; returns whether it is. */
 bool kn_reuse_memory(kn_planner *planner, const kn_group *group, kn_value *read, kn_value *written);
-/* The value whose memory a value uses, through views and aliases. */
+/* The value whose memory a value uses, followed through views and aliases. */
 kn_value *kn_memory_root(const kn_planner *planner, kn_value *value);
-/* Whether a result of so many bytes is much larger than what it was made of: then it is not kept from run to
- * run (invariant.c). */
+/* Whether a result of `written` bytes is much larger than the `read` bytes it is computed from: then it is
+ * not kept from run to run (invariant.c). */
 bool kn_is_widened(uint64_t read, uint64_t written);
-/* Keeps what steps that run once leave for others in memory through all runs (once.c). */
+/* Extends the lifetime of results of steps that run once to all steps where later runs read them (once.c). */
 void kn_once_keep(kn_planner *planner);
 
 /* ---- transfers between devices (transfer.c) -------------------------------------------------------- */
 
-/* Nodes that send a value, or make one that was sent. Those of one device stand in the order in which all
- * devices together can do them: each reads a token, a value of no elements, that the one before it made
- * (NULL: the first). */
+/* Add a node that sends a value to, or receives one from, another device. The transfers of a device are
+ * ordered by tokens, values without elements: each reads the token of the one before it (NULL: the first) and
+ * returns a new one. Received: *result. */
 kn_value *kn_send_add(kn_graph *graph, kn_value *value, int transfer, int device, kn_value *token);
 kn_value *kn_receive_add(kn_graph *graph, const kn_value *value, int transfer, int device, kn_value *token,
                          kn_value **result);

@@ -1,9 +1,9 @@
-/* Runs the passes over a graph. */
+/* The table of passes, which run over a graph in this order. */
 #include <stddef.h>
 
 #include "plan/plan_private.h"
 
-/* In order. Consumers are listed anew after the layout pass, whose conversions read and write values too. */
+/* The consumers are computed again after the layout pass, whose conversions read and write values too. */
 const kn_pass kn_passes[] = {
     {"simplify", kn_pass_simplify, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
     {"invariant", kn_pass_invariant, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_INVARIANT},

@@ -1,7 +1,7 @@
-/* Lowering of a pointwise group: one generated kernel that walks a space once, reads each operand once,
- * and writes what is needed outside. The text is made of the rows' expressions and stands in the holes of
- * cl/pointwise/pointwise.cl. It depends on the expressions and on which operands repeat, not on sizes, so
- * that few programs are compiled. */
+/* Lowers a pointwise group to one generated kernel that traverses a space once, reads each operand once, and
+ * writes the results that are needed outside the group. The code comes from the expressions of the rows and
+ * is inserted through macros into cl/pointwise/pointwise.cl. It depends on the expressions and on which
+ * operands are broadcast, not on sizes, so that few programs are compiled. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 enum { MAX_OPERANDS = 32, MAX_AXES = KN_MAX_RANK + 1 };
 
 typedef struct kernel_operand {
-    kn_value *value;   /* read, or read and written where it takes over what it reads */
+    kn_value *value;   /* read; also written where `written` reuses its memory */
     kn_value *written; /* NULL: only read */
     int64_t strides[MAX_AXES];
 } kernel_operand;
@@ -22,10 +22,11 @@ typedef struct kernel_text {
     int count;
     bool overflow;
     bool random;
-    int64_t random_strides[MAX_AXES]; /* to the logical index of an element */
+    int64_t random_strides[MAX_AXES]; /* from positions to the row-major index of an element, which selects
+                                         its random number */
     int64_t sizes[MAX_AXES];
     int axes;
-    int lanes; /* of what is being written: 1, or a vector's */
+    int lanes; /* of the body being written: 1, or the vector width */
     kn_text parameters, arguments, row, body, vector_body;
 } kernel_text;
 
@@ -39,14 +40,14 @@ const char *kn_pointwise_type(kn_dtype dtype) {
         return "int";
     case KN_FLOAT16:
     case KN_BFLOAT16:
-        return "float"; /* stored as halves only */
+        return "float"; /* 16 bits are a storage type only */
     default:
         return kn_opencl_type(dtype);
     }
 }
 
-/* What an expression is computed in: the type of the first input that is no truth value. Gradients are of the
- * type of what they are taken by; the step counter of a random row, its last input, does not count. */
+/* The type in which an expression is computed: that of the first input that is not bool. A derivative is
+ * computed in the type of its result. The last input of a random row, its step counter, is ignored. */
 static kn_dtype compute_dtype(const kn_node *node) {
     if (node->derivative) return node->outputs[0]->shape.dtype;
     int count = node->op->random ? node->input_count - 1 : node->input_count;
@@ -56,83 +57,83 @@ static kn_dtype compute_dtype(const kn_node *node) {
 }
 
 static void add_operand(void *user, kn_value *value) {
-    kernel_text *writing = user;
-    if (writing->count == MAX_OPERANDS)
-        writing->overflow = true;
+    kernel_text *kernel = user;
+    if (kernel->count == MAX_OPERANDS)
+        kernel->overflow = true;
     else
-        writing->operands[writing->count++] = (kernel_operand){.value = value};
+        kernel->operands[kernel->count++] = (kernel_operand){.value = value};
 }
 
-/* A written value takes over the memory of a read one where that is allowed; otherwise it is an operand. */
+/* A written value reuses the memory of an operand where that is allowed; otherwise it becomes an operand. */
 static void add_written(void *user, kn_value *value) {
-    kernel_text *writing = user;
-    for (int i = 0; i < writing->count; i++) {
-        kernel_operand *operand = &writing->operands[i];
-        if (operand->written || !kn_shape_same(&operand->value->shape, &writing->group->space)) continue;
-        if (!kn_reuse_memory(writing->planner, writing->group, operand->value, value)) continue;
+    kernel_text *kernel = user;
+    for (int i = 0; i < kernel->count; i++) {
+        kernel_operand *operand = &kernel->operands[i];
+        if (operand->written || !kn_shape_same(&operand->value->shape, &kernel->group->space)) continue;
+        if (!kn_reuse_memory(kernel->planner, kernel->group, operand->value, value)) continue;
         operand->written = value;
         return;
     }
-    if (writing->count == MAX_OPERANDS)
-        writing->overflow = true;
+    if (kernel->count == MAX_OPERANDS)
+        kernel->overflow = true;
     else
-        writing->operands[writing->count++] = (kernel_operand){.value = value, .written = value};
+        kernel->operands[kernel->count++] = (kernel_operand){.value = value, .written = value};
 }
 
-static bool always_one(const int64_t *strides, int axis, int64_t size) {
+static bool is_contiguous(const int64_t *strides, int axis, int64_t size) {
     return strides[axis] == strides[axis + 1] * size;
 }
 
-/* Takes axis `axis` out of a list of `count`. */
+/* Removes entry `axis` from a list of `count`. */
 static void drop_axis(int64_t *list, int axis, int count) {
     for (int a = axis; a < count - 1; a++)
         list[a] = list[a + 1];
 }
 
-/* Neighbouring axes that every operand walks as if they were one become one. */
-static void collapse_axes(kernel_text *writing) {
-    for (int a = writing->axes - 2; a >= 0; a--) {
-        int64_t outer = writing->sizes[a], inner = writing->sizes[a + 1];
-        bool joins = !writing->random || always_one(writing->random_strides, a, inner);
-        for (int i = 0; i < writing->count && joins; i++)
-            joins = always_one(writing->operands[i].strides, a, inner);
-        if (!joins && outer != 1 && inner != 1) continue;
-        int gone = inner == 1 ? a + 1 : a; /* whose stride no longer matters */
-        drop_axis(writing->random_strides, gone, writing->axes);
-        for (int i = 0; i < writing->count; i++)
-            drop_axis(writing->operands[i].strides, gone, writing->axes);
-        drop_axis(writing->sizes, a, writing->axes);
-        writing->sizes[a] = outer * inner;
-        writing->axes--;
+/* Merges neighbouring axes that every operand traverses like a single axis. */
+static void merge_axes(kernel_text *kernel) {
+    for (int a = kernel->axes - 2; a >= 0; a--) {
+        int64_t outer = kernel->sizes[a], inner = kernel->sizes[a + 1];
+        bool mergeable = !kernel->random || is_contiguous(kernel->random_strides, a, inner);
+        for (int i = 0; i < kernel->count && mergeable; i++)
+            mergeable = is_contiguous(kernel->operands[i].strides, a, inner);
+        if (!mergeable && outer != 1 && inner != 1) continue;
+        int gone = inner == 1 ? a + 1 : a; /* its stride is dropped */
+        drop_axis(kernel->random_strides, gone, kernel->axes);
+        for (int i = 0; i < kernel->count; i++)
+            drop_axis(kernel->operands[i].strides, gone, kernel->axes);
+        drop_axis(kernel->sizes, a, kernel->axes);
+        kernel->sizes[a] = outer * inner;
+        kernel->axes--;
     }
 }
 
-static void find_axes(kernel_text *writing) {
-    const kn_group *group = writing->group;
-    const kn_target *target = writing->planner->target;
-    /* The walk itself as an operand: full in every axis, in the plain order. */
+static void find_axes(kernel_text *kernel) {
+    const kn_group *group = kernel->group;
+    const kn_target *target = kernel->planner->target;
+    /* The strides of the space itself, as a plain value, give row-major indices. */
     kn_value plain = {.shape = group->space};
-    writing->axes = kn_value_strides(target, &plain, &group->space, group->layout, writing->sizes,
-                                     writing->random_strides);
-    for (int i = 0; i < writing->count; i++) {
+    kernel->axes =
+        kn_value_strides(target, &plain, &group->space, group->layout, kernel->sizes, kernel->random_strides);
+    for (int i = 0; i < kernel->count; i++) {
         int64_t sizes[MAX_AXES];
-        kn_value_strides(target, writing->operands[i].value, &group->space, group->layout, sizes,
-                         writing->operands[i].strides);
+        kn_value_strides(target, kernel->operands[i].value, &group->space, group->layout, sizes,
+                         kernel->operands[i].strides);
     }
-    if (!writing->axes) {
-        writing->axes = 1;
-        writing->sizes[0] = 1;
-        writing->random_strides[0] = 0;
-        for (int i = 0; i < writing->count; i++)
-            writing->operands[i].strides[0] = 0;
+    if (!kernel->axes) {
+        kernel->axes = 1;
+        kernel->sizes[0] = 1;
+        kernel->random_strides[0] = 0;
+        for (int i = 0; i < kernel->count; i++)
+            kernel->operands[i].strides[0] = 0;
     }
-    collapse_axes(writing);
+    merge_axes(kernel);
 }
 
-/* "o3 + j * p3_i": where element j of the current row lies. */
-static void write_place(const kernel_text *writing, const char *prefix, int number, int64_t stride,
-                        kn_text *text) {
-    if (writing->axes > 1) kn_text_format(text, "%s%d_o + ", prefix, number);
+/* Writes the offset of element j of the current row: "p3_o + j * p3_i". */
+static void write_offset(const kernel_text *kernel, const char *prefix, int number, int64_t stride,
+                         kn_text *text) {
+    if (kernel->axes > 1) kn_text_format(text, "%s%d_o + ", prefix, number);
     if (stride == 0)
         kn_text_add(text, "0");
     else if (stride == 1)
@@ -141,81 +142,80 @@ static void write_place(const kernel_text *writing, const char *prefix, int numb
         kn_text_format(text, "j * %s%d_i", prefix, number);
 }
 
-static void write_strides(kernel_text *writing, const char *prefix, int number, const int64_t *strides) {
-    int inner = writing->axes - 1;
+static void write_strides(kernel_text *kernel, const char *prefix, int number, const int64_t *strides) {
+    int inner = kernel->axes - 1;
     for (int a = 0; a < inner; a++) {
-        kn_text_format(&writing->parameters, ", const KN_INDEX %s%d_%d", prefix, number, a);
-        kn_text_format(&writing->arguments, ", %s%d_%d", prefix, number, a);
+        kn_text_format(&kernel->parameters, ", const KN_INDEX %s%d_%d", prefix, number, a);
+        kn_text_format(&kernel->arguments, ", %s%d_%d", prefix, number, a);
     }
     if (strides[inner] > 1) {
-        kn_text_format(&writing->parameters, ", const KN_INDEX %s%d_i", prefix, number);
-        kn_text_format(&writing->arguments, ", %s%d_i", prefix, number);
+        kn_text_format(&kernel->parameters, ", const KN_INDEX %s%d_i", prefix, number);
+        kn_text_format(&kernel->arguments, ", %s%d_i", prefix, number);
     }
     if (inner == 0) return;
-    kn_text_format(&writing->row, " const KN_INDEX %s%d_o = ", prefix, number);
+    kn_text_format(&kernel->row, " const KN_INDEX %s%d_o = ", prefix, number);
     for (int a = 0; a < inner; a++)
-        kn_text_format(&writing->row, "%sa%d * %s%d_%d", a ? " + " : "", a, prefix, number, a);
-    kn_text_add(&writing->row, ";");
+        kn_text_format(&kernel->row, "%sa%d * %s%d_%d", a ? " + " : "", a, prefix, number, a);
+    kn_text_add(&kernel->row, ";");
 }
 
-static void write_head(kernel_text *writing) {
-    for (int a = 1; a < writing->axes; a++) {
-        kn_text_format(&writing->parameters, ", const KN_INDEX size%d", a);
-        kn_text_format(&writing->arguments, ", size%d", a);
+static void write_head(kernel_text *kernel) {
+    for (int a = 1; a < kernel->axes; a++) {
+        kn_text_format(&kernel->parameters, ", const KN_INDEX size%d", a);
+        kn_text_format(&kernel->arguments, ", size%d", a);
     }
-    int inner = writing->axes - 1;
+    int inner = kernel->axes - 1;
     if (inner) {
-        kn_text_add(&writing->row, "KN_INDEX rest = row;");
+        kn_text_add(&kernel->row, "KN_INDEX rest = row;");
         for (int a = inner - 1; a > 0; a--)
-            kn_text_format(&writing->row, " const KN_INDEX a%d = rest %% size%d; rest /= size%d;", a, a, a);
-        kn_text_add(&writing->row, " const KN_INDEX a0 = rest;");
+            kn_text_format(&kernel->row, " const KN_INDEX a%d = rest %% size%d; rest /= size%d;", a, a, a);
+        kn_text_add(&kernel->row, " const KN_INDEX a0 = rest;");
     }
-    if (writing->random) write_strides(writing, "u", 0, writing->random_strides);
-    for (int i = 0; i < writing->count; i++) {
-        const kernel_operand *operand = &writing->operands[i];
+    if (kernel->random) write_strides(kernel, "u", 0, kernel->random_strides);
+    for (int i = 0; i < kernel->count; i++) {
+        const kernel_operand *operand = &kernel->operands[i];
         const char *type = kn_opencl_type(operand->value->shape.dtype);
-        kn_text_format(&writing->parameters, ", global %s%s *%s p%d", operand->written ? "" : "const ", type,
+        kn_text_format(&kernel->parameters, ", global %s%s *%s p%d", operand->written ? "" : "const ", type,
                        "KN_RESTRICT", i);
-        kn_text_format(&writing->arguments, ", p%d", i);
-        write_strides(writing, "p", i, operand->strides);
+        kn_text_format(&kernel->arguments, ", p%d", i);
+        write_strides(kernel, "p", i, operand->strides);
     }
 }
 
-static void write_loads(kernel_text *writing, kn_text *body) {
-    for (int i = 0; i < writing->count; i++) {
-        const kernel_operand *operand = &writing->operands[i];
-        int64_t stride = operand->strides[writing->axes - 1];
+static void write_loads(kernel_text *kernel, kn_text *body) {
+    for (int i = 0; i < kernel->count; i++) {
+        const kernel_operand *operand = &kernel->operands[i];
+        int64_t stride = operand->strides[kernel->axes - 1];
         kn_dtype dtype = operand->value->shape.dtype;
         if (operand->written == operand->value) continue;
         if (kn_is_half(dtype)) {
             kn_text_format(body, "const float x%d = %s(", i,
                            dtype == KN_FLOAT16 ? "vload_half" : "KN_LOAD_BFLOAT");
-            write_place(writing, "p", i, stride, body);
+            write_offset(kernel, "p", i, stride, body);
             kn_text_format(body, ", p%d); ", i);
             continue;
         }
-        bool whole = writing->lanes > 1 && dtype == KN_FLOAT32; /* others are the same for all lanes */
+        bool whole = kernel->lanes > 1 && dtype == KN_FLOAT32; /* others are uniform over the lanes */
         if (!whole)
             kn_text_format(body, "const %s x%d = p%d[", kn_pointwise_type(dtype), i, i);
         else if (stride)
-            kn_text_format(body, "const float%d x%d = vload%d(0, p%d + ", writing->lanes, i, writing->lanes,
-                           i);
+            kn_text_format(body, "const float%d x%d = vload%d(0, p%d + ", kernel->lanes, i, kernel->lanes, i);
         else
-            kn_text_format(body, "const float%d x%d = (float%d)(p%d[", writing->lanes, i, writing->lanes, i);
-        write_place(writing, "p", i, stride, body);
+            kn_text_format(body, "const float%d x%d = (float%d)(p%d[", kernel->lanes, i, kernel->lanes, i);
+        write_offset(kernel, "p", i, stride, body);
         kn_text_add(body, !whole ? "]; " : stride ? "); " : "]); ");
     }
 }
 
-/* The variable that holds a value: an operand's, or a member's. */
-static void name_of(const kernel_text *writing, const kn_value *value, kn_text *text) {
-    for (int m = 0; m < writing->group->member_count; m++)
-        if (writing->group->members[m]->outputs[0] == value) {
+/* Writes the variable that holds a value: v of a member, x of an operand. */
+static void name_of(const kernel_text *kernel, const kn_value *value, kn_text *text) {
+    for (int m = 0; m < kernel->group->member_count; m++)
+        if (kernel->group->members[m]->outputs[0] == value) {
             kn_text_format(text, "v%d", m);
             return;
         }
-    for (int i = 0; i < writing->count; i++)
-        if (writing->operands[i].value == value) {
+    for (int i = 0; i < kernel->count; i++)
+        if (kernel->operands[i].value == value) {
             kn_text_format(text, "x%d", i);
             return;
         }
@@ -280,33 +280,33 @@ kn_status kn_pointwise_write(kn_planner *planner, const kn_node *node, const cha
     return status;
 }
 
-static void writing_name(const void *user, const kn_value *value, kn_text *text) {
+static void operand_name(const void *user, const kn_value *value, kn_text *text) {
     name_of(user, value, text);
 }
 
-static kn_status write_member(kernel_text *writing, int position, kn_text *body) {
-    kn_planner *planner = writing->planner;
-    const kn_node *node = writing->group->members[position];
+static kn_status write_member(kernel_text *kernel, int position, kn_text *body) {
+    kn_planner *planner = kernel->planner;
+    const kn_node *node = kernel->group->members[position];
     const kn_value *result = node->outputs[0];
     char uniform[64] = "", vector[16];
     const char *type = kn_pointwise_type(compute_dtype(node));
     const char *result_type = kn_pointwise_type(result->shape.dtype);
-    if (writing->lanes > 1) {
-        snprintf(vector, sizeof vector, "float%d", writing->lanes);
+    if (kernel->lanes > 1) {
+        snprintf(vector, sizeof vector, "float%d", kernel->lanes);
         type = result_type = vector;
     }
     if (node->op->random) {
-        /* The step counter is the last input of the value node. */
+        /* The step counter is the last input of the forward node. */
         const kn_value *step =
             node->inputs[(node->derivative ? node->input_count - 2 : node->input_count) - 1];
-        int64_t stride = writing->random_strides[writing->axes - 1];
-        bool one = writing->lanes == 1;
+        int64_t stride = kernel->random_strides[kernel->axes - 1];
+        bool one = kernel->lanes == 1;
         kn_text_format(body, "const %s u%d = %s(0x%llxul%s", one ? "float" : vector, position,
                        one ? "kn_uniform" : "kn_uniforms", (unsigned long long)node->random_key,
                        one ? ", " : " + KN_PHILOX_STEP * ");
-        name_of(writing, step, body);
+        name_of(kernel, step, body);
         kn_text_add(body, ", ");
-        write_place(writing, "u", 0, stride, body);
+        write_offset(kernel, "u", 0, stride, body);
         kn_text_format(body, one ? "); " : stride > 1 ? ", u0_i); " : ", %d); ", (int)stride);
         snprintf(uniform, sizeof uniform, "u%d", position);
     }
@@ -315,25 +315,25 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
                                                               : "";
     kn_text_format(body, "const %s v%d = %s", result_type, position, rounds);
     kn_status status =
-        kn_pointwise_write(planner, node, type, writing_name, writing, uniform[0] ? uniform : NULL, body);
+        kn_pointwise_write(planner, node, type, operand_name, kernel, uniform[0] ? uniform : NULL, body);
     kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : *rounds ? "); " : "; ");
-    for (int i = 0; i < writing->count; i++) {
-        const kernel_operand *operand = &writing->operands[i];
+    for (int i = 0; i < kernel->count; i++) {
+        const kernel_operand *operand = &kernel->operands[i];
         kn_dtype dtype = result->shape.dtype;
         if (operand->written != result) continue;
         if (kn_is_half(dtype)) {
             kn_text_format(body, "%s(v%d, ", dtype == KN_FLOAT16 ? "vstore_half_rte" : "KN_STORE_BFLOAT",
                            position);
-            write_place(writing, "p", i, operand->strides[writing->axes - 1], body);
+            write_offset(kernel, "p", i, operand->strides[kernel->axes - 1], body);
             kn_text_format(body, ", p%d); ", i);
             continue;
         }
-        if (writing->lanes == 1)
+        if (kernel->lanes == 1)
             kn_text_format(body, "p%d[", i);
         else
-            kn_text_format(body, "kn_store%d(v%d, p%d + ", writing->lanes, position, i);
-        write_place(writing, "p", i, operand->strides[writing->axes - 1], body);
-        if (writing->lanes == 1)
+            kn_text_format(body, "kn_store%d(v%d, p%d + ", kernel->lanes, position, i);
+        write_offset(kernel, "p", i, operand->strides[kernel->axes - 1], body);
+        if (kernel->lanes == 1)
             kn_text_format(body, "] = v%d; ", position);
         else
             kn_text_add(body, "); ");
@@ -341,11 +341,12 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
     return status;
 }
 
-/* Functions that compilers make no vectors of, though they have them for vectors. */
+/* Whether a body calls a function that compilers do not vectorize in scalar code, though they provide vector
+ * versions. */
 static bool calls_functions(const char *body) {
     static const char *const functions[] = {
         "exp(",   "expm1(", "log(",  "log1p(", "sin(", "cos(", "tan(",
-        "atan2(", "sinh(",  "cosh(", "tanh(",  "erf(", "pow("}; /* as parts of asin( and so on, too */
+        "atan2(", "sinh(",  "cosh(", "tanh(",  "erf(", "pow("}; /* also found in asin( and so on */
     for (size_t i = 0; i < KN_COUNT_OF(functions); i++)
         if (strstr(body, functions[i])) return true;
     return false;
@@ -355,45 +356,45 @@ static bool counts_steps(const kernel_operand *operand, int64_t stride) {
     return operand->value->shape.dtype == KN_UINT32 && stride == 0 && !operand->written;
 }
 
-/* Whether the body is written for vectors as well: where they help, and all is float32, side by side or
- * repeated, but for the step counter of random numbers. */
-static bool wants_vectors(const kernel_text *writing) {
-    const kn_target *target = writing->planner->target;
+/* Whether to write a vector body too: where it helps, and all operands are float32, contiguous or broadcast
+ * along the row, except for the step counter of random numbers. */
+static bool wants_vectors(const kernel_text *kernel) {
+    const kn_target *target = kernel->planner->target;
     int width = target->vector_width;
     if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
-    for (int i = 0; i < writing->count; i++) {
-        const kernel_operand *operand = &writing->operands[i];
-        int64_t stride = operand->strides[writing->axes - 1];
-        if (writing->random && counts_steps(operand, stride)) continue;
+    for (int i = 0; i < kernel->count; i++) {
+        const kernel_operand *operand = &kernel->operands[i];
+        int64_t stride = operand->strides[kernel->axes - 1];
+        if (kernel->random && counts_steps(operand, stride)) continue;
         if (operand->value->shape.dtype != KN_FLOAT32 || stride > 1 || (operand->written && stride != 1))
             return false;
     }
-    for (int i = 0; i < writing->group->member_count; i++) {
-        const kn_node *node = writing->group->members[i];
+    for (int i = 0; i < kernel->group->member_count; i++) {
+        const kn_node *node = kernel->group->members[i];
         if (compute_dtype(node) != KN_FLOAT32 || node->outputs[0]->shape.dtype != KN_FLOAT32) return false;
     }
-    return writing->random || (writing->body.data && calls_functions(writing->body.data));
+    return kernel->random || (kernel->body.data && calls_functions(kernel->body.data));
 }
 
-static kn_status write_body(kernel_text *writing, int lanes, kn_text *body) {
+static kn_status write_body(kernel_text *kernel, int lanes, kn_text *body) {
     kn_status status = KN_OK;
-    writing->lanes = lanes;
-    write_loads(writing, body);
-    for (int i = 0; i < writing->group->member_count && status == KN_OK; i++)
-        status = write_member(writing, i, body);
+    kernel->lanes = lanes;
+    write_loads(kernel, body);
+    for (int i = 0; i < kernel->group->member_count && status == KN_OK; i++)
+        status = write_member(kernel, i, body);
     return status;
 }
 
-static void pass_strides(kn_step *step, const kernel_text *writing, const int64_t *strides) {
-    for (int a = 0; a < writing->axes - 1; a++)
+static void add_stride_arguments(kn_step *step, const kernel_text *kernel, const int64_t *strides) {
+    for (int a = 0; a < kernel->axes - 1; a++)
         kn_step_index(step, NULL, strides[a]);
-    if (strides[writing->axes - 1] > 1) kn_step_index(step, NULL, strides[writing->axes - 1]);
+    if (strides[kernel->axes - 1] > 1) kn_step_index(step, NULL, strides[kernel->axes - 1]);
 }
 
-static kn_status emit(kernel_text *writing) {
-    kn_planner *planner = writing->planner;
+static kn_status emit(kernel_text *kernel) {
+    kn_planner *planner = kernel->planner;
     const kn_target *target = planner->target;
-    kn_group *group = writing->group;
+    kn_group *group = kernel->group;
     kn_node *last = group->members[group->member_count - 1];
     kn_lowering lowering = {.target = target,
                             .node = last,
@@ -403,42 +404,42 @@ static kn_status emit(kernel_text *writing) {
     kn_step *step = kn_step_begin(&lowering, "pointwise/pointwise.cl", "pointwise");
     if (!step) return kn_fail_memory(planner->error, sizeof *step);
     kn_step_define(step, "KN_SHARES", "%d", target->wide_vector);
-    kn_step_define(step, "KN_RANK", "%d", writing->axes);
-    kn_step_define(step, "KN_RANDOM", "%d", writing->random);
-    kn_step_define(step, "KN_PARAMETERS", "%s", writing->parameters.data);
-    kn_step_define(step, "KN_ARGUMENTS", "%s", writing->arguments.data);
-    kn_step_define(step, "KN_ROW", "%s", writing->row.data);
-    kn_step_define(step, "KN_BODY", "%s", writing->body.data);
-    if (writing->vector_body.length) {
+    kn_step_define(step, "KN_RANK", "%d", kernel->axes);
+    kn_step_define(step, "KN_RANDOM", "%d", kernel->random);
+    kn_step_define(step, "KN_PARAMETERS", "%s", kernel->parameters.data);
+    kn_step_define(step, "KN_ARGUMENTS", "%s", kernel->arguments.data);
+    kn_step_define(step, "KN_ROW", "%s", kernel->row.data);
+    kn_step_define(step, "KN_BODY", "%s", kernel->body.data);
+    if (kernel->vector_body.length) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
-        kn_step_define(step, "KN_VECTOR_BODY", "%s", writing->vector_body.data);
+        kn_step_define(step, "KN_VECTOR_BODY", "%s", kernel->vector_body.data);
     }
     int64_t count = kn_shape_elements(&group->space);
     kn_step_index(step, "count", count);
     kn_step_generate(step, true);
-    for (int a = 1; a < writing->axes; a++)
-        kn_step_index(step, NULL, writing->sizes[a]);
-    if (writing->random) pass_strides(step, writing, writing->random_strides);
+    for (int a = 1; a < kernel->axes; a++)
+        kn_step_index(step, NULL, kernel->sizes[a]);
+    if (kernel->random) add_stride_arguments(step, kernel, kernel->random_strides);
     double bytes = 0;
-    for (int i = 0; i < writing->count; i++) {
-        const kernel_operand *operand = &writing->operands[i];
+    for (int i = 0; i < kernel->count; i++) {
+        const kernel_operand *operand = &kernel->operands[i];
         if (!operand->written)
             kn_step_read(step, NULL, operand->value);
         else if (operand->written == operand->value)
             kn_step_write(step, NULL, operand->value);
         else
             kn_step_update(step, NULL, operand->written);
-        pass_strides(step, writing, operand->strides);
+        add_stride_arguments(step, kernel, operand->strides);
         double size = (double)kn_shape_elements(&operand->value->shape) *
                       (double)kn_dtype_bytes(operand->value->shape.dtype);
         bytes += operand->written && operand->written != operand->value ? 2 * size : size;
     }
     step->cost = (kn_cost){.flops = (double)count * group->member_count, .bytes = bytes};
     if (target->wide_vector) {
-        size_t shares = (size_t)(count / 4096);
-        kn_step_size1(step, count ? shares < 1 ? 1 : shares > 16 ? 16 : shares : 0, 1);
+        size_t chunks = (size_t)(count / 4096);
+        kn_step_size1(step, count ? chunks < 1 ? 1 : chunks > 16 ? 16 : chunks : 0, 1);
     } else {
-        /* Any size of work-group will do: what the kernel allows is known when it is compiled. */
+        /* Any work-group size is valid; it is chosen when the kernel is compiled and its limit is known. */
         size_t items = count > 262144 ? 262144 : (size_t)(count + 63) / 64 * 64;
         kn_step_size1(step, items, 0);
     }
@@ -446,26 +447,26 @@ static kn_status emit(kernel_text *writing) {
 }
 
 kn_status kn_lower_pointwise(kn_planner *planner, kn_group *group) {
-    kernel_text writing = {.planner = planner, .group = group};
-    kn_group_reads(planner, group, add_operand, &writing);
-    kn_group_writes(planner, group, add_written, &writing);
-    if (writing.overflow)
+    kernel_text kernel = {.planner = planner, .group = group};
+    kn_group_reads(planner, group, add_operand, &kernel);
+    kn_group_writes(planner, group, add_written, &kernel);
+    if (kernel.overflow)
         return kn_fail(planner->error, KN_ERROR_INTERNAL, "a pointwise kernel has more than %d operands",
                        MAX_OPERANDS);
     for (int i = 0; i < group->member_count; i++)
-        writing.random = writing.random || group->members[i]->op->random;
-    kn_text *texts[] = {&writing.parameters, &writing.arguments, &writing.row, &writing.body,
-                        &writing.vector_body};
+        kernel.random = kernel.random || group->members[i]->op->random;
+    kn_text *texts[] = {&kernel.parameters, &kernel.arguments, &kernel.row, &kernel.body,
+                        &kernel.vector_body};
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
         kn_text_init(texts[i], planner->host);
-    find_axes(&writing);
-    write_head(&writing);
-    kn_status status = write_body(&writing, 1, &writing.body);
-    if (status == KN_OK && wants_vectors(&writing))
-        status = write_body(&writing, planner->target->vector_width, &writing.vector_body);
+    find_axes(&kernel);
+    write_head(&kernel);
+    kn_status status = write_body(&kernel, 1, &kernel.body);
+    if (status == KN_OK && wants_vectors(&kernel))
+        status = write_body(&kernel, planner->target->vector_width, &kernel.vector_body);
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
         if (status == KN_OK && kn_text_failed(texts[i])) status = kn_fail_memory(planner->error, 256);
-    if (status == KN_OK) status = emit(&writing);
+    if (status == KN_OK) status = emit(&kernel);
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
         kn_text_finish(texts[i]);
     return status;

@@ -1,9 +1,10 @@
-/* Nodes that the one behind them computes on the way, as the convolution in front of one with a filter for
- * each channel: what lies between never reaches memory, and there is a launch less. */
+/* The producers pass: fuses a node with kernels into its consumer, such as a 1x1 convolution into a depthwise
+ * convolution: the intermediate is never stored, and there is one launch less. */
 #include "plan/plan_private.h"
 
-/* Whether nobody but the anchor of `group` reads what `before` makes, and that as its input 0. */
-static bool is_private(const kn_planner *planner, const kn_group *group, const kn_group *before) {
+/* Whether the anchor of `group` is the only reader of the result of `before`, and reads it as input 0 only.
+ */
+static bool is_only_reader(const kn_planner *planner, const kn_group *group, const kn_group *before) {
     const kn_value *result = kn_group_result(before);
     const kn_node *node = group->anchor;
     return node->inputs[0] == result && !result->wanted && planner->consumers.counts[result->id] == 1 &&
@@ -16,19 +17,19 @@ static void look_for_write(void *user, kn_value *value) {
     *written = *written || kn_value_root(value)->assign;
 }
 
-/* Whether a group reads states that the run writes: it has to stay where it is. */
-static bool is_bound(const kn_planner *planner, const kn_group *group) {
+/* Whether a group reads states that the run writes: then it must keep its position. */
+static bool reads_written_state(const kn_planner *planner, const kn_group *group) {
     bool written = false;
     kn_group_reads(planner, group, look_for_write, &written);
     return written;
 }
 
-static bool can_join(const kn_planner *planner, const kn_group *group, const kn_group *before) {
+static bool can_fuse(const kn_planner *planner, const kn_group *group, const kn_group *before) {
     if (!before->anchor || !before->variant || !before->variant->promise.fusible) return false;
     if (group->gathers || group->gathered || before->gathers || before->gathered) return false;
-    return is_private(planner, group, before) &&
+    return is_only_reader(planner, group, before) &&
            group->variant->promise.fuses(planner->target, group->anchor, before->anchor) &&
-           !is_bound(planner, before);
+           !reads_written_state(planner, before);
 }
 
 static bool is_right(const kn_planner *planner, const kn_node *node, const kn_node *producer) {
@@ -37,7 +38,7 @@ static bool is_right(const kn_planner *planner, const kn_node *node, const kn_no
     return request->judge && request->judge->fusion_is_right(request->device, node, producer);
 }
 
-/* Puts a group right in front of a later one. */
+/* Moves a group directly before a later one. */
 static void move_before(kn_planner *planner, kn_group *group, const kn_group *later) {
     int at = group->id;
     for (; at + 1 < later->id; at++) {
@@ -54,9 +55,9 @@ kn_status kn_pass_producers(kn_planner *planner) {
     for (int i = 1; i < planner->group_count; i++) {
         kn_group *group = planner->groups[i];
         if (!group->variant || !group->variant->promise.fuses) continue;
-        const kn_node *maker = group->anchor->inputs[0]->producer;
-        kn_group *before = maker ? kn_group_of_node(planner, maker) : NULL;
-        if (!before || !can_join(planner, group, before)) continue;
+        const kn_node *producer = group->anchor->inputs[0]->producer;
+        kn_group *before = producer ? kn_group_of_node(planner, producer) : NULL;
+        if (!before || !can_fuse(planner, group, before)) continue;
         if (!is_right(planner, group->anchor, before->anchor)) continue;
         move_before(planner, before, group);
         group->producer = before;

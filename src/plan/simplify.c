@@ -1,29 +1,29 @@
-/* The simplify pass: nodes that change nothing go, equal nodes become one, and what nobody reads is dropped.
- */
+/* The simplify pass: removes nodes that change nothing, merges equal nodes, and removes nodes without
+ * readers. */
 #include <string.h>
 
 #include "plan/plan_private.h"
 
 typedef struct simplify_pass {
     kn_planner *planner;
-    kn_value **instead; /* by value id: what stands for it now, or NULL */
+    kn_value **instead; /* by value id: the value that replaces it, or NULL */
     kn_map seen;        /* from the description of a node to the node */
 } simplify_pass;
 
-static kn_value *now(const simplify_pass *simplifying, kn_value *value) {
-    while (value && simplifying->instead[value->id])
-        value = simplifying->instead[value->id];
+static kn_value *replacement(const simplify_pass *pass, kn_value *value) {
+    while (value && pass->instead[value->id])
+        value = pass->instead[value->id];
     return value;
 }
 
-/* Whether a value is a constant float32 all of whose elements are `number`; only scalars are looked into. */
+/* Whether a value is a float32 constant with one element, equal to `number`. */
 static bool is_number(const kn_value *value, double number) {
     if (!value || value->kind != KN_VALUE_CONSTANT || value->shape.dtype != KN_FLOAT32) return false;
     return value->data_bytes == sizeof(float) && (double)*(const float *)value->data == number;
 }
 
-/* The input that a node only repeats, or NULL. */
-static kn_value *repeats(const kn_node *node) {
+/* The input that a node only passes through, or NULL. */
+static kn_value *passed_through(const kn_node *node) {
     if (node->derivative || node->output_count != 1 || !node->input_count || !node->inputs[0]) return NULL;
     const kn_operator *row = node->op;
     kn_value *x = node->inputs[0], *y = node->input_count > 1 ? node->inputs[1] : NULL;
@@ -45,7 +45,7 @@ static void add_bytes(kn_text *key, const void *bytes, size_t count) {
     kn_text_add_bytes(key, bytes, count);
 }
 
-/* All that decides what a node computes. */
+/* Writes a key of all that determines what a node computes. */
 static void describe(const kn_node *node, kn_text *key) {
     add_bytes(key, &node->op, sizeof node->op);
     add_bytes(key, &node->derivative, sizeof node->derivative);
@@ -64,23 +64,23 @@ static void describe(const kn_node *node, kn_text *key) {
     }
 }
 
-static kn_status unify(simplify_pass *simplifying, kn_node *node) {
+static kn_status merge_equal(simplify_pass *pass, kn_node *node) {
     if (node->op->class == KN_CLASS_ASSIGN || node->op->random) return KN_OK;
     kn_text key;
-    kn_text_init(&key, simplifying->planner->host);
+    kn_text_init(&key, pass->planner->host);
     describe(node, &key);
-    kn_node *same = kn_map_get(&simplifying->seen, key.data, key.length);
-    bool fine = !kn_text_failed(&key) && (same || kn_map_put(&simplifying->seen, key.data, key.length, node));
+    kn_node *same = kn_map_get(&pass->seen, key.data, key.length);
+    bool fine = !kn_text_failed(&key) && (same || kn_map_put(&pass->seen, key.data, key.length, node));
     size_t length = key.length;
     kn_text_finish(&key);
-    if (!fine) return kn_fail_memory(simplifying->planner->error, length);
+    if (!fine) return kn_fail_memory(pass->planner->error, length);
     for (int i = 0; same && i < node->output_count; i++)
-        simplifying->instead[node->outputs[i]->id] = same->outputs[i];
+        pass->instead[node->outputs[i]->id] = same->outputs[i];
     return KN_OK;
 }
 
-/* Drops the nodes that neither a wanted value nor an assign leads back to. */
-static kn_status drop_unread(kn_planner *planner) {
+/* Removes the nodes on which neither a wanted value nor an assign depends. */
+static kn_status remove_unread(kn_planner *planner) {
     kn_graph *graph = planner->graph;
     bool *needed = kn_allocate(planner->host, graph->node_count + 1, sizeof *needed);
     if (!needed) return kn_fail_memory(planner->error, graph->node_count);
@@ -106,31 +106,30 @@ static kn_status drop_unread(kn_planner *planner) {
 
 kn_status kn_pass_simplify(kn_planner *planner) {
     kn_graph *graph = planner->graph;
-    simplify_pass simplifying = {.planner = planner};
-    simplifying.instead = kn_allocate(planner->host, graph->value_count + 1, sizeof *simplifying.instead);
-    if (!simplifying.instead)
-        return kn_fail_memory(planner->error, graph->value_count * sizeof *simplifying.instead);
-    kn_map_init(&simplifying.seen, planner->host);
+    simplify_pass pass = {.planner = planner};
+    pass.instead = kn_allocate(planner->host, graph->value_count + 1, sizeof *pass.instead);
+    if (!pass.instead) return kn_fail_memory(planner->error, graph->value_count * sizeof *pass.instead);
+    kn_map_init(&pass.seen, planner->host);
     kn_status status = KN_OK;
     for (size_t i = 0; i < graph->node_count && status == KN_OK; i++) {
         kn_node *node = graph->nodes[i];
         planner->work += 1 + (uint64_t)node->input_count;
         for (int j = 0; j < node->input_count; j++) {
-            node->inputs[j] = now(&simplifying, node->inputs[j]);
-            /* A view of a view is a view of what is under both. */
+            node->inputs[j] = replacement(&pass, node->inputs[j]);
+            /* A view of a view becomes a view of the underlying value. */
             if (node->op->class == KN_CLASS_VIEW && node->inputs[j])
                 node->inputs[j] = kn_value_root(node->inputs[j]);
         }
-        kn_value *same = repeats(node);
+        kn_value *same = passed_through(node);
         if (same)
-            simplifying.instead[node->outputs[0]->id] = same;
+            pass.instead[node->outputs[0]->id] = same;
         else
-            status = unify(&simplifying, node);
+            status = merge_equal(&pass, node);
     }
     for (size_t i = 0; i < planner->wanted_count; i++)
-        planner->wanted[i] = now(&simplifying, planner->wanted[i]);
-    kn_map_finish(&simplifying.seen);
-    kn_release(planner->host, simplifying.instead);
-    if (status == KN_OK) status = drop_unread(planner);
+        planner->wanted[i] = replacement(&pass, planner->wanted[i]);
+    kn_map_finish(&pass.seen);
+    kn_release(planner->host, pass.instead);
+    if (status == KN_OK) status = remove_unread(planner);
     return status;
 }

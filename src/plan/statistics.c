@@ -1,5 +1,5 @@
-/* Statistics of channels are gathered by the kernel that makes an image, where it can: a batch norm behind it
- * then reads the image once less. */
+/* The statistics pass: where possible, the kernel that computes an image gathers the statistics of its
+ * channels, so that the batch norm after it reads the image once less. */
 #include "plan/plan_private.h"
 
 kn_status kn_pass_statistics(kn_planner *planner) {

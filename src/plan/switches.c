@@ -1,16 +1,16 @@
-/* What tests and tuning force, as words: "matmul=tiled,invariant=recompute". */
+/* Parses the switches that tests and tuning set: "matmul=tiled,invariant=recompute". */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "plan/plan_private.h"
 
-/* The switches but for the operators' names. */
+/* The switches other than OPERATOR=KERNEL. */
 static const struct {
     const char *word, *value;
     size_t offset;
-    int number; /* what is stored there: a bool or an enum */
-    bool flag;
+    int number; /* the value to store: a bool or an enum */
+    bool flag;  /* it is a bool */
 } known[] = {
     {"images", "blocked", offsetof(kn_switches, blocked_images), true, true},
     {"invariant", "recompute", offsetof(kn_switches, recompute_invariant), true, true},
@@ -62,7 +62,7 @@ static kn_status fail_variant(const kn_operator *row, const char *name, size_t l
         used +=
             snprintf(list + used, sizeof list - (size_t)used, "%s%s", i ? ", " : "", row->variants[i].name);
     return kn_fail(error, KN_ERROR_NOT_FOUND, "%s has no kernel '%.*s'; there are: %s", row->name,
-                   (int)length, name, list[0] ? list : "none, since it is generated");
+                   (int)length, name, list[0] ? list : "none, its kernels are generated");
 }
 
 /* "*=NAME" or "OPERATOR=NAME". */

@@ -1,5 +1,5 @@
-/* Nodes that send a value to another device, or make one that came from there: two rows of the plan's own.
- * They become steps like any other, so that order and memory follow from what these read and write. */
+/* Nodes that send a value to another device or receive one: two rows that exist only in plans. They become
+ * steps like others, so that order and memory follow from what they read and write. */
 #include "plan/plan_private.h"
 
 enum { TRANSFER, DEVICE, DTYPE, SHAPE }; /* the attributes, by position */
@@ -8,13 +8,13 @@ static kn_shape token_shape(void) {
     return (kn_shape){.dtype = KN_FLOAT32, .rank = 1, .dims = {0}};
 }
 
-/* token = send(x, the token before) */
+/* token = send(x, previous token) */
 static kn_status send_shape(kn_shape_call *call) {
     call->outputs[0] = token_shape();
     return KN_OK;
 }
 
-/* x, token = receive(the token before) */
+/* x, token = receive(previous token) */
 static kn_status receive_shape(kn_shape_call *call) {
     const kn_attribute_value *shape = &call->attributes[SHAPE];
     kn_shape *result = &call->outputs[0];

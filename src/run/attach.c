@@ -12,14 +12,14 @@ kn_buffer *kn_executable_buffer(const kn_executable *executable, const kn_memory
                                 const kn_value *value) {
     const kn_placement *placement = kn_executable_placement(executable, value);
     if (!placement->bytes || placement->last < 0) return NULL;
-    switch (placement->home) {
-    case KN_HOME_SCRATCH:
+    switch (placement->storage) {
+    case KN_STORAGE_SCRATCH:
         return executable->buffers[placement->root->id];
-    case KN_HOME_STATE:
+    case KN_STORAGE_STATE:
         return executable->state_list[placement->slot]->buffer;
-    case KN_HOME_CONSTANT:
+    case KN_STORAGE_CONSTANT:
         return executable->constant_buffers[placement->slot];
-    case KN_HOME_INPUT:
+    case KN_STORAGE_INPUT:
         return memory->inputs[placement->slot].buffers[memory->turn];
     default:
         return NULL;
@@ -117,7 +117,7 @@ static kn_status settle_constants(kn_executable *executable, kn_error *error) {
 
 static kn_status take_slice(const kn_memory *memory, const kn_placement *placement, kn_buffer **slice,
                             kn_error *error) {
-    if (placement->home != KN_HOME_SCRATCH || !placement->bytes || placement->first < 0) return KN_OK;
+    if (placement->storage != KN_STORAGE_SCRATCH || !placement->bytes || placement->first < 0) return KN_OK;
     return kn_buffer_slice(memory->blocks[placement->block], placement->offset,
                            placement->bytes + memory->guard, slice, error);
 }
@@ -176,7 +176,7 @@ static kn_buffer *buffer_of(const kn_executable *executable, const kn_memory *me
 
 static bool is_input(const kn_executable *executable, const kn_argument *argument) {
     return argument->kind == KN_ARGUMENT_VALUE && argument->value &&
-           kn_executable_placement(executable, argument->value)->home == KN_HOME_INPUT;
+           kn_executable_placement(executable, argument->value)->storage == KN_STORAGE_INPUT;
 }
 
 static kn_status list_switched(kn_executable *executable, kn_error *error) {

@@ -79,7 +79,7 @@ void kn_exchanges_destroy(kn_executable *executable) {
 /* A number that the host itself has set since the last run: nobody has to wait for the device. */
 static bool is_known(const kn_executable *part, const kn_value *value, const kn_state **state) {
     const kn_placement *placement = kn_executable_placement(part, value);
-    if (placement->home != KN_HOME_STATE) return false;
+    if (placement->storage != KN_STORAGE_STATE) return false;
     *state = part->state_list[placement->slot];
     return (*state)->scalar_version && (*state)->scalar_version == (*state)->version &&
            (*state)->bytes == sizeof(*state)->scalar;

@@ -62,7 +62,7 @@ static kn_status stand_everywhere(const kn_executable *executable, const kn_memo
         const kn_placement *placement = &executable->plan.placements[i];
         if (placement->root->id != (int)i) continue;
         status = stand(fenced, kn_executable_buffer(executable, memory, placement->root), placement->bytes,
-                       placement->home == KN_HOME_SCRATCH, (int)i, placement->root->name);
+                       placement->storage == KN_STORAGE_SCRATCH, (int)i, placement->root->name);
     }
     for (int i = 0; i < executable->plan.scratch_count && status == KN_OK; i++)
         if (executable->plan.scratches[i].first >= 0)

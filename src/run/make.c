@@ -100,17 +100,17 @@ static kn_status list_homes(making *work, bool add) {
         kn_placement *placement = &executable->plan.placements[i];
         if (placement->root->id != (int)i || placement->last < 0) continue;
         kn_status status = KN_OK;
-        switch (placement->home) {
-        case KN_HOME_INPUT:
+        switch (placement->storage) {
+        case KN_STORAGE_INPUT:
             if (add) status = find_input(work, placement);
             break;
-        case KN_HOME_STATE:
+        case KN_STORAGE_STATE:
             placement->slot = executable->state_count++;
             if (add)
                 status = kn_states_ask(executable->states, executable->context, placement->root,
                                        &executable->state_list[placement->slot], work->error);
             break;
-        case KN_HOME_CONSTANT:
+        case KN_STORAGE_CONSTANT:
             placement->slot = executable->constant_count++;
             if (add) executable->constants[placement->slot] = placement->root;
             break;
@@ -256,7 +256,7 @@ static kn_status cut_up(making *work, kn_part cuts[KN_CONTEXT_DEVICES]) {
     head->parts = kn_arena_take(&head->arena, (size_t)count, sizeof(kn_executable *));
     if (!head->places || !head->parts)
         return kn_fail_memory(work->error, head->value_count * sizeof *head->places);
-    kn_status status = kn_devices_settle(&devices, whole, &homes, work->error);
+    kn_status status = kn_devices_assign(&devices, whole, &homes, work->error);
     if (status == KN_OK)
         status = kn_cut_graph(whole, homes, head->values, head->value_count, count, cuts, head->places,
                               &transfers, work->error);

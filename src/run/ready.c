@@ -80,7 +80,7 @@ static void settle_states(kn_executable *executable, const kn_ready_step *ready)
         const kn_argument *argument = &ready->step->arguments[a];
         if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
         const kn_placement *placement = kn_executable_placement(executable, argument->value);
-        if (placement->home != KN_HOME_STATE) continue;
+        if (placement->storage != KN_STORAGE_STATE) continue;
         if (argument->writes) executable->state_written[placement->slot] = true;
         if (ready->once) executable->state_kept[placement->slot] = true;
     }

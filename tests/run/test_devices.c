@@ -294,7 +294,7 @@ static void mistakes_are_told(void **state) {
     kn_session_destroy(&session);
     session = winding_session(two->single, "other", NULL);
     session_bad(session, KN_ERROR_NOT_FOUND, kn_session_compile(session, &feed, 1), "'other'",
-                "there is: main", NULL);
+                "there are: main", NULL);
     kn_session_destroy(&session);
     /* A kernel that is not there, on the device where it was looked for. */
     kn_session_params params;
