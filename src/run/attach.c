@@ -1,5 +1,5 @@
-/* A plan takes its slices of the session's memory and sets the arguments of its kernels, once; inputs
- * are switched before each run (run.c). */
+/* Attaching: a plan takes slices of the session's memory and sets the arguments of its kernels. Only inputs
+ * change for each run (run.c). */
 #include <string.h>
 
 #include "run/run_private.h"
@@ -44,7 +44,7 @@ void kn_executable_detach(kn_executable *executable) {
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-/* Where the constants go, for kn_pack to answer again in the same order. */
+/* The start of packing; calling kn_pack again in the same order gives the same offsets. */
 static kn_packing constant_packing(const kn_executable *executable) {
     const kn_capabilities *device = kn_context_capabilities(executable->context);
     return (kn_packing){
@@ -64,7 +64,7 @@ static kn_status make_constant_blocks(kn_executable *executable, kn_error *error
         if (bytes > packing.limit || constant->data_bytes < bytes)
             return kn_fail(
                 error, KN_ERROR_DEVICE_MEMORY,
-                "the constant '%s' has %llu bytes, where the device gives at most %llu in one piece",
+                "the constant '%s' has %llu bytes, and the device allows at most %llu in one allocation",
                 constant->name, (unsigned long long)bytes, (unsigned long long)packing.limit);
         kn_pack(&packing, bytes + executable->guard);
         sizes[packing.block] = packing.end;
@@ -88,7 +88,7 @@ static kn_status upload_constants(kn_executable *executable, kn_error *error) {
         kn_buffer *block = executable->constant_blocks[packing.block];
         status = kn_buffer_slice(block, offset, bytes + executable->guard, &executable->constant_buffers[i],
                                  error);
-        /* The data lives as long as the plan's graph, but the plan may go before the write is done. */
+        /* Waits: the plan, whose graph owns the data, may be destroyed before the write is complete. */
         if (status == KN_OK)
             status = kn_queue_write(executable->context, KN_QUEUE_COMPUTE, block, offset, constant->data,
                                     bytes, true, (kn_event){NULL}, NULL, error);
@@ -96,8 +96,8 @@ static kn_status upload_constants(kn_executable *executable, kn_error *error) {
     return status;
 }
 
-/* Constants are placed and written once, whatever happens to the session's memory. */
-static kn_status settle_constants(kn_executable *executable, kn_error *error) {
+/* Allocates and writes constants once; they do not depend on the session's memory. */
+static kn_status prepare_constants(kn_executable *executable, kn_error *error) {
     if (executable->constant_buffers || !executable->constant_count) return KN_OK;
     kn_status status = executable->constant_block_count ? KN_OK : make_constant_blocks(executable, error);
     if (status != KN_OK) return status;
@@ -166,7 +166,7 @@ kn_status kn_executable_set_argument(const kn_executable *executable, kn_kernel 
     return kn_fail(error, KN_ERROR_INTERNAL, "an argument of an unknown kind");
 }
 
-/* Where a value or scratch memory that is an argument lies; NULL for other arguments. */
+/* The buffer of an argument that is a value or scratch memory; NULL for others. */
 static kn_buffer *buffer_of(const kn_executable *executable, const kn_memory *memory,
                             const kn_argument *argument) {
     if (argument->kind == KN_ARGUMENT_SCRATCH) return executable->scratch_buffers[argument->integer];
@@ -219,8 +219,8 @@ static kn_status set_arguments(kn_executable *executable, const kn_memory *memor
 
 kn_status kn_executable_attach(kn_executable *executable, const kn_memory *memory, kn_error *error) {
     kn_executable_detach(executable);
-    kn_status status = kn_states_settle(executable->states, error);
-    if (status == KN_OK) status = settle_constants(executable, error);
+    kn_status status = kn_states_allocate(executable->states, error);
+    if (status == KN_OK) status = prepare_constants(executable, error);
     if (status == KN_OK) status = take_slices(executable, memory, error);
     if (status == KN_OK && !executable->switched) status = list_switched(executable, error);
     if (status == KN_OK) status = set_arguments(executable, memory, error);

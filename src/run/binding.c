@@ -1,4 +1,4 @@
-/* Numbers for symbols: from what was bound by hand and from the sizes of what is fed. */
+/* Solves for symbols from bindings and from the sizes of feeds. */
 #include <string.h>
 
 #include "run/session_private.h"
@@ -49,7 +49,7 @@ static size_t gather_bindings(const kn_session *session, kn_binding *bindings) {
     return count;
 }
 
-/* Whether the numbers so far say how large an input is, and if so its bytes. */
+/* *bytes: the size of an input; false if the numbers so far do not determine it. */
 static bool expected_bytes(const kn_session *session, const kn_value *input, uint64_t *bytes) {
     kn_binding bindings[KN_SESSION_SYMBOLS];
     size_t count = gather_bindings(session, bindings);
@@ -85,8 +85,9 @@ static kn_status fail_size(kn_session *session, const kn_value *input, uint64_t 
     return status;
 }
 
-/* Looks at one input: its size may tell a symbol. *problem keeps the failure where it does not, yet. */
-static bool learn(kn_session *session, int input, bool *failed, kn_error *problem) {
+/* Tries to solve for a symbol from the size of one input; returns whether it did. *problem keeps the failure.
+ */
+static bool solve_from_input(kn_session *session, int input, bool *failed, kn_error *problem) {
     const kn_value *value = session->inputs[input];
     const kn_given *given = &session->given[input];
     uint64_t size = kn_dtype_bytes(value->shape.dtype);
@@ -98,7 +99,7 @@ static bool learn(kn_session *session, int input, bool *failed, kn_error *proble
     kn_status status;
     if (given->bytes % size)
         status = kn_fail(
-            &error, KN_ERROR_SHAPE, "%llu bytes are no whole number of %s elements (%llu bytes each)",
+            &error, KN_ERROR_SHAPE, "%llu bytes is not a multiple of the size of %s elements (%llu bytes)",
             (unsigned long long)given->bytes, kn_dtype_name(value->shape.dtype), (unsigned long long)size);
     else
         status = kn_shape_solve(session->graph, &value->shape, (int64_t)(given->bytes / size), bindings,
@@ -117,21 +118,21 @@ static bool learn(kn_session *session, int input, bool *failed, kn_error *proble
     return false;
 }
 
-/* Whether the feeds have the sizes that the numbers at hand were found from. */
-static bool as_before(const kn_session *session) {
-    if (!session->settled) return false;
+/* Whether the feeds have the sizes from which the current numbers were solved. */
+static bool is_unchanged(const kn_session *session) {
+    if (!session->solved) return false;
     for (int i = 0; i < session->input_count; i++) {
         const kn_given *given = &session->given[i];
-        if (session->settled_bytes[i] != (given->fed ? given->bytes : UINT64_MAX)) return false;
+        if (session->solved_bytes[i] != (given->fed ? given->bytes : UINT64_MAX)) return false;
     }
     return true;
 }
 
 static kn_status solve(kn_session *session) {
     kn_error problem;
-    bool failed, learnt = true;
-    while (learnt) {
-        learnt = failed = false;
+    bool failed, progress = true;
+    while (progress) {
+        progress = failed = false;
         for (int i = 0; i < session->input_count; i++) {
             uint64_t expected;
             const kn_value *input = session->inputs[i];
@@ -140,24 +141,24 @@ static kn_status solve(kn_session *session) {
                 if (expected != session->given[i].bytes)
                     return fail_size(session, input, expected, session->given[i].bytes);
             } else {
-                learnt = learn(session, i, &failed, &problem) || learnt;
+                progress = solve_from_input(session, i, &failed, &problem) || progress;
             }
         }
     }
     return failed ? kn_fail(&session->error, problem.status, "%s", problem.text) : KN_OK;
 }
 
-kn_status kn_session_settle_symbols(kn_session *session) {
-    if (as_before(session)) return KN_OK;
-    session->settled = false;
+kn_status kn_session_solve_symbols(kn_session *session) {
+    if (is_unchanged(session)) return KN_OK;
+    session->solved = false;
     session->current = NULL;
     for (int i = 0; i < session->symbol_count; i++)
         session->numbers[i] = session->bound[i];
     kn_status status = solve(session);
     if (status != KN_OK) return status;
     for (int i = 0; i < session->input_count; i++)
-        session->settled_bytes[i] = session->given[i].fed ? session->given[i].bytes : UINT64_MAX;
-    session->settled = true;
+        session->solved_bytes[i] = session->given[i].fed ? session->given[i].bytes : UINT64_MAX;
+    session->solved = true;
     return KN_OK;
 }
 
@@ -171,11 +172,11 @@ kn_status kn_session_bind(kn_session *session, const char *symbol, int64_t numbe
                        symbol, (long long)number);
     for (int i = 0; i < session->symbol_count; i++) {
         if (strcmp(session->symbols[i], symbol)) continue;
-        if (session->bound[i] != number) session->settled = false;
+        if (session->bound[i] != number) session->solved = false;
         session->bound[i] = number;
         return KN_OK;
     }
     const char *nearest = kn_nearest_word(symbol, session->symbols, (size_t)session->symbol_count);
-    return kn_fail(error, KN_ERROR_NOT_FOUND, "no shape of what is computed has the symbol '%s'%s%s%s",
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "no shape in the session's graph has the symbol '%s'%s%s%s",
                    symbol, nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
 }

@@ -1,4 +1,4 @@
-/* Devices in the words of plans and operators. */
+/* Describes devices to plans and operators. */
 #include "run/run_private.h"
 
 void kn_target_of(kn_context *context, kn_target *target) {
@@ -19,8 +19,8 @@ void kn_target_of(kn_context *context, kn_target *target) {
     };
 }
 
-/* The device on which a state has its memory; -1: none yet. */
-static int home_of(const void *user, const kn_value *state) {
+/* The device that owns a state; -1: none yet. */
+static int device_of_state(const void *user, const kn_value *state) {
     const kn_states *states = user;
     kn_context *context = (kn_context *)kn_states_context(states);
     const kn_state *known = kn_states_find(states, state->name);
@@ -32,18 +32,18 @@ static int home_of(const void *user, const kn_value *state) {
 void kn_devices_of(kn_context *context, const kn_states *states, kn_plan_devices *devices) {
     *devices = (kn_plan_devices){.host = kn_context_host(context),
                                  .count = kn_context_device_count(context),
-                                 .home = home_of,
+                                 .home = device_of_state,
                                  .user = states};
     for (int i = 0; i < devices->count; i++)
         devices->names[i] = kn_context_device_name(context, i);
 }
 
-static kn_status refuse(const kn_context *context, const kn_node *node, const kn_value *value,
-                        kn_error *error) {
+static kn_status fail_float64(const kn_context *context, const kn_node *node, const kn_value *value,
+                              kn_error *error) {
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
                    "%s '%s': '%s' is float64, and %s does not compute with 64-bit floats%s; use float32",
                    node->op->name, node->name, value->name, kn_context_device(context)->name,
-                   kn_context_capabilities(context)->double_claimed ? " rightly" : "");
+                   kn_context_capabilities(context)->double_claimed ? " correctly" : "");
 }
 
 kn_status kn_check_types(const kn_context *context, const kn_graph *graph, kn_error *error) {
@@ -53,10 +53,10 @@ kn_status kn_check_types(const kn_context *context, const kn_graph *graph, kn_er
         if (node->op->class == KN_CLASS_VIEW) continue;
         for (int k = 0; k < node->input_count; k++)
             if (node->inputs[k] && node->inputs[k]->shape.dtype == KN_FLOAT64)
-                return refuse(context, node, node->inputs[k], error);
+                return fail_float64(context, node, node->inputs[k], error);
         for (int k = 0; k < node->output_count; k++)
             if (node->outputs[k]->shape.dtype == KN_FLOAT64)
-                return refuse(context, node, node->outputs[k], error);
+                return fail_float64(context, node, node->outputs[k], error);
     }
     return KN_OK;
 }

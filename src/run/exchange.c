@@ -1,8 +1,8 @@
-/* Values on their way from one device to another. The sending device's compute queue reads them into memory
- * of the host's, the receiving one's writes them from there: in their place among the steps, since memory is
- * shared over time. Events of one driver mean nothing to another, so the host waits in between: before it
- * lets the receiver write, for the sender's read; and before it lets the sender read again, for the
- * receiver's write of the run before, which the host's memory still serves. */
+/* Transfers of values from one device to another. The sender's compute queue reads a value into host memory,
+ * and the receiver's writes it from there, in order with the other steps, since device memory is reused over
+ * time. Drivers do not understand each other's events, so the host waits: for the sender's read before the
+ * receiver writes, and for the receiver's write of the previous run before the sender reads into the same
+ * memory. */
 #include <string.h>
 
 #include "run/run_private.h"
@@ -24,8 +24,8 @@ static kn_status make_exchange(kn_executable *part, const kn_ready_step *ready, 
     return KN_OK;
 }
 
-/* Each part in turn, to the end or to what has not been sent. */
-static kn_status put_in_order(kn_executable *executable, kn_error *error) {
+/* Orders the steps of all parts: each part in turn, up to a receive step whose value has not been sent. */
+static kn_status order_steps(kn_executable *executable, kn_error *error) {
     int next[KN_CONTEXT_DEVICES] = {0}, count = 0, before = -1;
     executable->order =
         kn_arena_take(&executable->arena, (size_t)executable->total.steps, sizeof *executable->order);
@@ -49,7 +49,7 @@ static kn_status put_in_order(kn_executable *executable, kn_error *error) {
     }
     return count == executable->total.steps
                ? KN_OK
-               : kn_fail(error, KN_ERROR_INTERNAL, "the devices of a plan would wait for one another");
+               : kn_fail(error, KN_ERROR_INTERNAL, "the transfers of a plan would deadlock");
 }
 
 kn_status kn_exchanges_make(kn_executable *executable, kn_error *error) {
@@ -60,13 +60,13 @@ kn_status kn_exchanges_make(kn_executable *executable, kn_error *error) {
                 ready->step->kind == KN_STEP_SEND ? make_exchange(executable->parts[i], ready, error) : KN_OK;
             if (status != KN_OK) return status;
         }
-    return put_in_order(executable, error);
+    return order_steps(executable, error);
 }
 
 void kn_exchanges_destroy(kn_executable *executable) {
     for (int i = 0; i < executable->exchange_count; i++) {
         kn_exchange *exchange = &executable->exchanges[i];
-        /* After a failed run transfers may be under way still. */
+        /* After a failed run, transfers may still be in progress. */
         kn_event_wait(exchange->from, exchange->read, NULL);
         kn_event_wait(exchange->to, exchange->written, NULL);
         kn_event_release(&exchange->read);
@@ -76,7 +76,8 @@ void kn_exchanges_destroy(kn_executable *executable) {
     executable->exchange_count = 0;
 }
 
-/* A number that the host itself has set since the last run: nobody has to wait for the device. */
+/* Whether the host knows the value, a scalar that it set after the last write by the device: no need to read
+ * it. */
 static bool is_known(const kn_executable *part, const kn_value *value, const kn_state **state) {
     const kn_placement *placement = kn_executable_placement(part, value);
     if (placement->storage != KN_STORAGE_STATE) return false;

@@ -1,4 +1,4 @@
-/* How states begin: numbers from the stream of their name. */
+/* Initial values of states, from the random stream of their name. */
 #include <math.h>
 
 #include "run/run_private.h"
@@ -14,9 +14,10 @@ static void uniform_floats(uint64_t key, float bound, uint64_t first, uint64_t c
     }
 }
 
-/* A normal number within two deviations: drawn anew until it is, elsewhere in the stream. */
+/* A normal number within two standard deviations: redrawn, from other positions of the stream, until it is.
+ */
 static float truncated_normal(uint64_t key, uint64_t index) {
-    enum { DRAWS = 32 }; /* one of 22 is beyond */
+    enum { DRAWS = 32 }; /* 1 in 22 is outside */
     for (uint64_t draw = 0; draw < DRAWS; draw++) {
         float number = kn_random_normal(key, index + (draw << 50));
         if (number >= -2 && number <= 2) return number;
@@ -51,20 +52,20 @@ static double product(const double *left, const double *right, uint64_t length) 
     return sum;
 }
 
-/* Takes from vector `at` what lies along those before it, twice, which leaves rounding alone, and makes its
- * length 1. */
-static void straighten(double *vectors, uint64_t at, uint64_t length) {
-    double *own = vectors + at * length;
+/* Gram-Schmidt: makes vector `at` orthogonal to those before it, twice to reduce rounding errors, and
+ * normalizes it. */
+static void orthogonalize(double *vectors, uint64_t at, uint64_t length) {
+    double *vector = vectors + at * length;
     for (int round = 0; round < 2; round++)
         for (uint64_t k = 0; k < at; k++) {
             const double *other = vectors + k * length;
-            double along = product(own, other, length);
+            double along = product(vector, other, length);
             for (uint64_t i = 0; i < length; i++)
-                own[i] -= along * other[i];
+                vector[i] -= along * other[i];
         }
-    double size = sqrt(product(own, own, length));
+    double size = sqrt(product(vector, vector, length));
     for (uint64_t i = 0; i < length; i++)
-        own[i] = size > 0 ? own[i] / size : 0;
+        vector[i] = size > 0 ? vector[i] / size : 0;
 }
 
 bool kn_initial_orthogonal(const kn_host *host, const kn_initializer *initializer, uint64_t key,
@@ -81,7 +82,7 @@ bool kn_initial_orthogonal(const kn_host *host, const kn_initializer *initialize
     for (uint64_t k = 0; k < count; k++) {
         for (uint64_t i = 0; i < length; i++)
             vectors[k * length + i] = kn_random_normal(key, wide ? k * columns + i : i * columns + k);
-        straighten(vectors, k, length);
+        orthogonalize(vectors, k, length);
     }
     for (uint64_t r = 0; r < rows; r++)
         for (uint64_t c = 0; c < columns; c++)

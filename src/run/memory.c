@@ -1,12 +1,12 @@
-/* The device memory that plans of one session share, and the uploads into it.
+/* The device memory that plans of one session share, and the writes of inputs.
  *
- * Each input has two buffers. A run reads one; the next batch is written into the other on the transfer
- * queue meanwhile, as soon as the run before has finished with it. The write waits until the caller's data
- * may change. That is all a write promises by waiting: some drivers copy the data and write later, so the
- * run waits for the write's event as well.
+ * Each input has two buffers. While a run reads one, the next batch is written into the other on the transfer
+ * queue, as soon as the previous run that read it is complete. A blocking write only guarantees that the
+ * caller may change the data: some drivers copy it and write later, so the run also waits for the write's
+ * event.
  *
- * Where the caller waits for the run anyway there is nothing that a write could go on beside: it is the run's
- * first command, on the compute queue, and nobody waits in between. */
+ * Where the caller waits for each run, a write cannot overlap with one: then it is enqueued on the compute
+ * queue as the first command of the run, without a wait. */
 #include <string.h>
 
 #include "run/run_private.h"
@@ -37,9 +37,9 @@ void kn_memory_finish(kn_memory *memory) {
 }
 
 static bool input_fits(const kn_memory *memory, const kn_executable *executable, int input) {
-    const struct kn_input_memory *held = &memory->inputs[input];
+    const struct kn_input_memory *slot = &memory->inputs[input];
     uint64_t bytes = executable->input_bytes[input];
-    return !bytes || (held->buffers[0] && held->buffers[1] && held->bytes >= bytes);
+    return !bytes || (slot->buffers[0] && slot->buffers[1] && slot->bytes >= bytes);
 }
 
 bool kn_memory_fits(const kn_memory *memory, const kn_executable *executable) {
@@ -52,7 +52,7 @@ bool kn_memory_fits(const kn_memory *memory, const kn_executable *executable) {
     return true;
 }
 
-static kn_status more_blocks(kn_memory *memory, int count, kn_error *error) {
+static kn_status reserve_blocks(kn_memory *memory, int count, kn_error *error) {
     if (count <= memory->block_count) return KN_OK;
     kn_buffer **blocks = kn_resize(memory->host, memory->blocks, (size_t)count, sizeof(kn_buffer *));
     if (!blocks) return kn_fail_memory(error, (size_t)count * sizeof(kn_buffer *));
@@ -69,11 +69,11 @@ static kn_status more_blocks(kn_memory *memory, int count, kn_error *error) {
 }
 
 kn_status kn_memory_grow(kn_memory *memory, const kn_executable *executable, kn_error *error) {
-    kn_status status = more_blocks(memory, executable->plan.block_count, error);
+    kn_status status = reserve_blocks(memory, executable->plan.block_count, error);
     memory->generation++;
     memory->kept = NULL;
     kn_memory_forget_ahead(memory);
-    /* All that is too small goes before anything larger is asked for. */
+    /* Free everything that is too small before allocating anything larger. */
     for (int i = 0; i < executable->plan.block_count && status == KN_OK; i++)
         if (memory->block_bytes[i] < executable->plan.block_bytes[i]) kn_buffer_destroy(&memory->blocks[i]);
     for (int i = 0; i < executable->input_count && status == KN_OK; i++)
@@ -87,12 +87,12 @@ kn_status kn_memory_grow(kn_memory *memory, const kn_executable *executable, kn_
         memory->block_bytes[i] = status == KN_OK ? executable->plan.block_bytes[i] : 0;
     }
     for (int i = 0; i < executable->input_count && status == KN_OK; i++) {
-        struct kn_input_memory *held = &memory->inputs[i];
+        struct kn_input_memory *slot = &memory->inputs[i];
         if (input_fits(memory, executable, i)) continue;
-        held->bytes = executable->input_bytes[i];
+        slot->bytes = executable->input_bytes[i];
         for (int turn = 0; turn < 2 && status == KN_OK; turn++)
             status =
-                kn_buffer_create(memory->context, held->bytes + memory->guard, &held->buffers[turn], error);
+                kn_buffer_create(memory->context, slot->bytes + memory->guard, &slot->buffers[turn], error);
     }
     return status;
 }
@@ -101,7 +101,7 @@ kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_
     if (!bytes) return KN_OK;
     kn_event written = {NULL}, *used = &memory->used[memory->turn];
     kn_buffer *buffer = memory->inputs[input].buffers[memory->turn];
-    /* The host waits here, so that it is never more than two batches ahead of the device. */
+    /* The host waits here, so it is never more than two batches ahead of the device. */
     kn_status status = kn_event_wait(memory->context, *used, error);
     if (status == KN_OK) {
         kn_event_release(used);
@@ -122,10 +122,10 @@ kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, 
 
 kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes,
                                kn_error *error) {
-    struct kn_input_memory *held = &memory->inputs[input];
-    if (!held->buffers[memory->turn] || held->bytes < bytes) return KN_OK;
+    struct kn_input_memory *slot = &memory->inputs[input];
+    if (!slot->buffers[memory->turn] || slot->bytes < bytes) return KN_OK;
     kn_status status = kn_memory_feed(memory, input, data, bytes, error);
-    if (status == KN_OK) held->ahead = bytes;
+    if (status == KN_OK) slot->ahead = bytes;
     return status;
 }
 

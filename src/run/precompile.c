@@ -1,19 +1,19 @@
-/* Precompiling: one kernel of each kind of a plan, the last first, compiled and launched once on zeros, since
- * some drivers compile no sooner. What they keep of it is then there for a process that makes the same plan
- * from its other end. */
+/* Precompiling: compiles each kernel of a plan, the last first, and launches it once on zeros, since some
+ * drivers compile only at the first launch. The driver's cache then has it for a process that makes the same
+ * plan from its first step on. */
 #include <string.h>
 
 #include "run/run_private.h"
 
-/* The bytes of an argument that is memory; 0 for others and for what no step reads or writes. */
-static uint64_t bytes_of(const kn_executable *executable, const kn_argument *argument) {
+/* The size of an argument that is memory; 0 for others and for values that no step accesses. */
+static uint64_t argument_bytes(const kn_executable *executable, const kn_argument *argument) {
     if (argument->kind == KN_ARGUMENT_SCRATCH) return executable->plan.scratches[argument->integer].bytes;
     if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) return 0;
     const kn_placement *placement = kn_executable_placement(executable, argument->value);
     return placement->last < 0 ? 0 : placement->bytes;
 }
 
-/* Numbers that stand for positions are in their range where they are 0. */
+/* Zeros are valid indices, so a launch on them stays in bounds. */
 static kn_status make_zeros(kn_context *context, uint64_t bytes, kn_buffer **zeros, kn_error *error) {
     static const unsigned char zero = 0;
     kn_status status = kn_buffer_create(context, bytes, zeros, error);
@@ -27,7 +27,7 @@ static kn_status set_zeros(const kn_executable *executable, const kn_ready_step 
     kn_status status = KN_OK;
     for (int a = 0; a < ready->step->argument_count && status == KN_OK; a++) {
         const kn_argument *argument = &ready->step->arguments[a];
-        uint64_t bytes = bytes_of(executable, argument);
+        uint64_t bytes = argument_bytes(executable, argument);
         if (bytes) status = make_zeros(executable->context, bytes, &zeros[a], error);
         if (status == KN_OK)
             status = kn_executable_set_argument(executable, ready->kernel, a, argument, zeros[a], error);
@@ -51,8 +51,8 @@ static kn_status launch(const kn_executable *executable, const kn_ready_step *re
     return status == KN_OK ? finished : status;
 }
 
-/* Drivers may compile a kernel anew for work-groups of another size, so a program is launched again where
- * that differs from its last launch, which is in `last`. */
+/* Drivers may compile a kernel again for another work-group size, so a program is launched again where that
+ * differs from its last launch, recorded in `last`. */
 static kn_status precompile_step(kn_executable *executable, const kn_step_programs *list, int step,
                                  kn_launch *last, kn_error *error) {
     kn_program *program = NULL;

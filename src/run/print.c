@@ -1,9 +1,9 @@
-/* A plan as text, for people: a line per step, then the memory; one device after the other. */
+/* Prints a plan: for each device a line per step, then the memory. */
 #include <string.h>
 
 #include "run/run_private.h"
 
-/* 1536 as "1.5 k", with `unit` behind it. */
+/* 1536 as "1.5 k", followed by `unit`. */
 static void add_amount(kn_text *text, double amount, const char *unit) {
     static const char *const prefixes[] = {"", "k", "M", "G", "T"};
     size_t prefix = 0;
@@ -15,14 +15,14 @@ static void add_amount(kn_text *text, double amount, const char *unit) {
     kn_text_format(text, " %s%s", prefixes[prefix], unit);
 }
 
-/* Fills up with blanks to `width` columns from `start` on, and one more. */
+/* Pads with spaces to `width` columns from `start`, plus one. */
 static void pad(kn_text *text, size_t start, size_t width) {
     do
         kn_text_add(text, " ");
     while (!text->failed && text->length < start + width + 1);
 }
 
-/* What a step leaves: the first value that it writes; of one that sends, that which it reads. */
+/* The first value that a step writes; of a send step, the value that it reads. */
 static const kn_value *written_by(const kn_step *step) {
     for (int a = 0; a < step->argument_count; a++)
         if (step->arguments[a].kind == KN_ARGUMENT_VALUE && step->arguments[a].value &&
@@ -47,7 +47,7 @@ static void add_kernel(const kn_executable *part, const kn_step *step, kn_text *
         kn_text_add(text, step->kind == KN_STEP_COPY ? "copy" : "fill");
 }
 
-/* Of a step of a part among those of all. */
+/* The position of a part's step among the steps of all parts. */
 static int position_of(const kn_executable *part, int step) {
     return part->positions ? part->positions[step] : step;
 }
@@ -56,7 +56,7 @@ typedef struct columns {
     size_t label, kernel, shape;
 } columns;
 
-/* Writes a step's line; with `widths` NULL only measures into `measured`. */
+/* Writes a step's line; with `widths` NULL, only measures column widths into `measured`. */
 static void add_step(const kn_executable *executable, int position, const columns *widths, columns *measured,
                      kn_text *text) {
     const kn_step *step = executable->steps[position].step;
@@ -88,7 +88,7 @@ static void add_bytes(kn_text *text, const char *what, uint64_t bytes, const cha
     kn_text_format(text, "  %-10s%15llu bytes%s\n", what, (unsigned long long)bytes, more);
 }
 
-/* What is saved by states in 16 bits. */
+/* The bytes saved by storing states in 16 bits. */
 static uint64_t narrow_bytes(const kn_executable *executable) {
     uint64_t saved = 0;
     for (int i = 0; i < executable->state_count; i++)
@@ -110,15 +110,17 @@ static void add_memory(const kn_executable *executable, kn_text *text) {
     const kn_plan_info *info = &executable->info;
     kn_text more;
     kn_text_init(&more, &executable->host);
-    kn_text_format(&more, "  in %d block%s; never less than %llu are alive at once",
-                   executable->plan.block_count, executable->plan.block_count == 1 ? "" : "s",
+    kn_text_format(&more, "  in %d block%s; lower bound %llu bytes", executable->plan.block_count,
+                   executable->plan.block_count == 1 ? "" : "s",
                    (unsigned long long)info->scratch_bound_bytes);
     kn_text_add(text, "memory\n");
     add_states(executable, text);
-    add_bytes(text, "inputs", executable->input_total, "  two of each, one filled while the other is read");
+    add_bytes(text, "inputs", executable->input_total,
+              "  two buffers each, one written while the other is read");
     add_bytes(text, "constants", executable->constant_bytes, "");
     add_bytes(text, "scratch", info->scratch_bytes, more.data);
-    if (info->kept_bytes) add_bytes(text, "kept", info->kept_bytes, "  of it, by the steps that run once");
+    if (info->kept_bytes)
+        add_bytes(text, "kept", info->kept_bytes, "  of scratch, for results of steps that run once");
     add_bytes(text, "peak", info->peak_bytes, "");
     if (kn_text_failed(&more)) text->failed = true;
     kn_text_finish(&more);
@@ -162,10 +164,9 @@ void kn_executable_print(const kn_executable *executable, kn_text *text) {
     kn_text_add(text, "\n");
 }
 
-/* ---- steps one by one ---------------------------------------------------------------------------- */
+/* ---- single steps -------------------------------------------------------------------------------- */
 
-/* Whether a step writes to the memory of `root`, or, where that is NULL, to this scratch memory. Of copies
- * and fills the step knows the roots. */
+/* Whether a step writes to the memory of `root` or, if that is NULL, to scratch memory number `scratch`. */
 static bool writes_to(const kn_ready_step *ready, const kn_value *root, int64_t scratch) {
     const kn_step *step = ready->step;
     if (root && ready->target == root) return true;
@@ -180,54 +181,54 @@ static bool writes_to(const kn_ready_step *ready, const kn_value *root, int64_t 
     return false;
 }
 
-static void add_input(kn_plan_step *told, int position) {
-    int at = told->input_count;
-    for (int i = 0; i < told->input_count; i++)
-        if (told->inputs[i] == position) return;
-    if (told->input_count == KN_PLAN_STEP_INPUTS) return;
-    for (; at > 0 && told->inputs[at - 1] > position; at--)
-        told->inputs[at] = told->inputs[at - 1];
-    told->inputs[at] = position;
-    told->input_count++;
+static void add_input(kn_plan_step *result, int position) {
+    int at = result->input_count;
+    for (int i = 0; i < result->input_count; i++)
+        if (result->inputs[i] == position) return;
+    if (result->input_count == KN_PLAN_STEP_INPUTS) return;
+    for (; at > 0 && result->inputs[at - 1] > position; at--)
+        result->inputs[at] = result->inputs[at - 1];
+    result->inputs[at] = position;
+    result->input_count++;
 }
 
-/* The last step before this one that wrote what it reads. */
+/* Adds the last step before this one that wrote the memory. */
 static void add_writer(const kn_executable *executable, int position, const kn_value *root, int64_t scratch,
-                       kn_plan_step *told) {
+                       kn_plan_step *result) {
     for (int i = position - 1; i >= 0; i--)
         if (writes_to(&executable->steps[i], root, scratch)) {
-            add_input(told, i);
+            add_input(result, i);
             return;
         }
 }
 
-/* The position, among the steps of all parts, of the one that sends what this one receives. */
-static int sender_of(const kn_executable *executable, const kn_step *receives) {
+/* The position, among the steps of all parts, of the send step for a receive step. */
+static int sender_of(const kn_executable *executable, const kn_step *receive) {
     int position = 0;
     for (; position < executable->total.steps; position++) {
         const kn_part_step *at = &executable->order[position];
         const kn_step *step = executable->parts[at->device]->steps[at->step].step;
-        if (step->kind == KN_STEP_SEND && kn_transfer_of(step->node) == kn_transfer_of(receives->node)) break;
+        if (step->kind == KN_STEP_SEND && kn_transfer_of(step->node) == kn_transfer_of(receive->node)) break;
     }
     return position;
 }
 
-/* The steps of a part that a step of it reads from, by their positions among those of all. */
-static void add_inputs(const kn_executable *part, int position, kn_plan_step *told) {
+/* Adds the steps that a step of a part reads from, by their positions among the steps of all parts. */
+static void add_inputs(const kn_executable *part, int position, kn_plan_step *result) {
     const kn_ready_step *ready = &part->steps[position];
     const kn_step *step = ready->step;
-    if (ready->source) add_writer(part, position, ready->source, 0, told);
+    if (ready->source) add_writer(part, position, ready->source, 0, result);
     for (int a = 0; a < step->argument_count; a++) {
         const kn_argument *argument = &step->arguments[a];
         if (!argument->reads) continue;
         if (argument->kind == KN_ARGUMENT_SCRATCH)
-            add_writer(part, position, NULL, argument->integer, told);
+            add_writer(part, position, NULL, argument->integer, result);
         else if (argument->kind == KN_ARGUMENT_VALUE && argument->value)
-            add_writer(part, position, kn_value_root(argument->value), 0, told);
+            add_writer(part, position, kn_value_root(argument->value), 0, result);
     }
-    for (int i = 0; i < told->input_count; i++)
-        told->inputs[i] = position_of(part, told->inputs[i]);
-    if (step->kind == KN_STEP_RECEIVE) add_input(told, sender_of(part->head, step));
+    for (int i = 0; i < result->input_count; i++)
+        result->inputs[i] = position_of(part, result->inputs[i]);
+    if (step->kind == KN_STEP_RECEIVE) add_input(result, sender_of(part->head, step));
 }
 
 static void keep(char *target, size_t room, kn_text *text) {
@@ -237,7 +238,7 @@ static void keep(char *target, size_t room, kn_text *text) {
     kn_text_clear(text);
 }
 
-kn_status kn_executable_tell_step(const kn_executable *executable, int position, kn_plan_step *told) {
+kn_status kn_executable_describe_step(const kn_executable *executable, int position, kn_plan_step *result) {
     if (position < 0 || position >= executable->total.steps) return KN_ERROR_NOT_FOUND;
     const kn_part_step at = executable->order ? executable->order[position] : (kn_part_step){0, position};
     const kn_executable *part = executable->parts[at.device];
@@ -245,20 +246,20 @@ kn_status kn_executable_tell_step(const kn_executable *executable, int position,
     const kn_step *step = ready->step;
     const kn_value *value = written_by(step);
     kn_text text;
-    *told = (kn_plan_step){
-        .size = told->size, .flops = ready->cost.flops, .bytes = ready->cost.bytes, .once = ready->once};
+    *result = (kn_plan_step){
+        .size = result->size, .flops = ready->cost.flops, .bytes = ready->cost.bytes, .once = ready->once};
     kn_text_init(&text, &executable->host);
     kn_text_add(&text, step->label ? step->label : "");
-    keep(told->label, sizeof told->label, &text);
+    keep(result->label, sizeof result->label, &text);
     add_kernel(part, step, &text);
-    keep(told->kernel, sizeof told->kernel, &text);
+    keep(result->kernel, sizeof result->kernel, &text);
     if (value) kn_shape_text(part->graph, &value->shape, &text);
-    keep(told->shape, sizeof told->shape, &text);
+    keep(result->shape, sizeof result->shape, &text);
     kn_text_add(&text, kn_context_device_name(executable->context, at.device));
-    keep(told->device, sizeof told->device, &text);
+    keep(result->device, sizeof result->device, &text);
     bool failed = text.failed;
     kn_text_finish(&text);
     if (failed) return KN_ERROR_MEMORY;
-    add_inputs(part, at.step, told);
+    add_inputs(part, at.step, result);
     return KN_OK;
 }

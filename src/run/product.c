@@ -1,4 +1,4 @@
-/* Matrix products by the device's library for them. */
+/* Matrix products by the device's matrix library. */
 #include "run/run_private.h"
 
 static kn_product_request request_of(const kn_library_product *product) {

@@ -1,17 +1,18 @@
-/* The programs of a plan's steps: for each kernel with its prelude one that holds no other kernel of the
- * file. Each kernel costs time to compile, and so plans that launch other kernels of a file share what they
- * have in common. */
+/* The programs of a plan's steps: one for each combination of kernel and prelude, without the other kernels
+ * of the file. Each kernel takes time to compile, and plans that use different kernels of a file then still
+ * share the programs of those that both use. */
 #include <string.h>
 
 #include "run/run_private.h"
 
-typedef struct gathering {
+typedef struct program_listing {
     kn_step_programs *list;
     kn_map known;        /* from file, newline, prelude, source to position + 1 in the requests */
-    bool whole, passing; /* with all kernels of the file; not for the disk */
-} gathering;
+    bool whole, passing; /* with all kernels of the file; not stored on disk */
+} program_listing;
 
-/* The prelude, and what cl/common/wanted.cl reads; sources that are no files of cl/ are whole. */
+/* Writes the prelude, and the macros that select one kernel (cl/common/wanted.cl); the source of a custom
+ * kernel is compiled as a whole. */
 static void write_prelude(const kn_step *step, bool whole, kn_text *text) {
     kn_text_add(text, step->prelude);
     if (whole || step->source) return;
@@ -19,38 +20,38 @@ static void write_prelude(const kn_step *step, bool whole, kn_text *text) {
     kn_text_format(text, "#define KN_ONLY\n#define KN_ONLY_%s 1\n", step->kernel);
 }
 
-static bool find_program(gathering *work, const kn_step *step, const kn_text *prelude, kn_text *key,
+static bool find_program(program_listing *listing, const kn_step *step, const kn_text *prelude, kn_text *key,
                          int *program) {
     kn_text_add(key, step->file);
     kn_text_add(key, "\n");
     kn_text_add(key, prelude->data);
     if (step->source) kn_text_add(key, step->source);
     if (kn_text_failed(prelude) || kn_text_failed(key)) return false;
-    uintptr_t known = (uintptr_t)kn_map_get(&work->known, key->data, key->length);
+    uintptr_t known = (uintptr_t)kn_map_get(&listing->known, key->data, key->length);
     if (!known) {
-        const char *kept = kn_arena_text(&work->list->arena, prelude->data);
+        const char *kept = kn_arena_text(&listing->list->arena, prelude->data);
         if (!kept) return false;
-        work->list->requests[work->list->count++] = (kn_program_request){
-            .file = step->file, .prelude = kept, .source = step->source, .passing = work->passing};
-        known = work->list->count;
-        if (!kn_map_put(&work->known, key->data, key->length, (void *)known)) return false; // NOLINT
+        listing->list->requests[listing->list->count++] = (kn_program_request){
+            .file = step->file, .prelude = kept, .source = step->source, .passing = listing->passing};
+        known = listing->list->count;
+        if (!kn_map_put(&listing->known, key->data, key->length, (void *)known)) return false; // NOLINT
     }
     *program = (int)known - 1;
     return true;
 }
 
-static bool gather(gathering *work, const kn_host *host, const kn_plan *plan) {
+static bool gather(program_listing *listing, const kn_host *host, const kn_plan *plan) {
     kn_text prelude, key;
     kn_text_init(&prelude, host);
     kn_text_init(&key, host);
     bool good = true;
     for (int i = 0; i < plan->step_count && good; i++) {
-        work->list->program_of[i] = -1;
+        listing->list->program_of[i] = -1;
         if (plan->steps[i]->kind != KN_STEP_KERNEL) continue;
         kn_text_clear(&prelude);
         kn_text_clear(&key);
-        write_prelude(plan->steps[i], work->whole, &prelude);
-        good = find_program(work, plan->steps[i], &prelude, &key, &work->list->program_of[i]);
+        write_prelude(plan->steps[i], listing->whole, &prelude);
+        good = find_program(listing, plan->steps[i], &prelude, &key, &listing->list->program_of[i]);
     }
     kn_text_finish(&prelude);
     kn_text_finish(&key);
@@ -61,15 +62,15 @@ kn_status kn_step_programs_list(const kn_executable *executable, kn_programs pro
                                 kn_error *error) {
     const kn_host *host = &executable->host;
     size_t steps = (size_t)executable->plan.step_count;
-    gathering work = {.list = list,
-                      .passing = programs == KN_PROGRAMS_UNSAVED,
-                      .whole = programs == KN_PROGRAMS_UNSAVED || programs == KN_PROGRAMS_FILE};
+    program_listing listing = {.list = list,
+                               .passing = programs == KN_PROGRAMS_UNSAVED,
+                               .whole = programs == KN_PROGRAMS_UNSAVED || programs == KN_PROGRAMS_FILE};
     kn_arena_init(&list->arena, host);
-    kn_map_init(&work.known, host);
+    kn_map_init(&listing.known, host);
     list->requests = kn_allocate(host, steps + 1, sizeof *list->requests);
     list->program_of = kn_allocate(host, steps + 1, sizeof *list->program_of);
-    bool good = list->requests && list->program_of && gather(&work, host, &executable->plan);
-    kn_map_finish(&work.known);
+    bool good = list->requests && list->program_of && gather(&listing, host, &executable->plan);
+    kn_map_finish(&listing.known);
     if (good) return KN_OK;
     kn_step_programs_finish(list, host);
     return kn_fail_memory(error, steps * sizeof *list->requests);

@@ -1,9 +1,9 @@
-/* The steps that the passes made become ready to run: programs are compiled, kernels made, their launches
- * settled. */
+/* Prepares the steps of a plan: compiles programs, creates kernels, chooses launch sizes. */
 #include "run/run_private.h"
 
-/* A local size of 0 is the library's to choose: a power of two up to 64 that divides the global size. */
-static kn_status settle_launch(const kn_executable *executable, kn_ready_step *ready, kn_error *error) {
+/* Where the step leaves the local size open (0), chooses a power of two up to 64 that divides the global
+ * size. */
+static kn_status choose_launch(const kn_executable *executable, kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
     kn_launch *launch = &ready->launch;
     size_t items = 1, allowed = kn_kernel_work_group_items(ready->kernel);
@@ -18,27 +18,27 @@ static kn_status settle_launch(const kn_executable *executable, kn_ready_step *r
         items *= launch->local[d];
     }
     if (items <= allowed) return KN_OK;
-    return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                   "%s: the kernel \"%s\" of \"%s\" runs in work-groups of %zu, and %s allows it %zu",
-                   step->label, step->kernel, step->file, items, kn_context_device(executable->context)->name,
-                   allowed);
+    return kn_fail(
+        error, KN_ERROR_UNSUPPORTED,
+        "%s: the kernel \"%s\" of \"%s\" needs work-groups of %zu work-items, and %s allows %zu for it",
+        step->label, step->kernel, step->file, items, kn_context_device(executable->context)->name, allowed);
 }
 
-/* Drivers tell of a wrong number of arguments late, or never. */
+/* Drivers report a wrong number of arguments late, or never. */
 static kn_status check_parameters(const kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
     int count = step->source ? kn_kernel_parameters(ready->kernel) : -1;
     if (count < 0 || count == step->argument_count) return KN_OK;
     return kn_fail(
         error, KN_ERROR_ARGUMENT,
-        "%s: the kernel \"%s\" has %d parameters; expected %d: the inputs, the results, the words of the "
-        "patterns and the attributes",
+        "%s: the kernel \"%s\" has %d parameters; expected %d: the inputs, the results, the symbols of the "
+        "shape patterns and the attributes",
         step->label, step->kernel, count, step->argument_count);
 }
 
-/* Copies have what they read and what they write as arguments, fills and what receives only the latter, what
- * sends only the former. */
-static kn_status settle_transfer(kn_ready_step *ready, kn_error *error) {
+/* Finds the source and target of a copy, fill, send or receive among its arguments: fills and receives have
+ * only a target, sends only a source. */
+static kn_status find_source_and_target(kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
     for (int a = 0; a < step->argument_count; a++) {
         const kn_argument *argument = &step->arguments[a];
@@ -50,22 +50,23 @@ static kn_status settle_transfer(kn_ready_step *ready, kn_error *error) {
     }
     bool sends = step->kind == KN_STEP_SEND;
     if ((!ready->target && !sends) || (!ready->source && (sends || step->kind == KN_STEP_COPY)))
-        return kn_fail(error, KN_ERROR_INTERNAL, "%s: a copy or a fill without its values", step->label);
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s: a copy, fill or transfer without its values",
+                       step->label);
     if (!kn_value_bytes(sends ? ready->source : ready->target, &ready->bytes)) ready->bytes = 0;
     return KN_OK;
 }
 
-/* Where no step of a node tells its cost, the first has that of the node. */
-static void settle_costs(kn_executable *executable) {
+/* Where no step of a node has a cost, assigns the node's cost to the first. */
+static void assign_costs(kn_executable *executable) {
     for (int i = 0, end; i < executable->step_count; i = end) {
         const kn_node *node = executable->steps[i].step->node;
-        bool told = !node;
+        bool has_cost = !node;
         for (end = i; end < executable->step_count && executable->steps[end].step->node == node; end++) {
             kn_ready_step *ready = &executable->steps[end];
             ready->cost = ready->step->cost;
-            told = told || ready->cost.flops > 0 || ready->cost.bytes > 0;
+            has_cost = has_cost || ready->cost.flops > 0 || ready->cost.bytes > 0;
         }
-        if (!told) kn_node_cost(node, &executable->steps[i].cost);
+        if (!has_cost) kn_node_cost(node, &executable->steps[i].cost);
         for (int s = i; s < end; s++) {
             executable->info.flops += executable->steps[s].cost.flops;
             executable->steps[s].launch.flops = executable->steps[s].cost.flops;
@@ -74,8 +75,8 @@ static void settle_costs(kn_executable *executable) {
     }
 }
 
-/* Which states its steps write, and on which those that run once depend. */
-static void settle_states(kn_executable *executable, const kn_ready_step *ready) {
+/* Marks the states that a step writes, and those that it reads if it runs once. */
+static void mark_states(kn_executable *executable, const kn_ready_step *ready) {
     for (int a = 0; a < ready->step->argument_count; a++) {
         const kn_argument *argument = &ready->step->arguments[a];
         if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
@@ -86,7 +87,7 @@ static void settle_states(kn_executable *executable, const kn_ready_step *ready)
     }
 }
 
-/* All but the kernels. */
+/* Prepares everything but the kernels. */
 static kn_status make_steps(kn_executable *executable, kn_error *error) {
     kn_status status = KN_OK;
     executable->step_count = executable->plan.step_count;
@@ -94,9 +95,9 @@ static kn_status make_steps(kn_executable *executable, kn_error *error) {
         kn_ready_step *ready = &executable->steps[i];
         ready->step = executable->plan.steps[i];
         ready->once = executable->plan.once[i];
-        settle_states(executable, ready);
+        mark_states(executable, ready);
         if (status == KN_OK && ready->step->kind != KN_STEP_KERNEL && ready->step->kind != KN_STEP_PRODUCT)
-            status = settle_transfer(ready, error);
+            status = find_source_and_target(ready, error);
     }
     return status;
 }
@@ -107,7 +108,7 @@ kn_status kn_executable_make_kernel(kn_executable *executable, int step, kn_prog
     kn_status status =
         kn_kernel_create(executable->context, program, ready->step->kernel, &ready->kernel, error);
     if (status == KN_OK) status = check_parameters(ready, error);
-    return status == KN_OK ? settle_launch(executable, ready, error) : status;
+    return status == KN_OK ? choose_launch(executable, ready, error) : status;
 }
 
 static kn_status make_kernels(kn_executable *executable, const kn_step_programs *list,
@@ -137,7 +138,7 @@ kn_status kn_executable_ready(kn_executable *executable, const kn_executable_req
         status = kn_context_precompiles(executable->context)
                      ? kn_executable_precompile(executable, &list, error)
                      : make_kernels(executable, &list, &request->params->progress, error);
-    if (status == KN_OK) settle_costs(executable);
+    if (status == KN_OK) assign_costs(executable);
     kn_step_programs_finish(&list, &executable->host);
     return status;
 }

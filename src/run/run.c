@@ -1,5 +1,5 @@
-/* Running a plan: its steps go to the compute queue in their order, those of each part to that of its device.
- * Nothing is allocated here. */
+/* Running a plan: enqueues its steps in order on the compute queue of each part's device. Allocates nothing.
+ */
 #include "run/run_private.h"
 
 static kn_status launch(const kn_executable *executable, const kn_memory *memory, const kn_ready_step *ready,
@@ -31,7 +31,7 @@ static kn_status launch(const kn_executable *executable, const kn_memory *memory
     return kn_fail(error, KN_ERROR_INTERNAL, "a step of an unknown kind");
 }
 
-/* The states on which steps that run once depend, as a number that grows with each change of one. */
+/* The version of all states that steps that run once read: grows whenever one changes. */
 static uint64_t version_of(const kn_executable *executable) {
     uint64_t sum = 0;
     for (int i = 0; i < executable->state_count; i++)
@@ -44,7 +44,8 @@ static kn_status begin(kn_executable *executable, kn_memory *memory, kn_run *run
     *run = (kn_run){.version = version,
                     .kept = memory->kept == executable && executable->kept &&
                             executable->kept_version == version};
-    /* Whatever happens from here on, the memory is this plan's, and complete only at the end. */
+    /* From here on the memory belongs to this plan, even if the run fails; its results are kept only if it
+     * succeeds. */
     memory->kept = executable;
     executable->kept = false;
     for (int i = 0; i < executable->state_count; i++)
@@ -66,12 +67,12 @@ static kn_status run_step(kn_executable *executable, const kn_memory *memory, co
     return status == KN_OK ? KN_OK : kn_fail_in(error, "step %d, %s", step, ready->step->label);
 }
 
-static void keep(kn_executable *executable, const kn_run *run) {
+static void mark_kept(kn_executable *executable, const kn_run *run) {
     executable->kept = true;
     executable->kept_version = run->version;
 }
 
-/* What a device has to do is handed to it before the host turns to another, which may wait for it. */
+/* Flushes a device's queue before enqueuing on another device, which may wait for the first. */
 static kn_status run_parts(const kn_executable *executable, kn_memory *memories, const kn_run *runs,
                            kn_error *error) {
     for (int i = 0; i < executable->total.steps; i++) {
@@ -84,7 +85,7 @@ static kn_status run_parts(const kn_executable *executable, kn_memory *memories,
             return kn_fail_in(error, "on %s", kn_context_device_name(executable->context, at->device));
     }
     for (int i = 0; i < executable->part_count; i++)
-        keep(executable->parts[i], &runs[i]);
+        mark_kept(executable->parts[i], &runs[i]);
     return KN_OK;
 }
 
@@ -99,6 +100,6 @@ kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_e
         kn_status status = run_step(executable, memories, runs, i, error);
         if (status != KN_OK) return status;
     }
-    keep(executable, runs);
+    mark_kept(executable, runs);
     return KN_OK;
 }

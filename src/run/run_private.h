@@ -1,4 +1,4 @@
-/* What runs: states, the memory that plans of a session share, a plan that is ready. */
+/* States, the device memory that plans of a session share, and executables. */
 #ifndef KN_RUN_PRIVATE_H
 #define KN_RUN_PRIVATE_H
 
@@ -8,41 +8,40 @@
 
 typedef struct kn_state {
     char *name;
-    kn_tensor_info info; /* for who sets and gets it */
-    kn_dtype stored;     /* in the memory of the device */
-    uint64_t bytes;      /* there */
+    kn_tensor_info info; /* as callers set and get it */
+    kn_dtype stored;     /* its type in device memory */
+    uint64_t bytes;      /* its size in device memory */
     kn_initializer initializer;
-    bool asked;          /* by a plan; until then somebody has only set it */
-    void *kept;          /* what it was set to, of the type of info, while it has no memory on the device */
-    kn_context *context; /* where it lives; NULL until a plan has asked for it */
-    kn_buffer *buffer;   /* NULL until kn_states_settle */
-    uint64_t version;    /* grows with each change: whoever writes to a state's memory counts it up */
-    unsigned char scalar[4]; /* what kn_session_set_scalar wrote last, */
-    uint64_t scalar_version; /* and the version that it made; 0: none */
+    bool planned;            /* used by a plan; before that it has only been set */
+    void *pending;           /* contents, of the type of info, while it has no device memory */
+    kn_context *context;     /* the device that owns it; NULL until a plan uses it */
+    kn_buffer *buffer;       /* NULL until kn_states_allocate */
+    uint64_t version;        /* incremented by every write to the state's memory */
+    unsigned char scalar[4]; /* what kn_session_set_scalar wrote last */
+    uint64_t scalar_version; /* `version` after that write; 0: none */
 } kn_state;
 
-/* Finds or adds the state of a bound graph's value, for plans of this context: its own, or one that was
- * joined to it. The answer stays where it is as long as the states. */
-kn_status kn_states_ask(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
+/* Finds or adds the state of a bound graph's value, for a plan on `context`: that of the states, or one
+ * joined to it. *state is valid as long as the states. */
+kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
                         kn_error *error);
-/* Whether the state may lie in the narrow type of a graph's value: it does, or nobody asked for it yet, and
- * nobody trains these states. */
+/* Whether the state may be stored in the narrow type of a graph's value: it already is, or no plan uses it
+ * yet, and kn_states_keep_whole was not called. */
 bool kn_states_may_narrow(const kn_states *states, const kn_value *value);
-/* The bytes that who sets and gets the state sees. */
+/* The size of the state as callers set and get it. */
 uint64_t kn_state_outside_bytes(const kn_state *state);
-/* Leaves so many bytes behind each state that gets its memory from now on. */
+/* Reserves `guard` bytes after each state that is allocated from now on. */
 void kn_states_guard(kn_states *states, uint64_t guard);
-/* Gives memory and first contents to all that were asked for and have none. */
-kn_status kn_states_settle(kn_states *states, kn_error *error);
+/* Allocates and initializes all states that plans use and that have no device memory. */
+kn_status kn_states_allocate(kn_states *states, kn_error *error);
 kn_state *kn_states_find(const kn_states *states, const char *name);
 kn_states *kn_states_retain(kn_states *states);
 const kn_context *kn_states_context(const kn_states *states);
 
-/* Writes elements [first, first + count) as the initializer wants them; `key` is that of the state's stream.
- */
+/* Initializes elements [first, first + count); `key` selects the state's stream of random numbers. */
 void kn_initial_elements(const kn_initializer *initializer, uint64_t key, kn_dtype dtype, uint64_t first,
                          uint64_t count, void *target);
-/* All elements of an orthogonal one, which depend on each other. False when out of memory. */
+/* Initializes all elements of an orthogonal state, which depend on each other. False when out of memory. */
 bool kn_initial_orthogonal(const kn_host *host, const kn_initializer *initializer, uint64_t key,
                            const kn_tensor_info *info, void *target);
 /* Shape and type for messages: "float32 (3,4)". */
@@ -52,7 +51,7 @@ kn_tensor_info kn_info_of(const kn_shape *shape);
 
 /* ---- packing (states.c, attach.c) ------------------------------------------------------------------- */
 
-/* Lays things that live for ever one behind the other: where the next one goes. */
+/* Places permanent allocations one after the other in blocks. kn_pack returns the offset in `block`. */
 typedef struct kn_packing {
     uint64_t alignment, limit;
     int block; /* -1 before the first */
@@ -70,8 +69,8 @@ static inline uint64_t kn_pack(kn_packing *packing, uint64_t bytes) {
 
 /* ---- the memory that plans of one session share (memory.c) ------------------------------------------ */
 
-/* Scratch blocks of the largest size that a plan needs, and each input twice: one is filled while a run
- * reads the other. */
+/* Scratch blocks, each as large as the plan that needs most, and two buffers for each input: one is written
+ * while a run reads the other. */
 typedef struct kn_memory {
     kn_context *context;
     const kn_host *host;
@@ -81,71 +80,72 @@ typedef struct kn_memory {
     struct kn_input_memory {
         kn_buffer *buffers[2];
         uint64_t bytes;
-        uint64_t ahead; /* bytes that the next run finds there already; 0: none */
+        uint64_t ahead; /* bytes already written for the next run; 0: none */
     } * inputs;
     int input_count;
-    uint64_t guard;      /* bytes behind each value */
-    int turn;            /* which buffer of each input the next run takes */
-    kn_event used[2];    /* the last run that read a buffer */
-    uint64_t generation; /* changes with the blocks: plans then take their slices anew */
-    const struct kn_executable
-        *kept; /* whose results of steps that run once lie in the blocks; may be gone */
+    uint64_t guard;                   /* bytes after each value */
+    int turn;                         /* which buffer of each input the next run reads */
+    kn_event used[2];                 /* by turn: completion of the last run that read these buffers */
+    uint64_t generation;              /* incremented when blocks change: plans then must attach again */
+    const struct kn_executable *kept; /* the plan whose results of steps that run once are in the blocks;
+                                         compared only, may be destroyed */
 } kn_memory;
 
 typedef struct kn_executable kn_executable;
 kn_status kn_memory_init(kn_memory *memory, kn_context *context, int input_count, kn_error *error);
 void kn_memory_finish(kn_memory *memory);
 bool kn_memory_fits(const kn_memory *memory, const kn_executable *executable);
-/* Makes it fit. All plans of the session are detached and the device is idle. */
+/* Grows blocks and inputs to fit. All plans of the session must be detached and the device idle. */
 kn_status kn_memory_grow(kn_memory *memory, const kn_executable *executable, kn_error *error);
-/* Copies what is fed to an input for the next run; the data may change afterwards. */
+/* Writes an input for the next run; the data may change after the return. */
 kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error);
-/* The same for a run that is over before the caller may change the data. */
+/* The same on the compute queue, without waiting: the data must not change until the run is complete. */
 kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, uint64_t bytes,
                                 kn_error *error);
 kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
                                 kn_error *error);
-/* The same while a run is under way, if there is memory for so much; otherwise nothing. */
+/* kn_memory_feed while a run is in progress, if the buffers are large enough; otherwise does nothing. */
 kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes,
                                kn_error *error);
-/* Nothing was fed ahead. */
+/* Discards what was fed ahead. */
 void kn_memory_forget_ahead(kn_memory *memory);
-/* The run that was queued reads the buffers of this turn; `idle`: it is over already. */
+/* Marks the buffers of this turn as read by the run just queued, and switches to the others. `idle`: that run
+ * is complete. */
 kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error);
 
 /* ---- transfers between devices (exchange.c) ------------------------------------------------------------ */
 
-/* A value on its way from one device to another: through memory of the host's, which is the plan's. */
+/* The transfer of a value from one device to another, through host memory that the plan owns. */
 typedef struct kn_exchange {
     kn_context *from, *to;
-    void *bytes;            /* NULL until the send step is made */
-    bool sent;              /* by a step that stands in the order already */
-    kn_event read, written; /* when the bytes are complete, and when they are no longer needed */
+    void *bytes;            /* host memory; NULL until the send step is made */
+    bool sent;              /* while steps are ordered: the send step has its position */
+    kn_event read, written; /* completion of the read into `bytes`; of the write from them */
 } kn_exchange;
 
-/* ---- a plan that runs (make.c, attach.c, run.c, print.c) ---------------------------------------------- */
+/* ---- executables (make.c, attach.c, run.c, print.c) -------------------------------------------- */
 
 typedef struct kn_ready_step {
     const kn_step *step;
-    kn_kernel *kernel; /* of KN_STEP_KERNEL */
+    kn_kernel *kernel; /* of kind KN_STEP_KERNEL */
     kn_launch launch;
-    const kn_value *source, *target; /* roots; of copies and fills */
+    const kn_value *source, *target; /* roots; of copies, fills and transfers */
     uint64_t bytes;
     kn_cost cost;
-    bool once; /* runs when states have changed, or the memory was another plan's */
+    bool once; /* runs only if states have changed, or another plan used the memory */
 } kn_ready_step;
 
 typedef struct kn_part_step {
     int device, step;
 } kn_part_step;
 
-/* What the steps of a run go by. */
+/* Whether a run can skip the steps that run once, and the version of the states that they read. */
 typedef struct kn_run {
     bool kept;
     uint64_t version;
 } kn_run;
 
-/* An argument that is an input: it is set before each run. */
+/* A kernel argument that is an input: set before each run, since inputs have two buffers. */
 typedef struct kn_switched {
     kn_kernel *kernel;
     int argument, input;
@@ -157,33 +157,33 @@ struct kn_executable {
     kn_states *states; /* the session's */
     kn_arena arena;
     kn_graph *graph;
-    int64_t *numbers; /* of the session's symbols; -1: none */
+    int64_t *numbers; /* by the session's symbols; -1: none */
     size_t number_count;
-    kn_value *
-        *values; /* given at creation, as the passes left them; of a part: those that it makes, and more */
-    kn_tensor_info *infos; /* of those given at creation */
+    kn_value **values;     /* those given at creation, as changed by the passes; of a part: those that it
+                              computes, and its last token */
+    kn_tensor_info *infos; /* by the values given at creation */
     size_t value_count;
-    /* One device: itself. Several: a plan for each of the context's, in their order, which are this one's but
-     * for itself, the first. Each has its own memory, steps and states, and runs beside the others. */
+    /* The executables for the context's devices, in their order; the first is this one, which owns the
+     * others. Each has its own memory, steps and states, and they run concurrently. */
     kn_executable **parts;
     int part_count;
-    kn_executable *head;   /* of a part, the first included */
-    kn_part_place *places; /* by the values given at creation; NULL: on the only device, in their order */
+    kn_executable *head;   /* of a part: the first part */
+    kn_part_place *places; /* by the values given at creation; NULL with one device: the values as they are */
     kn_exchange *exchanges;
     int exchange_count;
-    kn_part_step
-        *order;     /* of several devices: all steps, each behind those that it reads; NULL: as they stand */
-    int *positions; /* of a part: of its steps in that order; NULL: as they stand */
-    kn_plan_info total; /* of all parts */
+    kn_part_step *
+        order; /* of the head: the steps of all parts, each after those that it reads; NULL with one device */
+    int *positions;     /* of a part: by its steps, their position in `order`; NULL with one device */
+    kn_plan_info total; /* of the head: sums over all parts */
     kn_plan plan;
-    double *pass_seconds; /* by pass; of all parts in the head */
+    double *pass_seconds; /* of the head: by pass, over all parts */
     uint64_t guard;       /* bytes after each value */
     kn_state **state_list;
-    bool *state_kept, *state_written; /* by position: read by steps that run once; written in each run */
+    bool *state_kept, *state_written; /* by state: read by steps that run once; written in a run */
     int state_count;
     kn_value **constants;
     int constant_count;
-    uint64_t *input_bytes; /* by the session's inputs; what a run needs fed */
+    uint64_t *input_bytes; /* by the session's inputs: the size that a run reads */
     bool *input_needed;
     int input_count;
     kn_ready_step *steps;
@@ -194,20 +194,20 @@ struct kn_executable {
     bool fast_math;
     uint64_t constant_bytes, input_total;
     uint64_t last_used;
-    /* From kn_executable_attach on. */
+    /* Valid after kn_executable_attach. */
     kn_buffer **constant_blocks;
     int constant_block_count;
     kn_buffer **constant_buffers;
     kn_buffer **buffers;         /* by value id: of scratch roots */
-    kn_buffer **scratch_buffers; /* by the emitter's number */
+    kn_buffer **scratch_buffers; /* by scratch number */
     uint64_t generation;         /* of the memory it is attached to; 0: none */
-    bool kept;                   /* the steps that run once have run */
-    uint64_t kept_version;       /* then: the sum of the versions of the states they read */
+    bool kept;                   /* the steps that run once have run, */
+    uint64_t kept_version;       /* when the states that they read had this sum of versions */
 };
 
-/* The context's devices, and where states live (device.c). */
+/* The context's devices, and those that own states (device.c). */
 void kn_devices_of(kn_context *context, const kn_states *states, kn_plan_devices *devices);
-/* Refuses, by name, what the device cannot compute with. */
+/* Fails for a node whose element type the device does not support. */
 kn_status kn_check_types(const kn_context *context, const kn_graph *graph, kn_error *error);
 
 typedef struct kn_executable_request {
@@ -216,11 +216,11 @@ typedef struct kn_executable_request {
     const kn_graph *graph; /* the session's */
     kn_value *const *values;
     size_t value_count;
-    kn_value *const *inputs; /* of the session; those of the plan are found by name */
+    kn_value *const *inputs; /* the session's; inputs of the bound graph are found by name */
     int input_count;
     const kn_binding *bindings; /* of the symbols that have a number */
     size_t binding_count;
-    const int64_t *numbers; /* of all symbols; -1: none. They are the plan's key */
+    const int64_t *numbers; /* by symbol; -1: none. The key of the plan in the session's cache */
     size_t number_count;
     const kn_session_params *params;
     const kn_switches *switches; /* those of params->switches */
@@ -229,65 +229,63 @@ typedef struct kn_executable_request {
     void *user;
 } kn_executable_request;
 
-/* From graph to compiled steps; takes no device memory, unless the context precompiles. Where what steps that
- * run once leave does not fit into the memory that is allowed, all steps run each time. */
+/* Turns a graph into compiled steps; allocates no device memory, unless the context precompiles. If the
+ * memory limit has no room to keep the results of steps that run once, all steps run each time. */
 kn_status kn_executable_make(const kn_executable_request *request, kn_executable **executable,
                              kn_error *error);
 void kn_executable_destroy(kn_executable **executable);
 /* The programs of a plan's steps (programs.c). */
 typedef struct kn_step_programs {
-    kn_arena arena; /* the preludes */
+    kn_arena arena; /* owns the preludes */
     kn_program_request *requests;
     size_t count;
-    int *program_of; /* by step: the position of its request; -1 without a kernel */
+    int *program_of; /* by step: the position of its request; -1: it has no kernel */
 } kn_step_programs;
 kn_status kn_step_programs_list(const kn_executable *executable, kn_programs programs, kn_step_programs *list,
                                 kn_error *error);
 void kn_step_programs_finish(kn_step_programs *list, const kn_host *host);
-/* Makes the steps of the passes ready, which report their failure (ready.c). */
+/* Prepares the steps of the plan: compiles programs, creates kernels (ready.c). */
 kn_status kn_executable_ready(kn_executable *executable, const kn_executable_request *request,
                               kn_error *error);
-/* The kernel of a step, and how it is launched. */
+/* Creates the kernel of a step and chooses its launch sizes. */
 kn_status kn_executable_make_kernel(kn_executable *executable, int step, kn_program *program,
                                     kn_error *error);
-/* In place of all kernels, on a precompiling context: one of each kind is made and launched once
- * (precompile.c). */
+/* Instead of that, on a precompiling context: creates and launches each kernel once (precompile.c). */
 kn_status kn_executable_precompile(kn_executable *executable, const kn_step_programs *list, kn_error *error);
-/* Sets an argument of a step's kernel; `buffer` is that of a value or of scratch memory, NULL for none. */
+/* Sets an argument of a step's kernel; `buffer`: of a value or scratch memory, or NULL. */
 kn_status kn_executable_set_argument(const kn_executable *executable, kn_kernel *kernel, int position,
                                      const kn_argument *argument, kn_buffer *buffer, kn_error *error);
-/* Takes slices of the memory, which fits, and sets the arguments of all kernels. */
+/* Takes slices of the memory, which must fit, and sets the arguments of all kernels. */
 kn_status kn_executable_attach(kn_executable *executable, const kn_memory *memory, kn_error *error);
 void kn_executable_detach(kn_executable *executable);
-/* Queues all steps, in order: those of all parts, of which memories has one for each. */
+/* Enqueues the steps of all parts in order; `memories` has one entry for each part. */
 kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_error *error);
-/* Where a value given at creation lies, on the device of *part. */
+/* The buffer of a value given at creation, and the part that computes it. */
 kn_buffer *kn_executable_result(const kn_executable *executable, const kn_memory *memories, size_t value,
                                 const kn_executable **part);
-/* Host memory for the transfers of all parts, and the order of all steps; giving it back, when the devices
- * are idle. */
+/* Allocates host memory for the transfers of all parts, and orders all steps. Destroy waits for transfers. */
 kn_status kn_exchanges_make(kn_executable *executable, kn_error *error);
 void kn_exchanges_destroy(kn_executable *executable);
-/* The steps that send and receive. The latter waits for the sending device. */
+/* Runs a send or receive step. Receiving waits for the sending device. */
 kn_status kn_exchange_send(const kn_executable *part, const kn_memory *memory, const kn_ready_step *ready,
                            kn_error *error);
 kn_status kn_exchange_receive(const kn_executable *part, const kn_memory *memory, const kn_ready_step *ready,
                               kn_error *error);
-/* Bytes of scratch memory that the context's library for matrix products wants; false where it cannot tell.
+/* Scratch memory in bytes that the context's matrix library needs; false if it does not support the product.
  */
 bool kn_product_scratch(void *context, const kn_library_product *product, uint64_t *bytes);
-/* A step that is the library's (product.c). */
+/* Runs a matrix product by the library (product.c). */
 kn_status kn_executable_product(const kn_executable *executable, const kn_memory *memory,
                                 const kn_ready_step *ready, kn_error *error);
-/* Where a value lies in this turn; NULL for values of no bytes and for constants that no step reads. */
+/* The buffer of a value in this turn; NULL for empty values and for values that no step accesses. */
 kn_buffer *kn_executable_buffer(const kn_executable *executable, const kn_memory *memory,
                                 const kn_value *value);
 const kn_placement *kn_executable_placement(const kn_executable *executable, const kn_value *value);
-/* The session's guard, before and after a run; nothing where it has none. */
-kn_status kn_guard_lay(const kn_executable *executable, const kn_memory *memory, kn_error *error);
+/* Fill the guard areas before a run, and check them after it; do nothing without a guard. */
+kn_status kn_guard_fill(const kn_executable *executable, const kn_memory *memory, kn_error *error);
 kn_status kn_guard_check(const kn_executable *executable, const kn_memory *memory, kn_error *error);
 void kn_executable_print(const kn_executable *executable, kn_text *text);
 /* One step, and which steps it reads from. */
-kn_status kn_executable_tell_step(const kn_executable *executable, int position, kn_plan_step *told);
+kn_status kn_executable_describe_step(const kn_executable *executable, int position, kn_plan_step *result);
 
 #endif

@@ -1,4 +1,4 @@
-/* Making, asking and destroying sessions. Binding symbols is in binding.c, running in session_run.c. */
+/* Creates, queries and destroys sessions. Binding symbols is in binding.c, running in session_run.c. */
 #include <string.h>
 
 #include "run/session_private.h"
@@ -28,7 +28,7 @@ kn_status kn_session_fail_name(kn_session *session, const char *what, const char
     for (size_t i = 0; words && i < count; i++)
         words[i] = values[i]->name;
     if (words) nearest = kn_nearest_word(name, words, count);
-    kn_status status = kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no %s '%s'%s%s%s; there is: %s",
+    kn_status status = kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no %s '%s'%s%s%s; there are: %s",
                                what, name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
                                nearest ? "'?)" : "", list.data[0] ? list.data : "none");
     kn_release(&session->host, words);
@@ -48,17 +48,19 @@ static kn_status check_values(const kn_session_request *request, kn_error *error
         if (!value) return kn_fail(error, KN_ERROR_ARGUMENT, "value %zu of a session is NULL", i);
         if (value->graph->error.status)
             return kn_fail(error, value->graph->error.status, "%s", value->graph->error.text);
-        if (value->failed) return kn_fail(error, KN_ERROR_ARGUMENT, "value %zu of a session has failed", i);
+        if (value->failed)
+            return kn_fail(error, KN_ERROR_ARGUMENT,
+                           "value %zu of a session is invalid: adding it to the graph failed", i);
         if (graph && value->graph != graph)
             return kn_fail(error, KN_ERROR_ARGUMENT,
-                           "'%s' and '%s' are of different graphs; a session computes one",
+                           "'%s' and '%s' belong to different graphs; a session computes values of one graph",
                            request->values[0]->name, value->name);
         graph = value->graph;
     }
     return KN_OK;
 }
 
-/* The inputs of the copy, and the names of those that were left behind. */
+/* Lists the inputs of the copy, and the names of those that it does not need. */
 static kn_status list_inputs(kn_session *session, const kn_graph *original) {
     size_t count = 0, total = 0;
     for (size_t i = 0; i < original->value_count; i++)
@@ -67,9 +69,9 @@ static kn_status list_inputs(kn_session *session, const kn_graph *original) {
         count += session->graph->values[i]->kind == KN_VALUE_INPUT;
     session->inputs = kn_allocate(&session->host, count + 1, sizeof(kn_value *));
     session->given = kn_allocate(&session->host, count + 1, sizeof *session->given);
-    session->settled_bytes = kn_allocate(&session->host, count + 1, sizeof *session->settled_bytes);
+    session->solved_bytes = kn_allocate(&session->host, count + 1, sizeof *session->solved_bytes);
     session->unused = kn_allocate(&session->host, total + 1, sizeof(char *));
-    if (!session->inputs || !session->given || !session->settled_bytes || !session->unused)
+    if (!session->inputs || !session->given || !session->solved_bytes || !session->unused)
         return kn_fail_memory(&session->failure, count * sizeof *session->given);
     for (size_t i = 0; i < session->graph->value_count; i++)
         if (session->graph->values[i]->kind == KN_VALUE_INPUT)
@@ -92,7 +94,7 @@ static kn_status list_symbols(kn_session *session) {
     while ((symbol = kn_graph_symbol(session->graph, session->symbol_count)) != NULL) {
         if (session->symbol_count == KN_SESSION_SYMBOLS)
             return kn_fail(&session->failure, KN_ERROR_UNSUPPORTED,
-                           "a graph may have %d symbols in its shapes", KN_SESSION_SYMBOLS);
+                           "a graph may have at most %d symbols in its shapes", KN_SESSION_SYMBOLS);
         session->bound[session->symbol_count] = session->numbers[session->symbol_count] = -1;
         session->symbols[session->symbol_count++] = symbol;
     }
@@ -113,8 +115,8 @@ static kn_status copy_params(kn_session *session, const kn_session_params *param
     } else if (kn_states_context(session->params.states) != session->context) {
         return kn_fail(&session->failure, KN_ERROR_ARGUMENT,
                        kn_states_context(session->params.states)
-                           ? "the states belong to another context than the session"
-                           : "the states are in host memory alone, and the session is on a device");
+                           ? "the states belong to a different context than the session"
+                           : "the states are in host memory only, and the session runs on a device");
     } else {
         session->states = kn_states_retain(session->params.states);
     }
@@ -136,7 +138,7 @@ static kn_status prepare(kn_session *session, const kn_session_request *request)
     const kn_graph *original = request->values[0]->graph;
     status =
         kn_graph_copy(original, request->values, request->count, &session->graph, session->values, error);
-    /* By the names that the caller knows, also where the copy has something else in its place. */
+    /* The caller's names, since the copy may have replaced a value by another. */
     for (size_t i = 0; i < request->count && status == KN_OK; i++) {
         session->outputs[i].name = kn_arena_text(&session->graph->arena, request->values[i]->name);
         if (!session->outputs[i].name) status = kn_fail_memory(error, 64);
@@ -176,7 +178,7 @@ void kn_session_destroy(kn_session **handle) {
     if (!handle || !*handle) return;
     kn_session *session = *handle;
     *handle = NULL;
-    /* Work that is under way still uses the memory, and drivers differ in how they take that. */
+    /* Wait for enqueued work, which still uses the memory: not all drivers keep released buffers alive. */
     if (session->clock) kn_session_finish(session, NULL);
     for (int i = 0; i < KN_SESSION_PLANS; i++)
         kn_executable_destroy(&session->plans[i]);
@@ -189,7 +191,7 @@ void kn_session_destroy(kn_session **handle) {
     kn_release(&session->host, session->unused);
     kn_release(&session->host, session->inputs);
     kn_release(&session->host, session->given);
-    kn_release(&session->host, session->settled_bytes);
+    kn_release(&session->host, session->solved_bytes);
     kn_release(&session->host, session->values);
     kn_release(&session->host, session->outputs);
     kn_host host = session->host;
@@ -199,17 +201,17 @@ void kn_session_destroy(kn_session **handle) {
 kn_status kn_session_finish(const kn_session *session, kn_error *error) {
     kn_status status = KN_OK;
     for (int i = 0; i < session->device_count; i++) {
-        kn_status own =
+        kn_status each =
             kn_queue_finish(session->memories[i].context, KN_QUEUE_COMPUTE, status == KN_OK ? error : NULL);
-        if (status == KN_OK) status = own;
+        if (status == KN_OK) status = each;
     }
     return status;
 }
 
-/* ---- asking -------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------- */
 
 static const kn_error no_session = {KN_ERROR_MEMORY,
-                                    "there is no session: out of host memory when it was made"};
+                                    "there is no session: out of host memory when it was created"};
 
 const kn_error *kn_session_failure(const kn_session *session) {
     return session ? &session->error : &no_session;

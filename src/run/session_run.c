@@ -1,4 +1,4 @@
-/* Compiling and running sessions: plans are found or made, inputs uploaded, results fetched. */
+/* Compiles and runs sessions: finds or makes plans, writes inputs, fetches results. */
 #include <string.h>
 
 #include "run/session_private.h"
@@ -10,8 +10,8 @@ static bool is_for(const kn_executable *executable, const kn_session *session) {
                   (size_t)session->symbol_count * sizeof *executable->numbers) == 0;
 }
 
-/* A free place, or that of the plan whose last use is longest ago. */
-static int place_for_plan(const kn_session *session) {
+/* A free position in the cache of plans, or else that of the least recently used plan. */
+static int slot_for_plan(const kn_session *session) {
     int oldest = 0;
     for (int i = 0; i < KN_SESSION_PLANS; i++) {
         if (!session->plans[i]) return i;
@@ -52,20 +52,20 @@ kn_status kn_session_find_plan(kn_session *session) {
         kn_executable *executable = NULL;
         kn_status status = make_plan(session, &executable);
         if (status != KN_OK) {
-            session->settled = false;
+            session->solved = false;
             return status;
         }
-        int place = place_for_plan(session);
-        /* Its last run may be under way, and drivers differ in how they take that. */
-        if (session->plans[place]) kn_session_finish(session, NULL);
-        kn_executable_destroy(&session->plans[place]);
-        session->plans[place] = session->current = executable;
+        int slot = slot_for_plan(session);
+        /* Its last run may be in progress, and not all drivers keep released buffers alive. */
+        if (session->plans[slot]) kn_session_finish(session, NULL);
+        kn_executable_destroy(&session->plans[slot]);
+        session->plans[slot] = session->current = executable;
     }
     session->current->last_used = ++session->clock;
     return KN_OK;
 }
 
-/* Gives a part of the current plan its memory; the other plans give theirs back where it must grow. */
+/* Attaches a part of the current plan to memory; if the memory must grow, detaches all other plans first. */
 static kn_status attach_part(kn_session *session, int part) {
     kn_executable *executable = session->current->parts[part];
     kn_memory *memory = &session->memories[part];
@@ -100,7 +100,7 @@ kn_status kn_session_compile(kn_session *session, const kn_feed *feeds, size_t f
     kn_status status = kn_session_begin(session);
     if (status != KN_OK) return status;
     status = kn_session_take_feeds(session, feeds, feed_count, true);
-    if (status == KN_OK) status = kn_session_settle_symbols(session);
+    if (status == KN_OK) status = kn_session_solve_symbols(session);
     if (status == KN_OK) status = kn_session_find_plan(session);
     for (int i = 0; i < session->input_count; i++)
         if (!session->given[i].buffer) session->given[i] = (kn_given){.fed = false};
@@ -133,10 +133,10 @@ static kn_status fail_room(kn_session *session, int value, uint64_t given) {
     kn_text text;
     kn_text_init(&text, &session->host);
     kn_info_text(&session->current->infos[value], &text);
-    kn_status status =
-        kn_fail(&session->error, KN_ERROR_SHAPE,
-                "'%s' is %s, which has %llu bytes, but there is room for %llu", session->outputs[value].name,
-                text.data, (unsigned long long)value_bytes(session, value), (unsigned long long)given);
+    kn_status status = kn_fail(&session->error, KN_ERROR_SHAPE,
+                               "'%s' is %s, which has %llu bytes, but the memory given for it has %llu",
+                               session->outputs[value].name, text.data,
+                               (unsigned long long)value_bytes(session, value), (unsigned long long)given);
     kn_text_finish(&text);
     return status;
 }
@@ -174,11 +174,11 @@ static kn_status upload_input(kn_session *session, int input, int part, bool wai
     if (!part) return kn_memory_feed_buffer(memory, input, given->buffer, given->bytes, error);
     return kn_fail(
         error, KN_ERROR_UNSUPPORTED,
-        "the input '%s' was given a buffer, and is read on the device '%s' too: feed it from host memory",
+        "the input '%s' was fed from a buffer, but the device '%s' reads it too; feed it from host memory",
         session->inputs[input]->name, kn_context_device_name(session->context, part));
 }
 
-/* To each device that reads it. `wait`: the host waits for the run. */
+/* Writes the inputs to each device that reads them. `wait`: the host waits for the run. */
 static kn_status upload(kn_session *session, bool wait) {
     kn_status status = KN_OK;
     for (int part = 0; part < session->current->part_count; part++)
@@ -188,7 +188,7 @@ static kn_status upload(kn_session *session, bool wait) {
     return status;
 }
 
-/* Copies on the device, for the caller's buffers. */
+/* Copies results to the caller's buffers. */
 static kn_status fetch_to_buffers(kn_session *session) {
     kn_status status = KN_OK;
     for (size_t i = 0; i < session->value_count && status == KN_OK; i++) {
@@ -200,7 +200,7 @@ static kn_status fetch_to_buffers(kn_session *session) {
         if (part != session->current)
             return kn_fail(
                 &session->error, KN_ERROR_UNSUPPORTED,
-                "'%s' is made on another device than that of the buffer for it: fetch it to host memory",
+                "'%s' is computed on a different device than its buffer is on; fetch it to host memory",
                 session->outputs[i].name);
         status = kn_queue_copy(session->context, KN_QUEUE_COMPUTE, source, 0, target, 0, bytes,
                                (kn_event){NULL}, NULL, &session->error);
@@ -208,7 +208,7 @@ static kn_status fetch_to_buffers(kn_session *session) {
     return status;
 }
 
-/* Reads in order; on one device the last waits for all of them, if asked to. */
+/* Reads results in order; with `wait` and one device, the last read is blocking, which waits for all. */
 static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t count, bool wait) {
     kn_status status = KN_OK;
     bool one = session->current->part_count == 1;
@@ -232,7 +232,7 @@ static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t coun
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-/* Before or after a run, on each device. */
+/* Fills or checks the guard areas on each device. */
 static kn_status guard(kn_session *session,
                        kn_status (*look)(const kn_executable *, const kn_memory *, kn_error *)) {
     kn_status status = KN_OK;
@@ -241,7 +241,7 @@ static kn_status guard(kn_session *session,
     return status;
 }
 
-/* `idle`: what was queued is over. */
+/* `idle`: the enqueued work is complete. */
 static kn_status next_turn(kn_session *session, bool idle, kn_status status) {
     kn_status first = status;
     for (int i = 0; i < session->current->part_count; i++) {
@@ -256,7 +256,7 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
                      size_t fetch_count, bool wait) {
     kn_error *error = &session->error;
     kn_status status = kn_session_take_feeds(session, feeds, feed_count, false);
-    if (status == KN_OK) status = kn_session_settle_symbols(session);
+    if (status == KN_OK) status = kn_session_solve_symbols(session);
     if (status == KN_OK) status = kn_session_find_plan(session);
     if (status == KN_OK && kn_context_precompiles(session->context))
         status = kn_fail(error, KN_ERROR_CANCELLED,
@@ -268,12 +268,12 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = attach_plan(session);
     if (status != KN_OK) return status;
     status = upload(session, wait && fetch_count);
-    if (status == KN_OK) status = guard(session, kn_guard_lay);
+    if (status == KN_OK) status = guard(session, kn_guard_fill);
     if (status == KN_OK) status = kn_executable_run(session->current, session->memories, error);
     if (status == KN_OK) status = fetch_to_buffers(session);
     if (status == KN_OK) status = fetch(session, fetches, fetch_count, wait);
     if (status == KN_OK) status = guard(session, kn_guard_check);
-    /* Transfers that are under way use the caller's memory: none does after the return. */
+    /* Transfers in progress use the caller's memory, which may go after the return. */
     if (status != KN_OK) kn_session_finish(session, NULL);
     return next_turn(session, fetch_count && wait, status);
 }
@@ -363,11 +363,11 @@ kn_status kn_session_set_scalar(kn_session *session, const char *name, double va
     if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
     if (state->bytes != 4 || state->stored != state->info.dtype ||
         (state->info.dtype != KN_FLOAT32 && state->info.dtype != KN_UINT32))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "the state '%s' is no scalar of float32 or uint32", name);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "the state '%s' is not a float32 or uint32 scalar", name);
     unsigned char bytes[4];
     kn_element_set(state->info.dtype, bytes, 0, value);
     if (state->buffer) {
-        /* The pattern is copied when the fill is queued: nothing waits, and nothing must stay. */
+        /* The fill copies the pattern when it is enqueued, so `bytes` need not stay valid. */
         state->scalar_version = ++state->version;
         memcpy(state->scalar, bytes, sizeof bytes);
         return kn_queue_fill(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, sizeof bytes, bytes,

@@ -1,18 +1,18 @@
-/* States: what outlives a run, by name. They share few blocks of device memory; each is a slice. */
+/* States: named values that persist between runs. Each is a slice of one of a few blocks of device memory. */
 #include <string.h>
 
 #include "run/run_private.h"
 
-enum { CHUNK_BYTES = 1 << 20 };
+enum { STAGING_BYTES = 1 << 20 };
 
 struct kn_states {
     kn_host host;
-    kn_context *context; /* NULL: in host memory alone, where all are kept */
+    kn_context *context; /* NULL: all states are in host memory only */
     uint64_t seed;
     int references;
-    bool whole;       /* none is stored in a narrower type */
-    uint64_t guard;   /* bytes behind each state */
-    kn_error failure; /* of making it */
+    bool whole;       /* no state is stored in a narrower type */
+    uint64_t guard;   /* bytes after each state */
+    kn_error failure; /* of creation */
     kn_error error;   /* of the last call */
     kn_map names;     /* to kn_state */
     kn_state **entries;
@@ -62,7 +62,7 @@ const kn_context *kn_states_context(const kn_states *states) {
 
 static void state_destroy(kn_states *states, kn_state *state) {
     kn_buffer_destroy(&state->buffer);
-    kn_release(&states->host, state->kept);
+    kn_release(&states->host, state->pending);
     kn_release(&states->host, state->name);
     kn_release(&states->host, state);
 }
@@ -103,7 +103,7 @@ kn_tensor_info kn_info_of(const kn_shape *shape) {
     return info;
 }
 
-/* What is set and got has another type than what is stored. */
+/* Whether callers see another type than the stored one. */
 static bool is_narrow(const kn_state *state) {
     return state->stored != state->info.dtype;
 }
@@ -126,15 +126,15 @@ static bool same_info(const kn_tensor_info *left, const kn_tensor_info *right) {
 
 static kn_status fail_info(const kn_states *states, const kn_state *state, const kn_tensor_info *info,
                            kn_error *error) {
-    kn_text held, wanted;
-    kn_text_init(&held, &states->host);
+    kn_text existing, wanted;
+    kn_text_init(&existing, &states->host);
     kn_text_init(&wanted, &states->host);
-    kn_info_text(&state->info, &held);
+    kn_info_text(&state->info, &existing);
     kn_info_text(info, &wanted);
     kn_status status =
         kn_fail(error, state->info.dtype != info->dtype ? KN_ERROR_DTYPE : KN_ERROR_SHAPE,
-                "the state '%s' is %s here, but %s was asked for", state->name, held.data, wanted.data);
-    kn_text_finish(&held);
+                "the state '%s' is %s, but %s was requested", state->name, existing.data, wanted.data);
+    kn_text_finish(&existing);
     kn_text_finish(&wanted);
     return status;
 }
@@ -143,7 +143,7 @@ static kn_status add_entry(kn_states *states, const char *name, const kn_tensor_
                            kn_error *error) {
     uint64_t bytes;
     if (!kn_tensor_bytes(info, &bytes))
-        return kn_fail(error, KN_ERROR_SHAPE, "the state '%s' has a size that is negative or beyond 64 bits",
+        return kn_fail(error, KN_ERROR_SHAPE, "the size of the state '%s' is negative or exceeds 64 bits",
                        name);
     kn_state *state = kn_allocate(&states->host, 1, sizeof *state);
     if (!state) return kn_fail_memory(error, sizeof *state);
@@ -165,14 +165,14 @@ static kn_status add_entry(kn_states *states, const char *name, const kn_tensor_
 
 bool kn_states_may_narrow(const kn_states *states, const kn_value *value) {
     const kn_state *state = kn_states_find(states, value->name);
-    return !states->whole && (!state || !state->asked || state->stored == value->stored);
+    return !states->whole && (!state || !state->planned || state->stored == value->stored);
 }
 
 void kn_states_keep_whole(kn_states *states) {
     states->whole = true;
 }
 
-kn_status kn_states_ask(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
+kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
                         kn_error *error) {
     kn_tensor_info info = kn_info_of(&value->shape);
     info.dtype = value->outside;
@@ -182,17 +182,17 @@ kn_status kn_states_ask(kn_states *states, kn_context *context, const kn_value *
         status = add_entry(states, value->name, &info, state, error);
     else if (!same_info(&(*state)->info, &info))
         status = fail_info(states, *state, &info, error);
-    if (status == KN_OK && (*state)->asked && (*state)->stored != value->shape.dtype)
+    if (status == KN_OK && (*state)->planned && (*state)->stored != value->shape.dtype)
         status =
             kn_fail(error, KN_ERROR_DTYPE,
                     "the state '%s' is stored as %s by a session that does not train, and %s is needed here; "
-                    "take states of their own",
+                    "use separate states",
                     value->name, kn_dtype_name((*state)->stored), kn_dtype_name(value->shape.dtype));
-    if (status == KN_OK && (*state)->asked && (*state)->context != context)
+    if (status == KN_OK && (*state)->planned && (*state)->context != context)
         status = kn_fail(error, KN_ERROR_INTERNAL,
-                         "the state '%s' lives on another device than the plan that reads it", value->name);
-    if (status != KN_OK || (*state)->asked) return status;
-    (*state)->asked = true;
+                         "the state '%s' is on a different device than the plan that reads it", value->name);
+    if (status != KN_OK || (*state)->planned) return status;
+    (*state)->planned = true;
     (*state)->context = context;
     (*state)->bytes = (*state)->bytes / kn_dtype_bytes((*state)->stored) * kn_dtype_bytes(value->shape.dtype);
     (*state)->stored = value->shape.dtype;
@@ -200,77 +200,77 @@ kn_status kn_states_ask(kn_states *states, kn_context *context, const kn_value *
     return KN_OK;
 }
 
-/* ---- memory and first contents --------------------------------------------------------------- */
+/* ---- allocation and initialization ----------------------------------------------------------- */
 
-/* A block's contents on their way to the device, a piece at a time. */
-typedef struct piece {
+/* Host memory through which the contents of a block are written to the device. */
+typedef struct staging {
     kn_states *states;
     kn_context *context;
     kn_buffer *block;
     uint8_t *bytes;
-    uint64_t begin, used; /* where in the block it begins, and how much of it is filled */
+    uint64_t begin, used; /* the offset of `bytes` in the block, and how many are filled */
     kn_status status;
     kn_error *error;
-} piece;
+} staging;
 
-static void chunk_flush(piece *chunk) {
-    if (chunk->status == KN_OK && chunk->used)
-        chunk->status = kn_queue_write(chunk->context, KN_QUEUE_COMPUTE, chunk->block, chunk->begin,
-                                       chunk->bytes, chunk->used, true, (kn_event){NULL}, NULL, chunk->error);
-    chunk->begin += chunk->used;
-    chunk->used = 0;
+static void staging_flush(staging *stage) {
+    if (stage->status == KN_OK && stage->used)
+        stage->status = kn_queue_write(stage->context, KN_QUEUE_COMPUTE, stage->block, stage->begin,
+                                       stage->bytes, stage->used, true, (kn_event){NULL}, NULL, stage->error);
+    stage->begin += stage->used;
+    stage->used = 0;
 }
 
-static void chunk_add_zeros(piece *chunk, uint64_t count) {
-    while (count && chunk->status == KN_OK) {
-        uint64_t room = CHUNK_BYTES - chunk->used, now = count < room ? count : room;
-        memset(chunk->bytes + chunk->used, 0, (size_t)now);
-        chunk->used += now;
+static void staging_add_zeros(staging *stage, uint64_t count) {
+    while (count && stage->status == KN_OK) {
+        uint64_t room = STAGING_BYTES - stage->used, now = count < room ? count : room;
+        memset(stage->bytes + stage->used, 0, (size_t)now);
+        stage->used += now;
         count -= now;
-        if (chunk->used == CHUNK_BYTES) chunk_flush(chunk);
+        if (stage->used == STAGING_BYTES) staging_flush(stage);
     }
 }
 
-/* Elements are never torn: CHUNK_BYTES and all offsets are multiples of their size. */
-static void chunk_add_state(piece *chunk, const kn_state *state) {
+/* Elements are not split: STAGING_BYTES and all offsets are multiples of their size. */
+static void staging_add_state(staging *stage, const kn_state *state) {
     uint64_t size = kn_dtype_bytes(state->stored), outside = kn_dtype_bytes(state->info.dtype), done = 0;
-    uint64_t key = kn_random_key(chunk->states->seed, state->name);
-    while (done < state->bytes && chunk->status == KN_OK) {
-        uint64_t room = CHUNK_BYTES - chunk->used, left = state->bytes - done;
+    uint64_t key = kn_random_key(stage->states->seed, state->name);
+    while (done < state->bytes && stage->status == KN_OK) {
+        uint64_t room = STAGING_BYTES - stage->used, left = state->bytes - done;
         uint64_t now = left < room ? left : room;
         if (is_narrow(state))
-            convert(state->info.dtype, (const uint8_t *)state->kept + done / size * outside, state->stored,
-                    chunk->bytes + chunk->used, now / size);
-        else if (state->kept)
-            memcpy(chunk->bytes + chunk->used, (const uint8_t *)state->kept + done, (size_t)now);
+            convert(state->info.dtype, (const uint8_t *)state->pending + done / size * outside, state->stored,
+                    stage->bytes + stage->used, now / size);
+        else if (state->pending)
+            memcpy(stage->bytes + stage->used, (const uint8_t *)state->pending + done, (size_t)now);
         else
             kn_initial_elements(&state->initializer, key, state->info.dtype, done / size, now / size,
-                                chunk->bytes + chunk->used);
-        chunk->used += now;
+                                stage->bytes + stage->used);
+        stage->used += now;
         done += now;
-        if (chunk->used == CHUNK_BYTES) chunk_flush(chunk);
+        if (stage->used == STAGING_BYTES) staging_flush(stage);
     }
 }
 
-/* Fills a block from the states that wait and lie in it, which are in the order of their offsets and of one
- * device. */
+/* Writes a block's contents: `waiting` are its states, on one device, in the order of their offsets. */
 static kn_status fill_block(kn_states *states, kn_buffer *block, kn_state *const *waiting,
                             const uint64_t *offsets, size_t count, kn_error *error) {
-    piece chunk = {.states = states, .context = waiting[0]->context, .block = block, .error = error};
-    chunk.bytes = kn_allocate(&states->host, CHUNK_BYTES, 1);
-    if (!chunk.bytes) return kn_fail_memory(error, CHUNK_BYTES);
+    staging stage = {.states = states, .context = waiting[0]->context, .block = block, .error = error};
+    stage.bytes = kn_allocate(&states->host, STAGING_BYTES, 1);
+    if (!stage.bytes) return kn_fail_memory(error, STAGING_BYTES);
     for (size_t i = 0; i < count; i++) {
-        chunk_add_zeros(&chunk, offsets[i] - chunk.begin - chunk.used);
-        chunk_add_state(&chunk, waiting[i]);
+        staging_add_zeros(&stage, offsets[i] - stage.begin - stage.used);
+        staging_add_state(&stage, waiting[i]);
     }
-    chunk_flush(&chunk);
-    kn_release(&states->host, chunk.bytes);
-    return chunk.status;
+    staging_flush(&stage);
+    kn_release(&states->host, stage.bytes);
+    return stage.status;
 }
 
-/* A block for waiting[0..count), whose last ends at `bytes`; takes slices only when all went well. */
-static kn_status settle_block(kn_states *states, kn_state *const *waiting, const uint64_t *offsets,
-                              size_t count, uint64_t bytes, kn_error *error) {
+/* Allocates a block of `bytes` for waiting[0..count) and writes it; the states get their slices only on
+ * success. */
+static kn_status allocate_block(kn_states *states, kn_state *const *waiting, const uint64_t *offsets,
+                                size_t count, uint64_t bytes, kn_error *error) {
     if (!kn_reserve(&states->host, (void **)&states->blocks, &states->block_capacity, states->block_count + 1,
                     sizeof(kn_buffer *)))
         return kn_fail_memory(error, sizeof(kn_buffer *));
@@ -287,15 +287,15 @@ static kn_status settle_block(kn_states *states, kn_state *const *waiting, const
         return kn_fail_in(error, "memory for %zu states, '%s' among them", count, waiting[0]->name);
     }
     for (size_t i = 0; i < count; i++) {
-        kn_release(&states->host, waiting[i]->kept);
-        waiting[i]->kept = NULL;
+        kn_release(&states->host, waiting[i]->pending);
+        waiting[i]->pending = NULL;
     }
     states->blocks[states->block_count++] = block;
     return KN_OK;
 }
 
-static kn_status settle_waiting(kn_states *states, kn_state *const *waiting, uint64_t *offsets, size_t count,
-                                kn_error *error) {
+static kn_status allocate_waiting(kn_states *states, kn_state *const *waiting, uint64_t *offsets,
+                                  size_t count, kn_error *error) {
     const kn_capabilities *device = kn_context_capabilities(waiting[0]->context);
     kn_packing packing = {
         .alignment = device->alignment_bytes, .limit = device->largest_block_bytes, .block = -1};
@@ -304,28 +304,29 @@ static kn_status settle_waiting(kn_states *states, kn_state *const *waiting, uin
     uint64_t end = 0;
     for (size_t i = 0; i < count && status == KN_OK; i++) {
         if (waiting[i]->bytes > packing.limit)
-            return kn_fail(error, KN_ERROR_DEVICE_MEMORY,
-                           "the state '%s' has %llu bytes, where the device gives at most %llu in one piece",
-                           waiting[i]->name, (unsigned long long)waiting[i]->bytes,
-                           (unsigned long long)packing.limit);
+            return kn_fail(
+                error, KN_ERROR_DEVICE_MEMORY,
+                "the state '%s' has %llu bytes, and the device allows at most %llu in one allocation",
+                waiting[i]->name, (unsigned long long)waiting[i]->bytes, (unsigned long long)packing.limit);
         int block = packing.block;
         offsets[i] = kn_pack(&packing, waiting[i]->bytes + states->guard);
         if (packing.block != block && i > first) {
-            status = settle_block(states, waiting + first, offsets + first, i - first, end, error);
+            status = allocate_block(states, waiting + first, offsets + first, i - first, end, error);
             first = i;
         }
         end = packing.end;
     }
     if (status == KN_OK)
-        status = settle_block(states, waiting + first, offsets + first, count - first, end, error);
+        status = allocate_block(states, waiting + first, offsets + first, count - first, end, error);
     return status;
 }
 
-/* What cannot be drawn a piece at a time, or not in the type in memory, is kept as if it had been set. */
-static kn_status draw_whole(const kn_states *states, kn_state *state, kn_error *error) {
+/* Initializes a state in host memory, as if it had been set, where that cannot be done in parts or in the
+ * stored type. */
+static kn_status initialize_on_host(const kn_states *states, kn_state *state, kn_error *error) {
     bool orthogonal = state->initializer.kind == KN_INITIALIZE_ORTHOGONAL;
     uint64_t bytes = kn_state_outside_bytes(state);
-    if ((!orthogonal && !is_narrow(state)) || state->kept || !bytes) return KN_OK;
+    if ((!orthogonal && !is_narrow(state)) || state->pending || !bytes) return KN_OK;
     if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
     uint64_t key = kn_random_key(states->seed, state->name);
     void *whole = kn_allocate(&states->host, (size_t)bytes, 1);
@@ -339,16 +340,16 @@ static kn_status draw_whole(const kn_states *states, kn_state *state, kn_error *
         kn_release(&states->host, whole);
         return kn_fail_memory(error, (size_t)bytes);
     }
-    state->kept = whole;
+    state->pending = whole;
     return KN_OK;
 }
 
 static bool waits(const kn_state *state, const kn_context *context) {
-    return state->asked && !state->buffer && state->context == context;
+    return state->planned && !state->buffer && state->context == context;
 }
 
-/* Those that wait for memory on one device. */
-static kn_status settle_device(kn_states *states, const kn_context *context, kn_error *error) {
+/* Allocates the states that wait for memory on one device. */
+static kn_status allocate_on_device(kn_states *states, const kn_context *context, kn_error *error) {
     size_t count = 0;
     for (size_t i = 0; i < states->count; i++)
         count += waits(states->entries[i], context);
@@ -359,10 +360,10 @@ static kn_status settle_device(kn_states *states, const kn_context *context, kn_
         size_t at = 0;
         for (size_t i = 0; i < states->count && status == KN_OK; i++) {
             if (!waits(states->entries[i], context)) continue;
-            status = draw_whole(states, states->entries[i], error);
+            status = initialize_on_host(states, states->entries[i], error);
             waiting[at++] = states->entries[i];
         }
-        if (status == KN_OK) status = settle_waiting(states, waiting, offsets, count, error);
+        if (status == KN_OK) status = allocate_waiting(states, waiting, offsets, count, error);
     } else {
         status = kn_fail_memory(error, count * sizeof(kn_state *));
     }
@@ -371,15 +372,15 @@ static kn_status settle_device(kn_states *states, const kn_context *context, kn_
     return status;
 }
 
-kn_status kn_states_settle(kn_states *states, kn_error *error) {
+kn_status kn_states_allocate(kn_states *states, kn_error *error) {
     kn_status status = KN_OK;
     for (size_t i = 0; i < states->count && status == KN_OK; i++)
         if (waits(states->entries[i], states->entries[i]->context))
-            status = settle_device(states, states->entries[i]->context, error);
+            status = allocate_on_device(states, states->entries[i]->context, error);
     return status;
 }
 
-/* ---- looking and setting ------------------------------------------------------------------------------- */
+/* ---- get and set ------------------------------------------------------------------------------- */
 
 int kn_states_count(const kn_states *states) {
     return states ? (int)states->count : 0;
@@ -402,7 +403,7 @@ static kn_status fail_bytes(const kn_states *states, const kn_state *state, size
     return status;
 }
 
-/* Between the caller's numbers and the device's, of another type. */
+/* Reads or writes a state whose stored type differs from the caller's. */
 static kn_status move_narrow(kn_states *states, kn_state *state, const void *given, void *wanted,
                              kn_error *error) {
     uint64_t count = state->bytes / kn_dtype_bytes(state->stored);
@@ -430,12 +431,12 @@ kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t
     if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
     if (kn_state_outside_bytes(state) != bytes) return fail_bytes(states, state, bytes, error);
     if (!bytes) return KN_OK;
-    if (!state->buffer && state->kept) {
-        memcpy(data, state->kept, bytes);
+    if (!state->buffer && state->pending) {
+        memcpy(data, state->pending, bytes);
         return KN_OK;
     }
-    kn_status status = kn_states_settle(states, error);
-    if (status == KN_OK && !state->buffer) /* setting it failed, and nobody asked for it since */
+    kn_status status = kn_states_allocate(states, error);
+    if (status == KN_OK && !state->buffer) /* setting it failed, and no plan uses it */
         status = kn_fail(error, KN_ERROR_NOT_FOUND, "the state '%s' has no contents yet", name);
     if (status == KN_OK && is_narrow(state)) return move_narrow(states, state, NULL, data, error);
     if (status == KN_OK)
@@ -459,9 +460,9 @@ static kn_status set_entry(kn_states *states, kn_state *state, const void *data,
                               (kn_event){NULL}, NULL, error);
     uint64_t bytes = kn_state_outside_bytes(state);
     if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
-    if (!state->kept) state->kept = kn_allocate(&states->host, (size_t)bytes, 1);
-    if (!state->kept) return kn_fail_memory(error, (size_t)bytes);
-    memcpy(state->kept, data, (size_t)bytes);
+    if (!state->pending) state->pending = kn_allocate(&states->host, (size_t)bytes, 1);
+    if (!state->pending) return kn_fail_memory(error, (size_t)bytes);
+    memcpy(state->pending, data, (size_t)bytes);
     return KN_OK;
 }
 

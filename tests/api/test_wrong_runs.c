@@ -242,7 +242,7 @@ static void wrong_states(void **state) {
     kn_session_params_init(&params);
     params.states = foreign;
     kn_session *session = kn_session_create(made->context, &made->y, 1, &params);
-    say(kn_session_status(session), KN_ERROR_ARGUMENT, kn_session_error(session), "another context");
+    say(kn_session_status(session), KN_ERROR_ARGUMENT, kn_session_error(session), "different context");
     kn_session_destroy(&session);
     kn_states_destroy(&foreign);
     device_close(&second);

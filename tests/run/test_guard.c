@@ -45,7 +45,7 @@ static void wrong_kernels_are_found(void **state) {
     params.cache_folder = NULL;
     kn_context *context = open_context(&params);
     kn_session *session = guarded_session(context, 1000, KN_ERROR_MISMATCH);
-    session_bad(session, KN_ERROR_MISMATCH, KN_ERROR_MISMATCH, "'y'", "28 bytes", "byte 0 behind", NULL);
+    session_bad(session, KN_ERROR_MISMATCH, KN_ERROR_MISMATCH, "'y'", "28 bytes", "byte 0 after", NULL);
     kn_session_destroy(&session);
     /* Nobody looks without a guard, which is why there is one. */
     session = guarded_session(context, 0, KN_OK);
