@@ -1,15 +1,15 @@
-/* Pairs of nodes of which the first is fused into the second: trusted on a device once the fused pair and the
- * separate nodes gave the same results there. */
+/* Verdicts on fusing a node into its consumer: accepted on a device if the fused pair and the separate nodes
+ * gave the same results there. */
 #include <math.h>
 #include <stdio.h>
 
 #include "verify/verify_private.h"
 
-/* Of the images on which it is tried: so many, with this many rows more than the filter has. All other sizes
- * are the nodes' own, since what a kernel becomes depends on them. */
+/* A trial uses so many images, with so many rows more than the filter. All other sizes are those of the
+ * nodes, since the kernels' code depends on them. */
 enum { IMAGES = 2, ROWS = 8 };
 
-typedef struct join_trial {
+typedef struct fusion_trial {
     kn_context *context;
     const kn_host *host;
     int64_t height;
@@ -20,10 +20,10 @@ typedef struct join_trial {
     size_t feed_count;
     float *results[2];
     kn_error *error;
-} join_trial;
+} fusion_trial;
 
-/* An input like `value`, an image of it low, with numbers in [-1, 1). */
-static kn_value *add_input(join_trial *trial, const kn_value *value, bool image) {
+/* Adds an input of the shape of `value`, with fewer images and rows if `image`, and numbers in [-1, 1). */
+static kn_value *add_input(fusion_trial *trial, const kn_value *value, bool image) {
     kn_shape shape = value->shape;
     size_t at = trial->feed_count++;
     if (image && shape.rank == 4) shape.dims[0] = IMAGES, shape.dims[2] = trial->height;
@@ -36,22 +36,22 @@ static kn_value *add_input(join_trial *trial, const kn_value *value, bool image)
     return numbers ? kn_input_add(trial->graph, trial->names[at], &shape) : NULL;
 }
 
-/* A node like `node` on `first`, or on an input of its own where that is NULL. */
-static kn_value *add_node(join_trial *trial, const kn_node *node, kn_value *first) {
+/* Adds a copy of `node` on `first`, or on a new input if that is NULL. */
+static kn_value *add_node(fusion_trial *trial, const kn_node *node, kn_value *first) {
     kn_value *inputs[KN_TRIAL_INPUTS] = {first};
     for (int i = first ? 1 : 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++)
         if (!(inputs[i] = add_input(trial, node->inputs[i], i == 0))) return NULL;
-    return kn_node_add(trial->graph, node->op, first ? "behind" : "before", inputs, node->input_count,
+    return kn_node_add(trial->graph, node->op, first ? "consumer" : "producer", inputs, node->input_count,
                        node->attributes);
 }
 
-static kn_status build(join_trial *trial, const kn_node *node, const kn_node *before) {
+static kn_status build(fusion_trial *trial, const kn_node *node, const kn_node *producer) {
     kn_graph_params params = {
         .size = sizeof params, .allocator = trial->host->allocator, .log = trial->host->log};
     trial->graph = kn_graph_create(&params);
     if (!trial->graph) return kn_fail_memory(trial->error, sizeof *trial->graph);
-    kn_value *between = add_node(trial, before, NULL);
-    if (between) trial->result = add_node(trial, node, between);
+    kn_value *intermediate = add_node(trial, producer, NULL);
+    if (intermediate) trial->result = add_node(trial, node, intermediate);
     if (trial->graph->error.status != KN_OK)
         return kn_fail(trial->error, trial->graph->error.status, "%s", trial->graph->error.text);
     if (!trial->result) return kn_fail_memory(trial->error, sizeof *trial->result);
@@ -59,15 +59,15 @@ static kn_status build(join_trial *trial, const kn_node *node, const kn_node *be
     return KN_OK;
 }
 
-/* The results with nodes joined or apart, and how many steps that took. */
-static kn_status run(join_trial *trial, bool joined, size_t count, uint64_t *steps) {
+/* Computes the results with the nodes fused or separate. *steps: of the plan. */
+static kn_status run(fusion_trial *trial, bool fused, size_t count, uint64_t *steps) {
     kn_session_params params;
     kn_plan_info info = {.size = sizeof info};
     kn_fetch fetch = {"result", NULL, count * sizeof(float)};
-    fetch.data = trial->results[joined] = kn_allocate(trial->host, count + 1, sizeof(float));
+    fetch.data = trial->results[fused] = kn_allocate(trial->host, count + 1, sizeof(float));
     if (!fetch.data) return kn_fail_memory(trial->error, fetch.bytes);
     kn_session_params_init(&params);
-    params.switches = joined ? "producers=fused" : "producers=separate";
+    params.switches = fused ? "producers=fused" : "producers=separate";
     kn_session *session = kn_session_create(trial->context, &trial->result, 1, &params);
     kn_status status = kn_session_status(session);
     if (status == KN_OK) status = kn_session_run(session, trial->feeds, trial->feed_count, &fetch, 1);
@@ -79,37 +79,38 @@ static kn_status run(join_trial *trial, bool joined, size_t count, uint64_t *ste
     return status;
 }
 
-static kn_status compare(const join_trial *trial, size_t count) {
+static kn_status compare(const fusion_trial *trial, size_t count) {
     double largest = 0;
     for (size_t i = 0; i < count; i++)
         if (fabs((double)trial->results[0][i]) > largest) largest = fabs((double)trial->results[0][i]);
     for (size_t i = 0; i < count; i++) {
-        double apart = fabs((double)trial->results[1][i] - (double)trial->results[0][i]);
-        if (!(apart <= 1e-5 * largest + 1e-6))
-            return kn_fail(trial->error, KN_ERROR_MISMATCH, "element %zu: joined it gives %.9g, apart %.9g",
-                           i, (double)trial->results[1][i], (double)trial->results[0][i]);
+        double difference = fabs((double)trial->results[1][i] - (double)trial->results[0][i]);
+        if (!(difference <= 1e-5 * largest + 1e-6))
+            return kn_fail(trial->error, KN_ERROR_MISMATCH, "element %zu: fused gives %.9g, separate %.9g", i,
+                           (double)trial->results[1][i], (double)trial->results[0][i]);
     }
     return KN_OK;
 }
 
-static kn_status try_join(join_trial *trial, const kn_node *node, const kn_node *before) {
+static kn_status try_fusion(fusion_trial *trial, const kn_node *node, const kn_node *producer) {
     uint64_t steps[2] = {0, 0};
-    kn_status status = build(trial, node, before);
+    kn_status status = build(trial, node, producer);
     int64_t count = status == KN_OK ? kn_shape_elements(&trial->result->shape) : 0;
-    for (int joined = 0; joined < 2 && status == KN_OK; joined++)
-        status = run(trial, joined, (size_t)count, &steps[joined]);
+    for (int fused = 0; fused < 2 && status == KN_OK; fused++)
+        status = run(trial, fused, (size_t)count, &steps[fused]);
     if (status == KN_OK && steps[1] >= steps[0])
-        return kn_fail(trial->error, KN_ERROR_UNSUPPORTED, "on low images the two are not joined");
+        return kn_fail(trial->error, KN_ERROR_UNSUPPORTED,
+                       "at the sizes of the trial the two nodes are not fused");
     return status == KN_OK ? compare(trial, (size_t)count) : status;
 }
 
-static void name_join(kn_context *context, const kn_node *node, const kn_node *before, char *key,
-                      size_t bytes) {
-    const kn_node *const nodes[2] = {before, node};
-    size_t used = kn_verdict_name(context, "join", key, bytes);
+static void name_fusion(kn_context *context, const kn_node *node, const kn_node *producer, char *key,
+                        size_t bytes) {
+    const kn_node *const nodes[2] = {producer, node};
+    size_t used = kn_verdict_name(context, "fusion", key, bytes);
     if (used < bytes)
-        used +=
-            (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)before->inputs[0]->shape.dims[3]);
+        used += (size_t)snprintf(key + used, bytes - used, "/%lld",
+                                 (long long)producer->inputs[0]->shape.dims[3]);
     for (int n = 0; n < 2; n++) {
         const kn_shape *weight = &nodes[n]->inputs[1]->shape;
         for (int d = 0; d < weight->rank && used < bytes; d++)
@@ -124,18 +125,18 @@ static void name_join(kn_context *context, const kn_node *node, const kn_node *b
     }
 }
 
-bool kn_fusion_is_right(void *device, const kn_node *node, const kn_node *before) {
+bool kn_fusion_is_right(void *device, const kn_node *node, const kn_node *producer) {
     kn_context *context = device;
     char key[320];
     double verdict = 0;
     kn_error error = {.status = KN_OK};
-    const kn_shape *image = &before->inputs[0]->shape, *filter = &node->inputs[1]->shape;
+    const kn_shape *image = &producer->inputs[0]->shape, *filter = &node->inputs[1]->shape;
     if (image->rank != 4 || filter->rank != 4) return false;
-    join_trial trial = {.context = context, .host = kn_context_host(context), .error = &error};
+    fusion_trial trial = {.context = context, .host = kn_context_host(context), .error = &error};
     trial.height = filter->dims[2] + ROWS < image->dims[2] ? filter->dims[2] + ROWS : image->dims[2];
-    name_join(context, node, before, key, sizeof key);
+    name_fusion(context, node, producer, key, sizeof key);
     if (kn_verdict_expect(context, key, 1, &verdict)) return verdict != 0;
-    kn_status status = try_join(&trial, node, before);
+    kn_status status = try_fusion(&trial, node, producer);
     for (size_t i = 0; i < trial.feed_count; i++)
         kn_release(trial.host, (void *)trial.feeds[i].data);
     for (int i = 0; i < 2; i++)
@@ -145,7 +146,7 @@ bool kn_fusion_is_right(void *device, const kn_node *node, const kn_node *before
         kn_verdict_put(context, key, status == KN_OK);
     if (status == KN_ERROR_MISMATCH) {
         char name[96];
-        snprintf(name, sizeof name, "%s fused into %s", before->op->name, node->op->name);
+        snprintf(name, sizeof name, "%s fused into %s", producer->op->name, node->op->name);
         kn_variant_refused(context, name, error.text);
     }
     return status == KN_OK;

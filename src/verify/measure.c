@@ -1,20 +1,20 @@
-/* Variants that are taken where the device ran them faster: measured once for sizes alike, and kept. */
+/* Verdicts on variants that are chosen only where they are faster: measured once for each class of sizes. */
 #include <stdio.h>
 #include <string.h>
 
 #include "verify/verify_private.h"
 
-enum { LARGEST = 1024, RUNS = 3 };
+enum { MAX_SIZE = 1024, RUNS = 3 };
 
-/* Sizes alike: the next power of two, at most 1024. Equal sizes stay equal. */
+/* The class of a size: the next power of two, at most 1024. Equal sizes stay equal. */
 static int64_t class_of(int64_t size) {
     int64_t rounded = 1;
-    while (rounded < size && rounded < LARGEST)
+    while (rounded < size && rounded < MAX_SIZE)
         rounded *= 2;
     return rounded;
 }
 
-typedef struct measuring {
+typedef struct measurement {
     kn_context *context;
     const kn_node *node;
     kn_graph *graph; /* the node alone, on inputs x0, x1, … of rounded sizes */
@@ -22,9 +22,9 @@ typedef struct measuring {
     kn_feed feeds[KN_TRIAL_INPUTS];
     size_t feed_count;
     char names[KN_TRIAL_INPUTS][8];
-} measuring;
+} measurement;
 
-static kn_status build(measuring *measure, kn_error *error) {
+static kn_status build(measurement *measure, kn_error *error) {
     const kn_host *host = kn_context_host(measure->context);
     const kn_node *node = measure->node;
     kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
@@ -49,8 +49,9 @@ static kn_status build(measuring *measure, kn_error *error) {
                : kn_fail(error, measure->graph->error.status, "%s", measure->graph->error.text);
 }
 
-/* The shortest of a few runs, uploads included, in seconds; the first, which compiles, is not counted. */
-static kn_status time_variant(measuring *measure, const kn_variant *variant, double *seconds,
+/* The shortest time of a few runs in seconds, including writes of inputs, without the first, which compiles.
+ */
+static kn_status time_variant(measurement *measure, const kn_variant *variant, double *seconds,
                               kn_error *error) {
     char variants[96];
     snprintf(variants, sizeof variants, "%s=%s", measure->node->op->name, variant->name);
@@ -91,19 +92,19 @@ bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *v
                           const kn_variant *other) {
     kn_context *context = device;
     char key[320];
-    double verdict = 0, own = 0, others = 0;
+    double verdict = 0, seconds = 0, other_seconds = 0;
     name_sizes(context, node, variant, key, sizeof key);
     if (kn_verdict_expect(context, key, 0, &verdict)) return verdict > 1;
-    measuring measure = {.context = context, .node = node};
+    measurement measure = {.context = context, .node = node};
     kn_error error = {.status = KN_OK};
     kn_status status = build(&measure, &error);
-    if (status == KN_OK) status = time_variant(&measure, variant, &own, &error);
-    if (status == KN_OK) status = time_variant(&measure, other, &others, &error);
+    if (status == KN_OK) status = time_variant(&measure, variant, &seconds, &error);
+    if (status == KN_OK) status = time_variant(&measure, other, &other_seconds, &error);
     for (size_t i = 0; i < measure.feed_count; i++)
         kn_release(kn_context_host(context), (void *)measure.feeds[i].data);
     kn_graph_destroy(&measure.graph);
-    /* Without a measurement the library's own kernel stays. */
-    if (status != KN_OK || !(own > 0)) return false;
-    kn_verdict_put(context, key, others / own);
-    return others > own;
+    /* Without a measurement the other variant is used. */
+    if (status != KN_OK || !(seconds > 0)) return false;
+    kn_verdict_put(context, key, other_seconds / seconds);
+    return other_seconds > seconds;
 }

@@ -1,4 +1,4 @@
-/* A case on the device: results and gradients against the reference. */
+/* Runs a case on a device and compares results and gradients with the reference. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,11 +7,11 @@
 
 #include "verify/verify_private.h"
 
-/* One formula for all: a pointwise result is compared with its own size, what sums many products with the
- * largest result of its tensor; gradients have the differences of the reference to forgive as well. */
+/* The allowed error: relative to the element for pointwise results, to the largest element of the tensor for
+ * operators that sum many products; gradients also allow for the error of the reference's differences. */
 static double tolerance(const kn_trial *trial, double expected, double largest, bool gradient) {
     double factor = trial->row->tolerance > 0 ? trial->row->tolerance : 1;
-    /* 29 bits more, of which some are left for the reference's own rounding. */
+    /* float64 has 29 bits more; some are left for the rounding of the reference. */
     if (trial->outputs[0]->shape.dtype == KN_FLOAT64 && trial->infos[0].dtype == KN_FLOAT64 && !gradient)
         factor *= 1e-7;
     if (gradient) return factor * (2e-5 * largest + 1e-5);
@@ -19,8 +19,7 @@ static double tolerance(const kn_trial *trial, double expected, double largest, 
     return factor * (1e-5 * largest + 1e-6);
 }
 
-/* How far apart two numbers are, over the tolerance. NaN equals NaN, an infinity itself; nothing else does.
- */
+/* The difference of two numbers divided by the tolerance. NaN matches only NaN, an infinity only itself. */
 static double ratio_of(double actual, double expected, double allowed) {
     if (isnan(expected)) return isnan(actual) ? 0 : INFINITY;
     if (isinf(expected)) return actual == expected ? 0 : INFINITY;
@@ -38,29 +37,29 @@ static double largest_of(const double *numbers, int64_t count) {
 typedef struct device_run {
     kn_trial *trial;
     kn_context *context;
-    bool fast; /* by a variant whose error may be larger */
+    bool fast; /* the variant may have a larger error */
     double ratio;
     kn_error *error;
 } device_run;
 
-/* What a fast variant may add to the error of results. */
+/* The error that a fast variant may add. */
 static double fast_tolerance(const device_run *run, double square_sum, int64_t elements) {
     return run->fast && elements > 0 ? KN_FAST_ERROR * sqrt(square_sum / (double)elements) : 0;
 }
 
-/* Keeps the largest ratio, and in the error where it was. */
-static void judge(device_run *run, double actual, double expected, double allowed, const char *what,
-                  int64_t element) {
+/* Keeps the largest ratio, and describes it in the error. */
+static void compare(device_run *run, double actual, double expected, double allowed, const char *what,
+                    int64_t element) {
     double ratio = ratio_of(actual, expected, allowed);
     if (ratio <= run->ratio) return;
     run->ratio = ratio;
     if (!(ratio <= 1))
         kn_fail(run->error, KN_ERROR_MISMATCH,
-                "%s, element %lld: the device gives %.9g, the reference %.9g (allowed: %.2g apart)", what,
-                (long long)element, actual, expected, allowed);
+                "%s, element %lld: the device gives %.9g, the reference %.9g (allowed difference: %.2g)",
+                what, (long long)element, actual, expected, allowed);
 }
 
-/* ---- the gradients: they are left in states ------------------------------------------------------ */
+/* ---- gradients, stored in states --------------------------------------------------------------- */
 
 static kn_value *numbers_like(kn_graph *graph, const kn_trial *trial, const kn_value *value,
                               const char *stream) {
@@ -82,7 +81,7 @@ static kn_value *bound_input(const kn_trial *trial, const kn_graph *bound, int i
     return kn_graph_find(bound, trial->inputs[input]->name);
 }
 
-static void keep(kn_graph *bound, kn_value *gradient, const char *kind, int input) {
+static void store_gradient(kn_graph *bound, kn_value *gradient, const char *kind, int input) {
     char name[32];
     snprintf(name, sizeof name, "%s%d", kind, input);
     const kn_initializer zero = {KN_INITIALIZE_FILL, 0};
@@ -90,8 +89,8 @@ static void keep(kn_graph *bound, kn_value *gradient, const char *kind, int inpu
     kn_assign(bound, state, gradient);
 }
 
-/* Two losses: the weighted results alone, and with another use of each input, whose gradient must be added.
- */
+/* Two losses: the weighted results; and the same plus a second use of each input, to test that gradients add
+ * up. */
 static kn_status add_gradients(void *user, kn_graph *bound, kn_value *const *values, size_t count,
                                kn_error *error) {
     const kn_trial *trial = user;
@@ -120,16 +119,16 @@ static kn_status add_gradients(void *user, kn_graph *bound, kn_value *const *val
         kn_status status =
             kn_graph_gradient(bound, pass ? twice : loss, by, (size_t)wanted, gradients, error);
         if (status != KN_OK) return status;
-        /* Where no path leads from an input to the loss, its slope has to come out as zero. */
+        /* An input on which the loss does not depend must have the gradient zero. */
         for (int w = 0; w < wanted; w++)
-            keep(bound, gradients[w] ? gradients[w] : kn_scale(by[w], 0), pass ? "added" : "gradient",
-                 inputs[w]);
+            store_gradient(bound, gradients[w] ? gradients[w] : kn_scale(by[w], 0),
+                           pass ? "added" : "gradient", inputs[w]);
     }
     if (bound->error.status != KN_OK) return kn_fail(error, bound->error.status, "%s", bound->error.text);
     return KN_OK;
 }
 
-/* Elements whose slope is checked: all of a small input, a spread of a large one. */
+/* The distance of the elements whose gradient is checked: all of a small input, some of a large one. */
 static int64_t probe_stride(const kn_trial *trial, int64_t elements) {
     int64_t work = 0;
     for (int k = 0; k < trial->output_count; k++)
@@ -168,18 +167,18 @@ static kn_status check_gradient(device_run *run, kn_session *session, int input)
         status = kn_trial_slope(trial, input, i, &slope, run->error);
         if (status != KN_OK) break;
         double allowed = tolerance(trial, slope, fmax(largest, fabs(slope)), true) + more;
-        snprintf(what, sizeof what, "gradient by input %d", input);
-        judge(run, actual[0][i], slope, allowed, what, i);
+        snprintf(what, sizeof what, "gradient of input %d", input);
+        compare(run, actual[0][i], slope, allowed, what, i);
         snprintf(use, sizeof use, "use%d", input);
-        snprintf(what, sizeof what, "gradient by input %d, used twice", input);
-        judge(run, actual[1][i], slope + kn_trial_number(trial, use, i), allowed, what, i);
+        snprintf(what, sizeof what, "gradient of input %d, used twice", input);
+        compare(run, actual[1][i], slope + kn_trial_number(trial, use, i), allowed, what, i);
     }
     kn_release(trial->host, actual[0]);
     kn_release(trial->host, actual[1]);
     return status;
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------ */
+/* ---- the trial --------------------------------------------------------------------------------- */
 
 static kn_status check_results(device_run *run, kn_session *session) {
     kn_trial *trial = run->trial;
@@ -216,8 +215,8 @@ static kn_status check_results(device_run *run, kn_session *session) {
         char what[24];
         snprintf(what, sizeof what, "result %d", k);
         for (int64_t i = 0; status == KN_OK && i < elements; i++)
-            judge(run, kn_element_get(dtype, fetches[k].data, i), expected[k][i],
-                  run->fast ? fast : tolerance(trial, expected[k][i], largest, false), what, i);
+            compare(run, kn_element_get(dtype, fetches[k].data, i), expected[k][i],
+                    run->fast ? fast : tolerance(trial, expected[k][i], largest, false), what, i);
         kn_release(trial->host, fetches[k].data);
     }
     kn_trial_release(trial, expected);
@@ -239,7 +238,7 @@ static kn_status run_trial(device_run *run, const char *variant, bool blocked, c
     kn_session_params params;
     kn_session_params_init(&params);
     params.seed = trial->seed;
-    params.training = trial->sample->training;
+    params.training = trial->test_case->training;
     params.switches = switches[0] ? switches : NULL;
     kn_session_request request = {.context = run->context,
                                   .values = trial->outputs,
@@ -260,12 +259,12 @@ static kn_status run_trial(device_run *run, const char *variant, bool blocked, c
     return status;
 }
 
-kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *sample,
+kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *test_case,
                        const char *variant, bool blocked, const char *programs, uint64_t seed, double *ratio,
                        kn_error *error) {
     kn_trial trial;
     device_run run = {.trial = &trial, .context = context, .error = error};
-    kn_status status = kn_trial_make(&trial, kn_context_host(context), row, sample, seed, error);
+    kn_status status = kn_trial_make(&trial, kn_context_host(context), row, test_case, seed, error);
     for (int i = 0; i < row->variant_count; i++)
         if (variant && !strcmp(row->variants[i].name, variant)) run.fast = row->variants[i].choice.fast;
     if (status == KN_OK) status = run_trial(&run, variant, blocked, programs);
@@ -275,8 +274,8 @@ kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_cas
     return status;
 }
 
-/* Whether all images of a node fill blocks, and can be put into them. */
-static bool comes_in_blocks(const kn_target *target, const kn_node *node) {
+/* Whether all images of a node can be blocked: channels a multiple of the vector width, 4-byte elements. */
+static bool can_block(const kn_target *target, const kn_node *node) {
     bool any = false;
     for (int i = 0; i < node->input_count; i++) {
         const kn_shape *shape = node->inputs[i] ? &node->inputs[i]->shape : NULL;
@@ -289,18 +288,18 @@ static bool comes_in_blocks(const kn_target *target, const kn_node *node) {
     return any;
 }
 
-bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *sample,
+bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *test_case,
                       const kn_variant *variant, bool blocked) {
     kn_trial trial;
     kn_target target;
     bool accepts = false;
     kn_target_of(context, &target);
-    if (kn_trial_make(&trial, kn_context_host(context), row, sample, 1, NULL) == KN_OK)
+    if (kn_trial_make(&trial, kn_context_host(context), row, test_case, 1, NULL) == KN_OK)
         for (size_t i = 0; i < trial.bound->node_count; i++) {
             const kn_node *node = trial.bound->nodes[i];
             if (node->op != row) continue;
             accepts = !variant->choice.accepts || variant->choice.accepts(&target, node);
-            if (blocked) accepts = accepts && variant->promise.any && comes_in_blocks(&target, node);
+            if (blocked) accepts = accepts && variant->promise.any && can_block(&target, node);
         }
     kn_trial_finish(&trial);
     return accepts;

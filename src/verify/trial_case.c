@@ -1,11 +1,11 @@
-/* Cases of the operator table: their graphs, their inputs, and what the references make of them. */
+/* Cases of operators: their graphs, inputs, reference results, and slopes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "verify/verify_private.h"
 
-/* "int32 2,3" is a type and a shape, "2,3" a float32 shape. */
+/* Parses "int32 2,3", a type and a shape, or "2,3", a float32 shape. */
 static kn_status read_input(const char *text, kn_dtype *dtype, const char **shape, kn_error *error) {
     *dtype = KN_FLOAT32;
     *shape = text;
@@ -16,16 +16,16 @@ static kn_status read_input(const char *text, kn_dtype *dtype, const char **shap
     memcpy(word, text, length);
     word[length] = 0;
     if (!kn_dtype_parse(word, dtype))
-        return kn_fail(error, KN_ERROR_INTERNAL, "case input '%s' has no known type", text);
+        return kn_fail(error, KN_ERROR_INTERNAL, "the case input '%s' has an unknown element type", text);
     *shape = space ? space + 1 : "";
     return KN_OK;
 }
 
 static uint64_t stream_key(const kn_trial *trial, const char *name) {
     char full[160];
-    int number = -1; /* of a case that is not in the table */
+    int number = -1; /* not in the table */
     for (int i = 0; i < trial->row->case_count; i++)
-        if (trial->sample == &trial->row->cases[i]) number = i;
+        if (trial->test_case == &trial->row->cases[i]) number = i;
     snprintf(full, sizeof full, "%s#%d/%s", trial->row->name, number, name);
     return kn_random_key(trial->seed, full);
 }
@@ -34,17 +34,17 @@ double kn_trial_number(const kn_trial *trial, const char *name, int64_t index) {
     return 2.0 * (double)kn_random_uniform(stream_key(trial, name), (uint64_t)index) - 1.0;
 }
 
-static double draw(uint64_t key, int64_t index, bool special, bool whole, double low, double high) {
+static double draw(uint64_t key, int64_t index, bool special, bool integer, double low, double high) {
     float uniform = kn_random_uniform(key, (uint64_t)index);
     if (special && index % 5 == 1) {
         static const double odd[] = {NAN, INFINITY, -INFINITY, 0.0};
         return odd[index / 5 % 4];
     }
-    if (whole) return floor(low + uniform * (high - low + 1));
+    if (integer) return floor(low + uniform * (high - low + 1));
     return (float)(low + uniform * (high - low));
 }
 
-/* "-2..2": two numbers and two dots, which are no decimal points. */
+/* Parses "-2..2". */
 static bool read_range(const char *range, double *low, double *high) {
     char first[32];
     const char *dots = strstr(range, ".."), *end;
@@ -56,12 +56,13 @@ static bool read_range(const char *range, double *low, double *high) {
 
 static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
     const kn_tensor_info *info = &trial->infos[input];
-    const char *range = trial->sample->ranges[input];
+    const char *range = trial->test_case->ranges[input];
     bool special = range && !strcmp(range, "special");
-    bool whole = info->dtype != KN_FLOAT32 && info->dtype != KN_FLOAT64;
+    bool integer = info->dtype != KN_FLOAT32 && info->dtype != KN_FLOAT64;
     double low = info->dtype == KN_BOOL ? 0 : -2, high = info->dtype == KN_BOOL ? 1 : 2;
     if (range && !special && !read_range(range, &low, &high))
-        return kn_fail(error, KN_ERROR_INTERNAL, "the range '%s' of a case is not like \"-2..2\"", range);
+        return kn_fail(error, KN_ERROR_INTERNAL, "cannot parse the range '%s' of a case; expected \"-2..2\"",
+                       range);
     uint64_t elements = 0;
     char name[16];
     snprintf(name, sizeof name, "x%d", input);
@@ -73,7 +74,7 @@ static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
     if (!trial->values[input] || !trial->bytes[input])
         return kn_fail_memory_for(error, "an array of a case", (uint64_t)elements, 8);
     for (int64_t i = 0; i < (int64_t)elements; i++) {
-        trial->values[input][i] = draw(key, i, special, whole, low, high);
+        trial->values[input][i] = draw(key, i, special, integer, low, high);
         kn_element_set(info->dtype, trial->bytes[input], i, trial->values[input][i]);
     }
     return KN_OK;
@@ -85,14 +86,14 @@ static kn_status fail_from_graph(const kn_trial *trial, kn_error *error) {
 
 static kn_status build(kn_trial *trial, kn_error *error) {
     kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
-    for (int i = 0; i < KN_TRIAL_INPUTS && trial->sample->inputs[i]; i++) {
+    for (int i = 0; i < KN_TRIAL_INPUTS && trial->test_case->inputs[i]; i++) {
         trial->input_count = i + 1;
-        if (!strcmp(trial->sample->inputs[i], "-")) continue; /* an optional input that is absent */
+        if (!strcmp(trial->test_case->inputs[i], "-")) continue; /* an absent optional input */
         kn_dtype dtype;
         const char *shape;
         char name[16];
         snprintf(name, sizeof name, "x%d", i);
-        kn_status status = read_input(trial->sample->inputs[i], &dtype, &shape, error);
+        kn_status status = read_input(trial->test_case->inputs[i], &dtype, &shape, error);
         if (status != KN_OK) return status;
         inputs[i] = trial->inputs[i] = kn_input(trial->graph, name, dtype, shape);
         if (kn_value_failed(inputs[i])) return fail_from_graph(trial, error);
@@ -105,7 +106,7 @@ static kn_status build(kn_trial *trial, kn_error *error) {
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
     memset(attributes, 0, sizeof attributes);
     kn_status status =
-        kn_attributes_parse(trial->graph, trial->row, trial->sample->attributes, attributes, error);
+        kn_attributes_parse(trial->graph, trial->row, trial->test_case->attributes, attributes, error);
     if (status != KN_OK) return status;
     kn_value *first = kn_node_add(trial->graph, trial->row, "case", inputs, trial->input_count, attributes);
     if (kn_value_failed(first)) return fail_from_graph(trial, error);
@@ -117,14 +118,14 @@ static kn_status build(kn_trial *trial, kn_error *error) {
         trial->outputs[k] = kn_name(first->producer->outputs[k], name);
         if (kn_value_failed(trial->outputs[k])) return fail_from_graph(trial, error);
     }
-    kn_bind_request request = {.training = trial->sample->training, .seed = trial->seed};
+    kn_bind_request request = {.training = trial->test_case->training, .seed = trial->seed};
     return kn_graph_bind(trial->graph, trial->outputs, (size_t)trial->output_count, &request, &trial->bound,
                          trial->bound_outputs, error);
 }
 
-kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row, const kn_case *sample,
-                        uint64_t seed, kn_error *error) {
-    *trial = (kn_trial){.host = host, .row = row, .sample = sample, .seed = seed};
+kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
+                        const kn_case *test_case, uint64_t seed, kn_error *error) {
+    *trial = (kn_trial){.host = host, .row = row, .test_case = test_case, .seed = seed};
     kn_graph_params params = {.size = sizeof params, .allocator = host->allocator, .log = host->log};
     trial->graph = kn_graph_create(&params);
     if (!trial->graph) return kn_fail_memory(error, sizeof *trial->graph);
@@ -144,7 +145,7 @@ int64_t kn_trial_result_elements(const kn_trial *trial, int output) {
     return kn_shape_elements(&trial->bound_outputs[output]->shape);
 }
 
-/* The number of the case's input that a bound input stands for. */
+/* The position in the case of a bound input. */
 static int input_number(const kn_trial *trial, const kn_value *value) {
     for (int i = 0; i < trial->input_count; i++)
         if (trial->inputs[i] && !strcmp(trial->inputs[i]->name, value->name)) return i;
@@ -175,7 +176,7 @@ static kn_status compute_node(const kn_trial *trial, const kn_node *node, kn_ref
     return kn_node_reference(&call);
 }
 
-/* The array of an input or a constant. */
+/* Fills the reference array of an input, constant or state. */
 static kn_status take_array(const kn_trial *trial, const kn_value *value, kn_reference_array *array,
                             kn_error *error) {
     array->shape = value->shape;
@@ -229,13 +230,13 @@ void kn_trial_release(const kn_trial *trial, double *results[]) {
     }
 }
 
-static bool is_real(kn_dtype dtype) {
+static bool is_floating_point(kn_dtype dtype) {
     return dtype == KN_FLOAT32 || dtype == KN_FLOAT64;
 }
 
 bool kn_trial_differentiates(const kn_trial *trial, int input) {
-    if (trial->sample->no_gradient || trial->row->backward || !trial->inputs[input]) return false;
-    if (!is_real(trial->infos[input].dtype)) return false;
+    if (trial->test_case->no_gradient || trial->row->backward || !trial->inputs[input]) return false;
+    if (!is_floating_point(trial->infos[input].dtype)) return false;
     if (trial->row->class == KN_CLASS_POINTWISE) return input < 3 && trial->row->by[input];
     return trial->row->gradient != NULL || trial->row->class == KN_CLASS_VIEW;
 }
@@ -246,7 +247,7 @@ static kn_status weighted_sum(kn_trial *trial, double *sum, kn_error *error) {
     if (status != KN_OK) return status;
     *sum = 0;
     for (int k = 0; k < trial->output_count; k++) {
-        if (!is_real(trial->bound_outputs[k]->shape.dtype)) continue;
+        if (!is_floating_point(trial->bound_outputs[k]->shape.dtype)) continue;
         char name[24];
         snprintf(name, sizeof name, "weight%d", k);
         for (int64_t i = 0; i < kn_trial_result_elements(trial, k); i++)
