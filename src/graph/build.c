@@ -183,8 +183,7 @@ static kn_status pointwise_shape(kn_shape_call *call) {
     return status;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static kn_status check_inputs(kn_graph *graph, const kn_node_recipe *recipe, const char *name,
                               kn_error *error) {

@@ -352,8 +352,7 @@ static kn_status divide_sums(kn_graph *graph, const kn_dim_sum *left, const kn_d
     return status == KN_OK ? add_quotient(graph, numerator, denominator, result, error) : status;
 }
 
-/* ---- operations ------------------------------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 kn_status kn_dim_combine(kn_graph *graph, kn_dim_operation operation, kn_dim left, kn_dim right,
                          kn_dim *result, kn_error *error) {

@@ -28,16 +28,16 @@ kn_status kn_session_fail_name(kn_session *session, const char *what, const char
     for (size_t i = 0; words && i < count; i++)
         words[i] = values[i]->name;
     if (words) nearest = kn_nearest_word(name, words, count);
-    kn_status status = kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no %s '%s'%s%s%s; there are: %s",
-                               what, name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
-                               nearest ? "'?)" : "", list.data[0] ? list.data : "none");
+    kn_status status =
+        kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no %s '%s'%s%s%s; there are: %s", what, name,
+                nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "",
+                list.data[0] ? list.data : "none");
     kn_release(&session->host, words);
     kn_text_finish(&list);
     return status;
 }
 
-/* ---- making ---------------------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static kn_status check_values(const kn_session_request *request, kn_error *error) {
     if (!request->values || !request->count)
@@ -208,7 +208,7 @@ kn_status kn_session_finish(const kn_session *session, kn_error *error) {
     return status;
 }
 
-/* ---- queries ----------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 static const kn_error no_session = {KN_ERROR_MEMORY,
                                     "there is no session: out of host memory when it was created"};
@@ -271,7 +271,7 @@ kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *
     if (!session || !kn_has_size(step)) return KN_ERROR_ARGUMENT;
     kn_plan_step told = KN_PLAN_STEP_DEFAULTS;
     kn_status status = need_plan(session);
-    if (status == KN_OK) status = kn_executable_tell_step(session->current, position, &told);
+    if (status == KN_OK) status = kn_executable_describe_step(session->current, position, &told);
     return status == KN_OK ? KN_RESULT_GIVE(kn_plan_step, step, &told) : status;
 }
 

@@ -48,7 +48,6 @@ RETIRED = {
 ALLOWED = {
     ("tools/command/bench_crossover_plot.c", "circle"): "an element of SVG",
     ("tools/command/svg.c", "circle"): "an element of SVG",
-    ("docs/tutorials/embed.md", "circle"): "a figure of geometry",
     ("src/data/sentences.c", "behind"): "a word of the sentences that it generates",
     ("src/data/sentences.c", "beside"): "a word of the sentences that it generates",
 }

@@ -62,8 +62,7 @@ static void measure(const bench_options *options, const cross_devices *devices, 
     progress_clear();
 }
 
-/* ---- results ----------------------------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 /* "device 0 up to 64, device 1 from 128 on" */
 static void print_ranges(const cross_curve *curve, const cross_devices *devices) {

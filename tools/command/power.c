@@ -130,8 +130,7 @@ static void find_chips(power_meter *meter, const char *root, bool display) {
     if (count >= 0) free(entries);
 }
 
-/* ---- the meter ------------------------------------------------------------------------------------------
- */
+/* ---- the meter ------------------------------------------------------------------------------- */
 
 bool power_find(power_meter *meter, const char *root, const char *program, const kn_device_info *device) {
     char denied[600] = "";

@@ -133,8 +133,7 @@ const char *page_verdict(const train_page *page, char *text, size_t room) {
     return text;
 }
 
-/* ---- the page --------------------------------------------------------------------------------------------
- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 static const char style[] =
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:0 "
