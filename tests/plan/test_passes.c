@@ -68,6 +68,50 @@ static void simplify_keeps_differing_attributes_apart(void **state) {
     passes_end(&passes);
 }
 
+/* ---- switches --------------------------------------------------------------------------------- */
+
+static void switches_are_read(void **state) {
+    (void)state;
+    kn_switches switches;
+    kn_error error = {0};
+    assert_int_equal(kn_switches_parse(NULL, &switches, &error), KN_OK);
+    assert_int_equal(switches.forced_count, 0);
+    assert_int_equal(kn_switches_parse("matmul=tiled,*=wide,images=blocked,invariant=recompute,"
+                                       "statistics=separate,producers=fused,programs=none",
+                                       &switches, &error),
+                     KN_OK);
+    assert_int_equal(switches.forced_count, 2);
+    assert_string_equal(switches.forced[0].row->name, "matmul");
+    assert_string_equal(switches.forced[0].variant, "tiled");
+    assert_null(switches.forced[1].row);
+    assert_string_equal(switches.forced[1].variant, "wide");
+    assert_true(switches.blocked_images && switches.recompute_invariant && switches.separate_statistics);
+    assert_int_equal(switches.producers, KN_PRODUCERS_FUSED);
+    assert_int_equal(switches.programs, KN_PROGRAMS_NONE);
+}
+
+static void wrong_switches_list_the_known_ones(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *told;
+    } wrong[] = {
+        {"joins=none", "images=blocked"},
+        {"images=plain", "there is no switch 'images=plain'"},
+        {"tiled", "there is no switch 'tiled'"},
+        {"matmul=fastest", "matmul has no kernel 'fastest'"},
+        {"matmul=fastest", "tiled"},
+        {"add=tiled", "its kernels are generated"},
+        {"*=fastest", "no operator has a kernel 'fastest'"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        kn_switches switches;
+        kn_error error = {0};
+        assert_int_equal(kn_switches_parse(wrong[i].text, &switches, &error), KN_ERROR_NOT_FOUND);
+        if (!strstr(error.text, wrong[i].told))
+            fail_msg("'%s': expected '%s' in '%s'", wrong[i].text, wrong[i].told, error.text);
+    }
+}
+
 /* ---- choose -------------------------------------------------------------------------------------- */
 
 static void choose_takes_the_forced_variant(void **state) {
@@ -142,7 +186,7 @@ static void fuse_keeps_what_others_read(void **state) {
 }
 
 /* y = exp(x) / sum(exp(x)): both ends are pointwise over one space, with the sum between them. */
-static void fuse_makes_no_circle(void **state) {
+static void fuse_makes_no_cycle(void **state) {
     (void)state;
     kn_value *powers = kn_exp(x);
     kn_value *y = kn_div(powers, kn_sum(powers, "1", true));
@@ -497,12 +541,14 @@ int main(void) {
         CASE(simplify_drops_what_changes_nothing),
         CASE(simplify_unites_equal_nodes),
         CASE(simplify_keeps_differing_attributes_apart),
+        CASE(switches_are_read),
+        CASE(wrong_switches_list_the_known_ones),
         CASE(choose_takes_the_forced_variant),
         CASE(choose_names_a_forced_variant_that_does_not_fit),
         CASE(fuse_joins_a_chain),
         CASE(fuse_makes_bias_and_activation_an_epilogue),
         CASE(fuse_keeps_what_others_read),
-        CASE(fuse_makes_no_circle),
+        CASE(fuse_makes_no_cycle),
         CASE(fuse_sees_views),
         CASE(fuse_merges_two_branches),
         CASE(fuse_leaves_what_is_too_much_together_alone),
