@@ -1,13 +1,13 @@
-/* Declarations of the built-in functions that the kernels call, in place of those of the compiler.
+/* Declarations of the built-in functions that the kernels call, instead of the compiler's header.
  *
- * Compilers made of Clang read a header of 18,000 lines before each program, which takes longer than most of the
- * programs. Where cl/probe/compiler.cl shows that this file serves in its place, programs begin with it and are
- * compiled with -D_OPENCL_H_, which leaves the header out. A program that does not compile so gets the whole header.
+ * Compilers based on Clang read a header of 18,000 lines before each program, which takes longer than most programs.
+ * Where cl/probe/compiler.cl shows that this file can replace it, programs begin with this file and are compiled with
+ * -D_OPENCL_H_, which omits the header. A program that does not compile this way is compiled with the header.
  *
- * A function that is declared for one type of single numbers is declared for all of them: otherwise an argument of a
- * missing type would be converted in silence. Vectors are never converted, so only those in use are declared. */
+ * A function that is declared for one scalar type is declared for all of them: otherwise an argument of a missing
+ * type would be converted implicitly. Vectors are never converted, so only those in use are declared. */
 #define KN_BUILTIN __attribute__((overloadable))
-#define KN_BUILTIN_CONST __attribute__((overloadable, const)) /* depends on its arguments alone */
+#define KN_BUILTIN_CONST __attribute__((overloadable, const)) /* depends only on its arguments */
 #define KN_BUILTIN_PURE __attribute__((overloadable, pure))   /* reads memory */
 
 /* X of each type, or of T and each type. */

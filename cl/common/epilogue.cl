@@ -1,10 +1,10 @@
 /* Pointwise work on each result before it is stored; by default there is none.
  *   KN_EPILOGUE_PARAMETERS
- *                   what it needs, at the end of a kernel's parameters
+ *                   its operands, at the end of a kernel's parameters
  *   KN_EPILOGUE(v, outer, middle, inner)
- *                   of one result, by its place
+ *                   applied to one result, by its position
  *   KN_EPILOGUE_VECTOR(v, outer, middle, inner)
- *                   of a vector of results, by the place of the first
+ *                   applied to a vector of results, by the position of the first
  *   KN_EPILOGUE_PREFETCH(outer, middle, inner)
  *                   prefetches what it reads for a vector of results */
 #ifndef KN_EPILOGUE_CL

@@ -1,10 +1,10 @@
-/* What the many-thread matrix products and convolutions share: a work-group computes KN_TILE_M x KN_TILE_N
- * sums, each work-item KN_ITEM_M x KN_ITEM_N of them in registers. Slices of KN_TILE_K along the sum pass
- * through local memory: left (KN_TILE_K,KN_TILE_M) and right (KN_TILE_K,KN_TILE_N), with rows padded against
+/* The tile of the many-thread matrix products and convolutions: a work-group computes KN_TILE_M x KN_TILE_N
+ * sums, each work-item KN_ITEM_M x KN_ITEM_N of them in registers. Slices of KN_TILE_K along the sum are loaded into
+ * local memory: left (KN_TILE_K,KN_TILE_M) and right (KN_TILE_K,KN_TILE_N), with rows padded against
  * bank conflicts.
  *
  * Defines, with their defaults:
- *   KN_T, KN_A            types of numbers in memory, and of products and sums (common/types.cl)
+ *   KN_T, KN_A            types of elements in memory, and of products and sums (common/types.cl)
  *   KN_TILE_M, _N, _K     64, 64, 16: the tile and the depth of a slice
  *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
  * and those of common/epilogue.cl. */
@@ -34,16 +34,16 @@
 #define KN_LEFT_ROW (KN_TILE_M + 4)
 #define KN_RIGHT_ROW (KN_TILE_N + 4)
 
-#define KN_JOIN_(a, b) a##b
-#define KN_JOIN(a, b) KN_JOIN_(a, b)
-#define KN_A4 KN_JOIN(KN_A, 4)
-#define KN_TO_A KN_JOIN(convert_, KN_A)
-#define KN_TO_A4 KN_JOIN(convert_, KN_A4)
-#define KN_TO_T KN_JOIN(convert_, KN_T)
+#define KN_CONCAT_(a, b) a##b
+#define KN_CONCAT(a, b) KN_CONCAT_(a, b)
+#define KN_A4 KN_CONCAT(KN_A, 4)
+#define KN_TO_A KN_CONCAT(convert_, KN_A)
+#define KN_TO_A4 KN_CONCAT(convert_, KN_A4)
+#define KN_TO_T KN_CONCAT(convert_, KN_T)
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
 
-/* A work-item's sums lie in groups of four rows and of four columns, so that neighbours read and write side
- * by side: rows KN_ROW(0) … and columns KN_COLUMN(0), +1, +2, +3, KN_COLUMN(1) … of the tile. */
+/* A work-item's sums are in groups of four rows and four columns, so that adjacent work-items access adjacent
+ * memory: rows KN_ROW(0) … and columns KN_COLUMN(0), +1, +2, +3, KN_COLUMN(1) … of the tile. */
 #define KN_ROW(i) ((i) / 4 * (KN_ITEMS_M * 4) + (int)get_local_id(0) / KN_ITEMS_N * 4 + (i) % 4)
 #define KN_COLUMN(j) ((j) * (KN_ITEMS_N * 4) + (int)get_local_id(0) % KN_ITEMS_N * 4)
 

@@ -1,7 +1,7 @@
 /* The types that kernels are compiled for, with their defaults:
- *   KN_T float      elements of the arrays; a kernel that only moves them takes any type of their size
+ *   KN_T float      elements of the arrays; a kernel that only copies them takes any type of their size
  *   KN_A KN_T       products and sums
- *   KN_INDEX int    indices, strides and offsets; long for values above 2^31 elements */
+ *   KN_INDEX int    indices, strides and offsets; long for values of 2^31 elements or more */
 #ifndef KN_TYPES_CL
 #define KN_TYPES_CL
 #ifndef KN_T

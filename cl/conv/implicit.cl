@@ -1,15 +1,15 @@
 /* Convolution for many-thread devices: y (N,K,P,Q) of x (N,C,H,W) and weight (K,C/groups,R,S), and an
- * epilogue. The portable one, as a matrix product without its right side (conv/implicit_tile.cl): rows are
- * the output channels of a group, columns the output pixels of all images, and the sum runs over (c,r,s).
- * Tiles and their defines: common/tile.cl.
+ * epilogue. The portable variant: an implicit matrix product, whose right side is never stored
+ * (conv/implicit_tile.cl): rows are the output channels of a group, columns the output pixels of all images, and the
+ * sum runs over (c,r,s). Tiles and their defines: common/tile.cl.
  *
- * kn_conv(x, weight, y, shares, images, channels, height, width, outputs, out_height, out_width,
+ * kn_conv(x, weight, y, partials, images, channels, height, width, outputs, out_height, out_width,
  *         filter_height, filter_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups,
  *         parts, part_depth, EPILOGUE)
- *   channels and outputs are those of all groups. Work-groups of (KN_ITEMS,1,1), of which
+ *   channels and outputs are those of all groups. Work-groups of (KN_ITEMS,1,1), in number
  *   (ceil(images * P * Q / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
- *   With parts > 1 part p sums k from p * part_depth on, a multiple of KN_TILE_K, and leaves its bare sums in
- *   shares (parts,N,K,P,Q), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
+ *   With parts > 1, part p sums k from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
+ *   partials (parts,N,K,P,Q), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"
@@ -26,7 +26,7 @@
     const KN_INDEX first = outer * outputs * pixels + inner;
 
 KN_WORK_GROUP kernel void kn_conv(global const KN_T *restrict x, global const KN_T *restrict weight,
-                                  global KN_T *restrict y, global KN_A *restrict shares, int images,
+                                  global KN_T *restrict y, global KN_A *restrict partials, int images,
                                   int channels, int height, int width, int outputs, int out_height,
                                   int out_width, int filter_height, int filter_width, int stride_y,
                                   int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
@@ -52,6 +52,6 @@ KN_WORK_GROUP kernel void kn_conv(global const KN_T *restrict x, global const KN
     weight += (KN_INDEX)group * group_outputs * depth;
     sums sums;
     KN_IMPLICIT_PRODUCT(weight, depth, row0, group_outputs, x, window, places)
-    shares += part * columns * outputs;
-    KN_STORE_SUMS(y, shares, row0, group_outputs, column0, columns, group * group_outputs, pixels)
+    partials += part * columns * outputs;
+    KN_STORE_SUMS(y, partials, row0, group_outputs, column0, columns, group * group_outputs, pixels)
 }

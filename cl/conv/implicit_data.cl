@@ -1,13 +1,13 @@
-/* The gradient of a convolution by its data, for many-thread devices: dx (N,C,H,W) of dy (N,K,P,Q) and weight
- * (K,C/groups,R,S). As a matrix product without its right side (conv/implicit_tile.cl): rows are the channels
+/* The gradient of a convolution with respect to its data, for many-thread devices: dx (N,C,H,W) of dy (N,K,P,Q) and
+ * weight (K,C/groups,R,S). As an implicit matrix product (conv/implicit_tile.cl): rows are the channels
  * of a group, columns the pixels of all images of dx, and the sum runs over (k,r,s).
  * Tiles and their defines: common/tile.cl; KN_STRIDED 0: 1 where a stride is above 1.
  *
- * kn_conv_data(dy, weight, dx, shares, …)
- *   takes the numbers of kn_conv (conv/implicit.cl), with the same meaning: channels, height and width are
- *   those of dx. Work-groups of (KN_ITEMS,1,1), of which
+ * kn_conv_data(dy, weight, dx, partials, …)
+ *   takes the sizes of kn_conv (conv/implicit.cl), with the same meaning: channels, height and width are
+ *   those of dx. Work-groups of (KN_ITEMS,1,1), in number
  *   (ceil(images * H * W / KN_TILE_N), ceil(channels / groups / KN_TILE_M), groups * parts).
- *   shares is (parts,N,C,H,W). */
+ *   partials is (parts,N,C,H,W). */
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"
@@ -24,7 +24,7 @@
     const KN_INDEX first = outer * channels * pixels + inner;
 
 KN_WORK_GROUP kernel void kn_conv_data(global const KN_T *restrict dy, global const KN_T *restrict weight,
-                                       global KN_T *restrict dx, global KN_A *restrict shares, int images,
+                                       global KN_T *restrict dx, global KN_A *restrict partials, int images,
                                        int channels, int height, int width, int outputs, int out_height,
                                        int out_width, int filter_height, int filter_width, int stride_y,
                                        int stride_x, int pad_top, int pad_left, int dilation_y,
@@ -51,6 +51,6 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_T *restrict dy, global co
     weight += (KN_INDEX)group * group_outputs * group_channels * taps;
     sums sums;
     KN_IMPLICIT_PRODUCT(weight, taps, row0, group_channels, dy, window, places)
-    shares += part * columns * channels;
-    KN_STORE_SUMS(dx, shares, row0, group_channels, column0, columns, group * group_channels, pixels)
+    partials += part * columns * channels;
+    KN_STORE_SUMS(dx, partials, row0, group_channels, column0, columns, group * group_channels, pixels)
 }

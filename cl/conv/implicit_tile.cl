@@ -1,13 +1,13 @@
-/* Convolutions as matrix products whose right side is never written down: what the three files implicit*.cl
- * share.
+/* Convolutions as implicit matrix products, whose right side is never stored: the code that the three files
+ * implicit*.cl have in common.
  *
- * right(k,j) is a pixel: column j has a place in the source (an image's plane, y and x), and so has k; they
- * are added, and pixels outside the image are 0. The places of KN_TILE_K values of k lie in a table in local
- * memory, made by a few work-items while the others calculate, so that no division is made for each pixel.
+ * right(k,j) is a pixel: column j has a position in the source (an image's plane, y and x), and so has k; the two
+ * are added, and pixels outside the image are 0. The positions of KN_TILE_K values of k are in a table in local
+ * memory, written by a few work-items, so that pixels need no division.
  * left(i,k) is weight[i * left_row + the table's left].
  *
  * Sizes, strides, padding and dilation are arguments, batch included. Defines: those of common/tile.cl, and
- *   KN_STRIDED 0   1: places are divided by the stride, for the gradient by data */
+ *   KN_STRIDED 0   1: positions are divided by the stride, for the gradient of the data */
 #ifndef KN_IMPLICIT_TILE_CL
 #define KN_IMPLICIT_TILE_CL
 #include "common/tile.cl"
@@ -25,8 +25,8 @@ typedef struct window {
     int stride_y, stride_x;
 } window;
 
-/* Work-items beside each other take pixels beside each other: one column each, or several where there are
- * few. */
+/* Adjacent work-items load adjacent pixels: one column each, or several if there are fewer work-items than columns.
+ * */
 #define KN_ITEM_COLUMNS ((KN_TILE_N + KN_ITEMS - 1) / KN_ITEMS)
 #define KN_ROW_STEP (KN_ITEMS > KN_TILE_N ? KN_ITEMS / KN_TILE_N : 1)
 #define KN_OUTSIDE (-(1 << 28))
@@ -88,9 +88,9 @@ static inline void load_right(global const KN_T *source, const window *window, c
     }
 
 /* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element
- * of channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel) is its epilogue. shares,
+ * of channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel) is its epilogue. partials,
  * with parts > 1, has the result's shape. */
-#define KN_STORE_SUMS(result, shares, row0, rows, column0, columns, channel0, plane)                         \
+#define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                         \
     _Pragma("unroll") for (int j = 0; j < KN_ITEM_N; j++) {                                                  \
         const KN_INDEX column = column0 + KN_COLUMN(j / 4) + j % 4;                                          \
         if (column < columns) {                                                                              \
@@ -105,7 +105,7 @@ static inline void load_right(global const KN_T *source, const window *window, c
                                               : four.s3;                                                     \
                 if (row < rows) {                                                                            \
                     if (parts > 1)                                                                           \
-                        shares[at] = sum;                                                                    \
+                        partials[at] = sum;                                                                    \
                     else                                                                                     \
                         result[at] = KN_TO_T(KN_RESULT(sum, channel));                                       \
                 }                                                                                            \

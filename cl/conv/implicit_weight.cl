@@ -1,12 +1,12 @@
-/* The gradient of a convolution by its weight, for many-thread devices: dw (K,C/groups,R,S) of dy (N,K,P,Q)
- * and x (N,C,H,W). As a matrix product without its right side (conv/implicit_tile.cl): rows are the output
+/* The gradient of a convolution with respect to its weight, for many-thread devices: dw (K,C/groups,R,S) of dy
+ * (N,K,P,Q) and x (N,C,H,W). As an implicit matrix product (conv/implicit_tile.cl): rows are the output
  * channels of a group, columns are (c,r,s), and the sum runs over the output pixels of all images.
  * Tiles and their defines: common/tile.cl.
  *
- * kn_conv_weight(dy, x, dw, shares, …)
- *   takes the numbers of kn_conv (conv/implicit.cl), with the same meaning. Work-groups of (KN_ITEMS,1,1), of
- *   which (ceil(channels / groups * R * S / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
- *   shares is (parts,K,C/groups,R,S). */
+ * kn_conv_weight(dy, x, dw, partials, …)
+ *   takes the sizes of kn_conv (conv/implicit.cl), with the same meaning. Work-groups of (KN_ITEMS,1,1), in
+ *   number (ceil(channels / groups * R * S / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
+ *   partials is (parts,K,C/groups,R,S). */
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"
@@ -22,7 +22,7 @@
     const KN_INDEX middle = column / taps, inner = column % taps, first = column;
 
 KN_WORK_GROUP kernel void kn_conv_weight(global const KN_T *restrict dy, global const KN_T *restrict x,
-                                         global KN_T *restrict dw, global KN_A *restrict shares, int images,
+                                         global KN_T *restrict dw, global KN_A *restrict partials, int images,
                                          int channels, int height, int width, int outputs, int out_height,
                                          int out_width, int filter_height, int filter_width, int stride_y,
                                          int stride_x, int pad_top, int pad_left, int dilation_y,
@@ -47,6 +47,6 @@ KN_WORK_GROUP kernel void kn_conv_weight(global const KN_T *restrict dy, global 
     dy += (KN_INDEX)group * group_outputs * pixels;
     sums sums;
     KN_IMPLICIT_PRODUCT(dy, pixels, row0, group_outputs, x, window, places)
-    shares += (KN_INDEX)part * outputs * columns;
-    KN_STORE_SUMS(dw, shares, row0, group_outputs, column0, columns, group * group_outputs, columns)
+    partials += (KN_INDEX)part * outputs * columns;
+    KN_STORE_SUMS(dw, partials, row0, group_outputs, column0, columns, group * group_outputs, columns)
 }

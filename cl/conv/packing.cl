@@ -1,12 +1,12 @@
 /* Packing and unpacking of filters, float32.
  *
- * Packed filters hold KN_COLUMNS = W * KN_VECTORS target channels side by side, W = KN_WIDTH, in the order in
+ * Packed filters hold KN_COLUMNS = W * KN_VECTORS adjacent target channels, W = KN_WIDTH, in the order in
  * which a convolution reads them: [group][panel][source block][tap][lane][KN_COLUMNS], padded with zeros, and
  * W zeros after them all; a source block has `lanes` channels, W for blocked sources and 1 for plain ones.
  *
  * Defines: those of common/vector.cl; KN_VECTORS must be that of the convolution.
  *
- * Work-groups are (1,1,1); strides count elements; nothing beyond the shapes is touched.
+ * Work-groups are (1,1,1); strides count elements; no memory outside the shapes is accessed.
  *
  * kn_pack_filter(plain, packed, targets, sources, taps, plain_group, plain_target, plain_source, lanes)
  *   global size (ceil(sources / lanes), groups * panels), panels = ceil(ceil(targets / W) / KN_VECTORS);
@@ -18,12 +18,12 @@
  * kn_unpack_filter(packed, plain, targets, sources, taps, plain_group, plain_target, plain_source, lanes,
  *                  parts, packed_part, accumulate)
  *   the inverse, for the gradient of a filter, with the same global size: sums `parts` packed filters in
- *   order, each packed_part elements after the one before. accumulate: 1 adds to plain, 0 writes it. */
+ *   order, packed_part elements apart. accumulate: 1 adds to plain, 0 writes it. */
 #include "common/wanted.cl"
 #include "common/transpose_lanes.cl"
 
-/* Where the sources and taps of a target lie side by side in the plain filter, KN_WIDTH of them go to (or come
- * from) KN_WIDTH targets by a transposition. `row` counts the packed rows of KN_COLUMNS along the plain order. */
+/* Where the sources and taps of a target are contiguous in the plain filter, KN_WIDTH of them of KN_WIDTH targets are
+ * transposed at once. `row` counts the packed rows of KN_COLUMNS in the plain order. */
 typedef struct packed_row {
     int lane, tap;
 } packed_row;
@@ -41,7 +41,7 @@ typedef struct packed_row {
     KN_NEXT_ROW
 #define KN_STORE_TARGET(i) store(t##i, 0, to + i * plain_target + at);
 
-/* KN_WIDTH targets, `run` sources and taps of each. Apart, since that takes half as long to compile. */
+/* Packs KN_WIDTH targets, `run` sources and taps of each. Not inlined, which halves the time to compile. */
 KN_APART void pack_run(global const float *from, global float *to, int run, int taps, int lanes,
                        KN_INDEX plain_target) {
     packed_row row = {0, 0};

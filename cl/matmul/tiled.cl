@@ -1,19 +1,20 @@
 /* Matrix product for many-thread devices: C (batches,M,N) = A (..,M,K) · B (..,K,N), and an epilogue.
- * The portable one: OpenCL C 1.2, nothing optional. Tiles and their defines: common/tile.cl. Further defines:
+ * The portable variant: OpenCL C 1.2 without optional features. Tiles and their defines: common/tile.cl. Further
+ * defines:
  *   KN_TRANSPOSE_A 0   1: A is stored as (..,K,M)
  *   KN_TRANSPOSE_B 0   1: B is stored as (..,N,K)
- *   KN_NARROW 0        B has 16 bits in memory (common/narrow.cl)
+ *   KN_NARROW 0        B is stored in 16 bits (common/narrow.cl)
  *   KN_VECTOR 1        4: the stored rows of A and of B, and N, are multiples of 4 long; reads four at a time
- * Global loads: at most 4 * (1 / KN_TILE_M + 1 / KN_TILE_N) bytes a multiply-add, 2 bytes for 16 with the
+ * Global loads: at most 4 * (1 / KN_TILE_M + 1 / KN_TILE_N) bytes per multiply-add, 2 bytes for 16 with the
  * defaults.
  *
- * kn_matmul(a, b, c, shares, m, n, k, parts, part_depth, middle, inner, a_outer, a_middle, a_inner,
+ * kn_matmul(a, b, c, partials, m, n, k, parts, part_depth, middle, inner, a_outer, a_middle, a_inner,
  *           b_outer, b_middle, b_inner, EPILOGUE)
- *   work-groups of (KN_ITEMS,1,1), of which (ceil(n / KN_TILE_N), ceil(m / KN_TILE_M), batches * parts).
+ *   work-groups of (KN_ITEMS,1,1), in number (ceil(n / KN_TILE_N), ceil(m / KN_TILE_M), batches * parts).
  *   Batch t is (t / (middle * inner), t / inner % middle, t % inner); the strides of a and b by these count
  *   elements, and 0 repeats a matrix. The epilogue sees (batch, row, column).
- *   With parts > 1 part p sums k from p * part_depth on, a multiple of KN_TILE_K, and leaves its bare sums in
- *   shares (parts,batches,M,N), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
+ *   With parts > 1, part p sums k from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
+ *   partials (parts,batches,M,N), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #define KN_WHOLE KN_T
@@ -29,8 +30,8 @@
 #define KN_VECTOR 1
 #endif
 
-/* tile (KN_TILE_K,width), rows of `row` numbers, from a matrix stored (side,K): source[i * stride + k] for i
- * from i0 and k from k0. What lies beyond i_end or k_end is 0. */
+/* tile (KN_TILE_K,width), rows of `row` elements, from a matrix stored (side,K): source[i * stride + k] for i
+ * from i0 and k from k0. Elements beyond i_end or k_end are 0. */
 #if KN_VECTOR == 4
 #define KN_PUT_ALONG(read, read_4)                                                                           \
     const KN_A4 four = inside ? KN_TO_A4(read_4(from)) : (KN_A4)(0);                                         \
@@ -81,7 +82,7 @@ KN_DEFINE_ACROSS(load_right, KN_SOURCE, KN_READ, KN_READ_4)
 #endif
 
 KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const KN_SOURCE *restrict b,
-                                    global KN_T *restrict c, global KN_A *restrict shares, int m, int n,
+                                    global KN_T *restrict c, global KN_A *restrict partials, int m, int n,
                                     int k, int parts, int part_depth, int middle, int inner, KN_INDEX a_outer,
                                     KN_INDEX a_middle, KN_INDEX a_inner, KN_INDEX b_outer, KN_INDEX b_middle,
                                     KN_INDEX b_inner KN_EPILOGUE_PARAMETERS) {
@@ -103,7 +104,7 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
         sums_add(&sums, left, right);
     }
     if (parts > 1)
-        shares += ((KN_INDEX)part * (get_num_groups(2) / parts) + batch) * m * n;
+        partials += ((KN_INDEX)part * (get_num_groups(2) / parts) + batch) * m * n;
     else
         c += (KN_INDEX)batch * m * n;
 #pragma unroll
@@ -115,9 +116,9 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
             const KN_A4 four = sums.at[i][j];
 #if KN_VECTOR == 4
             if (parts > 1) {
-                vstore4(four, 0, shares + row * n + column);
+                vstore4(four, 0, partials + row * n + column);
             } else {
-                KN_JOIN(KN_T, 4) out;
+                KN_CONCAT(KN_T, 4) out;
                 out.s0 = KN_TO_T(KN_EPILOGUE(four.s0, batch, row, column));
                 out.s1 = KN_TO_T(KN_EPILOGUE(four.s1, batch, row, column + 1));
                 out.s2 = KN_TO_T(KN_EPILOGUE(four.s2, batch, row, column + 2));
@@ -128,7 +129,7 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
             const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};
             for (int l = 0; l < 4 && column + l < n; l++)
                 if (parts > 1)
-                    shares[row * n + column + l] = each[l];
+                    partials[row * n + column + l] = each[l];
                 else
                     c[row * n + column + l] = KN_TO_T(KN_EPILOGUE(each[l], batch, row, column + l));
 #endif

@@ -1,21 +1,21 @@
-/* A pointwise kernel: reads operands, computes, writes results, element by element of a space. The plan fills
- * in the holes; compiled alone this file copies p0 to p1.
+/* A pointwise kernel: reads operands, computes, writes results, for each element of a space. The plan defines
+ * the macros; with the defaults this file copies p0 to p1.
  *
  *   KN_INDEX       common/types.cl
- *   KN_SHARES      1: few work-items, each walking its share; 0: many, striding
- *   KN_RANK        axes of the space; more than 1 where an operand repeats in some of them
- *   KN_PARAMETERS  sizes of the axes but the first, then pointers, each with its strides
+ *   KN_CHUNKS      1: few work-items, each processing a contiguous chunk; 0: many, with a stride
+ *   KN_RANK        axes of the space; more than 1 if an operand is broadcast along some of them
+ *   KN_PARAMETERS  sizes of the axes except the first, then pointers, each with its strides
  *                  (pointers are KN_RESTRICT, which this file defines)
  *   KN_ARGUMENTS   their names
- *   KN_ROW         where row `row` begins in each operand (rank above 1)
- *   KN_BODY        what happens to element j of a row
- *   KN_VECTOR_BODY the same for elements j to j + KN_WIDTH - 1, where KN_SHARES; without it the compiler makes vectors
- *                  where it can, which it cannot of functions such as exp
+ *   KN_ROW         computes the beginning of row `row` in each operand (rank above 1)
+ *   KN_BODY        computes element j of a row
+ *   KN_VECTOR_BODY the same for elements j to j + KN_WIDTH - 1, with KN_CHUNKS; without it vectorization is left to
+ *                  the compiler, which cannot vectorize functions such as exp
  *   KN_RANDOM      1: the body draws random numbers
  *   KN_BUCKET_PARAMETERS, KN_BUCKET_CALLS   several sets of operands in one launch */
 #include "common/types.cl"
-#ifndef KN_SHARES
-#define KN_SHARES 0
+#ifndef KN_CHUNKS
+#define KN_CHUNKS 0
 #endif
 #ifndef KN_RANDOM
 #define KN_RANDOM 0
@@ -27,7 +27,7 @@
 #define KN_ROW
 #define KN_BODY p1[j] = p0[j];
 #endif
-/* Numbers of 16 bits are computed as float. Of bfloat16 those are the upper bits, rounded to nearest even. */
+/* 16-bit types are computed as float. bfloat16 is the upper half of a float, rounded to nearest even. */
 #define KN_LOAD_BFLOAT(place, from) as_float((uint)(from)[place] << 16)
 #define KN_BFLOAT_BITS(bits) (((bits) & 0x7fffffffu) > 0x7f800000u ? (bits) >> 16 | 64u : ((bits) + 0x7fffu + ((bits) >> 16 & 1u)) >> 16)
 #define KN_STORE_BFLOAT(number, place, to) (to)[place] = (ushort)KN_BFLOAT_BITS(as_uint(number))
@@ -48,7 +48,7 @@ static float kn_round_bfloat(const float number) {
 #if KN_RANDOM
 #include "common/keep.cl"
 #endif
-/* Whole vectors of a row from j on; afterwards j is the first element that is left. */
+/* Processes whole vectors of a row from j; afterwards j is the first remaining element. */
 #define KN_VECTORS_TO(end)                                                                                   \
     for (; j + KN_WIDTH <= (end); j += KN_WIDTH) {                                                           \
         KN_VECTOR_BODY                                                                                       \
@@ -77,15 +77,16 @@ static float kn_round_bfloat(const float number) {
 #define KN_INNER size8
 #endif
 
-/* Only the kernel's own pointers: in functions it does nothing more, and Oclgrind does not know what comes of it. */
+/* Restrict only on the kernel's parameters: on those of functions it has no effect, and Oclgrind does not support it.
+ * */
 #define KN_RESTRICT
 static void kn_walk(const KN_INDEX count KN_PARAMETERS) {
-#if KN_SHARES
-    /* Shares begin at multiples of 64, so that vectors stay whole. */
+#if KN_CHUNKS
+    /* Chunks begin at multiples of 64, so that only the last has partial vectors. */
     const KN_INDEX items = (KN_INDEX)get_global_size(0);
-    const KN_INDEX share = ((count + items - 1) / items + 63) / 64 * 64;
-    const KN_INDEX begin = min(count, share * (KN_INDEX)get_global_id(0));
-    const KN_INDEX end = min(count, begin + share);
+    const KN_INDEX chunk = ((count + items - 1) / items + 63) / 64 * 64;
+    const KN_INDEX begin = min(count, chunk * (KN_INDEX)get_global_id(0));
+    const KN_INDEX end = min(count, begin + chunk);
 #if KN_RANK == 1
     KN_INDEX j = begin;
     KN_VECTORS_TO(end)

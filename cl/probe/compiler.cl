@@ -1,11 +1,11 @@
-/* Functions of each family that the kernels call: does the compiler know them, and are they right?
+/* Tests that the compiler supports built-in functions of each family that the kernels call, and computes them right.
  *
- * Defines: KN_SALT   a number above 0 that makes the program new to the compiler */
+ * Defines: KN_SALT   a number above 0 that makes the program unknown to the driver's cache */
 #ifndef KN_SALT
 #define KN_SALT 9
 #endif
 
-/* x is (64) whole numbers, y is (64,8). */
+/* x is (64) integers, y is (64,8). */
 kernel void kn_probe_compiler(global const float *x, global float *y) {
     local float shared[64];
     const int i = (int)get_global_id(0), own = (int)get_local_id(0), items = (int)get_local_size(0);

@@ -1,14 +1,16 @@
-/* Recurrences for devices with many threads, one launch a step: a work-group computes the product of a tile of samples
- * and units with the weights, and in registers what the cell makes of it.
+/* Recurrences for devices with many threads, one launch per step: a work-group computes the product of a tile of
+ * samples and units with the weights, and then the cell, in registers.
  *
- * Defines: those of common/tile.cl, and KN_CELL, KN_GATES, KN_KEPT and KN_RELU as in recurrent/wide.cl. Four columns of a
- * tile are the gates of one unit, with three gates nothing in the fourth; with one gate, and in the gradient, units.
+ * Defines: those of common/tile.cl, and KN_CELL, KN_GATES, KN_KEPT and KN_RELU as in recurrent/wide.cl. Four columns
+ * of a tile are the gates of one unit, the fourth unused with three gates; with one gate, and in the gradient, four
+ * units.
  *
  * Arrays and arguments are those of recurrent/wide.cl, with the weight instead of panels, and without item_panels and
- * item_rows; carry and carry_cells have the accumulators' type. Groups: tiles of columns, tiles of samples.
- *   kn_recurrent_step(x, weight, bias, lengths, before, after, cells_before, cells, y, kept, start, final, final_cells, …)
- *   kn_recurrent_back(dy, kept, cells, cells_before, previous, weight, lengths, final, final_cells, slopes, hidden, carry,
- *                     carry_cells, start, start_cells, …) */
+ * item_rows; carry and carry_cells have the accumulators' type. Work-groups: tiles of columns, tiles of samples.
+ *   kn_recurrent_step(x, weight, bias, lengths, before, after, cells_before, cells, y, kept, start, final,
+ *                     final_cells, …)
+ *   kn_recurrent_back(dy, kept, cells, cells_before, previous, weight, lengths, final, final_cells, slopes, hidden,
+ *                     carry, carry_cells, start, start_cells, …) */
 #include "common/wanted.cl"
 #ifndef KN_CELL
 #define KN_CELL 1
@@ -40,7 +42,7 @@ KN_INLINE number tanh_of(const number x) {
 #include "recurrent/rnn.cl"
 #endif
 
-/* Units of four columns of the step. */
+/* Units in four columns. */
 #define KN_SPAN (4 / KN_GATES)
 #define KN_UNIT_OF(column) (KN_SPAN == 4 ? (column) : (column) / 4)
 #define KN_GATE_OF(column) (KN_SPAN == 4 ? 0 : (column) % 4)
@@ -68,7 +70,7 @@ KN_WORK_GROUP kernel void kn_recurrent_step(
         for (int at = get_local_id(0); at < KN_TILE_N * KN_TILE_K; at += KN_ITEMS) {
             const int k = at % KN_TILE_K, i = at / KN_TILE_K, column = column0 + i;
             const int unit = KN_UNIT_OF(column), gate = KN_GATE_OF(column);
-            const int last = gate < KN_GATES ? units : 0; /* apart: compilers warn of what one gate makes constant */
+            const int last = gate < KN_GATES ? units : 0; /* compilers warn about a constant comparison */
             const bool inside = unit < last && k0 + k < units;
             right[k * KN_RIGHT_ROW + i] = inside ? KN_TO_A(weight[((KN_INDEX)gate * units + unit) * units + k0 + k]) : 0;
         }

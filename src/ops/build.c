@@ -97,8 +97,8 @@ int kn_read_integers(kn_graph *graph, const kn_operator *row, const char *text, 
     }
     if (!*at) return count;
     kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                  "%s: \"%s\" at \"%s\": expected up to %d whole numbers separated by commas", row->name,
-                  text, at, most);
+                  "%s: \"%s\" at \"%s\": expected up to %d integers separated by commas", row->name, text, at,
+                  most);
     return -1;
 }
 

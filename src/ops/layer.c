@@ -18,7 +18,7 @@ kn_value *kn_layer_parameter(kn_graph *graph, const char *layer, const char *nam
     return kn_state_add(graph, path, shape, KN_STATE_PARAMETER, initializer ? initializer : &usual);
 }
 
-/* The product carries a name of its own where a bias follows, so that the layer's name means its result. */
+/* If a bias follows, the product gets a different name, so that the layer's name refers to its result. */
 kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *layer, kn_value *x,
                            kn_value *weight, kn_value *bias, const kn_settings *settings) {
     kn_value *inputs[2] = {x, weight};

@@ -1,4 +1,4 @@
-/* What the builders of layers share: names, parameters, products with a bias. */
+/* Helpers of layer builders: names, parameters, products with a bias. */
 #ifndef KN_OPS_LAYER_H
 #define KN_OPS_LAYER_H
 

@@ -1,4 +1,4 @@
-/* What variants share: what they accept, costs, sizes of launches, and bound values, all of whose dimensions
+/* Helpers of variants: what they accept, costs, sizes of launches, and bound values, all of whose dimensions
  * are numbers. */
 #ifndef KN_OPS_LOWERING_H
 #define KN_OPS_LOWERING_H
@@ -33,7 +33,7 @@ kn_lanes kn_lanes_of(const kn_shape *shape, int axis);
 int kn_axis_of(const kn_node *node, int rank);
 /* The type in which this node adds numbers of type `dtype`. */
 kn_dtype kn_accumulator(const kn_node *node, kn_dtype dtype);
-/* Whether some node reads the value: a hidden result that nobody reads need not be written. */
+/* Whether some node reads the value: a hidden result without readers need not be written. */
 bool kn_is_read(const kn_value *value);
 /* Whether a value is too large to stay in caches until it is read: kernels may store it past them. */
 bool kn_is_streamed(const kn_value *value);

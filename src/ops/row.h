@@ -14,7 +14,7 @@ kn_attribute_value *kn_row_attribute(const kn_operator *row, kn_attribute_value 
 /* Writes "no attribute 'widht'; it has 'width', 'stride'" to `text` and returns it. */
 const char *kn_row_no_attribute(const kn_operator *row, const char *name, char *text, size_t room);
 
-/* ---- cases that rows share ------------------------------------------------------------------------- */
+/* ---- common cases ------------------------------------------------------------------------- */
 
 /* Of one input: odd sizes, nothing at all, and numbers that are not finite. */
 #define KN_UNARY_CASES_IN(range)                                                                             \

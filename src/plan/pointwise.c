@@ -403,7 +403,7 @@ static kn_status emit(kernel_text *kernel) {
                             .error = planner->error};
     kn_step *step = kn_step_begin(&lowering, "pointwise/pointwise.cl", "pointwise");
     if (!step) return kn_fail_memory(planner->error, sizeof *step);
-    kn_step_define(step, "KN_SHARES", "%d", target->wide_vector);
+    kn_step_define(step, "KN_CHUNKS", "%d", target->wide_vector);
     kn_step_define(step, "KN_RANK", "%d", kernel->axes);
     kn_step_define(step, "KN_RANDOM", "%d", kernel->random);
     kn_step_define(step, "KN_PARAMETERS", "%s", kernel->parameters.data);

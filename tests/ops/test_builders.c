@@ -264,7 +264,7 @@ static void mixed_losses(void **state) {
     }
     kn_cross_entropy_params half = {.size = sizeof half, .other = other};
     assert_true(kn_value_failed(kn_cross_entropy(x, labels, &half)));
-    assert_non_null(strstr(kn_graph_error(graph), "the share of the first"));
+    assert_non_null(strstr(kn_graph_error(graph), "the fraction of the first"));
 }
 
 /* One state counts the steps of all of them; outside training nothing is dropped. */
@@ -316,7 +316,7 @@ static void recurrences(void **state) {
     assert_non_null(kn_graph_find(graph, "end.state")->assign);
 }
 
-/* Each in a graph of its own, since the first failure stays. */
+/* Each in a separate graph, since the first failure is permanent. */
 static void recurrent_mistakes(void **state) {
     (void)state;
     for (int i = 0; i < 7; i++) {
@@ -328,7 +328,7 @@ static void recurrent_mistakes(void **state) {
         if (i == 2) params.layers = 33, params.bidirectional = true;
         if (i == 3) params.start = kn_input(own, "start", KN_FLOAT32, "2,batch,5");
         if (i == 4) params.start = kn_input(own, "start", KN_FLOAT32, "1,batch,5"), params.stateful = true;
-        if (i == 5) params.share = "nobody";
+        if (i == 5) params.share = "missing";
         if (i == 6) params.lengths = kn_input(own, "lengths", KN_FLOAT32, "batch");
         assert_true(kn_value_failed(kn_lstm(steps, 5, &params)) && kn_value_failed(final));
         assert_int_equal(kn_graph_status(own), i == 5                       ? KN_ERROR_NOT_FOUND
@@ -338,7 +338,7 @@ static void recurrent_mistakes(void **state) {
     }
 }
 
-/* Drops about the share asked for, differently for each step and each node, and scales the rest. */
+/* Drops about the given fraction, differently for each step and node, and scales the rest. */
 static void dropout_drops(void **state) {
     (void)state;
     kn_graph *own = kn_graph_create(NULL), *bound;
@@ -374,7 +374,7 @@ static void dropout_drops(void **state) {
     kn_graph_destroy(&own);
 }
 
-/* A bool mask hides what is not true; lengths stand in front of it. */
+/* A bool mask hides what is false; lengths precede it. */
 static void attention_takes_limits(void **state) {
     (void)state;
     kn_value *q = kn_input(graph, "q", KN_FLOAT32, "batch,2,8"),
@@ -461,7 +461,7 @@ static void attention_drops(void **state) {
     kn_graph_destroy(&own);
 }
 
-/* Each in a graph of its own, since the first failure stays. */
+/* Each in a separate graph, since the first failure is permanent. */
 static void mistakes(void **state) {
     (void)state;
     for (int i = 0; i < 24; i++) {

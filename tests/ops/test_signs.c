@@ -1,6 +1,6 @@
 /* One sign of every family of kernels is turned round, in a copy of the library's kernels: the smallest cases
  * of the table have to notice, or the device has to refuse the kernel. With no sign turned round they have to
- * pass. A file of cl/ that has no line here fails, so that whoever adds a family adds its sign. (Expressions
+ * pass. A file of cl/ that has no line here fails, so that a new family must add its sign. (Expressions
  * and rules of gradients: test_rows.c.) */
 #include "changed_kernels.h"
 #include "device_support.h"
@@ -43,8 +43,8 @@ static const turned families[] = {
     {"conv/wide_weights.cl", "off_y = tap / filter_width * dilation_y - pad_y",
      "off_y = tap / filter_width * dilation_y + pad_y", "conv2d_weight", "wide", WIDE},
     {"conv/winograd.cl", "f##2 = f##a - f##b", "f##2 = f##a + f##b", "conv2d", "winograd4", WIDE},
-    {"losses/cross_entropy.cl", "sum) - KN_SHARE(j)", "sum) + KN_SHARE(j)", "cross_entropy_gradient", "tree",
-     MANY},
+    {"losses/cross_entropy.cl", "sum) - KN_PROBABILITY(j)", "sum) + KN_PROBABILITY(j)",
+     "cross_entropy_gradient", "tree", MANY},
     {"losses/ctc.cl", "exp(b - most)", "exp(b + most)", "ctc", "steps", WIDE},
     {"reduce/cumulative.cl", "sum += element", "sum -= element", "cumsum", "threads", MANY},
     {"gather/embedding.cl", "(KN_A)*sum + (KN_A)dy", "(KN_A)*sum - (KN_A)dy", "embedding_gradient", "threads",
@@ -102,7 +102,7 @@ static kn_status verify(const turned *family, const char *folder, verify_outcome
     params.kind = family->kind;
     params.trust_claims = true;
     params.vector_width = family->kind == WIDE ? 4 : 0;
-    if (folder) params.cache_folder = NULL; /* what is learnt of these kernels is not to be remembered */
+    if (folder) params.cache_folder = NULL; /* verdicts on these kernels must not be stored */
     params.kernel_folder = folder;
     params.log = (kn_logger){.user = seen, .level = KN_LOG_WARNING, .write = keep_refusals};
     kn_context *context = device_open(&params);
@@ -132,7 +132,7 @@ static void a_wrong_sign_is_noticed(void **state) {
     verify(family, folder, &wrong);
     test_folder_remove(folder);
     if (!strstr(wrong.failures, "the device gives")) /* a kernel that does not compile would not count */
-        fail_msg("%s with \"%s\": nobody noticed; %d right%s", family->file, family->to, wrong.right,
+        fail_msg("%s with \"%s\": no case failed; %d right%s", family->file, family->to, wrong.right,
                  wrong.failures);
 }
 

@@ -112,7 +112,7 @@ static kn_status check_limits(kn_shape_call *call, int first) {
         double rate = kn_shape_attribute(call, "rate")->number;
         if (!(rate >= 0 && rate < 1))
             return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                                 "the rate is the share of weights to drop; expected 0 <= rate < 1");
+                                 "the rate is the fraction of weights to drop; expected 0 <= rate < 1");
         if (!step || step->shape.rank != 0 || step->shape.dtype != KN_UINT32)
             return kn_shape_fail(call, KN_ERROR_SHAPE,
                                  "the last input is %s; expected the step counter, a uint32 scalar",
@@ -269,12 +269,12 @@ static void attend_back(const kn_attention_form *form, const head_rows *rows, co
         for (int64_t j = 0; j < keys_seen(form, rows, i); j++) {
             const double *key = rows->k + j * form->k_row, *value = rows->v + j * form->k_row;
             double weight = exp(score_of(form, rows, i, j) - log_sum[rows->sums_at + i]);
-            double share = kept(form, rows, i, j);
-            double score_slope = weight * (share * dot(slope, value, form->head) - delta) * form->scale;
+            double factor = kept(form, rows, i, j);
+            double score_slope = weight * (factor * dot(slope, value, form->head) - delta) * form->scale;
             for (int64_t d = 0; d < form->head; d++) {
                 slopes->q[i * form->q_row + d] += score_slope * key[d];
                 slopes->k[j * form->k_row + d] += score_slope * query[d];
-                slopes->v[j * form->k_row + d] += weight * share * slope[d];
+                slopes->v[j * form->k_row + d] += weight * factor * slope[d];
             }
         }
     }
@@ -351,7 +351,7 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
         KN_BOOLEAN("last", 0, "the queries stand at the last keys, not at the first"),                       \
         KN_FLOAT("scale", 0, "factor of the scores; 0: 1 / sqrt(columns of a head)")
 #define ATTRIBUTES KN_ATTRIBUTES(LIST)
-#define RATE_TOO KN_ATTRIBUTES(LIST, KN_FLOAT("rate", 0.1, "share of weights dropped"))
+#define RATE_TOO KN_ATTRIBUTES(LIST, KN_FLOAT("rate", 0.1, "fraction of weights dropped"))
 #define VARIANTS                                                                                             \
     KN_VARIANTS(                                                                                             \
         {.name = "wide",                                                                                     \

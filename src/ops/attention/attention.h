@@ -4,8 +4,8 @@
 
 #include "ops/row.h"
 
-/* The sizes and strides of one attention, forward or gradient: q, k and v lie in arrays of their own,
- * (B,T,heads*D) and twice (B,S,key_heads*D), or side by side in one, (B,T,(heads+2*key_heads)*D). Row t
+/* The sizes and strides of one attention, forward or gradient: q, k and v are separate arrays,
+ * (B,T,heads*D) and twice (B,S,key_heads*D), or interleaved in one, (B,T,(heads+2*key_heads)*D). Row t
  * of head h of batch b begins at first + (b * length + t) * row + h * head; `group` heads of q use the
  * same head of k and v. */
 typedef struct kn_attention_form {
@@ -17,7 +17,7 @@ typedef struct kn_attention_form {
     int64_t lengths_row;           /* from batch to batch; 0: all have the same */
     int64_t mask_batch, mask_head; /* likewise, in elements */
     int step_at;                   /* the step counter where weights are dropped; -1: none are */
-    double rate;                   /* share of them */
+    double rate;                   /* fraction of them */
 } kn_attention_form;
 /* `first` is the position of q, or of the packed array, among the node's inputs. */
 void kn_attention_describe(const kn_node *node, int first, kn_attention_form *form);

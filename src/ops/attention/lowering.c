@@ -1,4 +1,4 @@
-/* Lowering that both variants of attention share. */
+/* Lowering common to both variants of attention. */
 #include "ops/attention/attention.h"
 #include "ops/lowering.h"
 

@@ -201,7 +201,7 @@ static kn_status data_gradient(kn_gradient_call *call) {
         KN_INTS("padding", "0", "zeros around: all alike, height,width, or top,left,bottom,right"),          \
         KN_INTS("dilation", "1", "distance of the filter's taps"),                                           \
         KN_INT("groups", 1, "parts of the channels that are convolved apart")
-/* Depthwise convolutions have kernels of their own. On wide-vector devices images are blocked: both
+/* Depthwise convolutions have separate kernels. On wide-vector devices images are blocked: both
  * sides, or all but a source of few channels, or, where the result's channels fill no block, only in
  * scratch memory. */
 #define IMPLICIT                                                                                             \
@@ -222,15 +222,16 @@ static kn_status data_gradient(kn_gradient_call *call) {
 #define WINOGRAD(word)                                                                                       \
     {                                                                                                        \
         .name = #word, .choice.accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_lower,          \
-        .choice.pays = kn_conv_##word##_pays, .choice.trial_case = kn_conv_winograd_sample,                  \
+        .choice.pays = kn_conv_##word##_pays, .choice.trial_case = kn_conv_winograd_trial_case,              \
         .choice.fast = true, .choice.doubtful = true, .promise.inputs = {KN_LAYOUT_BLOCKED},                 \
         .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true, .promise.gathers = true      \
     }
 #define WINOGRAD_WEIGHTS(word)                                                                               \
     {                                                                                                        \
         .name = #word, .choice.accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_weights_lower,  \
-        .choice.pays = kn_conv_##word##_weights_pays, .choice.trial_case = kn_conv_winograd_weights_sample,  \
-        .choice.fast = true, .choice.doubtful = true, .promise.inputs = {                                    \
+        .choice.pays = kn_conv_##word##_weights_pays,                                                        \
+        .choice.trial_case = kn_conv_winograd_weights_trial_case, .choice.fast = true,                       \
+        .choice.doubtful = true, .promise.inputs = {                                                         \
             KN_LAYOUT_BLOCKED,                                                                               \
             KN_LAYOUT_BLOCKED                                                                                \
         }                                                                                                    \
@@ -242,20 +243,20 @@ static kn_status data_gradient(kn_gradient_call *call) {
                      .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true,                 \
                      .promise.gathers = true, .promise.fuses = kn_conv_fused_depthwise_fuses),               \
                 DEPTHWISE,                                                                                   \
-                WIDE("wide", kn_conv_wide, .choice.trial_case = kn_conv_wide_sample,                         \
+                WIDE("wide", kn_conv_wide, .choice.trial_case = kn_conv_wide_trial_case,                     \
                      .promise.inputs = {KN_LAYOUT_BLOCKED}, .promise.outputs = {KN_LAYOUT_BLOCKED},          \
                      .promise.takes_epilogue = true, .promise.gathers = true, .promise.fusible = true),      \
-                WIDE("first", kn_conv_first, .choice.trial_case = kn_conv_first_sample,                      \
+                WIDE("first", kn_conv_first, .choice.trial_case = kn_conv_first_trial_case,                  \
                      .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true,                 \
                      .promise.gathers = true),                                                               \
-                WIDE("wide_first", kn_conv_wide_first, .choice.trial_case = kn_conv_wide_sample,             \
+                WIDE("wide_first", kn_conv_wide_first, .choice.trial_case = kn_conv_wide_trial_case,         \
                      .promise.outputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true,                 \
                      .promise.gathers = true),                                                               \
-                WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_sample,               \
+                WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_trial_case,           \
                      .promise.inputs = {KN_LAYOUT_BLOCKED}, .promise.takes_epilogue = true),                 \
-                WIDE("first_padded", kn_conv_first_padded, .choice.trial_case = kn_conv_first_sample,        \
+                WIDE("first_padded", kn_conv_first_padded, .choice.trial_case = kn_conv_first_trial_case,    \
                      .promise.takes_epilogue = true),                                                        \
-                WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_sample,           \
+                WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case,       \
                      .promise.takes_epilogue = true),                                                        \
                 IMPLICIT)
 
@@ -367,13 +368,13 @@ KN_OPERATOR(
         WIDE("depthwise_wide", kn_conv_depthwise_wide,
              .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
         {.name = "depthwise", .choice.accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
-        WIDE("wide", kn_conv_wide, .choice.trial_case = kn_conv_wide_sample,
+        WIDE("wide", kn_conv_wide, .choice.trial_case = kn_conv_wide_trial_case,
              .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
-        WIDE("wide_first", kn_conv_wide_first, .choice.trial_case = kn_conv_wide_sample,
+        WIDE("wide_first", kn_conv_wide_first, .choice.trial_case = kn_conv_wide_trial_case,
              .promise.inputs = {KN_LAYOUT_BLOCKED}),
-        WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_sample,
+        WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_trial_case,
              .promise.inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
-        WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_sample), IMPLICIT),
+        WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case), IMPLICIT),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
         {.inputs = {"2,6,5,5", "2,6,9,9"},

@@ -30,7 +30,7 @@ bool kn_conv_wide_last_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_last_lower(kn_lowering *lowering);
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_padded_lower(kn_lowering *lowering);
-void kn_conv_wide_sample(const kn_node *node, kn_trial_case *sample);
+void kn_conv_wide_trial_case(const kn_node *node, kn_trial_case *trial);
 /* Filters of one pixel with stride 1 and no padding: both sides have the same pixels. */
 bool kn_conv_is_pointwise(const kn_conv_form *form);
 /* first.c */
@@ -38,13 +38,13 @@ bool kn_conv_first_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_first_lower(kn_lowering *lowering);
 bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_first_padded_lower(kn_lowering *lowering);
-void kn_conv_first_sample(const kn_node *node, kn_trial_case *sample);
+void kn_conv_first_trial_case(const kn_node *node, kn_trial_case *trial);
 /* A depthwise convolution with the 1x1 convolution that produces its input fused into it. */
 bool kn_conv_fused_depthwise_fuses(const kn_target *target, const kn_node *node, const kn_node *before);
 kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering);
 /* winograd.c */
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node);
-void kn_conv_winograd_sample(const kn_node *node, kn_trial_case *sample);
+void kn_conv_winograd_trial_case(const kn_node *node, kn_trial_case *trial);
 #define KN_WINOGRAD(name)                                                                                    \
     bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant);                \
     kn_status kn_conv_##name##_lower(kn_lowering *lowering);
@@ -53,7 +53,7 @@ void kn_conv_winograd_sample(const kn_node *node, kn_trial_case *sample);
     kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering);
 KN_WINOGRAD_WEIGHTS(winograd4)
 KN_WINOGRAD_WEIGHTS(winograd2)
-void kn_conv_winograd_weights_sample(const kn_node *node, kn_trial_case *sample);
+void kn_conv_winograd_weights_trial_case(const kn_node *node, kn_trial_case *trial);
 KN_WINOGRAD(winograd4)
 KN_WINOGRAD(winograd4_phases)
 KN_WINOGRAD(winograd2)

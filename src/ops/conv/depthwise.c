@@ -2,7 +2,7 @@
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
 
-enum { ITEMS = 64, MOST_PARTS = 16 };
+enum { ITEMS = 64, MAX_PARTS = 16 };
 
 static bool is_depthwise(const kn_node *node, kn_conv_form *form) {
     kn_conv_describe(node, form);
@@ -47,19 +47,19 @@ static kn_status lower_pixels(kn_lowering *lowering) {
     const kn_target *target = lowering->target;
     kn_conv_form form;
     kn_conv_describe(node, &form);
-    int64_t total = kn_elements_of(lowering->result), share = 1;
+    int64_t total = kn_elements_of(lowering->result), chunk = 1;
     if (total == 0) return KN_OK;
     bool forward = node->op == &kn_row_conv2d;
-    if (target->wide_vector) share = kn_divide_up(total, 8 * (int64_t)target->compute_units);
+    if (target->wide_vector) chunk = kn_divide_up(total, 8 * (int64_t)target->compute_units);
     kn_step *step = begin(lowering, forward ? "kn_depthwise" : "kn_depthwise_data", 1);
     kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_write(step, forward ? "y" : "dx", lowering->result);
     kn_step_index(step, "total", total);
-    kn_step_index(step, "share", share);
+    kn_step_index(step, "chunk", chunk);
     add_sizes(step, &form);
     kn_step_epilogue(step, lowering);
-    kn_step_size_free(step, kn_divide_up(total, share), target);
+    kn_step_size_free(step, kn_divide_up(total, chunk), target);
     return kn_step_end(step, lowering);
 }
 
@@ -73,16 +73,16 @@ static kn_status lower_filters(kn_lowering *lowering) {
     int64_t taps = form.filter_height * form.filter_width, elements = kn_elements_of(lowering->result);
     if (elements == 0) return KN_OK;
     if (form.images == 0) return kn_emit_fill_zero(lowering, lowering->result);
-    int64_t part = kn_divide_up(form.images, MOST_PARTS), parts = kn_divide_up(form.images, part);
+    int64_t part = kn_divide_up(form.images, MAX_PARTS), parts = kn_divide_up(form.images, part);
     size_t items = kn_power_of_two(form.out_width, ITEMS);
     while (items > target->work_group_items)
         items /= 2;
     kn_dtype sums = kn_accumulator(node, node->outputs[0]->shape.dtype);
-    int shares = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * kn_dtype_bytes(sums));
+    int partials = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * kn_dtype_bytes(sums));
     kn_step *step = begin(lowering, "kn_depthwise_weight", items);
     kn_step_read(step, "dy", node->inputs[0]);
     kn_step_read(step, "x", node->inputs[1]);
-    kn_step_scratch(step, "shares", shares);
+    kn_step_scratch(step, "partials", partials);
     kn_step_int(step, "images", form.images);
     kn_step_int(step, "part", part);
     add_sizes(step, &form);
@@ -90,7 +90,7 @@ static kn_status lower_filters(kn_lowering *lowering) {
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     step = begin(lowering, "kn_depthwise_sum", items);
-    kn_step_scratch(step, "shares", shares);
+    kn_step_scratch(step, "partials", partials);
     kn_step_write(step, "dw", lowering->result);
     kn_step_int(step, "elements", elements);
     kn_step_int(step, "parts", parts);

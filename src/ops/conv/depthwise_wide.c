@@ -6,7 +6,7 @@
 
 /* KN_TAPS of the kernels; how many parts the sum over pixels should have for all blocks together; pixels
  * of a part of the statistics. */
-enum { MOST_TAPS = 64, PARTS = 64, GATHERED = 96 };
+enum { MAX_TAPS = 64, PARTS = 64, GATHERED = 96 };
 
 bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
@@ -15,7 +15,7 @@ bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node
     return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
            node->outputs[0]->shape.dtype == KN_FLOAT32 && form.groups == form.channels &&
            form.groups == form.outputs && form.channels % width == 0 &&
-           form.filter_height * form.filter_width <= MOST_TAPS;
+           form.filter_height * form.filter_width <= MAX_TAPS;
 }
 
 static kn_step *begin(kn_lowering *lowering, const char *kernel) {
@@ -74,11 +74,11 @@ static kn_status lower_filters(kn_lowering *lowering) {
     int64_t blocks = form.channels / lowering->target->vector_width, parts = kn_divide_up(PARTS, blocks);
     int64_t part = kn_divide_up(rows, parts);
     parts = kn_divide_up(rows, part);
-    int shares = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * sizeof(float));
+    int partials = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * sizeof(float));
     kn_step *step = begin(lowering, "kn_depthwise_weights");
     kn_step_read(step, "dy", node->inputs[0]);
     kn_step_read(step, "x", node->inputs[1]);
-    kn_step_scratch(step, "shares", shares);
+    kn_step_scratch(step, "partials", partials);
     kn_step_int(step, "images", form.images);
     kn_conv_add_sizes(step, &form, false);
     kn_step_int(step, "part_rows", part);
@@ -86,7 +86,7 @@ static kn_status lower_filters(kn_lowering *lowering) {
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     step = begin(lowering, "kn_depthwise_weights_sum");
-    kn_step_scratch(step, "shares", shares);
+    kn_step_scratch(step, "partials", partials);
     kn_step_write(step, "dw", lowering->result);
     kn_step_int(step, "taps", form.filter_height * form.filter_width);
     kn_step_int(step, "parts", parts);

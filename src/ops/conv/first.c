@@ -9,7 +9,7 @@
 
 /* KN_LINES of the kernel; at most so many panels, columns of a filter and pixels of stride; pixels of a
  * part of the statistics. */
-enum { LINES = 16384, MOST_PANELS = 16, MOST_SIDE = 16, PART_PIXELS = 128 };
+enum { LINES = 16384, MAX_PANELS = 16, MAX_SIDE = 16, PART_PIXELS = 128 };
 
 typedef struct first {
     kn_conv_form form;
@@ -36,9 +36,9 @@ static bool accepts(const kn_target *target, const kn_node *node) {
     first made;
     describe(target, node, &made);
     const kn_conv_form *form = &made.form;
-    return form->dilation[0] == 1 && form->dilation[1] == 1 && form->stride[0] <= MOST_SIDE &&
-           form->stride[1] <= MOST_SIDE && form->filter_width <= MOST_SIDE &&
-           made.filter.panels <= MOST_PANELS && form->filter_height <= LINES && form->channels <= LINES &&
+    return form->dilation[0] == 1 && form->dilation[1] == 1 && form->stride[0] <= MAX_SIDE &&
+           form->stride[1] <= MAX_SIDE && form->filter_width <= MAX_SIDE &&
+           made.filter.panels <= MAX_PANELS && form->filter_height <= LINES && form->channels <= LINES &&
            form->channels * form->filter_height <= LINES / made.line;
 }
 
@@ -51,17 +51,17 @@ bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node) 
 
 /* A small image with the node's own filter and stride, and a row of y that is cut into tiles of the same
  * size: the choice repeats every 24 pixels, which all tile sizes divide. */
-void kn_conv_first_sample(const kn_node *node, kn_trial_case *sample) {
+void kn_conv_first_trial_case(const kn_node *node, kn_trial_case *trial) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
-    const size_t room = sizeof sample->inputs[0];
+    const size_t room = sizeof trial->inputs[0];
     const int64_t columns = 24 + form.out_width % 24;
-    snprintf(sample->inputs[0], room, "2,%lld,%lld,%lld", (long long)form.channels,
+    snprintf(trial->inputs[0], room, "2,%lld,%lld,%lld", (long long)form.channels,
              (long long)(form.filter_height + form.stride[0]),
              (long long)((columns - 1) * form.stride[1] + form.filter_width - 2));
-    snprintf(sample->inputs[1], room, "%lld,%lld,%lld,%lld", (long long)form.outputs,
-             (long long)form.channels, (long long)form.filter_height, (long long)form.filter_width);
-    snprintf(sample->attributes, sizeof sample->attributes, "padding=1 stride=%lld,%lld",
+    snprintf(trial->inputs[1], room, "%lld,%lld,%lld,%lld", (long long)form.outputs, (long long)form.channels,
+             (long long)form.filter_height, (long long)form.filter_width);
+    snprintf(trial->attributes, sizeof trial->attributes, "padding=1 stride=%lld,%lld",
              (long long)form.stride[0], (long long)form.stride[1]);
 }
 

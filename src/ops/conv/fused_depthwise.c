@@ -7,7 +7,7 @@
 
 /* KN_TAPS, KN_RING and KN_PIXELS of the kernel; the fewest rows of a band, since each band computes the
  * rows around it again. */
-enum { MOST_TAPS = 64, RING = 16384, PIXELS = 8, LEAST_ROWS = 8 };
+enum { MAX_TAPS = 64, RING = 16384, PIXELS = 8, MIN_ROWS = 8 };
 
 typedef struct fused {
     kn_conv_form first, second;
@@ -49,7 +49,7 @@ bool kn_conv_fused_depthwise_fuses(const kn_target *target, const kn_node *node,
     const kn_conv_form *second = &form.second;
     return kn_conv_is_pointwise(&form.first) && form.first.groups == 1 &&
            form.first.channels % target->vector_width == 0 && second->dilation[0] == 1 &&
-           second->dilation[1] == 1 && second->filter_height * second->filter_width <= MOST_TAPS;
+           second->dilation[1] == 1 && second->filter_height * second->filter_width <= MAX_TAPS;
 }
 
 /* The work of both, less writing and reading the intermediate. */
@@ -73,7 +73,7 @@ kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering) {
     const int64_t wanted = 4 * (int64_t)lowering->target->compute_units;
     int64_t bands = kn_divide_up(wanted, form.filter.panels * second->images);
     int64_t rows = kn_divide_up(second->out_height, bands);
-    if (rows < LEAST_ROWS) rows = LEAST_ROWS;
+    if (rows < MIN_ROWS) rows = MIN_ROWS;
     bands = kn_divide_up(second->out_height, rows);
     kn_step *step = kn_step_begin(lowering, "conv/fused_depthwise.cl", "kn_fused_depthwise");
     kn_step_define(step, "KN_WIDTH", "%d", (int)form.filter.width);

@@ -40,7 +40,7 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
     kn_step_read(step, forward || data ? "weight" : "x", node->inputs[1]);
     kn_step_write(step, forward ? "y" : data ? "dx" : "dw", lowering->result);
-    kn_product_shares(step, &product);
+    kn_product_partials(step, &product);
     kn_step_int(step, "images", form.images);
     kn_step_int(step, "channels", form.channels);
     kn_step_int(step, "height", form.height);

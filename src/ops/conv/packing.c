@@ -38,7 +38,7 @@ kn_step *kn_conv_begin(kn_lowering *lowering, const kn_packed_filter *pack, cons
     return step;
 }
 
-/* The arguments that kn_pack_filter and kn_unpack_filter share: the plain side is (K,C/groups,taps). */
+/* The common arguments of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
 static void add_packing(kn_step *step, const kn_packed_filter *pack, bool swapped) {
     kn_step_int(step, "targets", pack->targets);
     kn_step_int(step, "sources", pack->sources);
@@ -94,7 +94,7 @@ void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped) {
 
 kn_status kn_conv_emit_blocks(kn_lowering *lowering, const kn_packed_filter *pack, kn_value *plain,
                               int scratch, int64_t images, int64_t channels, int64_t pixels, bool blocking) {
-    int64_t blocks = kn_divide_up(channels, pack->width), share = kn_round_up(pixels, pack->width);
+    int64_t blocks = kn_divide_up(channels, pack->width), chunk = kn_round_up(pixels, pack->width);
     kn_step *step = kn_conv_begin(lowering, pack, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
     if (blocking) kn_step_read(step, "plain", plain);
     kn_step_scratch(step, "blocked", scratch);
@@ -105,7 +105,7 @@ kn_status kn_conv_emit_blocks(kn_lowering *lowering, const kn_packed_filter *pac
     kn_step_index(step, "plain_image", channels * pixels);
     kn_step_index(step, "plain_channel", pixels);
     if (blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
-    kn_step_int(step, "item_pixels", share);
+    kn_step_int(step, "item_pixels", chunk);
     if (!blocking) kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){1, (size_t)blocks, (size_t)images}, (size_t[3]){1, 1, 1});
     return kn_step_end(step, lowering);

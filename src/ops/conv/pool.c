@@ -251,8 +251,8 @@ static kn_status lower(kn_lowering *lowering) {
     pool_form form = describe(node);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     int64_t lanes = node->outputs[0]->layout == KN_LAYOUT_BLOCKED ? target->vector_width : 1;
-    int64_t total = kn_elements_of(lowering->result) / lanes, share = 1;
-    if (target->wide_vector) share = kn_divide_up(total, 8 * (int64_t)target->compute_units);
+    int64_t total = kn_elements_of(lowering->result) / lanes, chunk = 1;
+    if (target->wide_vector) chunk = kn_divide_up(total, 8 * (int64_t)target->compute_units);
     kn_step *step = kn_step_begin(lowering, "conv/pool.cl",
                                   form.maximum ? form.data ? "kn_max_pool_data" : "kn_max_pool"
                                   : form.data  ? "kn_average_pool_data"
@@ -275,7 +275,7 @@ static kn_status lower(kn_lowering *lowering) {
         kn_step_write(step, "places", kn_is_read(node->outputs[1]) ? node->outputs[1] : NULL);
     if (!form.maximum) kn_step_int(step, "skip_padding", form.skip_padding);
     kn_step_index(step, "total", total);
-    kn_step_index(step, "share", share);
+    kn_step_index(step, "chunk", chunk);
     kn_step_int(step, "blocks", form.channels / lanes);
     kn_step_int(step, "height", form.height);
     kn_step_int(step, "width", form.width);
@@ -290,7 +290,7 @@ static kn_status lower(kn_lowering *lowering) {
     kn_step_int(step, "bottom", form.end[0]);
     kn_step_int(step, "right", form.end[1]);
     kn_step_epilogue(step, lowering);
-    kn_step_size_free(step, kn_divide_up(total, share), target);
+    kn_step_size_free(step, kn_divide_up(total, chunk), target);
     return kn_step_end(step, lowering);
 }
 
@@ -324,7 +324,7 @@ static kn_status pool_gradient(kn_gradient_call *call) {
     KN_INTS("window", "2", "size of the window: one number, or height,width"),                               \
         KN_INTS("stride", "", "steps of the window; those of its size without"),                             \
         KN_INTS("padding", "0", "border: all alike, height,width, or top,left,bottom,right"),                \
-        KN_INTS("output", "", "size of the result: windows of any size that share the image")
+        KN_INTS("output", "", "size of the result: adaptive windows that divide the image")
 #define CEIL KN_BOOLEAN("ceil", 0, "a part of a window that is left at the end makes one more")
 #define DILATION KN_INTS("dilation", "1", "distance of the window's taps")
 #define SIZE KN_INTS("size", "", "height and width of the images")

@@ -87,11 +87,11 @@ static kn_value *triangles(const spectrum *own) {
         double right = from_mel(low + distance * (double)(b + 2)), sum = 0;
         for (int64_t k = 0; k < own->frequencies; k++) {
             double hertz = (double)k * given->rate / (double)own->window;
-            double share = fmin((hertz - left) / (middle - left), (right - hertz) / (right - middle));
-            share = fmax(share, 0);
-            sum += share;
-            kn_element_set(own->dtype, data, b * sizes[1] + k, share);
-            kn_element_set(own->dtype, data, b * sizes[1] + own->frequencies + k, share);
+            double weight = fmin((hertz - left) / (middle - left), (right - hertz) / (right - middle));
+            weight = fmax(weight, 0);
+            sum += weight;
+            kn_element_set(own->dtype, data, b * sizes[1] + k, weight);
+            kn_element_set(own->dtype, data, b * sizes[1] + own->frequencies + k, weight);
         }
         if (sum > 0) continue;
         kn_release(&own->graph->host, data);
@@ -105,7 +105,7 @@ static kn_value *triangles(const spectrum *own) {
     return constant_end(own, 3, sizes, data);
 }
 
-/* ---- the way --------------------------------------------------------------------------------- */
+/* ---- the transform --------------------------------------------------------------------------------- */
 
 static bool takes(spectrum *own, const kn_value *x) {
     kn_graph *graph = own->graph;
@@ -134,7 +134,7 @@ static bool takes(spectrum *own, const kn_value *x) {
              !isfinite(given->rate))
         kn_graph_fail(
             graph, KN_ERROR_ARGUMENT,
-            "spectrogram: bands from %g to %g Hz at %g samples a second; expected 0 <= low < high <= half "
+            "spectrogram: bands from %g to %g Hz at %g samples per second; expected 0 <= low < high <= half "
             "the rate",
             given->low, top, given->rate);
     else if (!given->no_log && !(given->floor > 0 && isfinite(given->floor)))

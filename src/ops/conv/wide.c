@@ -1,6 +1,6 @@
 /* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_single.cl, wide_weights.cl
  * and packing.cl. Images are blocked by the vector width, except a first layer's few channels; filters are
- * plain and are packed by a step of their own. */
+ * plain and are packed by a separate step. */
 #include <stdio.h>
 
 #include "ops/conv/conv.h"
@@ -12,8 +12,8 @@
  * item takes together. */
 enum { SWEEP_BYTES = 600 << 10, NEAR_BYTES = 256 << 10, BAND = 96 };
 /* The fewest tiles of pixels in an item; they use the same panel, which each item reads again. */
-enum { LEAST_TILES = 4, SINGLE_TILES = 9 };
-enum { LEAST_PART = 2048, MOST_PARTS = 8, NARROW_BLOCKS = 3 };
+enum { MIN_TILES = 4, SINGLE_TILES = 9 };
+enum { MIN_PART = 2048, MAX_PARTS = 8, NARROW_BLOCKS = 3 };
 /* Of statistics: parts that are enough, and the most pixels of a part. */
 enum { MANY_PARTS = 256, GATHERED = 128 };
 
@@ -74,8 +74,8 @@ static long long channels_like(int64_t channels, bool one_pixel) {
     return channels > 384 ? channels % 192 + 192 : channels;
 }
 
-/* A small image that runs the node's own kernels, compiled as for the node. */
-void kn_conv_wide_sample(const kn_node *node, kn_trial_case *sample) {
+/* A small image that runs the same kernels as the node, compiled in the same way. */
+void kn_conv_wide_trial_case(const kn_node *node, kn_trial_case *trial) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     const bool one_pixel = form.filter_height * form.filter_width == 1;
@@ -84,8 +84,8 @@ void kn_conv_wide_sample(const kn_node *node, kn_trial_case *sample) {
     const int side = one_pixel ? 1 : 3;
     /* Filters of one pixel with a stride use other kernels. */
     const int stride = one_pixel && (form.stride[0] > 1 || form.stride[1] > 1) ? 2 : 1;
-    char *x = sample->inputs[0], *other = sample->inputs[1];
-    const size_t room = sizeof sample->inputs[0];
+    char *x = trial->inputs[0], *other = trial->inputs[1];
+    const size_t room = sizeof trial->inputs[0];
     const bool by_data = node->op == &kn_row_conv2d_data, by_weight = node->op == &kn_row_conv2d_weight;
     if (by_data || by_weight)
         snprintf(x, room, "2,%lld,%lld,%lld", outputs, (long long)kn_divide_up(7, stride),
@@ -97,9 +97,9 @@ void kn_conv_wide_sample(const kn_node *node, kn_trial_case *sample) {
     else
         snprintf(other, room, "%lld,%lld,%d,%d", outputs, channels, side, side);
     int used =
-        snprintf(sample->attributes, sizeof sample->attributes, "padding=%d stride=%d", side / 2, stride);
+        snprintf(trial->attributes, sizeof trial->attributes, "padding=%d stride=%d", side / 2, stride);
     if (by_data || by_weight)
-        snprintf(sample->attributes + used, sizeof sample->attributes - (size_t)used, " size=%d,%d",
+        snprintf(trial->attributes + used, sizeof trial->attributes - (size_t)used, " size=%d,%d",
                  by_data ? 7 : side, by_data ? 5 : side);
 }
 
@@ -129,10 +129,10 @@ static bool is_single(const kn_conv_form *form, const kn_packed_filter *filter, 
            filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
 }
 
-/* The step's arguments after the images, for filters of one pixel; an item has `share` pixels and that
+/* The step's arguments after the images, for filters of one pixel; an item has `chunk` pixels and that
  * many panels. */
 static void add_single(kn_step *step, const kn_conv_form *form, const kn_packed_filter *filter, bool swapped,
-                       int64_t share, int64_t panels) {
+                       int64_t chunk, int64_t panels) {
     const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
     const int64_t *from = swapped ? y_size : x_size, *to = swapped ? x_size : y_size;
     int64_t plane = from[0] * from[1], lanes = filter->lanes;
@@ -147,22 +147,22 @@ static void add_single(kn_step *step, const kn_conv_form *form, const kn_packed_
     kn_step_int(step, "pass_channels", plain ? filter->sources : lanes);
     kn_step_index(step, "channel_step", plain ? plane : 1);
     kn_step_int(step, "pixels", form->images * to[0] * to[1]);
-    kn_step_int(step, "item_pixels", share);
+    kn_step_int(step, "item_pixels", chunk);
     kn_step_int(step, "item_panels", panels);
 }
 
-/* The pixels of one work-item, in whole tiles, so that at most `items` share all of them. */
-static int64_t share_of(const kn_packed_filter *filter, bool single, int64_t pixels, int64_t items) {
-    const int64_t rows = kn_conv_tile_rows(filter), least = (single ? SINGLE_TILES : LEAST_TILES) * rows;
-    int64_t share = kn_round_up(kn_divide_up(pixels, items), rows);
-    if (share < least) share = least;
-    if (!single) return share;
+/* The pixels of one work-item, in whole tiles, for at most `items` work-items. */
+static int64_t chunk_pixels(const kn_packed_filter *filter, bool single, int64_t pixels, int64_t items) {
+    const int64_t rows = kn_conv_tile_rows(filter), least = (single ? SINGLE_TILES : MIN_TILES) * rows;
+    int64_t chunk = kn_round_up(kn_divide_up(pixels, items), rows);
+    if (chunk < least) chunk = least;
+    if (!single) return chunk;
     /* With filters of one pixel an item uses several panels while its part of x stays in the cache;
      * items have the same size. */
     int64_t near = NEAR_BYTES / (filter->sources * (int64_t)sizeof(float)) / rows * rows;
-    if (near < LEAST_TILES * rows) near = LEAST_TILES * rows;
-    if (share > near) share = near;
-    return kn_round_up(kn_divide_up(pixels, kn_divide_up(pixels, share)), rows);
+    if (near < MIN_TILES * rows) near = MIN_TILES * rows;
+    if (chunk > near) chunk = near;
+    return kn_round_up(kn_divide_up(pixels, kn_divide_up(pixels, chunk)), rows);
 }
 
 /* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded`
@@ -188,14 +188,15 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
         form.images * kn_divide_up(result->dims[2], step_y) * kn_divide_up(result->dims[3], step_x);
     int64_t columns = filter.groups * filter.panels;
     bool single = is_single(&form, &filter, swapped);
-    int64_t share = share_of(&filter, single, pixels, kn_divide_up(8 * units, single ? 1 : columns * phases));
+    int64_t chunk =
+        chunk_pixels(&filter, single, pixels, kn_divide_up(8 * units, single ? 1 : columns * phases));
     /* Statistics are gathered in parts of a few tiles; work-items take whole parts. */
     int64_t tiles = pixels / (MANY_PARTS * rows), most = GATHERED / rows;
     int64_t part = rows * (tiles < 4 ? 4 : tiles > most ? most : tiles);
     bool gathers = lowering->gathers && !padded && phases == 1;
-    if (gathers) share = kn_round_up(share, part);
+    if (gathers) chunk = kn_round_up(chunk, part);
     int64_t blocks = SWEEP_BYTES / (filter.taps * filter.lanes * filter.columns * (int64_t)sizeof(float));
-    const int64_t items = kn_divide_up(pixels, share), panel_items = kn_divide_up(4 * units, items);
+    const int64_t items = kn_divide_up(pixels, chunk), panel_items = kn_divide_up(4 * units, items);
     const int64_t item_panels =
         single ? kn_divide_up(columns, panel_items < columns ? panel_items : columns) : 1;
     kn_step *step = single ? kn_conv_begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
@@ -210,11 +211,11 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     kn_step_index(step, "x_image", source);
     kn_step_index(step, "y_image", result_channels * plane);
     if (single) {
-        add_single(step, &form, &filter, swapped, share, item_panels);
+        add_single(step, &form, &filter, swapped, chunk, item_panels);
     } else {
         add_form(step, &form, &filter, swapped);
         kn_step_int(step, "gradient", swapped);
-        kn_step_int(step, "item_pixels", share);
+        kn_step_int(step, "item_pixels", chunk);
         kn_step_int(step, "pass_blocks", blocks > 1 ? blocks : 1);
         kn_step_int(step, "accumulate", 0);
     }
@@ -251,9 +252,9 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     if (status != KN_OK) return status;
     /* The parts decide rounding, so they follow from the shape alone. */
     int64_t blocks = kn_divide_up(filter.sources, filter.width), columns = filter.groups * filter.panels;
-    int64_t parts = kn_divide_up(64, blocks * filter.taps * columns), most = kn_divide_up(pixels, LEAST_PART);
+    int64_t parts = kn_divide_up(64, blocks * filter.taps * columns), most = kn_divide_up(pixels, MIN_PART);
     if (parts > most) parts = most;
-    if (parts > MOST_PARTS) parts = MOST_PARTS;
+    if (parts > MAX_PARTS) parts = MAX_PARTS;
     int64_t part = kn_round_up(kn_divide_up(pixels, parts), BAND);
     parts = kn_divide_up(pixels, part);
     /* An item takes several narrow blocks, so that the list of pixels is used for more of them. */
@@ -262,7 +263,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     int64_t groups = kn_divide_up(blocks, item_blocks);
     int64_t items = groups * columns * parts, taps = filter.taps;
     if (items < 4 * units) taps = kn_divide_up(taps * items, 4 * units);
-    int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
+    int partials = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
     kn_step *step = kn_conv_begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
     if (kn_conv_is_pointwise(&form)) kn_step_define(step, "KN_SINGLE", "1");
     kn_step_read(step, "x", node->inputs[1]);
@@ -270,7 +271,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
         kn_step_scratch(step, "dy", dy);
     else
         kn_step_read(step, "dy", node->inputs[0]);
-    kn_step_scratch(step, "dw", shares);
+    kn_step_scratch(step, "dw", partials);
     kn_step_int(step, "images", form.images);
     kn_step_index(step, "x_image", form.channels * form.height * form.width);
     kn_step_index(step, "y_image", (padded ? kn_round_up(form.outputs, filter.width) : form.outputs) * plane);
@@ -285,7 +286,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
         (size_t[3]){1, 1, 1});
     status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
-    return kn_conv_unpack(lowering, &filter, shares, parts);
+    return kn_conv_unpack(lowering, &filter, partials, parts);
 }
 
 static kn_status lower(kn_lowering *lowering, bool plain, bool padded) {

@@ -12,10 +12,10 @@
 enum { READ = 36, WRITE = 60, TRANSFORM_4 = 700, TRANSFORM_2 = 300 };
 /* Bytes of a filter, and of transformed images, that fit in caches; tiles of a block of the fused
  * kernel; channels of the sums that errors are measured with. */
-enum { FILTER_BYTES = 4 << 20, IMAGE_BYTES = 16 << 20, LEAST_TILES = 24, MOST_TILES = 96, LEAST_SUM = 512 };
+enum { FILTER_BYTES = 4 << 20, IMAGE_BYTES = 16 << 20, MIN_TILES = 24, MAX_TILES = 96, MIN_SUM = 512 };
 enum { GATHERED = 6 }; /* tiles of a part of statistics; blocks of tiles are multiples of it */
 /* Of the gradient of a filter: bytes and tiles of a round, and images of a sample. */
-enum { ROUND_BYTES = 8 << 20, LEAST_ROUND = 48, MOST_ROUND = 512, MOST_SAMPLE = 512 };
+enum { ROUND_BYTES = 8 << 20, MIN_ROUND = 48, MAX_ROUND = 512, MAX_SAMPLE = 512 };
 
 /* The convolution to compute: y of x, or dx of dy with the filter rotated. */
 typedef struct winograd {
@@ -88,7 +88,7 @@ static int64_t filter_bytes(const winograd *form) {
 static bool takes_phases(const kn_target *target, const winograd *form) {
     int64_t channels = form->sources + form->panels * form->columns;
     return form->tiles <= IMAGE_BYTES / (form->points * channels * (int64_t)sizeof(float)) &&
-           (filter_bytes(form) > FILTER_BYTES || form->tiles < 2 * LEAST_TILES * target->compute_units);
+           (filter_bytes(form) > FILTER_BYTES || form->tiles < 2 * MIN_TILES * target->compute_units);
 }
 
 static bool pays(const kn_target *target, const kn_node *node, bool filter_stays, int tile, bool fused) {
@@ -102,15 +102,15 @@ static bool pays(const kn_target *target, const kn_node *node, bool filter_stays
 }
 
 /* Few images and results, but sums as long as the node's, since rounding depends on their length. */
-void kn_conv_winograd_sample(const kn_node *node, kn_trial_case *sample) {
+void kn_conv_winograd_trial_case(const kn_node *node, kn_trial_case *trial) {
     bool swapped = node->op == &kn_row_conv2d_data;
-    long long depth = LEAST_SUM,
+    long long depth = MIN_SUM,
               sources = swapped ? node->inputs[1]->shape.dims[0] : node->inputs[1]->shape.dims[1];
     while (depth < sources)
         depth *= 2;
-    snprintf(sample->inputs[0], sizeof sample->inputs[0], "1,%lld,8,8", depth);
-    snprintf(sample->inputs[1], sizeof sample->inputs[1], swapped ? "%lld,64,3,3" : "64,%lld,3,3", depth);
-    snprintf(sample->attributes, sizeof sample->attributes, "padding=1%s", swapped ? " size=8,8" : "");
+    snprintf(trial->inputs[0], sizeof trial->inputs[0], "1,%lld,8,8", depth);
+    snprintf(trial->inputs[1], sizeof trial->inputs[1], swapped ? "%lld,64,3,3" : "64,%lld,3,3", depth);
+    snprintf(trial->attributes, sizeof trial->attributes, "padding=1%s", swapped ? " size=8,8" : "");
 }
 
 /* ---- the steps ------------------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ static int take_floats(kn_lowering *lowering, int64_t floats) {
     return kn_emit_scratch(lowering, (uint64_t)floats * sizeof(float));
 }
 
-/* A step of its own, since it depends on the filter alone. */
+/* A separate step, since it depends only on the filter. */
 static kn_status lower_filter(kn_lowering *lowering, winograd *form) {
     int64_t plane = form->panels * form->sources * form->columns + form->width;
     form->filter = take_floats(lowering, form->points * plane + form->width);
@@ -166,7 +166,7 @@ static kn_status lower_filter(kn_lowering *lowering, winograd *form) {
     return kn_step_end(step, lowering);
 }
 
-/* Statistics are gathered in parts of a few tiles; blocks and shares are multiples of them. */
+/* Statistics are gathered in parts of a few tiles; blocks and chunks are multiples of them. */
 static void gather(kn_lowering *lowering, const winograd *form, kn_step *step) {
     kn_conv_gather(lowering, step, form->targets, kn_divide_up(form->tiles, GATHERED), GATHERED);
 }
@@ -210,7 +210,7 @@ static kn_status lower_zeros(kn_lowering *lowering, const winograd *form, int *z
 /* sources (points,tiles,channels) of x, for `tiles` tiles from `first` on. */
 static kn_status lower_source(kn_lowering *lowering, const winograd *form, kn_value *x, int zeros,
                               int sources, int64_t first, int64_t tiles) {
-    int64_t share = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
+    int64_t chunk = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
     kn_step *step = begin_plain(lowering, form, "kn_winograd_source");
     kn_step_read(step, "x", x);
     kn_step_read_scratch(step, "zeros", zeros);
@@ -222,16 +222,16 @@ static kn_status lower_source(kn_lowering *lowering, const winograd *form, kn_va
     add_padding(step, form);
     kn_step_int(step, "first_tile", first);
     kn_step_int(step, "tiles", tiles);
-    kn_step_int(step, "item_tiles", share);
-    size(step, kn_divide_up(tiles, share), 1);
+    kn_step_int(step, "item_tiles", chunk);
+    size(step, kn_divide_up(tiles, chunk), 1);
     return kn_step_end(step, lowering);
 }
 
 /* All tiles at once, in three launches: a large filter is read only once. */
 static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
-    int64_t units = lowering->target->compute_units, share = kn_divide_up(form->tiles, 4 * units);
-    if (lowering->gathers) share = kn_round_up(share, GATHERED);
-    int64_t shares = kn_divide_up(form->tiles, share), products = form->points * form->panels;
+    int64_t units = lowering->target->compute_units, chunk = kn_divide_up(form->tiles, 4 * units);
+    if (lowering->gathers) chunk = kn_round_up(chunk, GATHERED);
+    int64_t chunks = kn_divide_up(form->tiles, chunk), products = form->points * form->panels;
     int64_t part =
         products >= 4 * units ? form->tiles : kn_round_up(kn_divide_up(form->tiles, 4 * units), 12);
     int sources = take_floats(lowering, form->points * (form->tiles * form->sources + form->width));
@@ -263,19 +263,19 @@ static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
     kn_step_index(step, "y_image", form->targets * form->y_size[0] * form->y_size[1]);
     kn_step_int(step, "y_channels", form->targets);
     add_y_size(step, form);
-    kn_step_int(step, "item_tiles", share);
+    kn_step_int(step, "item_tiles", chunk);
     gather(lowering, form, step);
     kn_step_epilogue(step, lowering);
-    size(step, shares, 1);
+    size(step, chunks, 1);
     return kn_step_end(step, lowering);
 }
 
 static int64_t block_of(const kn_target *target, const winograd *form) {
-    int64_t block = kn_round_up(filter_bytes(form) / (LEAST_TILES << 11), 6),
-            share = kn_round_up(kn_divide_up(form->tiles, 2 * (int64_t)target->compute_units), 6);
-    if (block > MOST_TILES) block = MOST_TILES;
-    if (block > share) block = share;
-    return block > LEAST_TILES ? block : LEAST_TILES;
+    int64_t block = kn_round_up(filter_bytes(form) / (MIN_TILES << 11), 6),
+            chunk = kn_round_up(kn_divide_up(form->tiles, 2 * (int64_t)target->compute_units), 6);
+    if (block > MAX_TILES) block = MAX_TILES;
+    if (block > chunk) block = chunk;
+    return block > MIN_TILES ? block : MIN_TILES;
 }
 
 /* Neither the method nor the size of a block changes a bit, so both may depend on the device. */
@@ -298,15 +298,15 @@ static kn_status lower(kn_lowering *lowering, int tile, bool fused) {
 static int64_t round_of(const winograd *form) {
     int64_t channels = form->sources + form->panels * form->columns;
     int64_t tiles = ROUND_BYTES / (form->points * channels * (int64_t)sizeof(float));
-    if (tiles > MOST_ROUND) tiles = MOST_ROUND;
-    if (tiles < LEAST_ROUND) tiles = LEAST_ROUND;
+    if (tiles > MAX_ROUND) tiles = MAX_ROUND;
+    if (tiles < MIN_ROUND) tiles = MIN_ROUND;
     int64_t rounds = kn_divide_up(form->tiles, tiles);
     return kn_divide_up(form->tiles, rounds);
 }
 
 static kn_status lower_gradient(kn_lowering *lowering, const winograd *form, int gradients, int64_t first,
                                 int64_t tiles) {
-    int64_t share = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
+    int64_t chunk = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
     kn_step *step = begin(lowering, form, "kn_winograd_gradient");
     kn_step_read(step, "dy", lowering->node->inputs[0]);
     kn_step_scratch(step, "gradients", gradients);
@@ -315,8 +315,8 @@ static kn_status lower_gradient(kn_lowering *lowering, const winograd *form, int
     add_y_size(step, form);
     kn_step_int(step, "first_tile", first);
     kn_step_int(step, "tiles", tiles);
-    kn_step_int(step, "item_tiles", share);
-    size(step, kn_divide_up(tiles, share), 1);
+    kn_step_int(step, "item_tiles", chunk);
+    size(step, kn_divide_up(tiles, chunk), 1);
     return kn_step_end(step, lowering);
 }
 
@@ -347,8 +347,8 @@ static kn_status lower_weights(kn_lowering *lowering, int tile) {
         kn_step_int(step, "accumulate", first > 0);
         kn_cost cost;
         kn_node_cost(lowering->node, &cost);
-        double share = (double)count / (double)form.tiles;
-        kn_step_cost(step, cost.flops * share, cost.bytes * share);
+        double fraction = (double)count / (double)form.tiles;
+        kn_step_cost(step, cost.flops * fraction, cost.bytes * fraction);
         size(step, form.points * form.panels, 1);
         status = kn_step_end(step, lowering);
     }
@@ -373,15 +373,15 @@ static bool weights_pay(const kn_target *target, const kn_node *node, int tile) 
 }
 
 /* Sums are computed in rounds; their error is that of one round and of adding the rounds. */
-void kn_conv_winograd_weights_sample(const kn_node *node, kn_trial_case *sample) {
+void kn_conv_winograd_weights_trial_case(const kn_node *node, kn_trial_case *trial) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
-    long long images = MOST_ROUND / 4, pixels = form.images * form.out_height * form.out_width;
-    while (images < MOST_SAMPLE && images * 64 < pixels)
+    long long images = MAX_ROUND / 4, pixels = form.images * form.out_height * form.out_width;
+    while (images < MAX_SAMPLE && images * 64 < pixels)
         images *= 2;
-    snprintf(sample->inputs[0], sizeof sample->inputs[0], "%lld,16,8,8", images);
-    snprintf(sample->inputs[1], sizeof sample->inputs[1], "%lld,16,8,8", images);
-    snprintf(sample->attributes, sizeof sample->attributes, "padding=1 size=3,3");
+    snprintf(trial->inputs[0], sizeof trial->inputs[0], "%lld,16,8,8", images);
+    snprintf(trial->inputs[1], sizeof trial->inputs[1], "%lld,16,8,8", images);
+    snprintf(trial->attributes, sizeof trial->attributes, "padding=1 size=3,3");
 }
 
 #define WEIGHTS(name, tile)                                                                                  \

@@ -104,7 +104,7 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     bool backward = node->op->backward;
     const kn_value *table = backward ? node->outputs[0] : node->inputs[0];
     int64_t count = kn_elements_of(node->inputs[1]);
-    int64_t rows = table->shape.dims[0], columns = table->shape.dims[1], share = 1;
+    int64_t rows = table->shape.dims[0], columns = table->shape.dims[1], chunk = 1;
     if (kn_elements_of(node->outputs[0]) == 0) return KN_OK;
     kn_step *step =
         kn_step_begin(lowering, "gather/embedding.cl", backward ? "kn_embedding_gradient" : "kn_embedding");
@@ -119,15 +119,15 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
         int64_t made = backward ? rows : count;
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
         /* Each work-item reads all indices again, so there are few work-items. */
-        share = backward ? kn_divide_up(rows, 4 * (int64_t)target->compute_units) : WORK / columns + 1;
-        kn_step_size1(step, (size_t)kn_divide_up(made, share), 1);
+        chunk = backward ? kn_divide_up(rows, 4 * (int64_t)target->compute_units) : WORK / columns + 1;
+        kn_step_size1(step, (size_t)kn_divide_up(made, chunk), 1);
     } else {
         size_t items = kn_group_items(target) < ITEMS ? kn_group_items(target) : ITEMS;
         kn_step_define(step, "KN_ITEMS", "%zu", items);
         if (backward) {
             int64_t across = kn_divide_up(columns, (int64_t)items);
-            share = kn_divide_up(rows * across, 4096);
-            kn_step_size2(step, (size_t)(across * (int64_t)items), (size_t)kn_divide_up(rows, share), items,
+            chunk = kn_divide_up(rows * across, 4096);
+            kn_step_size2(step, (size_t)(across * (int64_t)items), (size_t)kn_divide_up(rows, chunk), items,
                           1);
         } else {
             kn_step_size1(step, (size_t)(count * columns), items);
@@ -139,7 +139,7 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     kn_step_index(step, "count", count);
     kn_step_index(step, "rows", rows);
     kn_step_index(step, "columns", columns);
-    kn_step_index(step, "share", share);
+    kn_step_index(step, "chunk", chunk);
     return kn_step_end(step, lowering);
 }
 

@@ -233,7 +233,7 @@ static kn_status lower_gather(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
     const picking pick = picking_of(node, &node->inputs[0]->shape);
     kn_dtype dtype = node->inputs[0]->shape.dtype;
-    int64_t all = kn_elements_of(node->outputs[0]), share = wide ? WORK : 1;
+    int64_t all = kn_elements_of(node->outputs[0]), chunk = wide ? WORK : 1;
     if (all == 0) return KN_OK;
     kn_step *step = kn_step_begin(lowering, "gather/gather.cl", "kn_gather");
     kn_step_define(step, "KN_T", "%s", bits_of(dtype));
@@ -243,8 +243,8 @@ static kn_status lower_gather(kn_lowering *lowering, bool wide) {
     kn_step_write(step, "y", lowering->result);
     kn_step_uint(step, "missing", kn_attribute_of(node, "outside")->integer ? 0 : missing_bits(dtype));
     write_picking(step, &pick, "all", all);
-    kn_step_index(step, "share", share);
-    kn_step_size1(step, (size_t)kn_divide_up(all, share), wide ? 1 : 0);
+    kn_step_index(step, "chunk", chunk);
+    kn_step_size1(step, (size_t)kn_divide_up(all, chunk), wide ? 1 : 0);
     return kn_step_end(step, lowering);
 }
 
@@ -255,11 +255,11 @@ static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, i
     const kn_value *y = node->outputs[0];
     bool backward = node->op->backward;
     const picking pick = picking_of(node, &y->shape);
-    int64_t lanes = pick.outer * pick.inner, share = 1, rows;
+    int64_t lanes = pick.outer * pick.inner, chunk = 1, rows;
     if (wide) {
         int64_t wanted = 4 * (int64_t)lowering->target->compute_units;
-        share = pick.outer >= wanted ? kn_divide_up(pick.outer, wanted) * pick.inner : pick.inner;
-        rows = kn_divide_up(pick.size, kn_divide_up(wanted, kn_divide_up(lanes, share)));
+        chunk = pick.outer >= wanted ? kn_divide_up(pick.outer, wanted) * pick.inner : pick.inner;
+        rows = kn_divide_up(pick.size, kn_divide_up(wanted, kn_divide_up(lanes, chunk)));
     } else {
         rows = kn_divide_up(pick.size, kn_divide_up(4096, lanes));
         if (rows > ROUNDS) rows = ROUNDS;
@@ -277,11 +277,11 @@ static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, i
         kn_step_write(step, "y", lowering->result);
     kn_step_int(step, "mode", mode_of(node));
     write_picking(step, &pick, "lanes", lanes);
-    kn_step_index(step, "share", share);
+    kn_step_index(step, "chunk", chunk);
     kn_step_index(step, "rows", rows);
     kn_step_index(step, "begin", begin);
     kn_step_index(step, "stop", stop);
-    kn_step_size2(step, (size_t)kn_divide_up(lanes, share), (size_t)kn_divide_up(pick.size, rows),
+    kn_step_size2(step, (size_t)kn_divide_up(lanes, chunk), (size_t)kn_divide_up(pick.size, rows),
                   wide ? 1 : 0, wide ? 1 : 0);
     return kn_step_end(step, lowering);
 }

@@ -138,8 +138,8 @@ static kn_status rows_lower(kn_lowering *lowering) {
 
 KN_OPERATOR(
     put_rows,
-    .help = "x (B,M,C) with rows (B,T,C) in place of its own from start on, int32 (B) or (1); rows that do "
-            "not fit are left out",
+    .help = "x (B,M,C) with rows (B,T,C) replaced from row start, int32 (B) or (1); rows "
+            "beyond M are ignored",
     KN_ATTRIBUTES(KN_BOOLEAN("clear", 0, "what is not replaced becomes 0"),
                   KN_BOOLEAN("blank", 0, "zeros stand for the rows")),
     .min_inputs = 3, .max_inputs = 3, .shape = put_shape, .gradient = put_gradient,

@@ -9,10 +9,10 @@
 
 /* 0 / 0 is for the number of a class that does not exist. -0.5 is the number of none. */
 KN_POINTWISE(
-    class_share, .help = "the share of class y where the class x is right",
-    KN_ATTRIBUTES(KN_FLOAT("label_smoothing", 0, "share given to all classes alike"),
+    class_share, .help = "the target probability of class y where class x is right",
+    KN_ATTRIBUTES(KN_FLOAT("label_smoothing", 0, "fraction distributed evenly over all classes"),
                   KN_FLOAT("classes", 2, "how many there are"),
-                  KN_FLOAT("ignored", -0.5, "an x for which no class has a share")),
+                  KN_FLOAT("ignored", -0.5, "an x for which all target probabilities are 0")),
     .value = "(x == ignored ? 0 : x >= 0 && x < classes ? (x == y ? 1 - label_smoothing : 0) + "
              "label_smoothing / classes : 0 / 0) + 0 * y",
     KN_CASES({.inputs = {"7,1", "5"},
@@ -31,7 +31,7 @@ KN_POINTWISE(
               .no_gradient = true}));
 
 /* -inf is the logarithm of a probability of 0, which costs nothing where the target is 0. */
-KN_POINTWISE(share_error, .help = "-x * y for log-probabilities x and shares y",
+KN_POINTWISE(share_error, .help = "-x * y for log-probabilities x and target probabilities y",
              .value = "y != 0 ? -x * y : 0", .by = {"-g * y", "-g * x"},
              KN_CASES({.inputs = {"7", "7"}, .ranges = {"-4..0", "0..1"}, .smallest = true},
                       {.inputs = {"31,33", "33"}, .ranges = {"-4..0", "0..1"}},
@@ -71,7 +71,7 @@ static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing
 
 /* target and, where samples are mixed, the second target are (...) of class indices, the mixing ratio is
  * (...); the result is (...,classes). */
-static kn_value *mixed_shares(kn_value *target, const kn_shape *x, double smoothing,
+static kn_value *mixed_target(kn_value *target, const kn_shape *x, double smoothing,
                               const kn_cross_entropy_params *given) {
     kn_value *own = shares_of(target, x, smoothing, given);
     if (!given->other) return own;
@@ -89,11 +89,11 @@ static bool mixture_fits(const char *loss, kn_value *x, kn_value *target,
     if (other && share && labels && other->shape.dtype == KN_INT32 && share->shape.dtype == x->shape.dtype &&
         kn_shape_same(&other->shape, &target->shape) && kn_shape_same(&share->shape, &target->shape))
         return true;
-    kn_graph_fail(x->graph, KN_ERROR_SHAPE,
-                  "%s: a mixture needs two targets of class numbers, alike in shape, and the share of the "
-                  "first, a fraction of "
-                  "the same shape",
-                  loss);
+    kn_graph_fail(
+        x->graph, KN_ERROR_SHAPE,
+        "%s: a mixture needs two targets of class indices, of the same shape, and the fraction of the "
+        "first target, of the same shape and the type of the logits",
+        loss);
     return false;
 }
 
@@ -112,7 +112,7 @@ static bool inputs_fit(const char *loss, kn_value *x, kn_value *target, const kn
         return false;
     }
     if (!(given->label_smoothing >= 0 && given->label_smoothing <= 1)) {
-        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: label_smoothing is a share; expected 0 to 1", loss);
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: label_smoothing is a fraction; expected 0 to 1", loss);
         return false;
     }
     rows.rank--;
@@ -151,22 +151,22 @@ static kn_value *likelihood(const char *loss, kn_value *x, kn_value *target,
                             const kn_cross_entropy_params *given) {
     bool labels;
     double smoothing = given->label_smoothing;
-    kn_value *weights = given->class_weights, *shares = target;
+    kn_value *weights = given->class_weights, *probabilities = target;
     if (kn_value_failed(x)) return x;
     if (any_failed(target, given)) return &x->graph->failed;
     if (!inputs_fit(loss, x, target, given, &labels)) return &x->graph->failed;
     if (labels)
-        shares = mixed_shares(target, &x->shape, smoothing, given);
+        probabilities = mixed_target(target, &x->shape, smoothing, given);
     else if (smoothing > 0)
-        shares =
+        probabilities =
             kn_shift(kn_scale(target, 1 - smoothing), smoothing / (double)x->shape.dims[x->shape.rank - 1]);
-    kn_value *weighted = weights ? kn_mul(shares, weights) : shares;
+    kn_value *weighted = weights ? kn_mul(probabilities, weights) : probabilities;
     kn_value *errors = kn_build2(&kn_row_share_error, x, weighted);
     if (given->sum) return kn_sum(errors, NULL, false);
     if (!labels || (!weights && !given->ignores)) return kn_mean(kn_sum(errors, "-1", false), NULL, false);
     kn_value *counted = weighted;
     if (smoothing > 0) {
-        counted = mixed_shares(target, &x->shape, 0, given);
+        counted = mixed_target(target, &x->shape, 0, given);
         if (weights) counted = kn_mul(counted, weights);
     }
     return kn_div(kn_sum(errors, NULL, false), kn_sum(counted, NULL, false));
@@ -184,7 +184,7 @@ kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_en
         bool labels;
         if (any_failed(target, &given) || !inputs_fit("cross_entropy", logits, target, &given, &labels))
             return &logits->graph->failed;
-        inputs[1] = mixed_shares(target, &logits->shape, 0, &given);
+        inputs[1] = mixed_target(target, &logits->shape, 0, &given);
     }
     kn_settings settings;
     kn_settings_init(&settings, logits->graph, &kn_row_cross_entropy);

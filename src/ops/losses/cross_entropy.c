@@ -62,7 +62,7 @@ static kn_status check_target(kn_shape_call *call, bool labels_only, kn_shape *r
 static kn_status cross_entropy_shape(kn_shape_call *call) {
     double smoothing = kn_shape_attribute(call, "label_smoothing")->number;
     if (!(smoothing >= 0 && smoothing <= 1))
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "label_smoothing is a share; expected 0 to 1");
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "label_smoothing is a fraction; expected 0 to 1");
     kn_shape rows;
     if (check_target(call, false, &rows)) return call->error->status;
     call->outputs[LOSS] = (kn_shape){.dtype = rows.dtype};
@@ -85,7 +85,7 @@ static kn_status accuracy_shape(kn_shape_call *call) {
 /* ---- references --------------------------------------------------------------------------------------- */
 
 /* The probability that class `j` of row `row` should have; NaN if the label is no class. */
-static double share_of(const kn_reference_call *call, int64_t row, int64_t j) {
+static double probability_of(const kn_reference_call *call, int64_t row, int64_t j) {
     const kn_reference_array *target = &call->inputs[1];
     const kn_shape *logits = &call->inputs[0].shape;
     int64_t classes = class_count(logits);
@@ -109,8 +109,8 @@ static kn_status cross_entropy_reference(kn_reference_call *call) {
         for (int64_t j = 0; j < classes; j++)
             sum += exp(x[j] - most);
         for (int64_t j = 0; j < classes; j++) {
-            double share = share_of(call, row, j);
-            if (share != 0 || !labels) loss += share * (most + log(sum) - x[j]);
+            double probability = probability_of(call, row, j);
+            if (probability != 0 || !labels) loss += probability * (most + log(sum) - x[j]);
         }
         total += loss;
         call->outputs[MOST].data[row] = most;
@@ -127,9 +127,10 @@ static kn_status gradient_reference(kn_reference_call *call) {
     for (int64_t row = 0; row < rows; row++, x += classes, dx += classes) {
         double mass = 0;
         for (int64_t j = 0; j < classes; j++)
-            mass += share_of(call, row, j);
+            mass += probability_of(call, row, j);
         for (int64_t j = 0; j < classes; j++)
-            dx[j] = g / (double)rows * (mass * exp(x[j] - most[row] - log_sum[row]) - share_of(call, row, j));
+            dx[j] = g / (double)rows *
+                    (mass * exp(x[j] - most[row] - log_sum[row]) - probability_of(call, row, j));
     }
     return KN_OK;
 }
@@ -150,7 +151,7 @@ static kn_status accuracy_reference(kn_reference_call *call) {
 /* ---- lowering ----------------------------------------------------------------------------------------- */
 
 /* Begins a step over rows: macros and sizes. */
-static kn_step *begin(kn_lowering *lowering, const char *kernel, bool wide, int64_t *share) {
+static kn_step *begin(kn_lowering *lowering, const char *kernel, bool wide, int64_t *chunk) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
     const kn_shape *logits = &node->inputs[0]->shape;
@@ -159,11 +160,11 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, bool wide, int6
     kn_step_define(step, "KN_LABELS", "%d", has_labels(logits, &node->inputs[1]->shape));
     kn_step_define_type(step, "KN_T", logits->dtype);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, logits->dtype));
-    *share = 1;
+    *chunk = 1;
     if (wide) {
-        *share = 2048 / (classes + 1) + 1;
+        *chunk = 2048 / (classes + 1) + 1;
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
-        kn_step_size1(step, (size_t)((rows + *share - 1) / *share), 1);
+        kn_step_size1(step, (size_t)((rows + *chunk - 1) / *chunk), 1);
     } else {
         size_t items = kn_group_items(target), lanes = kn_power_of_two(kn_divide_up(classes, 4), items);
         kn_step_define(step, "KN_ITEMS", "%zu", items);
@@ -197,8 +198,8 @@ static kn_status lower_loss(kn_lowering *lowering, bool wide) {
     const kn_shape *logits = &node->inputs[0]->shape;
     int scratch = row_scratch(lowering);
     if (row_count(logits) > 0) {
-        int64_t share;
-        kn_step *step = begin(lowering, "kn_cross_entropy", wide, &share);
+        int64_t chunk;
+        kn_step *step = begin(lowering, "kn_cross_entropy", wide, &chunk);
         kn_step_read(step, "x", node->inputs[0]);
         kn_step_read(step, "target", node->inputs[1]);
         kn_step_write(step, "most", node->outputs[MOST]);
@@ -207,7 +208,7 @@ static kn_status lower_loss(kn_lowering *lowering, bool wide) {
         kn_step_index(step, "rows", row_count(logits));
         kn_step_index(step, "classes", class_count(logits));
         kn_step_float(step, "smoothing", kn_attribute_of(node, "label_smoothing")->number);
-        kn_step_index(step, "share", share);
+        kn_step_index(step, "chunk", chunk);
         kn_status status = kn_step_end(step, lowering);
         if (status) return status;
     }
@@ -218,8 +219,8 @@ static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
     const kn_shape *logits = &node->inputs[0]->shape;
     if (kn_elements_of(node->inputs[0]) == 0) return KN_OK;
-    int64_t share;
-    kn_step *step = begin(lowering, "kn_cross_entropy_gradient", wide, &share);
+    int64_t chunk;
+    kn_step *step = begin(lowering, "kn_cross_entropy_gradient", wide, &chunk);
     static const char *const names[] = {"x", "target", "most", "log_sum", "g"};
     for (int i = 0; i < 5; i++)
         kn_step_read(step, names[i], node->inputs[i]);
@@ -227,7 +228,7 @@ static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
     kn_step_index(step, "rows", row_count(logits));
     kn_step_index(step, "classes", class_count(logits));
     kn_step_float(step, "smoothing", kn_attribute_of(node, "label_smoothing")->number);
-    kn_step_index(step, "share", share);
+    kn_step_index(step, "chunk", chunk);
     return kn_step_end(step, lowering);
 }
 
@@ -236,14 +237,14 @@ static kn_status lower_accuracy(kn_lowering *lowering, bool wide) {
     const kn_shape *logits = &node->inputs[0]->shape;
     int scratch = row_scratch(lowering);
     if (row_count(logits) > 0) {
-        int64_t share;
-        kn_step *step = begin(lowering, "kn_hits", wide, &share);
+        int64_t chunk;
+        kn_step *step = begin(lowering, "kn_hits", wide, &chunk);
         kn_step_read(step, "x", node->inputs[0]);
         kn_step_read(step, "target", node->inputs[1]);
         kn_step_scratch(step, "hit", scratch);
         kn_step_index(step, "rows", row_count(logits));
         kn_step_index(step, "classes", class_count(logits));
-        kn_step_index(step, "share", share);
+        kn_step_index(step, "chunk", chunk);
         kn_status status = kn_step_end(step, lowering);
         if (status) return status;
     }
@@ -275,7 +276,7 @@ static void logits_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- gradient -------------------------------------------------------------------------------- */
 
-/* Of a distribution: each share weighs (1 - smoothing) / rows times -log(softmax). */
+/* Of a distribution: each probability weighs (1 - smoothing) / rows times -log(softmax). */
 static kn_value *target_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     kn_shape column = node->inputs[0]->shape;
@@ -317,7 +318,8 @@ static kn_status cross_entropy_gradient(kn_gradient_call *call) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define SMOOTHING KN_ATTRIBUTES(KN_FLOAT("label_smoothing", 0, "share given to all classes alike"))
+#define SMOOTHING                                                                                            \
+    KN_ATTRIBUTES(KN_FLOAT("label_smoothing", 0, "fraction distributed evenly over all classes"))
 #define LABELS(count) "0.." #count
 
 KN_OPERATOR(
@@ -364,8 +366,8 @@ KN_OPERATOR(
               .no_gradient = true},
              {.inputs = {"7,5", "int32 7", "7", "7", ""}, .ranges = {NULL, "-1..5"}, .no_gradient = true}));
 KN_OPERATOR(
-    accuracy, .help = "share of rows whose largest logit is the target's", .min_inputs = 2, .max_inputs = 2,
-    .shape = accuracy_shape, .reference = accuracy_reference, .cost = logits_cost,
+    accuracy, .help = "fraction of rows whose largest logit is the target's", .min_inputs = 2,
+    .max_inputs = 2, .shape = accuracy_shape, .reference = accuracy_reference, .cost = logits_cost,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = accuracy_wide},
                 {.name = "tree", .lower = accuracy_tree}),
     KN_CASES(

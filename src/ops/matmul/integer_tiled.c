@@ -81,7 +81,7 @@ kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering) {
     kn_step_read(step, "a", node->inputs[0]);
     kn_step_read(step, "b", node->inputs[1]);
     kn_step_write(step, "c", lowering->result);
-    kn_product_shares(step, &product);
+    kn_product_partials(step, &product);
     read_sums(step, "row_sums", form.b_zero != NULL, row_sums);
     read_sums(step, "column_sums", form.a_zero != NULL, column_sums);
     kn_step_read(step, "a_zero", form.a_zero);

@@ -15,7 +15,7 @@ bool kn_matmul_integer_wide_accepts(const kn_target *target, const kn_node *node
 
 /* Sizes as the kernel names them, as large as local memory allows. */
 typedef struct wide_sizes {
-    int64_t vectors, panels, item_panels, left_rows, depth, chunk_depth, rows;
+    int64_t vectors, panels, item_panels, left_rows, depth, slice_depth, rows;
 } wide_sizes;
 
 static wide_sizes plan(const kn_target *target, const kn_matmul_form *form) {
@@ -39,7 +39,7 @@ static wide_sizes plan(const kn_target *target, const kn_matmul_form *form) {
     }
     sizes.item_panels = kn_divide_up(sizes.panels, kn_divide_up(sizes.panels, sizes.item_panels));
     int64_t chunks = form->k > 0 ? kn_divide_up(form->k, sizes.depth) : 1;
-    sizes.chunk_depth = kn_round_up(kn_divide_up(form->k > 0 ? form->k : 1, chunks), 2);
+    sizes.slice_depth = kn_round_up(kn_divide_up(form->k > 0 ? form->k : 1, chunks), 2);
     int64_t items = kn_divide_up(sizes.panels, sizes.item_panels) * form->batches,
             units = target->compute_units;
     sizes.rows = form->m;
@@ -82,7 +82,7 @@ kn_status kn_matmul_integer_wide_lower(kn_lowering *lowering) {
     kn_step_index(step, "b_inner", of->b_strides[0]);
     kn_step_int(step, "item_rows", sizes.rows);
     kn_step_int(step, "item_panels", sizes.item_panels);
-    kn_step_int(step, "chunk_depth", sizes.chunk_depth);
+    kn_step_int(step, "slice_depth", sizes.slice_depth);
     kn_step_size3(step,
                   (size_t[3]){(size_t)kn_divide_up(of->m, sizes.rows),
                               (size_t)kn_divide_up(sizes.panels, sizes.item_panels), (size_t)of->batches},

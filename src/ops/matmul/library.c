@@ -3,7 +3,7 @@
 #include "ops/matmul/matmul.h"
 
 /* The library is called once for each batch: many small products are faster in one launch of our own. */
-enum { MOST_BATCHES = 8 };
+enum { MAX_BATCHES = 8 };
 
 static bool describe(const kn_node *node, kn_matmul_form *form, kn_library_product *product) {
     kn_matmul_describe(node, form);
@@ -17,7 +17,7 @@ static bool describe(const kn_node *node, kn_matmul_form *form, kn_library_produ
                                     .batches = form->batches,
                                     .a_stride = form->levels ? form->a_strides[0] : 0,
                                     .b_stride = form->levels ? form->b_strides[0] : 0};
-    return form->levels <= 1 && form->batches <= MOST_BATCHES;
+    return form->levels <= 1 && form->batches <= MAX_BATCHES;
 }
 
 bool kn_matmul_library_accepts(const kn_target *target, const kn_node *node) {

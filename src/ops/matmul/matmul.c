@@ -203,23 +203,23 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
 
 /* With the widest tile, which most products have, so that they and the trial that verifies them are one
  * program; or skinny, as the node is. */
-static void sample_like(kn_skinny kind, kn_trial_case *sample) {
+static void trial_case_like(kn_skinny kind, kn_trial_case *trial) {
     static const char *const shapes[][3] = {[KN_SKINNY_NOT] = {"13,31", "31,127", ""},
                                             [KN_SKINNY_ALONG] = {"7,31", "19,31", "transpose_b=1"},
                                             [KN_SKINNY_ACROSS] = {"7,31", "31,75", ""},
                                             [KN_SKINNY_SHALLOW] = {"11,13", "11,75", "transpose_a=1"}};
-    snprintf(sample->inputs[0], sizeof sample->inputs[0], "%s", shapes[kind][0]);
-    snprintf(sample->inputs[1], sizeof sample->inputs[1], "%s", shapes[kind][1]);
-    snprintf(sample->attributes, sizeof sample->attributes, "%s", shapes[kind][2]);
+    snprintf(trial->inputs[0], sizeof trial->inputs[0], "%s", shapes[kind][0]);
+    snprintf(trial->inputs[1], sizeof trial->inputs[1], "%s", shapes[kind][1]);
+    snprintf(trial->attributes, sizeof trial->attributes, "%s", shapes[kind][2]);
 }
 
-static void packed_sample(const kn_node *node, kn_trial_case *sample) {
+static void packed_trial_case(const kn_node *node, kn_trial_case *trial) {
     (void)node;
-    sample_like(KN_SKINNY_NOT, sample);
+    trial_case_like(KN_SKINNY_NOT, trial);
 }
 
-static void wide_sample(const kn_node *node, kn_trial_case *sample) {
-    sample_like(kn_matmul_skinny_kind(node), sample);
+static void wide_trial_case(const kn_node *node, kn_trial_case *trial) {
+    trial_case_like(kn_matmul_skinny_kind(node), trial);
 }
 
 KN_OPERATOR(
@@ -231,7 +231,7 @@ KN_OPERATOR(
     KN_VARIANTS({.name = "packed",
                  .choice.accepts = kn_matmul_packed_accepts,
                  .lower = kn_matmul_packed_lower,
-                 .choice.trial_case = packed_sample,
+                 .choice.trial_case = packed_trial_case,
                  .promise.takes_epilogue = true,
                  .choice.prepares = true,
                  .choice.doubtful = true},
@@ -243,7 +243,7 @@ KN_OPERATOR(
                 {.name = "wide",
                  .choice.accepts = kn_matmul_wide_accepts,
                  .lower = kn_matmul_wide_lower,
-                 .choice.trial_case = wide_sample,
+                 .choice.trial_case = wide_trial_case,
                  .promise.takes_epilogue = true,
                  .choice.doubtful = true},
                 {.name = "tiled",

@@ -3,7 +3,7 @@
 
 #include "ops/lowering.h"
 
-enum { SLICE = 16, ENOUGH_TILES = 64, LEAST_PART = 256, MOST_PARTS = 32 };
+enum { SLICE = 16, ENOUGH_TILES = 64, MIN_PART = 256, MAX_PARTS = 32 };
 
 /* Tiles from the largest to the smallest: the device's work-groups limit them, the shape selects one. */
 static const struct { int tile, item_m, item_n; } tiles[] = {{64, 8, 4}, {32, 4, 4}, {16, 4, 4}, {8, 8, 8}};
@@ -34,16 +34,16 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     int64_t count =
         kn_divide_up(product->rows, product->tile_m) * kn_divide_up(product->columns, product->tile_n);
     count *= product->batches;
-    if (count > 0 && count < ENOUGH_TILES && product->depth >= 2 * LEAST_PART) {
-        int64_t parts = kn_divide_up(ENOUGH_TILES, count), most = product->depth / LEAST_PART;
+    if (count > 0 && count < ENOUGH_TILES && product->depth >= 2 * MIN_PART) {
+        int64_t parts = kn_divide_up(ENOUGH_TILES, count), most = product->depth / MIN_PART;
         if (parts > most) parts = most;
-        if (parts > MOST_PARTS) parts = MOST_PARTS;
+        if (parts > MAX_PARTS) parts = MAX_PARTS;
         product->part_depth = kn_round_up(kn_divide_up(product->depth, parts), SLICE);
         product->parts = kn_divide_up(product->depth, product->part_depth);
     }
     if (product->parts > 1) {
         uint64_t bytes = (uint64_t)result_elements * kn_dtype_bytes(type) * (uint64_t)product->parts;
-        product->shares = kn_emit_scratch(lowering, bytes);
+        product->partials = kn_emit_scratch(lowering, bytes);
     }
 }
 
@@ -58,11 +58,11 @@ void kn_product_define(kn_step *step, const kn_product *product) {
     kn_step_define(step, "KN_ITEM_N", "%d", product->item_n);
 }
 
-void kn_product_shares(kn_step *step, const kn_product *product) {
+void kn_product_partials(kn_step *step, const kn_product *product) {
     if (product->parts > 1)
-        kn_step_scratch(step, "shares", product->shares);
+        kn_step_scratch(step, "partials", product->partials);
     else
-        kn_step_write(step, "shares", NULL);
+        kn_step_write(step, "partials", NULL);
 }
 
 void kn_product_size(kn_step *step, const kn_product *product) {
@@ -79,7 +79,7 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, co
     if (product->parts <= 1) return KN_OK;
     kn_step *step = kn_step_begin(lowering, file, "kn_sum_parts");
     define(step, lowering, product);
-    kn_step_scratch(step, "shares", product->shares);
+    kn_step_scratch(step, "partials", product->partials);
     kn_step_write(step, "result", lowering->result);
     kn_step_index(step, "elements", elements);
     kn_step_int(step, "parts", product->parts);

@@ -11,15 +11,15 @@ typedef struct kn_product {
     int tile_m, tile_n, item_m, item_n;
     size_t items; /* of a work-group */
     int64_t parts, part_depth;
-    int shares; /* scratch memory for the parts, if there are several */
+    int partials; /* scratch memory for the parts, if there are several */
 } kn_product;
 
 /* Chooses the tile and the split by the shape, and takes scratch memory for the parts of the result. */
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements);
 /* Defines the macros of cl/common/tile.cl. */
 void kn_product_define(kn_step *step, const kn_product *product);
-/* The kernels' argument `shares`: the scratch memory of the parts, or NULL. */
-void kn_product_shares(kn_step *step, const kn_product *product);
+/* The kernels' argument `partials`: the scratch memory of the parts, or NULL. */
+void kn_product_partials(kn_step *step, const kn_product *product);
 void kn_product_size(kn_step *step, const kn_product *product);
 /* Adds the parts, if there are several, with the epilogue; the result is seen as (.., middle, inner). `file`
  * is the kernel file of the product and `define` gives it the same macros. */

@@ -6,7 +6,7 @@
 enum { FEW = 8, STRETCH = 512, SHALLOW = 16, NEAR = 4096 };
 /* The fewest columns of weights (K,N) that pay; the length of sums that few columns should split among
  * cores; the length of sums that one accumulator should not add alone, for the sake of its error. */
-enum { LEAST_COLUMNS = 64, LONG = 1024, LONGEST = 8192 };
+enum { MIN_COLUMNS = 64, LONG = 1024, LONGEST = 8192 };
 
 kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
     kn_matmul_form form;
@@ -16,7 +16,7 @@ kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
     kn_matmul_merge_batches(&form, NULL);
     const bool few = form.m <= FEW && !form.transpose_a;
     if (form.transpose_b) return few ? KN_SKINNY_ALONG : KN_SKINNY_NOT;
-    if (form.n < LEAST_COLUMNS) return KN_SKINNY_NOT;
+    if (form.n < MIN_COLUMNS) return KN_SKINNY_NOT;
     if (few && form.k < (form.n >= STRETCH ? LONGEST : LONG)) return KN_SKINNY_ACROSS;
     return form.k <= SHALLOW ? KN_SKINNY_SHALLOW : KN_SKINNY_NOT;
 }

@@ -37,7 +37,7 @@ kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
     kn_step_read(step, "a", node->inputs[0]);
     kn_step_read(step, "b", node->inputs[1]);
     kn_step_write(step, "c", lowering->result);
-    kn_product_shares(step, &product);
+    kn_product_partials(step, &product);
     kn_step_int(step, "m", form.m);
     kn_step_int(step, "n", form.n);
     kn_step_int(step, "k", form.k);

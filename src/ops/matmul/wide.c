@@ -8,11 +8,11 @@ enum { WIDE_LEVELS = 2, ROWS = 6, LEFT_ROWS = 96, LEFT_COLUMNS = 256, LEFT_PAD =
 /* Sizes as the kernel names them, chosen by the shapes. */
 typedef struct wide_form {
     kn_matmul_form form;
-    int64_t width, vectors, panels, depth, parts, part_depth, chunk_depth, units;
+    int64_t width, vectors, panels, depth, parts, part_depth, slice_depth, units;
     int64_t left_rows, item_panels; /* rows of a block of a transposed a, and the panels that use it */
     bool packed;
-    int64_t packed_batch; /* floats of one b when packed; 0 where all batches have the same */
-    int shares, weights;  /* scratch memory: the parts, and b when packed */
+    int64_t packed_batch;  /* floats of one b when packed; 0 where all batches have the same */
+    int partials, weights; /* scratch memory: the parts, and b when packed */
 } wide_form;
 
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
@@ -77,7 +77,7 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
     }
     /* Chunks of equal depth, so that partial sums are read and written as rarely as possible. */
     int64_t chunks = kn_divide_up(wide.part_depth, wide.depth);
-    wide.chunk_depth = kn_round_up(kn_divide_up(wide.part_depth, chunks), CHUNK_STEP);
+    wide.slice_depth = kn_round_up(kn_divide_up(wide.part_depth, chunks), CHUNK_STEP);
     return wide;
 }
 
@@ -109,7 +109,7 @@ static kn_status lower_sum(kn_lowering *lowering, const wide_form *wide) {
     const kn_matmul_form *form = &wide->form;
     int64_t rows = kn_divide_up(form->m, 4 * wide->units);
     kn_step *step = begin(lowering, wide, "kn_matmul_sum");
-    kn_step_scratch(step, "source", wide->shares);
+    kn_step_scratch(step, "source", wide->partials);
     kn_step_write(step, "c", lowering->result);
     kn_step_int(step, "m", form->m);
     kn_step_int(step, "n", form->n);
@@ -161,7 +161,7 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     const kn_matmul_form *form = &wide->form;
     int64_t elements = form->batches * form->m * form->n;
     if (wide->parts > 1)
-        wide->shares = kn_emit_scratch(lowering, (uint64_t)(wide->parts * elements) * sizeof(float));
+        wide->partials = kn_emit_scratch(lowering, (uint64_t)(wide->parts * elements) * sizeof(float));
     /* Each block of rows reads or packs its panel again: blocks are few, but enough for all cores. */
     int64_t item_panels = wide->item_panels, batches = form->batches * wide->parts;
     int64_t row_items = wide->left_rows ? kn_divide_up(form->m, wide->left_rows) : 1;
@@ -181,7 +181,7 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     else
         kn_step_read(step, "b", lowering->node->inputs[1]);
     if (wide->parts > 1)
-        kn_step_scratch(step, "c", wide->shares);
+        kn_step_scratch(step, "c", wide->partials);
     else
         kn_step_write(step, "c", lowering->result);
     kn_step_int(step, "m", form->m);
@@ -200,7 +200,7 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     kn_step_int(step, "item_rows", rows);
     kn_step_int(step, "item_panels", item_panels);
     kn_step_int(step, "part_depth", wide->part_depth);
-    kn_step_int(step, "chunk_depth", wide->chunk_depth);
+    kn_step_int(step, "slice_depth", wide->slice_depth);
     kn_step_int(step, "accumulate", 0);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);

@@ -1,6 +1,6 @@
-/* Batch norm (cl/norm/batch_norm.cl). In training a row with kernels of its own, which also computes the
- * new running statistics; outside training pointwise operators on the running statistics, which fuse
- * with their neighbours. */
+/* Batch norm (cl/norm/batch_norm.cl). In training, a row with kernels, which also computes the new
+ * running statistics; in inference, pointwise operators on the running statistics, which are fused with their
+ * neighbours. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -95,10 +95,10 @@ static kn_status norm_reference(kn_reference_call *call) {
             int64_t at = element(&form, c, i);
             call->outputs[RESULT].data[at] = (x[at] - mean) * inverse * weight[c] + bias[c];
         }
-        double share = form.total ? momentum : 0;
+        double update = form.total ? momentum : 0;
         double unbiased = squares / (form.total > 1 ? total - 1 : 1);
-        call->outputs[NEXT_MEAN].data[c] = (1 - share) * old_mean[c] + share * mean;
-        call->outputs[NEXT_VARIANCE].data[c] = (1 - share) * old_variance[c] + share * unbiased;
+        call->outputs[NEXT_MEAN].data[c] = (1 - update) * old_mean[c] + update * mean;
+        call->outputs[NEXT_VARIANCE].data[c] = (1 - update) * old_variance[c] + update * unbiased;
         call->outputs[MEAN].data[c] = mean;
         call->outputs[INVERSE].data[c] = inverse;
     }
@@ -138,16 +138,16 @@ static void norm_cost(const kn_node *node, kn_cost *cost) {
  * blocked layout. */
 typedef struct division {
     norm_form form;
-    int64_t lanes, blocks, part, parts, count, share;
+    int64_t lanes, blocks, part, parts, count, chunk;
     size_t items;
     bool whole; /* a unit takes whole blocks, which changes no bit, so that the number of units may decide */
-    int shares; /* scratch memory: two numbers and the count of elements for each part and channel */
+    int partials; /* scratch memory: two numbers and the count of elements for each part and channel */
 } division;
 
 static division divide_work(kn_lowering *lowering) {
     const kn_target *target = lowering->target;
     const kn_value *x = lowering->node->inputs[0];
-    division work = {.form = describe(&x->shape), .lanes = 1, .share = 1};
+    division work = {.form = describe(&x->shape), .lanes = 1, .chunk = 1};
     bool blocked = lowering->node->outputs[0]->layout == KN_LAYOUT_BLOCKED;
     if (blocked) work.lanes = target->vector_width;
     work.blocks = work.form.channels / work.lanes;
@@ -159,14 +159,14 @@ static division divide_work(kn_lowering *lowering) {
     work.part = kn_divide_up(work.form.total, 64);
     if (work.part < least) work.part = least;
     work.parts = kn_divide_up(work.form.total, work.part);
-    if (target->wide_vector) work.share = kn_divide_up(work.count, 8 * (int64_t)target->compute_units);
-    if (work.share < 1) work.share = 1;
+    if (target->wide_vector) work.chunk = kn_divide_up(work.count, 8 * (int64_t)target->compute_units);
+    if (work.chunk < 1) work.chunk = 1;
     int64_t rounds = kn_divide_up(work.blocks, target->compute_units);
     work.whole = blocked && target->wide_vector && work.count > 0 &&
                  10 * work.blocks >= 8 * rounds * target->compute_units;
     kn_dtype type = kn_accumulator(lowering->node, x->shape.dtype);
     uint64_t numbers = 3 * (uint64_t)(work.parts ? work.parts : 1) * (uint64_t)work.form.channels;
-    work.shares = kn_emit_scratch(lowering, numbers * kn_dtype_bytes(type));
+    work.partials = kn_emit_scratch(lowering, numbers * kn_dtype_bytes(type));
     return work;
 }
 
@@ -196,7 +196,7 @@ static void size_by_part(kn_step *step, const division *work) {
 }
 
 static void size_by_element(kn_step *step, const kn_lowering *lowering, const division *work) {
-    kn_step_size_free(step, kn_divide_up(work->count, work->share), lowering->target);
+    kn_step_size_free(step, kn_divide_up(work->count, work->chunk), lowering->target);
 }
 
 static void size_by_block(kn_step *step, const kn_lowering *lowering, const division *work,
@@ -219,13 +219,13 @@ static kn_status lower_whole_norm(kn_lowering *lowering, const division *work) {
     const kn_node *node = lowering->node;
     const kn_statistics *given = gathered(lowering);
     kn_step *step = begin(lowering, work, given ? "kn_batch_norm_gathered" : "kn_batch_norm_whole");
-    if (given) kn_step_read_scratch(step, "shares", given->scratch);
+    if (given) kn_step_read_scratch(step, "partials", given->scratch);
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_read(step, "bias", node->inputs[2]);
     kn_step_read(step, "running_mean", node->inputs[3]);
     kn_step_read(step, "running_variance", node->inputs[4]);
-    if (!given) kn_step_scratch(step, "shares", work->shares);
+    if (!given) kn_step_scratch(step, "partials", work->partials);
     kn_step_write(step, "y", lowering->result);
     kn_step_write(step, "mean", node->outputs[MEAN]);
     kn_step_write(step, "inverse", node->outputs[INVERSE]);
@@ -249,14 +249,14 @@ static kn_status lower_norm(kn_lowering *lowering) {
     if (work.form.total > 0 && !given) {
         kn_step *step = begin(lowering, &work, "kn_batch_norm_statistics");
         kn_step_read(step, "x", node->inputs[0]);
-        kn_step_scratch(step, "shares", work.shares);
+        kn_step_scratch(step, "partials", work.partials);
         add_cost(step, lowering, 1, 3);
         size_by_part(step, &work);
         status = kn_step_end(step, lowering);
         if (status != KN_OK) return status;
     }
     kn_step *step = begin(lowering, &work, "kn_batch_norm_finish");
-    kn_step_read_scratch(step, "shares", given ? given->scratch : work.shares);
+    kn_step_read_scratch(step, "partials", given ? given->scratch : work.partials);
     kn_step_read(step, "running_mean", node->inputs[3]);
     kn_step_read(step, "running_variance", node->inputs[4]);
     kn_step_write(step, "mean", node->outputs[MEAN]);
@@ -280,7 +280,7 @@ static kn_status lower_norm(kn_lowering *lowering) {
     kn_step_int(step, "blocks", work.blocks);
     kn_step_int(step, "inner", work.form.inner);
     kn_step_index(step, "count", work.count);
-    kn_step_index(step, "share", work.share);
+    kn_step_index(step, "chunk", work.chunk);
     bool image = x->rank == 4;
     kn_step_index(step, "middle_size", image ? x->dims[1] : x->dims[x->rank - 2]);
     kn_step_index(step, "inner_size", image ? x->dims[2] * x->dims[3] : x->dims[x->rank - 1]);
@@ -298,7 +298,7 @@ static kn_status lower_whole_gradient(kn_lowering *lowering, const division *wor
     kn_step_read(step, "weight", node->inputs[2]);
     kn_step_read(step, "mean", node->inputs[3]);
     kn_step_read(step, "inverse", node->inputs[4]);
-    kn_step_scratch(step, "shares", work->shares);
+    kn_step_scratch(step, "partials", work->partials);
     kn_step_write(step, "dx", lowering->result);
     kn_step_write(step, "dweight", node->outputs[WEIGHT]);
     kn_step_write(step, "dbias", node->outputs[BIAS]);
@@ -320,14 +320,14 @@ static kn_status lower_gradient(kn_lowering *lowering) {
         kn_step_read(step, "dy", dy);
         kn_step_read(step, "mean", mean);
         kn_step_read(step, "inverse", inverse);
-        kn_step_scratch(step, "shares", work.shares);
+        kn_step_scratch(step, "partials", work.partials);
         add_cost(step, lowering, 2, 4);
         size_by_part(step, &work);
         status = kn_step_end(step, lowering);
         if (status != KN_OK) return status;
     }
     kn_step *step = begin(lowering, &work, "kn_batch_norm_gather");
-    kn_step_scratch(step, "shares", work.shares);
+    kn_step_scratch(step, "partials", work.partials);
     kn_step_write(step, "dweight", node->outputs[WEIGHT]);
     kn_step_write(step, "dbias", node->outputs[BIAS]);
     kn_step_int(step, "channels", work.form.channels);
@@ -347,7 +347,7 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     kn_step_int(step, "blocks", work.blocks);
     kn_step_int(step, "inner", work.form.inner);
     kn_step_index(step, "count", work.count);
-    kn_step_index(step, "share", work.share);
+    kn_step_index(step, "chunk", work.chunk);
     kn_step_int(step, "total", work.form.total);
     add_cost(step, lowering, 3, 5);
     size_by_element(step, lowering, &work);

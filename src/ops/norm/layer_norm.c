@@ -126,7 +126,7 @@ static void norm_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
-enum { ITEMS = 64, MOST_PARTS = 64, LEAST_PART = 16, WORK = 8192 };
+enum { ITEMS = 64, MAX_PARTS = 64, MIN_PART = 16, WORK = 8192 };
 
 typedef struct division {
     int64_t rows, count, part, parts;
@@ -139,8 +139,8 @@ static division divide_work(const kn_lowering *lowering, bool wide) {
     division work = {.rows = row_count(x), .count = row_length(x), .wide = wide};
     work.items = kn_group_items(lowering->target);
     /* The parts decide rounding, so they follow from the shape. */
-    work.part = kn_divide_up(work.rows, MOST_PARTS);
-    if (work.part < LEAST_PART) work.part = LEAST_PART;
+    work.part = kn_divide_up(work.rows, MAX_PARTS);
+    if (work.part < MIN_PART) work.part = MIN_PART;
     work.parts = kn_divide_up(work.rows, work.part);
     return work;
 }
@@ -157,7 +157,7 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     return step;
 }
 
-/* Many threads: each row has lanes of its own. */
+/* Many threads: each row has separate lanes. */
 static void size_by_row(kn_step *step, const division *work) {
     size_t lanes = kn_power_of_two(kn_divide_up(work->count, 4), work->items), slots = work->items / lanes;
     kn_step_define(step, "KN_ITEMS", "%zu", work->items);
@@ -175,7 +175,7 @@ static kn_status lower_norm(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
     division work = divide_work(lowering, wide);
     if (work.rows == 0 || work.count == 0) return KN_OK;
-    int64_t share = WORK / work.count + 1;
+    int64_t chunk = WORK / work.count + 1;
     kn_step *step = begin(lowering, &work, "kn_layer_norm");
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "weight", node->inputs[1]);
@@ -186,9 +186,9 @@ static kn_status lower_norm(kn_lowering *lowering, bool wide) {
     kn_step_index(step, "rows", work.rows);
     kn_step_index(step, "count", work.count);
     kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
-    kn_step_index(step, "share", share);
+    kn_step_index(step, "chunk", chunk);
     if (wide)
-        kn_step_size1(step, (size_t)kn_divide_up(work.rows, share), 1);
+        kn_step_size1(step, (size_t)kn_divide_up(work.rows, chunk), 1);
     else
         size_by_row(step, &work);
     return kn_step_end(step, lowering);
@@ -203,14 +203,14 @@ static void read_inputs(kn_step *step, const kn_node *node, bool weight) {
     kn_step_read(step, "inverse", node->inputs[node->input_count - 1]);
 }
 
-static kn_status lower_data(kn_lowering *lowering, const division *work, int shares) {
+static kn_status lower_data(kn_lowering *lowering, const division *work, int partials) {
     kn_step *step = begin(lowering, work, "kn_layer_norm_gradient");
     read_inputs(step, lowering->node, true);
     kn_step_write(step, "dx", lowering->result);
-    kn_step_scratch(step, "shares", shares);
+    kn_step_scratch(step, "partials", partials);
     kn_step_index(step, "rows", work->rows);
     kn_step_index(step, "count", work->count);
-    kn_step_index(step, "share", work->part);
+    kn_step_index(step, "chunk", work->part);
     if (work->wide)
         kn_step_size1(step, (size_t)work->parts, 1);
     else
@@ -218,10 +218,10 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int sha
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_parts(kn_lowering *lowering, const division *work, int shares) {
+static kn_status lower_parts(kn_lowering *lowering, const division *work, int partials) {
     kn_step *step = begin(lowering, work, "kn_layer_norm_parts");
     read_inputs(step, lowering->node, false);
-    kn_step_scratch(step, "shares", shares);
+    kn_step_scratch(step, "partials", partials);
     kn_step_index(step, "rows", work->rows);
     kn_step_index(step, "count", work->count);
     kn_step_index(step, "part", work->part);
@@ -235,21 +235,21 @@ static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
     if (work.count == 0) return KN_OK;
     kn_dtype type = kn_accumulator(node, node->inputs[0]->shape.dtype);
     int64_t numbers = 2 * (work.parts ? work.parts : 1) * work.count;
-    int shares = kn_emit_scratch(lowering, (uint64_t)numbers * kn_dtype_bytes(type));
+    int partials = kn_emit_scratch(lowering, (uint64_t)numbers * kn_dtype_bytes(type));
     kn_status status = KN_OK;
-    if (work.rows > 0) status = lower_data(lowering, &work, shares);
-    if (work.rows > 0 && status == KN_OK && !wide) status = lower_parts(lowering, &work, shares);
+    if (work.rows > 0) status = lower_data(lowering, &work, partials);
+    if (work.rows > 0 && status == KN_OK && !wide) status = lower_parts(lowering, &work, partials);
     if (status != KN_OK) return status;
-    int64_t share = 64;
-    kn_step *step = begin(lowering, &work, "kn_layer_norm_join");
-    kn_step_scratch(step, "shares", shares);
+    int64_t chunk = 64;
+    kn_step *step = begin(lowering, &work, "kn_layer_norm_sum");
+    kn_step_scratch(step, "partials", partials);
     kn_step_write(step, "dweight", node->outputs[WEIGHT]);
     kn_step_write(step, "dbias", is_centered(node) ? node->outputs[BIAS] : NULL);
     kn_step_index(step, "parts", work.parts);
     kn_step_index(step, "count", work.count);
-    kn_step_index(step, "share", share);
+    kn_step_index(step, "chunk", chunk);
     if (wide)
-        kn_step_size1(step, (size_t)kn_divide_up(work.count, share), 1);
+        kn_step_size1(step, (size_t)kn_divide_up(work.count, chunk), 1);
     else
         size_by_column(step, &work, 1);
     return kn_step_end(step, lowering);

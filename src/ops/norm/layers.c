@@ -1,5 +1,5 @@
-/* Norms without a row of their own: group norm and instance norm, by the mean and variance of parts of
- * each sample; local response norm, by the squares in neighbouring channels. */
+/* Norms composed of other operators: group norm and instance norm, from the mean and variance of parts of
+ * each sample; local response norm, from the squares in neighbouring channels. */
 #include <string.h>
 
 #include "ops/build.h"

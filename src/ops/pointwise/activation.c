@@ -96,7 +96,7 @@ static kn_status dropout_shape(kn_shape_call *call) {
     double rate = kn_shape_attribute(call, "rate")->number;
     if (!(rate >= 0 && rate < 1))
         return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                             "the rate is the share of elements to drop; expected 0 <= rate < 1");
+                             "the rate is the fraction of elements to drop; expected 0 <= rate < 1");
     if (kn_shape_float_input(call, 0)) return call->error->status;
     const kn_value *step = call->inputs[1];
     if (!step || step->shape.rank != 0 || step->shape.dtype != KN_UINT32)
@@ -107,7 +107,7 @@ static kn_status dropout_shape(kn_shape_call *call) {
 }
 KN_POINTWISE(
     dropout, .help = "zeroes elements at random in training, scaling the others up",
-    KN_ATTRIBUTES(KN_FLOAT("rate", 0.5, "share of elements dropped")), .min_inputs = 2, .max_inputs = 2,
+    KN_ATTRIBUTES(KN_FLOAT("rate", 0.5, "fraction of elements dropped")), .min_inputs = 2, .max_inputs = 2,
     .random = true, .training_only = true, .shape = dropout_shape,
     .value = "uniform >= rate ? x / (1 - rate) : 0", .by = {"uniform >= rate ? g / (1 - rate) : 0"},
     KN_CASES({.inputs = {"33", "uint32"}, .ranges = {NULL, "3..3"}, .training = true, .smallest = true},

@@ -15,10 +15,9 @@
              {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true},                               \
              {.inputs = {"int32 33"}, .ranges = {"-9..9"}, .no_gradient = true})
 
-KN_POINTWISE(floor, .help = "the next whole number below", .value = "floor(x)", STEP_CASES);
-KN_POINTWISE(ceil, .help = "the next whole number above", .value = "ceil(x)", STEP_CASES);
-KN_POINTWISE(round, .help = "the nearest whole number, the even one halfway", .value = "round(x)",
-             STEP_CASES);
+KN_POINTWISE(floor, .help = "the largest integer not above x", .value = "floor(x)", STEP_CASES);
+KN_POINTWISE(ceil, .help = "the smallest integer not below x", .value = "ceil(x)", STEP_CASES);
+KN_POINTWISE(round, .help = "the nearest integer, halfway cases to even", .value = "round(x)", STEP_CASES);
 KN_POINTWISE(sign, .help = "1 where x > 0, -1 where x < 0, 0 at 0", .value = "x > 0 ? 1 : x < 0 ? -1 : x",
              STEP_CASES);
 

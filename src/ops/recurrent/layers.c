@@ -20,7 +20,7 @@ typedef struct stack {
     int layer, direction; /* of the part that is being built */
 } stack;
 
-enum { MOST_PARTS = KN_MAX_INPUTS }; /* layers times directions: their last states are concatenated */
+enum { MAX_PARTS = KN_MAX_INPUTS }; /* layers times directions: their last states are concatenated */
 
 static int directions(const stack *on) {
     return on->given.bidirectional ? 2 : 1;
@@ -181,7 +181,7 @@ static kn_value *dropped(const stack *on, kn_value *x) {
 
 /* The last states of all parts, each (batch,units), as (parts,batch,units). */
 static kn_value *all_states(stack *on, kn_value *const *states, int count, const char *name) {
-    kn_value *each[MOST_PARTS] = {NULL};
+    kn_value *each[MAX_PARTS] = {NULL};
     for (int i = 0; i < count; i++) {
         on->layer = i / directions(on);
         on->direction = i % directions(on);
@@ -193,7 +193,7 @@ static kn_value *all_states(stack *on, kn_value *const *states, int count, const
 }
 
 static kn_value *build_parts(stack *on, kn_value *x) {
-    kn_value *finals[MOST_PARTS] = {NULL}, *final_cells[MOST_PARTS] = {NULL}, *results[2] = {NULL};
+    kn_value *finals[MAX_PARTS] = {NULL}, *final_cells[MAX_PARTS] = {NULL}, *results[2] = {NULL};
     const int layers = on->given.layers, sides = directions(on);
     kn_recurrent_places at = kn_recurrent_places_of(on->cell);
     for (on->layer = 0; on->layer < layers; on->layer++) {
@@ -246,9 +246,9 @@ static kn_value *check(const stack *on, const kn_value *x) {
     if (on->units < 1 || on->units > most)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s %s: %lld units; expected 1 to %d", kind, on->name,
                              (long long)on->units, most);
-    if (given->layers < 1 || given->layers > MOST_PARTS / directions(on))
+    if (given->layers < 1 || given->layers > MAX_PARTS / directions(on))
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s %s: %d layers; expected 1 to %d", kind, on->name,
-                             given->layers, MOST_PARTS / directions(on));
+                             given->layers, MAX_PARTS / directions(on));
     if (x->shape.rank != 3 || !kn_dim_known(x->shape.dims[2]))
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
                              "%s %s: x is %s; expected (batch,length,inputs) with a known number of inputs",

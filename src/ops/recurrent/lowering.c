@@ -140,10 +140,10 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
                         const walk *on) {
     const kn_target *target = lowering->target;
     bool backward = lowering->node->op->backward;
-    double share = (double)on->steps / (double)form->length;
+    double fraction = (double)on->steps / (double)form->length;
     kn_cost cost;
     kn_node_cost(lowering->node, &cost);
-    kn_step_cost(step, cost.flops * share, cost.bytes * share);
+    kn_step_cost(step, cost.flops * fraction, cost.bytes * fraction);
     if (!wide) {
         int64_t columns = form->units * (backward || form->cell->gates == 1 ? 1 : 4);
         size_t tile = (size_t)tile_of(target), items = tile * tile / 16;
@@ -287,7 +287,7 @@ static kn_status lower_forward(kn_lowering *lowering, bool wide) {
     for (int i = 0; i < 2 && on.masked && !on.previous; i++)
         on.turns[i] = state_scratch(lowering, form, type);
     kn_status status = wide ? pack(lowering, form, node->inputs[KN_RECURRENT_WEIGHT], &on.panels) : KN_OK;
-    /* The first and the last step store states in places of their own. */
+    /* The first and the last step store states at other positions. */
     int64_t most = (on.previous || !on.masked) && band_of(lowering, form, wide) ? form->length - 2 : 1;
     for (int64_t done = 0, steps; done < form->length && status == KN_OK; done += steps) {
         steps = done == 1 && most > 1 ? most : 1;
@@ -354,14 +354,14 @@ static kn_status lower_backward(kn_lowering *lowering, bool wide) {
         return hand_on(lowering, input_of(node, on.at.final_cells), output_of(node, on.at.start_cells_out));
     }
     kn_dtype type = kn_accumulator(node, lowering->result->shape.dtype);
-    /* Beside the product's part of the gradient: a part of a GRU's state, and the gradient that passes
-     * the steps beyond a length */
+    /* In addition to the product's part of the gradient: a part of a GRU's state, and the gradient that
+     * passes the steps beyond a length */
     if (form->cell->has_bias || input_of(node, on.at.lengths))
         on.carry = of_scratch(state_scratch(lowering, form, type), form->units);
     if (form->cell->has_cells) on.carry_cells = of_scratch(state_scratch(lowering, form, type), form->units);
     kn_status status =
         wide ? pack(lowering, form, node->inputs[KN_RECURRENT_BACK_WEIGHT], &on.panels) : KN_OK;
-    /* The last and the first step of the sequence read and write places of their own. */
+    /* The last and the first step of the sequence access other positions. */
     int64_t last = form->length - 1, most = band_of(lowering, form, wide) ? form->length - 2 : 1;
     for (int64_t done = last, steps; done >= (is_wanted(start) ? -1 : 0) && status == KN_OK; done -= steps) {
         steps = done == last - 1 && most > 1 ? most : 1;

@@ -1,5 +1,5 @@
-/* Recurrences: what their rows share except lowering. The inputs' contribution to the gates of all time
- * steps is one matrix product before the recurrence; the gradient of the weight is one product over all
+/* Recurrences: the common parts of their rows except lowering. The inputs' contribution to the gates of all
+ * time steps is one matrix product before the recurrence; the gradient of the weight is one product over all
  * steps. */
 #include "ops/recurrent/recurrent.h"
 

@@ -1,5 +1,5 @@
-/* What recurrences share: shapes, the walk along the steps, references, lowering. A cell (recurrent/lstm.c,
- * recurrent/gru.c, recurrent/rnn.c) is its rows and what happens to one unit in one step.
+/* Common parts of recurrences: shapes, iteration over the steps, references, lowering. A cell
+ * (recurrent/lstm.c, recurrent/gru.c, recurrent/rnn.c) is its rows and what happens to one unit in one step.
  *
  * Inputs of a row, absent ones NULL: x (B,T,G*H), what the inputs give to the gates of all steps; the weight
  * (G*H,H); with has_bias a bias (H); the first state h0 (B,H), with has_cells its cells c0 (B,H); lengths,
@@ -30,7 +30,7 @@ typedef struct kn_cell_back {
     bool relu;
     double kept[4], before, cell, cell_before, dh, dc;
     double slopes[4], hidden; /* by x, and by the last gate of the product */
-    double direct, dc_before; /* by the state before, beside the product, and by its cell */
+    double direct, dc_before; /* of the previous state, without the product, and of its cell */
 } kn_cell_back;
 
 typedef struct kn_recurrent_cell {

@@ -20,7 +20,7 @@ kn_value *kn_reduce_log_sum(kn_value *x, const char *axes, bool keep) {
 
 /* x without the reduced axes, which `kept` still has, with size 1. */
 static kn_value *without_axes(kn_value *x, kn_value *kept, const char *axes) {
-    kn_value *model = kn_sum(x, axes, false); /* read by nobody: never computed */
+    kn_value *model = kn_sum(x, axes, false); /* has no readers: never computed */
     return kn_value_failed(model) ? model : kn_reshape_to(kept, model->shape.rank, model->shape.dims);
 }
 
@@ -49,7 +49,7 @@ static kn_value *product_along(kn_value *x, int axis) {
 kn_value *kn_reduce_prod(kn_value *x, const char *axes, bool keep) {
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;
-    kn_value *model = kn_sum(x, axes, true); /* read by nobody: never computed */
+    kn_value *model = kn_sum(x, axes, true); /* has no readers: never computed */
     if (kn_value_failed(model)) return model;
     kn_dim numbers[KN_MAX_RANK];
     bool reduced[KN_MAX_RANK] = {false};

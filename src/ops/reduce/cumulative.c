@@ -52,10 +52,10 @@ static kn_status emit_cumsum(kn_lowering *lowering, bool wide, int64_t begin, in
     const kn_node *node = lowering->node;
     kn_value *x = node->inputs[0];
     kn_lanes form = kn_lanes_of(&x->shape, kn_axis_of(node, x->shape.rank));
-    int64_t lanes = form.outer * form.inner, share = 1;
+    int64_t lanes = form.outer * form.inner, chunk = 1;
     bool reverse = kn_attribute_of(node, "reverse")->integer != 0;
     /* An item adds at least 16 adjacent lanes together. */
-    if (wide) share = kn_round_up(kn_divide_up(lanes, 4 * (int64_t)lowering->target->compute_units), 16);
+    if (wide) chunk = kn_round_up(kn_divide_up(lanes, 4 * (int64_t)lowering->target->compute_units), 16);
     kn_step *step = kn_step_begin(lowering, "reduce/cumulative.cl", "kn_cumulative_sum");
     kn_step_define_type(step, "KN_T", x->shape.dtype);
     kn_step_read(step, "all_x", x);
@@ -69,10 +69,10 @@ static kn_status emit_cumsum(kn_lowering *lowering, bool wide, int64_t begin, in
     kn_step_index(step, "first", reverse ? form.size - 1 : 0);
     kn_step_index(step, "step", reverse ? -1 : 1);
     kn_step_int(step, "exclusive", kn_attribute_of(node, "exclusive")->integer);
-    kn_step_index(step, "share", share);
+    kn_step_index(step, "chunk", chunk);
     kn_step_index(step, "begin", begin);
     kn_step_index(step, "stop", stop);
-    kn_step_size1(step, (size_t)kn_divide_up(lanes, share), wide ? 1 : 0);
+    kn_step_size1(step, (size_t)kn_divide_up(lanes, chunk), wide ? 1 : 0);
     return kn_step_end(step, lowering);
 }
 

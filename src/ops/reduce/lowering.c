@@ -52,7 +52,7 @@ static int64_t smaller(int64_t left, int64_t right) {
 typedef struct division {
     int64_t parts, part;
     size_t items, lanes;  /* many threads */
-    int64_t tasks, share; /* few */
+    int64_t tasks, chunk; /* few */
 } division;
 
 static division divide_many(const kn_target *target, const runs *shape) {
@@ -85,7 +85,7 @@ static division divide_wide(const kn_target *target, const runs *shape) {
     }
     /* A work-item is worth its start with about 16,000 elements. */
     int64_t elements = kn_divide_up(shape->outputs * shape->count, work.tasks) + 1;
-    work.share = elements >= 16384 ? 1 : 16384 / elements;
+    work.chunk = elements >= 16384 ? 1 : 16384 / elements;
     return work;
 }
 
@@ -157,7 +157,7 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
     kn_step_index(step, "divisor", reduction->divisor);
     if (wide) {
         kn_step_index(step, "parts", work.parts);
-        kn_step_index(step, "share", work.share);
+        kn_step_index(step, "chunk", work.chunk);
     }
     for (int i = 0; i < 4; i++) {
         kn_step_index(step, "kept#", shape.kept_size[i]);
@@ -168,7 +168,7 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
         kn_step_index(step, "reduced_stride#", shape.reduced_stride[i]);
     }
     if (wide) {
-        kn_step_size1(step, (size_t)kn_divide_up(work.tasks, work.share), 1);
+        kn_step_size1(step, (size_t)kn_divide_up(work.tasks, work.chunk), 1);
     } else {
         int64_t groups = kn_divide_up(shape.outputs, (int64_t)(work.items / work.lanes));
         kn_step_size2(step, (size_t)groups * work.items, (size_t)work.parts, work.items, 1);

@@ -1,4 +1,4 @@
-/* Softmax and log-softmax over one axis, with rows of their own for the gradients. */
+/* Softmax and log-softmax over one axis, with separate rows for the gradients. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -103,12 +103,12 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     kn_step_define(step, "KN_LOG", "%d", (int)is_log(node));
     kn_step_define_type(step, "KN_T", x->dtype);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, x->dtype));
-    int64_t share = 1;
+    int64_t chunk = 1;
     if (wide) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
-        share = 4096 / shape.count + 1;
-        if (shape.inner > 1) share = kn_round_up(share, target->vector_width);
-        kn_step_size1(step, (size_t)kn_divide_up(rows, share), 1);
+        chunk = 4096 / shape.count + 1;
+        if (shape.inner > 1) chunk = kn_round_up(chunk, target->vector_width);
+        kn_step_size1(step, (size_t)kn_divide_up(rows, chunk), 1);
     } else {
         size_t items = kn_group_items(target), lanes = kn_power_of_two(kn_divide_up(shape.count, 4), items);
         size_t slots = kn_power_of_two(rows, items < 32 ? items : 32);
@@ -124,7 +124,7 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     kn_step_index(step, "rows", rows);
     kn_step_index(step, "count", shape.count);
     kn_step_index(step, "inner", shape.inner);
-    kn_step_index(step, "share", share);
+    kn_step_index(step, "chunk", chunk);
     return kn_step_end(step, lowering);
 }
 

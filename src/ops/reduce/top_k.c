@@ -86,11 +86,11 @@ static int64_t size_of(const kn_node *node) {
     return x->dims[kn_axis_of(node, x->rank)];
 }
 
-enum { PASSES, RANKS, SORTED, MOST_SORTED = 64 }; /* KN_METHOD and KN_MOST of the kernels */
+enum { PASSES, RANKS, SORTED, MAX_SORTED = 64 }; /* KN_METHOD and KN_MOST of the kernels */
 
 static int method_of(const kn_node *node, bool wide) {
     int64_t k = kn_attribute_of(node, "k")->integer;
-    if (wide) return k <= MOST_SORTED ? SORTED : RANKS;
+    if (wide) return k <= MAX_SORTED ? SORTED : RANKS;
     return k <= 8 && k * size_of(node) <= ROUNDS ? PASSES : RANKS;
 }
 
@@ -107,16 +107,16 @@ static kn_status lower_top_k(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
     kn_value *x = node->inputs[0];
     kn_lanes lanes = kn_lanes_of(&x->shape, kn_axis_of(node, x->shape.rank));
-    int64_t k = kn_attribute_of(node, "k")->integer, share = 1;
+    int64_t k = kn_attribute_of(node, "k")->integer, chunk = 1;
     static const char *const kernels[] = {"kn_passes", "kn_ranks", "kn_sorted"};
     int method = method_of(node, wide);
     int64_t all = lanes.outer * lanes.inner * (method == RANKS ? lanes.size : 1);
     if (all * k == 0) return KN_OK;
-    if (wide) share = WORK / (lanes.size * (method == SORTED ? 2 : 1)) + 1;
+    if (wide) chunk = WORK / (lanes.size * (method == SORTED ? 2 : 1)) + 1;
     kn_step *step = kn_step_begin(lowering, "reduce/top_k.cl", kernels[method]);
     kn_step_define_type(step, "KN_T", x->shape.dtype);
     kn_step_define(step, "KN_METHOD", "%d", method);
-    kn_step_define(step, "KN_MOST", "%d", MOST_SORTED);
+    kn_step_define(step, "KN_MOST", "%d", MAX_SORTED);
     kn_step_read(step, "x", x);
     kn_step_write(step, "values", lowering->result);
     kn_step_write(step, "places", node->outputs[1]);
@@ -125,8 +125,8 @@ static kn_status lower_top_k(kn_lowering *lowering, bool wide) {
     kn_step_index(step, "inner", lanes.inner);
     kn_step_index(step, "size", lanes.size);
     kn_step_index(step, "k", k);
-    kn_step_index(step, "share", share);
-    kn_step_size1(step, (size_t)kn_divide_up(all, share), wide ? 1 : 0);
+    kn_step_index(step, "chunk", chunk);
+    kn_step_size1(step, (size_t)kn_divide_up(all, chunk), wide ? 1 : 0);
     return kn_step_end(step, lowering);
 }
 

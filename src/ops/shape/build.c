@@ -1,4 +1,4 @@
-/* Builders of reshape, broadcast, transpose, slice and concat: shapes that need no row of their own. */
+/* Builders of reshape, broadcast, transpose, slice and concat, and of shape operations composed of these. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -218,9 +218,9 @@ kn_status kn_split(kn_value *x, int axis, const int64_t *sizes, size_t count, kn
                           "split: x is %s; expected a size that is a number along axis %d, and "
                           "at least one part",
                           kn_shape_words(graph, &x->shape), axis));
-    int64_t share = (size + (int64_t)count - 1) / (int64_t)count, begin = 0;
+    int64_t slice = (size + (int64_t)count - 1) / (int64_t)count, begin = 0;
     for (size_t i = 0; i < count; i++) {
-        int64_t rest = size - begin, take = sizes ? sizes[i] : rest < share ? rest : share;
+        int64_t rest = size - begin, take = sizes ? sizes[i] : rest < slice ? rest : slice;
         if (take < 0 || take > rest || (i + 1 == count && take != rest))
             return split_fails(parts, count,
                                kn_graph_fail(graph, KN_ERROR_SHAPE,

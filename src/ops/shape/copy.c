@@ -3,7 +3,7 @@
 #include "ops/shape/shape.h"
 
 /* The fewest elements that are worth a work-item where there are few. */
-enum { WIDE_SHARE = 16384 };
+enum { WIDE_CHUNK = 16384 };
 
 /* An axis of a copy. */
 typedef struct axis {
@@ -115,10 +115,10 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
     kn_step_index(step, "in_offset", copy->from_offset);
     kn_step_index(step, "out_offset", copy->to_offset);
     if (wide) {
-        int64_t rows = elements / axes[0].size, share = WIDE_SHARE / axes[0].size + 1;
+        int64_t rows = elements / axes[0].size, chunk = WIDE_CHUNK / axes[0].size + 1;
         kn_step_index(step, "rows", rows);
-        kn_step_index(step, "share", share);
-        kn_step_size1(step, (size_t)kn_divide_up(rows, share), 1);
+        kn_step_index(step, "chunk", chunk);
+        kn_step_size1(step, (size_t)kn_divide_up(rows, chunk), 1);
     } else {
         kn_step_index(step, "count", elements);
         kn_step_size1(step, (size_t)elements, 0);
@@ -165,10 +165,10 @@ kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value
     kn_step_write(step, "out", lowering->result);
     kn_step_float(step, "value", value);
     if (wide) {
-        int64_t rows = elements / axes[0].size, share = WIDE_SHARE / axes[0].size + 1;
+        int64_t rows = elements / axes[0].size, chunk = WIDE_CHUNK / axes[0].size + 1;
         kn_step_index(step, "rows", rows);
-        kn_step_index(step, "share", share);
-        kn_step_size1(step, (size_t)kn_divide_up(rows, share), 1);
+        kn_step_index(step, "chunk", chunk);
+        kn_step_size1(step, (size_t)kn_divide_up(rows, chunk), 1);
     } else {
         kn_step_index(step, "count", elements);
         kn_step_size1(step, (size_t)elements, 0);

@@ -6,9 +6,9 @@
 #include "ops/shape_rule.h"
 
 /* The fewest elements that are worth a work-item. */
-enum { WIDE_SHARE = 16384 };
+enum { WIDE_CHUNK = 16384 };
 
-/* x is (N,C,H,W) in its value's layout; the result has that of its own. */
+/* x is (N,C,H,W) in its value's layout; the result has the layout of its value. */
 static kn_status lower_layout(kn_lowering *lowering) {
     kn_value *x = lowering->node->inputs[0], *y = lowering->result;
     const kn_shape *shape = &x->shape;
@@ -21,7 +21,7 @@ static kn_status lower_layout(kn_lowering *lowering) {
                        lowering->node->name, width);
     bool blocking = y->layout == KN_LAYOUT_BLOCKED;
     int64_t channels = shape->dims[1], pixels = shape->dims[2] * shape->dims[3];
-    int64_t share = kn_divide_up(WIDE_SHARE / width, width) * width;
+    int64_t chunk = kn_divide_up(WIDE_CHUNK / width, width) * width;
     kn_step *step = kn_step_begin(lowering, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
     kn_step_define(step, "KN_WIDTH", "%d", width);
     kn_step_read(step, blocking ? "plain" : "blocked", x);
@@ -34,10 +34,10 @@ static kn_status lower_layout(kn_lowering *lowering) {
     kn_step_index(step, "plain_image", channels * pixels);
     kn_step_index(step, "plain_channel", pixels);
     if (blocking) kn_step_index(step, "blocked_image", channels * pixels);
-    kn_step_int(step, "item_pixels", share);
+    kn_step_int(step, "item_pixels", chunk);
     kn_step_size3(
         step,
-        (size_t[3]){(size_t)kn_divide_up(pixels, share), (size_t)(channels / width), (size_t)shape->dims[0]},
+        (size_t[3]){(size_t)kn_divide_up(pixels, chunk), (size_t)(channels / width), (size_t)shape->dims[0]},
         (size_t[3]){1, 1, 1});
     return kn_step_end(step, lowering);
 }

@@ -420,7 +420,7 @@ static kn_status concat_plain(kn_lowering *lowering) {
     return lower_concat(lowering, false);
 }
 
-KN_OPERATOR(concat, .help = "values one behind the other along an axis",
+KN_OPERATOR(concat, .help = "values concatenated along an axis",
             KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end")), .min_inputs = 1,
             .max_inputs = KN_MAX_INPUTS, .shape = concat_shape, .gradient = concat_gradient,
             .reference = concat_reference,

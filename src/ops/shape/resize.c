@@ -201,14 +201,14 @@ static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     resizing form = resizing_of(node);
     kn_lanes lanes = form.lanes;
     int64_t rows = backward ? form.source : lanes.size; /* of what is made */
-    int64_t outer_share = 1, row_share = 1, inner_share = 1;
+    int64_t outer_chunk = 1, row_chunk = 1, inner_chunk = 1;
     if (kn_elements_of(node->outputs[0]) == 0) return KN_OK;
     if (wide) {
-        inner_share = lanes.inner;
-        row_share = WORK / lanes.inner + 1;
+        inner_chunk = lanes.inner;
+        row_chunk = WORK / lanes.inner + 1;
         /* Several images together, so that each position is computed once for all of them. */
-        if (row_share > rows) row_share = rows;
-        outer_share = WORK / (lanes.inner * row_share) + 1;
+        if (row_chunk > rows) row_chunk = rows;
+        outer_chunk = WORK / (lanes.inner * row_chunk) + 1;
     }
     kn_step *step = kn_step_begin(lowering, "shape/resize.cl", backward ? "kn_resize_gradient" : "kn_resize");
     kn_step_define_type(step, "KN_T", from->shape.dtype);
@@ -220,18 +220,18 @@ static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     kn_step_index(step, "source", form.source);
     kn_step_index(step, "size", lanes.size);
     kn_step_index(step, "inner", lanes.inner);
-    kn_step_index(step, "outer_share", outer_share);
-    kn_step_index(step, "row_share", row_share);
-    kn_step_index(step, "inner_share", inner_share);
+    kn_step_index(step, "outer_chunk", outer_chunk);
+    kn_step_index(step, "row_chunk", row_chunk);
+    kn_step_index(step, "inner_chunk", inner_chunk);
     kn_step_int(step, "taps", form.at.taps);
     kn_step_int(step, "scale", form.at.scale);
     kn_step_int(step, "offset", form.at.offset);
     kn_step_int(step, "divisor", form.at.divisor);
     kn_step_float(step, "cubic", form.at.cubic);
     kn_step_size3(step,
-                  (size_t[3]){(size_t)kn_divide_up(lanes.inner, inner_share),
-                              (size_t)kn_divide_up(rows, row_share),
-                              (size_t)kn_divide_up(lanes.outer, outer_share)},
+                  (size_t[3]){(size_t)kn_divide_up(lanes.inner, inner_chunk),
+                              (size_t)kn_divide_up(rows, row_chunk),
+                              (size_t)kn_divide_up(lanes.outer, outer_chunk)},
                   wide ? (size_t[3]){1, 1, 1} : (size_t[3]){0, 0, 0});
     return kn_step_end(step, lowering);
 }

@@ -30,7 +30,7 @@ void kn_row_strides(const kn_shape *shape, int64_t *strides);
 
 /* x in another shape, which may have symbols and one -1. */
 kn_value *kn_reshape_to(kn_value *x, int rank, const kn_dim *dims);
-/* The same as a layer, or as a part of one, of that name; NULL: a name of its own. */
+/* The same as a layer, or as a part of one, of that name; NULL: a generated name. */
 kn_value *kn_reshape_named(kn_value *x, int rank, const kn_dim *dims, const char *name);
 kn_value *kn_broadcast_to(kn_value *x, int rank, const kn_dim *dims);
 /* Axis i of the result is axis order[i] of x. x itself where that changes nothing. */

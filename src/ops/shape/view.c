@@ -137,7 +137,7 @@ static kn_status lower_copy(kn_lowering *lowering) {
     return kn_emit_copy(lowering, lowering->node->inputs[0], lowering->result);
 }
 
-KN_OPERATOR(copy, .help = "the same value in memory of its own", .min_inputs = 1, .max_inputs = 1,
+KN_OPERATOR(copy, .help = "the same value in separate memory", .min_inputs = 1, .max_inputs = 1,
             .shape = kn_shape_like_first, .gradient = copy_gradient, .reference = same_numbers,
             KN_VARIANTS({.name = "copy", .lower = lower_copy, .promise.any = true}),
             KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,33"}},
