@@ -20,7 +20,7 @@ void onnx_output(onnx_graph *graph, const char *name);
 void onnx_output_as(onnx_graph *graph, const char *name, int type, const char *shape);
 /* Elements first, first + 1, … of an initializer. */
 void onnx_floats(onnx_graph *graph, const char *name, const char *shape, float first);
-/* A list of whole numbers, "1,-1", as an initializer. */
+/* A list of integers, "1,-1", as an initializer. */
 void onnx_wholes(onnx_graph *graph, const char *name, const char *numbers);
 /* What the file says of a value under a key, and of the graph. */
 void onnx_says(onnx_graph *graph, const char *name, const char *key, const char *says);
@@ -35,11 +35,12 @@ void onnx_node(onnx_graph *graph, const char *type, const char *inputs, const ch
 void onnx_node_with(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
                     const char *body_name, const onnx_graph *body, const char *other_name,
                     const onnx_graph *other, const char *attributes);
-/* The model in a file of a folder of its own, opened. The file may be removed once the model is destroyed. */
+/* Writes the model to a file in a new folder and opens it. The file may be removed once the model is
+ * destroyed. */
 kn_model *onnx_open(const onnx_graph *graph, const kn_model_params *params);
-/* The same where it has to be right. */
+/* The same for a model that must be valid. */
 kn_model *onnx_right(const onnx_graph *graph, const kn_model_params *params);
-/* Opened, it has to say exactly this behind the file's name. */
+/* Opening it must fail with exactly this message after the file's name. */
 void onnx_refused(const onnx_graph *graph, const kn_model_params *params, const char *message);
 /* Output `position`, which is made of constants, computed on the host: its elements as "1 2.5 -3". */
 void onnx_gives(kn_model *model, int position, const char *shape, const char *numbers);

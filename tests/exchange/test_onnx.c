@@ -140,7 +140,7 @@ static void given_numbers(void **state) {
     onnx_node(&graph, "Add", "r,y", "z", NULL);
     onnx_output(&graph, "z");
     onnx_refused(&graph, NULL,
-                 "node 'r' (Reshape): the numbers of 'shape' have to be known when the model is opened, "
+                 "node 'r' (Reshape): the values of 'shape' must be known when the model is opened, "
                  "since they decide "
                  "what is computed: give what they depend on as a constant");
     const int64_t half = 9;
@@ -198,7 +198,7 @@ static void branches_and_loops(void **state) {
     onnx_output(&graph, "two");
     onnx_output(&graph, "end");
     onnx_output(&graph, "squares");
-    /* Sums on the way, the last one first. */
+    /* Cumulative sums from the end. */
     onnx_graph sums = {.bytes.count = 0};
     onnx_input(&sums, "sum", ONNX_FLOAT, "2");
     onnx_input(&sums, "column", ONNX_FLOAT, "2");
@@ -232,7 +232,7 @@ static void reshaped(onnx_graph *graph, const char *name, const char *numbers, c
     onnx_node(graph, "Reshape", flat, name, NULL);
 }
 
-/* What constants become; `node` reads c = 0, 1, … of (2,3) and lists of whole numbers. */
+/* What constants become; `node` reads c = 0, 1, … of (2,3) and lists of integers. */
 static void gives(const char *type, const char *inputs, const char *attributes, const char *shape,
                   const char *numbers) {
     onnx_graph graph = {.bytes.count = 0};
@@ -364,7 +364,7 @@ static void halves(void **state) {
     }
 }
 
-/* Of (steps, batch, 3), in two directions; a GRU whose reset stands in front of the product has fixed steps.
+/* Of (steps, batch, 3), in two directions; a GRU with the reset before the product has fixed steps.
  */
 static void recurrent_layers(void **state) {
     (void)state;
@@ -408,9 +408,9 @@ static void refusals(void **state) {
     onnx_refused(&graph, NULL, "input 'x' is of type string, which Koine does not compute with");
     graph.bytes.count = 0;
     onnx_input(&graph, "x", ONNX_FLOAT, "2");
-    onnx_node(&graph, "Relu", "nobody", "y", NULL);
+    onnx_node(&graph, "Relu", "missing", "y", NULL);
     onnx_output(&graph, "y");
-    onnx_refused(&graph, NULL, "node 'y' (Relu): reads 'nobody', which nothing makes");
+    onnx_refused(&graph, NULL, "node 'y' (Relu): reads 'missing', which nothing makes");
     graph.bytes.count = 0;
     onnx_input(&graph, "x", ONNX_FLOAT, "2,3");
     onnx_node(&graph, "Transpose", "x", "y", "perm=0:5");
@@ -482,10 +482,10 @@ static void nodes_in_no_order(void **state) {
         onnx_output(&graph, "z");
         onnx_refused(
             &graph, NULL,
-            self ? "node 'y' (Add): reads the result of node 'y' (Add), which is made from its own: nodes "
-                   "stand in a circle"
-                 : "node 'z' (Relu): reads the result of node 'y' (Add), which is made from its own: nodes "
-                   "stand in a circle");
+            self ? "node 'y' (Add): reads the result of node 'y' (Add), which depends on its own result: "
+                   "the nodes form a cycle"
+                 : "node 'z' (Relu): reads the result of node 'y' (Add), which depends on its own result: "
+                   "the nodes form a cycle");
     }
 }
 

@@ -98,7 +98,7 @@ static void there_and_back(void **state) {
     test_folder_remove(folder);
 }
 
-/* What nobody learns is no weight of whoever reads the file: constants, and what was measured before the
+/* Values that are not trained are not weights in the file: constants, and statistics measured before
  * training. */
 static void learns_no_more(void **state) {
     (void)state;

@@ -1,5 +1,5 @@
-/* Each operator of the table that importer and exporter share is read, written and read again: it stays the
- * same operator, with the same attributes and results. */
+/* Each operator of the table of importer and exporter is read, written and read again: it must stay the same
+ * operator, with the same attributes and results. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "exchange/onnx/import.h"
 #include "onnx_model.h"
 
-enum { MOST_INPUTS = 3, MOST_ELEMENTS = 64 };
+enum { MAX_INPUTS = 3, MAX_ELEMENTS = 64 };
 
 /* What a node of the file says, none of which is anybody's default. */
 static const float said[KN_IMPORT_NUMBERS] = {0.375f, 0.625f};
@@ -20,7 +20,7 @@ typedef struct sample {
     const kn_operator *op;
     bool says; /* the node has the attributes */
     int count;
-    double numbers[MOST_INPUTS][MOST_ELEMENTS];
+    double numbers[MAX_INPUTS][MAX_ELEMENTS];
 } sample;
 
 static double wanted_number(const sample *s, int i) {
@@ -36,7 +36,7 @@ static void add_input(onnx_graph *graph, sample *s, int place, const char *text)
     snprintf(word, sizeof word, "%.*s", (int)(length < 15 ? length : 15), text);
     if (text[length] && kn_dtype_parse(word, &dtype)) text += length + 1;
     onnx_input(graph, name, (int)kn_onnx_type_from(dtype), text);
-    for (int i = 0; i < MOST_ELEMENTS; i++) {
+    for (int i = 0; i < MAX_ELEMENTS; i++) {
         const int whole = (i * 7 + place * 5) % 9;
         s->numbers[place][i] = dtype == KN_BOOL           ? whole % 2
                                : kn_dtype_is_float(dtype) ? whole * 0.5 - 2
@@ -47,7 +47,7 @@ static void add_input(onnx_graph *graph, sample *s, int place, const char *text)
 static kn_model *made_model(sample *s) {
     onnx_graph graph = {.bytes = {.count = 0}};
     char inputs[64] = "", attributes[128] = "";
-    for (; s->count < MOST_INPUTS && s->op->cases[0].inputs[s->count]; s->count++) {
+    for (; s->count < MAX_INPUTS && s->op->cases[0].inputs[s->count]; s->count++) {
         add_input(&graph, s, s->count, s->op->cases[0].inputs[s->count]);
         snprintf(inputs + strlen(inputs), sizeof inputs - strlen(inputs), "%sin%d", s->count ? "," : "",
                  s->count);
@@ -85,10 +85,10 @@ static void is_the_node(const sample *s, const char *path) {
     kn_onnx_close(&host, &file);
 }
 
-/* The result's numbers; answers how many. */
+/* Computes the result; returns its number of elements. */
 static int64_t compute(const sample *s, kn_model *model, double *numbers) {
     const kn_bind_request request = {.seed = 1};
-    host_input feeds[MOST_INPUTS];
+    host_input feeds[MAX_INPUTS];
     kn_graph *bound = NULL;
     kn_value *output;
     kn_error error = {0};
@@ -99,7 +99,7 @@ static int64_t compute(const sample *s, kn_model *model, double *numbers) {
         fail_msg("%s", error.text);
     host_values computed = host_compute(bound, feeds, s->count);
     const int64_t count = host_elements(output);
-    assert_in_range(count, 1, MOST_ELEMENTS);
+    assert_in_range(count, 1, MAX_ELEMENTS);
     memcpy(numbers, computed.numbers[output->id], (size_t)count * sizeof *numbers);
     host_release(&computed);
     kn_graph_destroy(&bound);
@@ -107,7 +107,7 @@ static int64_t compute(const sample *s, kn_model *model, double *numbers) {
 }
 
 static void stays_the_same(sample *s, const char *path) {
-    double first[MOST_ELEMENTS], second[MOST_ELEMENTS];
+    double first[MAX_ELEMENTS], second[MAX_ELEMENTS];
     const kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
     kn_states *states = fake_states_make();
     kn_model *read = made_model(s);

@@ -1,5 +1,5 @@
-/* Each row that becomes ONNX nodes, on the small ones of its own cases: the graph is written, read again and
- * computed on the host, and has to give what the row's reference gives. */
+/* Each row that can be exported, on its small cases: the graph is written as ONNX, read again and computed on
+ * the host, and must give the result of the row's reference. */
 #include "exchange_tests.h"
 
 #include <math.h>
@@ -11,24 +11,24 @@
 #include "../models/fake_states.h"
 #include "exchange/onnx/export.h"
 
-enum { MOST_INPUTS = 8, MOST_ELEMENTS = 4096 };
+enum { MAX_INPUTS = 8, MAX_ELEMENTS = 4096 };
 
 /* A case on its way. */
 typedef struct trip {
     const kn_operator *row;
     const kn_case *sample;
     kn_model *model;
-    kn_value *inputs[MOST_INPUTS], *given[MOST_INPUTS]; /* by place, and those that are there */
+    kn_value *inputs[MAX_INPUTS], *given[MAX_INPUTS]; /* by place, and those that are there */
     int count, given_count;
     kn_value *outputs[KN_MAX_OUTPUTS];
     int output_count;
-    double *numbers[MOST_INPUTS];
-    host_input feeds[MOST_INPUTS];
+    double *numbers[MAX_INPUTS];
+    host_input feeds[MAX_INPUTS];
     const char *path;
 } trip;
 
 static bool is_special(const kn_case *sample) {
-    for (int i = 0; i < MOST_INPUTS; i++)
+    for (int i = 0; i < MAX_INPUTS; i++)
         if (sample->ranges[i] && !strcmp(sample->ranges[i], "special")) return true;
     return false;
 }
@@ -81,14 +81,14 @@ static bool make(trip *t) {
     int64_t elements = 0;
     t->model = parse("koine 1\ninput x 3\nrelu\n");
     kn_graph *graph = t->model->graph;
-    for (; t->count < MOST_INPUTS && t->sample->inputs[t->count]; t->count++) {
+    for (; t->count < MAX_INPUTS && t->sample->inputs[t->count]; t->count++) {
         if (!strcmp(t->sample->inputs[t->count], "-")) continue;
         kn_value *value = input_of(graph, t->count, t->sample->inputs[t->count]);
         assert_int_equal(kn_value_failed(value), false);
         t->inputs[t->count] = t->given[t->given_count++] = value;
         elements += kn_shape_elements(&value->shape);
     }
-    if (elements > MOST_ELEMENTS) return false;
+    if (elements > MAX_ELEMENTS) return false;
     for (int i = 0; i < t->count; i++) {
         if (!t->inputs[i]) continue;
         draw(t, i);
@@ -109,7 +109,7 @@ static bool make(trip *t) {
 }
 
 static void finish(trip *t) {
-    for (int i = 0; i < MOST_INPUTS; i++)
+    for (int i = 0; i < MAX_INPUTS; i++)
         free(t->numbers[i]);
     kn_model_destroy(&t->model);
 }
@@ -150,7 +150,7 @@ static bool read_again(trip *t, int *refused) {
         return unknown;
     }
     assert_int_equal(kn_model_output_count(read), t->output_count);
-    host_input feeds[MOST_INPUTS] = {{NULL, NULL}};
+    host_input feeds[MAX_INPUTS] = {{NULL, NULL}};
     for (int i = 0; i < kn_model_input_count(read); i++)
         for (int k = 0; k < t->count; k++)
             if (t->inputs[k] && !strcmp(t->inputs[k]->name, kn_model_input_name(read, i)))

@@ -248,7 +248,7 @@ static const char *write_parameter(kn_caffe *net, const kn_caffe_layer *layer, i
     const kn_caffe_blob *x = layer->bottoms[0];
     int end = count < 0 ? x->rank : axis + (int)count;
     if (axis < 1 || count > x->rank || end > x->rank) {
-        kn_caffe_refuse(net, layer, "its axes are not among those of '%s' behind the batch", x->name);
+        kn_caffe_refuse(net, layer, "its axes are not among those of '%s' after the batch", x->name);
         return NULL;
     }
     const int rank = end - axis, ones = count == 0 ? 1 : x->rank - end;
@@ -293,7 +293,7 @@ bool kn_caffe_scale(kn_caffe *net, kn_caffe_layer *layer) {
         !kn_caffe_whole(net, layer, "num_axes", 1, -1, &count))
         return false;
     const bool two = layer->bottom_count == 2;
-    if (two && bias) return kn_caffe_refuse(net, layer, "a bias beside a second bottom");
+    if (two && bias) return kn_caffe_refuse(net, layer, "a bias together with a second bottom");
     const char *by =
         two ? write_second(net, layer, axis) : write_parameter(net, layer, 0, "weight", axis, count, "one");
     const char *shift = by && bias ? write_parameter(net, layer, 1, "bias", axis, count, "zero") : NULL;

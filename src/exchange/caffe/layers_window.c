@@ -113,7 +113,7 @@ bool kn_caffe_argmax(kn_caffe *net, kn_caffe_layer *layer) {
     if (axis < 1 || kn_caffe_number(layer->param, "top_k", 1) != 1 ||
         kn_caffe_number(layer->param, "out_max_val", 0) != 0)
         return kn_caffe_refuse(net, layer,
-                               "expected the place of one largest element alone, behind the batch");
+                               "expected the position of a single largest element, after the batch");
     memcpy(dims, x->dims, sizeof dims);
     dims[axis] = 1;
     const char *value = along ? x->value : kn_caffe_line(net, layer, "rows", "flatten @%s", x->value);

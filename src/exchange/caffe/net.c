@@ -99,7 +99,7 @@ const char *kn_caffe_text_of(const kn_caffe_item *item) {
 static bool check_whole(kn_caffe *net, const kn_caffe_layer *layer, const char *name, double found,
                         int64_t least, int64_t *number) {
     if (!(found >= (double)least && found <= KN_CAFFE_SIZE && found == floor(found)))
-        return kn_caffe_refuse(net, layer, "%s is %g, expected a whole number from %" PRId64 " to %d", name,
+        return kn_caffe_refuse(net, layer, "%s is %g, expected an integer from %" PRId64 " to %d", name,
                                found, least, KN_CAFFE_SIZE);
     *number = (int64_t)found;
     return true;
@@ -301,7 +301,7 @@ static bool read_shape(kn_caffe *net, const kn_caffe_item *shape, const char *in
         double size = dim->kind == KN_CAFFE_NUMBER ? dim->as.number : -1;
         if (*count == rank || !(size >= 0 && size <= KN_CAFFE_SIZE && size == floor(size))) {
             kn_fail(&net->model->error, KN_ERROR_SHAPE,
-                    "%s: input '%.80s': expected up to %d sizes, whole numbers up to %d", net->model->source,
+                    "%s: input '%.80s': expected up to %d sizes, integers up to %d", net->model->source,
                     input, rank, KN_CAFFE_SIZE);
             return false;
         }

@@ -114,7 +114,7 @@ static bool take_weight(taking *t, const kn_caffe_weight *weight, bool incomplet
         const kn_array *over = sums ? numbers_of(sums) : NULL;
         if (!over || over->count != 1)
             return incomplete ||
-                   refuse(t, weight, "has no factor beside it, blob 2 with one number", -1, NULL);
+                   refuse(t, weight, "has no factor, expected blob 2 with one number", -1, NULL);
         const double by = kn_array_number(over, 0);
         factor = by == 0 ? 0 : 1 / by;
     }

@@ -2,7 +2,7 @@
  * all ones, and so are running variances): each is trained separately. */
 #include "exchange/onnx/import.h"
 
-enum { MOST_READ = 32, STATISTICS = 3 /* the first input of a batch norm that is a running statistic */ };
+enum { MAX_READ = 32, STATISTICS = 3 /* the first input of a batch norm that is a running statistic */ };
 
 typedef struct apart {
     kn_import *import;
@@ -52,7 +52,7 @@ static const char *last_word(const char *name) {
  * many. */
 static int names_read(const apart *all, const char *text, const char **names) {
     int count = 0;
-    while ((text = strchr(text, '%')) != NULL && count < MOST_READ) {
+    while ((text = strchr(text, '%')) != NULL && count < MAX_READ) {
         size_t length = strspn(++text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
         const char *name = kn_map_get(&all->signature.targets, text, length);
         if (name) names[count++] = name;
@@ -75,20 +75,20 @@ static int find_lost(const apart *all, const char *const *names, int count, cons
     return found;
 }
 
-/* A node that reads an initializer it was not made from, which others read as well, gets a copy of its own.
+/* Gives a node a separate copy of an initializer that other nodes read too and that it was not created for.
  */
 static bool restore(apart *all, const kn_onnx_node *node) {
     const char *text = kn_import_pair(node->metadata, node->metadata_count, "pkg.torch.onnx.fx_node");
-    const char *names[MOST_READ];
-    bool right[MOST_READ] = {false};
+    const char *names[MAX_READ];
+    bool right[MAX_READ] = {false};
     int count = text ? names_read(all, text, names) : 0;
-    for (size_t k = 0; k < node->input_count && k < MOST_READ; k++)
+    for (size_t k = 0; k < node->input_count && k < MAX_READ; k++)
         for (int i = 0; i < count && !right[k]; i++)
             if (names[i] && !strcmp(names[i], node->inputs[k])) {
                 right[k] = true;
                 names[i] = NULL;
             }
-    for (size_t k = 0; count && k < node->input_count && k < MOST_READ; k++) {
+    for (size_t k = 0; count && k < node->input_count && k < MAX_READ; k++) {
         size_t from = find(all, node->inputs[k]);
         if (!from || from > all->read_count || right[k] || all->reads[from - 1] < 2 ||
             !kn_map_get_text(&all->signature.kinds, node->inputs[k]))

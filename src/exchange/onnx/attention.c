@@ -152,8 +152,8 @@ static bool join_past(attention *a) {
 static kn_value *probabilities(attention *a, kn_value *scores) {
     if (!a->bias) return kn_softmax(scores, -1);
     kn_value *none = kn_less(kn_reduce_max(a->bias, "-1", true), float_scalar(a, -3e38));
-    kn_value *shares = kn_softmax(kn_where(none, float_scalar(a, 0), scores), -1);
-    return kn_where(none, float_scalar(a, 0), shares);
+    kn_value *attention_weights = kn_softmax(kn_where(none, float_scalar(a, 0), scores), -1);
+    return kn_where(none, float_scalar(a, 0), attention_weights);
 }
 
 static bool build_attention(kn_import_call *call) {
@@ -178,8 +178,9 @@ static bool build_attention(kn_import_call *call) {
     a.scores = scores;
     if (a.bias) scores = kn_add(scores, a.bias);
     if (mode == 2) a.scores = scores;
-    kn_value *shares = probabilities(&a, scores), *y = kn_matmul(shares, v, false, false);
-    if (mode == 3) a.scores = shares;
+    kn_value *attention_weights = probabilities(&a, scores),
+             *y = kn_matmul(attention_weights, v, false, false);
+    if (mode == 3) a.scores = attention_weights;
     if (a.flat && !kn_value_failed(y)) {
         y = kn_transpose(y, "0,2,1,3");
         kn_dim dims[3] = {y->shape.dims[0], y->shape.dims[1], -1};

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-enum { MOST_ROUNDS = 1024 };
+enum { MAX_ROUNDS = 1024 };
 
 static const kn_onnx_graph *body_of(kn_import_call *call, const char *name) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
@@ -40,7 +40,7 @@ static bool truth_item(kn_import_call *call, kn_dtype dtype, int64_t number, kn_
     return true;
 }
 
-/* Whether an item is true; its value has to be known. */
+/* Whether an item is true; its value must be known. */
 static bool holds(kn_import_call *call, kn_item *item, bool *answer) {
     kn_tensor_info info;
     const void *data;
@@ -76,7 +76,7 @@ static bool loop(kn_import_call *call) {
     }
     int64_t round = 0;
     for (; going && round < rounds; round++) {
-        if (round == MOST_ROUNDS || (scans && round == KN_MAX_INPUTS) || scans > KN_MAX_INPUTS)
+        if (round == MAX_ROUNDS || (scans && round == KN_MAX_INPUTS) || scans > KN_MAX_INPUTS)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "takes more than %" PRId64 " rounds", round);
         if (!truth_item(call, KN_INT64, round, &inputs[0]) || !truth_item(call, KN_BOOL, 1, &inputs[1]) ||
             !kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count) ||
@@ -268,11 +268,11 @@ static bool split_to_sequence(kn_import_call *call) {
     if (given && !kn_import_whole(call, 1, sizes, KN_MAX_INPUTS, &count)) return false;
     bool alike = !given || kn_value_rank(call->inputs[1]->value) == 0;
     if (alike && (!given || count == 1) && (!given || call->inputs[1]->rank == 0)) {
-        int64_t share = given ? sizes[0] : 1;
-        if (!kn_dim_known(size) || share < 1 || (size + share - 1) / share > KN_MAX_INPUTS)
+        int64_t part_size = given ? sizes[0] : 1;
+        if (!kn_dim_known(size) || part_size < 1 || (size + part_size - 1) / part_size > KN_MAX_INPUTS)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "into so many parts, or of an open size");
-        for (count = 0; count * share < size; count++)
-            sizes[count] = (count + 1) * share <= size ? share : size - count * share;
+        for (count = 0; count * part_size < size; count++)
+            sizes[count] = (count + 1) * part_size <= size ? part_size : size - count * part_size;
     }
     if (kn_split(x, axis, sizes, (size_t)count, values) != KN_OK) return false;
     for (int i = 0; i < count; i++) {

@@ -66,8 +66,8 @@ static bool rsqrt_row(kn_export_call *call) {
 }
 
 static bool silu(kn_export_call *call) {
-    const char *share = kn_export_one(call, "Sigmoid", NULL, call->inputs[0]);
-    return kn_export_two(call, "Mul", call->output, call->inputs[0], share);
+    const char *sigmoid = kn_export_one(call, "Sigmoid", NULL, call->inputs[0]);
+    return kn_export_two(call, "Mul", call->output, call->inputs[0], sigmoid);
 }
 
 static bool log_sigmoid(kn_export_call *call) {
@@ -192,22 +192,22 @@ static bool conv_transpose(kn_export_call *call) {
 }
 
 enum {
-    MOST_SHARES = KN_EXPORT_MORE / 4 - 1
+    MAX_SLICES = KN_EXPORT_MORE / 4 - 1
 }; /* windows of each of two axes: each takes two nodes and two lists */
 
 /* Adaptive pooling along an axis: `to` windows of different sizes, each reduced. */
 static const char *shared(kn_export_call *call, const char *x, bool largest, int64_t axis, int64_t to,
                           const char *output) {
-    const char *parts[MOST_SHARES + 1] = {NULL}, *along = kn_export_list(call, &axis, 1);
+    const char *parts[MAX_SLICES + 1] = {NULL}, *along = kn_export_list(call, &axis, 1);
     const kn_dim from = call->node->inputs[0]->shape.dims[axis];
-    if (!x || !along || !kn_dim_known(from) || to > MOST_SHARES) return NULL;
+    if (!x || !along || !kn_dim_known(from) || to > MAX_SLICES) return NULL;
     for (int64_t i = 0; i < to; i++) {
         const int64_t begin = i * from / to, end = ((i + 1) * from + to - 1) / to;
         const char *start = kn_export_list(call, &begin, 1), *stop = kn_export_list(call, &end, 1);
-        const char *share = start && stop
+        const char *slice = start && stop
                                 ? kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, start, stop, along))
                                 : NULL;
-        parts[i] = kn_export_two(call, largest ? "ReduceMax" : "ReduceMean", NULL, share, along);
+        parts[i] = kn_export_two(call, largest ? "ReduceMax" : "ReduceMean", NULL, slice, along);
         if (!parts[i]) return NULL;
     }
     const char *whole = kn_export_node(call, "Concat", output, parts);

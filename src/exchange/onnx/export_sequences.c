@@ -23,11 +23,11 @@ static const char *squeezed(kn_export_call *call, const char *x, int64_t axis, c
 
 /* ---- recurrences --------------------------------------------------------------------------------------- */
 
-enum { MOST_GATES = 4 };
+enum { MAX_GATES = 4 };
 typedef struct cell_type {
     const char *row, *type;
     int gates;
-    int order[MOST_GATES];           /* the operator's gate for each gate of the file */
+    int order[MAX_GATES];            /* the operator's gate for each gate of the file */
     int bias, start, cells, lengths; /* positions of inputs; 0 for none */
     int results;                     /* y, the last state, its cells */
 } cell_type;
@@ -132,7 +132,7 @@ int kn_export_reads(const kn_node *node, const kn_value **reads) {
  * with a leading axis of size 1. */
 static const char *by_gates(kn_export_call *call, const recurrence *r, const char *x, int64_t columns,
                             bool first) {
-    int64_t order[MOST_GATES], sizes[3], *at = sizes;
+    int64_t order[MAX_GATES], sizes[3], *at = sizes;
     for (int i = 0; i < r->cell->gates; i++)
         order[i] = r->cell->order[i];
     if (r->cell->gates > 1) {
@@ -381,7 +381,7 @@ static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved)
     return unsqueezed(call, real, (int64_t[]){2, interleaved ? 4 : 3}, 2);
 }
 
-/* The elements of a pair lie along an axis of their own: (batch,length,heads,pairs,2) or
+/* The elements of a pair are along a separate axis: (batch,length,heads,pairs,2) or
  * (batch,length,heads,2,pairs). */
 static bool rotary(kn_export_call *call) {
     const kn_node *node = call->node;

@@ -187,7 +187,7 @@ static bool build_node(kn_import_call *call) {
     if (call->row->sizes && (counts || all_sized(call)) && call->row->sizes(call)) return true;
     if (kn_import_failed(import)) return false;
     if (!call->row->build)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "its inputs have to be known sizes");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "its inputs must be known sizes");
     return call->row->build(call);
 }
 
@@ -523,7 +523,7 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
     kn_text_finish(&shape);
     if (!fine && !kn_import_failed(import))
         return fail_input(import, input->name, KN_ERROR_ARGUMENT,
-                          "has to be known, and no numbers of a whole shape are given");
+                          "must be known, and no values for its whole shape are given");
     if (fine && kn_value_failed(item.value))
         fine = fail_input(import, input->name, KN_ERROR_FORMAT, kn_graph_error(import->graph));
     return fine && kn_import_define(import, input->name, &item);
@@ -545,7 +545,7 @@ static bool is_output_already(const kn_model *model, const kn_value *value) {
     return false;
 }
 
-/* Makes each output the result of a node of its own, of the type in the file. */
+/* Makes each output the result of a separate node, of the type in the file. */
 static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     kn_model *model = import->model;
     kn_item *item = kn_import_item(import, output->name);

@@ -1,7 +1,7 @@
 /* What the files of the importer share: an ONNX graph, node by node, becomes a graph of Koine.
  *
  * Each name of the file stands for an item (item.c): a value of the graph, or what is known before there is
- * one: an initializer, or small whole numbers (sizes.c), which may be made of the sizes of inputs and hold
+ * one: an initializer, or small integers (sizes.c), which may be made of the sizes of inputs and hold
  * symbols. A row of the table (table.c) says how a node of one operator is built; rows stand in a file per
  * family. */
 #ifndef KN_EXCHANGE_ONNX_IMPORT_H
@@ -66,7 +66,7 @@ struct kn_item {
     int rank; /* of sizes */
     int64_t shape[KN_MAX_RANK];
     const struct kn_model_given *given; /* of an input: the array that the caller gave */
-    bool *wanted;                       /* of an input: set when its values have to be known */
+    bool *wanted;                       /* of an input: set when its values must be known */
     kn_item **parts;                    /* of a sequence, or of an optional */
     size_t part_count;
     bool sequence; /* or an optional */
@@ -94,10 +94,10 @@ struct kn_import {
         *batch; /* the file's name for the batch dimension, "" if it has none; NULL: there is no batch */
     int depth;
     size_t nodes;            /* built so far */
-    bool *wanted;            /* by input of the file: its values have to be known */
+    bool *wanted;            /* by input of the file: its values must be known */
     bool *taken;             /* by the caller's settings: it is an open size of an input */
-    kn_map constants;        /* initializers whose values have to be known, by address: they are not learnt */
-    bool again;              /* another value has to be known: build again */
+    kn_map constants;        /* initializers whose values must be known, by address: they are not trained */
+    bool again;              /* another value must be known: build again */
     kn_import_state *states; /* parameters and statistics, and what they begin with */
     size_t state_count, state_capacity;
     const kn_onnx_node **training; /* nodes that train in the file */
@@ -177,7 +177,7 @@ bool kn_import_sort(kn_import *import, const kn_onnx_node *nodes, size_t count);
 
 /* ---- apart.c ------------------------------------------------------------------------------------------- */
 
-/* Gives each parameter and statistic an initializer of its own, where exporters merged equal ones. */
+/* Gives each parameter and statistic a separate initializer, where exporters merged equal ones. */
 bool kn_import_take_apart(kn_import *import);
 
 /* ---- learnt.c ------------------------------------------------------------------------------------------ */
@@ -187,7 +187,7 @@ bool kn_import_take_apart(kn_import *import);
 typedef struct kn_signature {
     kn_map kinds, targets;
 } kn_signature;
-/* Empty where the file has none. False when out of memory; it has to be finished even then. */
+/* Empty where the file has none. False when out of memory; it must be finished even then. */
 bool kn_signature_read(kn_import *import, kn_signature *signature);
 void kn_signature_finish(kn_signature *signature);
 /* The value of a key; NULL where there is none. */
@@ -271,7 +271,7 @@ kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *wei
 kn_value *kn_import_whole_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
                                       kn_value *weight_zero);
 
-/* ---- whole numbers while building (sizes.c) ------------------------------------------------------------ */
+/* ---- integers while building (sizes.c) ------------------------------------------------------------ */
 
 /* Whether the values of an item are known; those of a constant are read now. */
 bool kn_item_sized(kn_import *import, kn_item *item);

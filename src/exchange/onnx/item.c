@@ -49,7 +49,7 @@ static kn_value *sizes_value(kn_import *import, const kn_item *item) {
     return kn_import_cast(kn_import_reshape(import, joined, item->shape, item->rank), item->dtype);
 }
 
-/* Whether an initializer can be a state: its elements are finite floating-point numbers, and nobody has to
+/* Whether an initializer can be a state: its elements are finite floating-point numbers, and no operator must
  * know them. */
 static bool is_state(const kn_import *import, const kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
@@ -337,7 +337,7 @@ static bool fail_unknown(kn_import_call *call, int i) {
     const char *name = kn_import_has(call, i) ? call->node->inputs[i] : "";
     return kn_import_fail(
         call, KN_ERROR_UNSUPPORTED,
-        "the numbers of '%.100s' have to be known when the model is opened, since they decide what is "
+        "the values of '%.100s' must be known when the model is opened, since they decide what is "
         "computed: give what they depend on as a constant",
         name);
 }

@@ -1,4 +1,4 @@
-/* Operators whose output shape depends on the values of inputs, which have to be known when the model is
+/* Operators whose output shape depends on the values of inputs, which must be known when the model is
  * opened. */
 #include "exchange/onnx/import.h"
 

@@ -87,11 +87,11 @@ static bool momentum(kn_import_call *call) {
     if (!begin(call, 3, &s)) return false;
     double alpha = kn_import_float(call, "alpha", 0), beta = kn_import_float(call, "beta", 0);
     bool nesterov = !strcmp(kn_import_string(call, "mode", "standard"), "nesterov");
-    kn_value *share = kn_where(later(&s), number_of(&s, beta), number_of(&s, 1));
+    kn_value *factor = kn_where(later(&s), number_of(&s, beta), number_of(&s, 1));
     for (int i = 0; i < s.count; i++) {
         kn_value *x = of_kind(&s, 0, i), *g = of_kind(&s, 1, i), *v = of_kind(&s, 2, i);
         if (!x || !g || !v) return false;
-        v = kn_add(kn_scale(v, alpha), kn_mul(share, g));
+        v = kn_add(kn_scale(v, alpha), kn_mul(factor, g));
         kn_value *way = nesterov ? kn_add(g, kn_scale(v, alpha)) : v;
         x = kn_sub(x, kn_mul(s.rate, way));
         if (!kn_import_put(call, i, x) || !kn_import_put(call, s.count + i, v)) return false;

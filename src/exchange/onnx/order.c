@@ -84,12 +84,12 @@ static bool find_needs(order *list) {
     return !list->failed || kn_import_no_memory(list->import);
 }
 
-static bool fail_circle(const order *list, size_t at, size_t from) {
+static bool fail_cycle(const order *list, size_t at, size_t from) {
     const kn_import_call call = {.import = list->import, .node = &list->nodes[at]};
     const kn_onnx_node *maker = &list->nodes[from];
     return kn_import_fail(
         &call, KN_ERROR_FORMAT,
-        "reads the result of node '%.100s' (%.60s), which is made from its own: nodes stand in a circle",
+        "reads the result of node '%.100s' (%.60s), which depends on its own result: the nodes form a cycle",
         *maker->name ? maker->name : maker->outputs[0], maker->type);
 }
 
@@ -110,7 +110,7 @@ static bool sort(order *list) {
                 list->sorted[done++] = at;
                 depth--;
             } else if (list->state[list->needs[k]] == OPEN) {
-                return fail_circle(list, at, list->needs[k]);
+                return fail_cycle(list, at, list->needs[k]);
             } else {
                 list->stack[depth++] = list->needs[k];
             }

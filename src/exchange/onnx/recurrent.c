@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-enum { MOST_STEPS = 512, MOST_GATES = 4 };
+enum { MAX_STEPS = 512, MAX_GATES = 4 };
 
 typedef struct recurrence {
     kn_import_call *call;
@@ -34,7 +34,7 @@ static kn_value *start_of(const recurrence *r, int i, int direction) {
 
 /* Rows of the gates in Koine's order. */
 static kn_value *reordered(const recurrence *r, kn_value *rows) {
-    kn_value *parts[MOST_GATES];
+    kn_value *parts[MAX_GATES];
     for (int i = 0; i < r->gates; i++)
         parts[i] = kn_slice(rows, 0, r->order[i] * r->units, (r->order[i] + 1) * r->units);
     return r->gates > 1 ? kn_concat(parts, (size_t)r->gates, 0) : rows;
@@ -77,10 +77,10 @@ static bool by_steps(recurrence *r, int direction, bool reverse, kn_value *peeph
     kn_value *weight = of_direction(r, 1, direction), *hidden = of_direction(r, 2, direction);
     kn_value *bias = of_direction(r, 3, direction);
     int64_t rows = r->gates * r->units, length = kn_value_dimension(r->x, 1);
-    kn_value *steps[MOST_STEPS], *first = bias ? kn_slice(bias, 0, 0, rows) : NULL;
-    if (length < 1 || length > MOST_STEPS)
+    kn_value *steps[MAX_STEPS], *first = bias ? kn_slice(bias, 0, 0, rows) : NULL;
+    if (length < 1 || length > MAX_STEPS)
         return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED,
-                              "of this kind without a fixed number of steps up to %d", MOST_STEPS);
+                              "of this kind without a fixed number of steps up to %d", MAX_STEPS);
     if (bias) first = kn_add(first, kn_slice(bias, 0, rows, 2 * rows));
     kn_value *given = from_inputs(r, weight, first);
     const kn_dim dims[2] = {r->x->shape.dims[0], r->units};
@@ -217,7 +217,7 @@ static bool put_states(recurrence *r, int output, kn_value **states) {
 }
 
 static bool recurrent(kn_import_call *call) {
-    static const int orders[3][MOST_GATES] = {{0}, {1, 0, 2}, {0, 2, 3, 1}};
+    static const int orders[3][MAX_GATES] = {{0}, {1, 0, 2}, {0, 2, 3, 1}};
     const char *type = call->node->type;
     recurrence r = {.call = call,
                     .import = call->import,

@@ -38,7 +38,7 @@ static bool reduce(kn_import_call *call) {
         return kn_import_put(call, 0, kn_shift(kn_sum(x, axes, keep), 1));
     bool whole = !kn_dtype_is_float(dtype),
          order = call->row->reduce == kn_reduce_max || call->row->reduce == kn_reduce_min;
-    /* Integers have no logarithms, roots or means of their own type. */
+    /* Logarithms, roots and means of integers are not integers. */
     bool fractions = whole && !order && call->row->reduce != kn_sum && call->row->reduce != kn_reduce_prod;
     if (fractions) x = kn_cast(x, KN_FLOAT32);
     kn_value *result = call->row->reduce(x, axes, keep);

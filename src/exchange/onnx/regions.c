@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_CELLS = 4096, MOST_SAMPLES = 64 };
+enum { MAX_CELLS = 4096, MAX_SAMPLES = 64 };
 
 /* For one axis of the image and the points of each region, (R,cells * samples): the indices of the elements
  * on both sides, int32, and their weights, which are 0 outside the image. */
@@ -88,10 +88,10 @@ static bool take_regions(kn_import_call *call, const kn_value *x, kn_value *corn
         s[i].size = x->shape.dims[2 + i];
         if (!kn_dim_known(s[i].size) || s[i].size < 1)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of open size");
-        if (s[i].cells < 1 || s[i].cells > MOST_CELLS || r->samples < 0 || r->samples > MOST_SAMPLES)
+        if (s[i].cells < 1 || s[i].cells > MAX_CELLS || r->samples < 0 || r->samples > MAX_SAMPLES)
             return kn_import_fail(call, KN_ERROR_ARGUMENT,
                                   "%" PRId64 " cells of %" PRId64 " samples; up to %d of %d are known here",
-                                  s[i].cells, r->samples, MOST_CELLS, MOST_SAMPLES);
+                                  s[i].cells, r->samples, MAX_CELLS, MAX_SAMPLES);
         find_sides(r, i, &s[i]);
     }
     return true;

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_TAPS = 64, SAMPLE_AXES = 3, GRID_NUMBERS = 1 << 24 };
+enum { MAX_TAPS = 64, SAMPLE_AXES = 3, GRID_NUMBERS = 1 << 24 };
 
 typedef enum beyond { BEYOND_ZEROS, BEYOND_BORDER, BEYOND_REFLECTION } beyond;
 

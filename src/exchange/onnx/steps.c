@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_STEPS = 1024 };
+enum { MAX_STEPS = 1024 };
 
 /* ---- products up to each element ----------------------------------------------------------------------- */
 
@@ -116,9 +116,9 @@ static bool take_linear(linear_attention *a) {
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected (B,T,heads*size), and heads that divide it");
     a->batch = a->q->shape.dims[0];
     a->times = a->q->shape.dims[1];
-    if (!kn_dim_known(a->times) || a->times < 1 || a->times > MOST_STEPS)
+    if (!kn_dim_known(a->times) || a->times < 1 || a->times > MAX_STEPS)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size, or above %d",
-                              MOST_STEPS);
+                              MAX_STEPS);
     kn_import *import = call->import;
     int64_t keys = a->k->shape.dims[2] / a->heads, values = a->v->shape.dims[2] / a->heads;
     const kn_dim dims[4] = {a->batch, a->heads, keys, values};
@@ -203,7 +203,7 @@ static bool put_steps(kn_import_call *call) {
     int rank = past->shape.rank;
     const kn_shape shape = past->shape;
     if (axis == 0 || update->shape.rank != rank || !kn_dim_known(shape.dims[axis]))
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected (B,…), and an axis of known size behind it");
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected (B,…), and an axis of known size after it");
     kn_dim between = 1, inner = 1, times = update->shape.dims[axis], size = shape.dims[axis];
     for (int i = 1; i < rank; i++)
         if (i < axis)

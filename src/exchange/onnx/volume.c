@@ -84,10 +84,10 @@ static kn_value *tap(kn_import_call *call, kn_value *x, const kn_window *w, int 
                            w->stride[i]);
 }
 
-/* 1 / number of elements that count at each position of axis i, shaped to broadcast over the `behind` axes
+/* 1 / number of elements that count at each position of axis i, shaped to broadcast over the `after` axes
  * after it. */
-static kn_value *shares(kn_import_call *call, const kn_window *w, int i, int64_t size, int64_t places,
-                        kn_dtype dtype) {
+static kn_value *reciprocal_counts(kn_import_call *call, const kn_window *w, int i, int64_t size,
+                                   int64_t places, kn_dtype dtype) {
     double *numbers = kn_arena_take(call->import->arena, (size_t)places, sizeof *numbers);
     if (!numbers) return kn_import_no_memory(call->import), NULL;
     int64_t low = w->skip_padding ? 0 : -w->padding[i],
@@ -123,7 +123,8 @@ kn_value *kn_pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w,
         kn_value *from = padded(call, x, w, i, places, 0), *sum = tap(call, from, w, i, 0, places);
         for (int64_t k = 1; k < w->size[i]; k++)
             sum = kn_add(sum, tap(call, from, w, i, k, places));
-        x = pooling == KN_POOL_AVERAGE ? kn_mul(sum, shares(call, w, i, size, places, dtype)) : sum;
+        x = pooling == KN_POOL_AVERAGE ? kn_mul(sum, reciprocal_counts(call, w, i, size, places, dtype))
+                                       : sum;
     }
     if (pooling == KN_POOL_POWER) x = kn_pow(x, kn_import_scalar(call->import, dtype, 1 / w->power));
     return x;

@@ -57,7 +57,7 @@ static bool take_window(kn_import_call *call, const kn_value *x, const kn_value 
     for (int i = 0; i < w->axes; i++)
         if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1)
             return kn_import_fail(call, KN_ERROR_ARGUMENT,
-                                  "sizes, strides and dilations have to be numbers above 0");
+                                  "sizes, strides and dilations must be numbers above 0");
     w->same = !strcmp(automatic, "SAME_UPPER");
     w->same_lower = !strcmp(automatic, "SAME_LOWER");
     if (!strcmp(automatic, "VALID")) memset(w->padding, 0, sizeof w->padding);
