@@ -27,7 +27,7 @@ char *test_folder_make(void) {
     return folder;
 }
 
-/* Removes what is in `folder`, then the folder; answers whether all went. */
+/* Removes a folder with its contents; returns whether that succeeded. */
 static int remove_tree(const char *folder) {
     chmod(folder, 0700); /* a test may have made it read-only */
     DIR *listing = opendir(folder);
@@ -80,7 +80,7 @@ static void *failing_resize(void *user, void *pointer, size_t bytes) {
     void *moved = realloc(pointer, bytes);
     if (!pointer && moved) {
         __atomic_add_fetch(&state->live, 1, __ATOMIC_SEQ_CST);
-        memset(moved, 0xA5, bytes); /* whoever wants zeros must write them */
+        memset(moved, 0xA5, bytes); /* callers that need zeros must write them */
     }
     return moved;
 }

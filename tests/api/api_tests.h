@@ -6,7 +6,7 @@
 
 #include "device_support.h"
 
-/* Each runs one group and answers the number of its tests that failed. */
+/* Each runs one group and returns the number of its tests that failed. */
 int test_null(void);
 int test_null_builders(void);
 int test_null_files(void);

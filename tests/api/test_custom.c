@@ -352,7 +352,7 @@ static void expressions_are_fused(void **state) {
     kn_session_destroy(&session);
 }
 
-/* Whoever holds a node keeps the operator; sizes do not compile it anew. */
+/* Nodes keep their operator alive; other sizes do not compile it again. */
 static void operators_live_as_long_as_needed(void **state) {
     int alive = 0;
     kn_operator *custom = windows("", &alive);

@@ -1,6 +1,6 @@
-/* Every public function with NULL for whatever it takes: an error or an empty answer, and never a crash;
- * builders of graphs and what reads and writes files stand in files of their own. complete.py sees to it that
- * none is forgotten. */
+/* Every public function with NULL for each pointer: an error or an empty result, never a crash. Graph
+ * builders and functions that read and write files are in separate files. complete.py checks that no function
+ * is missing. */
 #include "api_tests.h"
 
 #include <string.h>
@@ -150,7 +150,7 @@ static void graphs(void **state) {
     assert_true(kn_value_failed(NULL));
 }
 
-/* Each on a graph of its own, whose error then has to say something. */
+/* Each on a separate graph, which must then have an error message. */
 static void graphs_with_nulls_inside(void **state) {
     (void)state;
     for (int i = 0; i < 9; i++) {

@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
-enum { MOST_PIXELS = 1 << 20, MOST_BYTES = 1 << 22 };
+enum { MAX_PIXELS = 1 << 20, MAX_BYTES = 1 << 22 };
 
 static void *resize(void *user, void *memory, size_t bytes) {
     (void)user;
@@ -28,7 +28,7 @@ static kn_status take(void *user, const char *name, void *bytes, size_t count) {
     uint8_t sum = 0;
     for (size_t i = 0; i < count; i++)
         sum ^= ((uint8_t *)bytes)[i];
-    if (count > MOST_BYTES || !name[0]) abort();
+    if (count > MAX_BYTES || !name[0]) abort();
     free(bytes);
     return sum == 77 ? KN_ERROR_CANCELLED : KN_OK;
 }
@@ -41,9 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
         kn_image image = {.size = sizeof image, .channels = channels};
         message[0] = '\0';
         kn_status status =
-            reader.read(reader.user, &allocator, bytes, count, MOST_PIXELS, &image, message, sizeof message);
+            reader.read(reader.user, &allocator, bytes, count, MAX_PIXELS, &image, message, sizeof message);
         if (status != KN_OK && (image.pixels || (message[0] == '\0' && status != KN_ERROR_ARGUMENT))) abort();
-        if (status == KN_OK && image.width * image.height > MOST_PIXELS) abort();
+        if (status == KN_OK && image.width * image.height > MAX_PIXELS) abort();
         uint8_t sum = 0;
         for (int64_t i = 0; status == KN_OK && i < image.width * image.height * channels; i++)
             sum ^= image.pixels[i];
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     if (!path) return 0;
     message[0] = '\0';
     kn_status status =
-        archives.read(archives.user, &allocator, path, MOST_BYTES, &visitor, message, sizeof message);
+        archives.read(archives.user, &allocator, path, MAX_BYTES, &visitor, message, sizeof message);
     if (status != KN_OK && status != KN_ERROR_CANCELLED && message[0] == '\0') abort();
     return 0;
 }

@@ -40,7 +40,7 @@ static bool want_pictures(void *user, const char *name) {
     return strstr(name, ".png") != NULL;
 }
 
-/* Byte i of a picture is what follows from its name's length. */
+/* Byte i of an image depends on the length of its name. */
 static kn_status take(void *user, const char *name, void *bytes, size_t count) {
     seen *state = user;
     state->taken++;

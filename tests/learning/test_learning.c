@@ -7,7 +7,7 @@
 
 static const char *command; /* the built koine */
 
-/* Runs `koine train MODEL … --json`; answers the number called `key` of the object that it prints at the end.
+/* Runs `koine train MODEL … --json`; returns the number `key` of the object that it prints at the end.
  * MODEL is the first of the arguments, or, with a text, a model of that text. */
 static double trained_number(const char *text_model, const char *arguments, const char *key) {
     char *folder = test_folder_make(), line[1600], text[600] = "", wanted[40];

@@ -100,8 +100,8 @@ static kn_value *loss(const char *name, kn_value **in, const kn_json *given) {
     return NULL;
 }
 
-/* Parameters are inputs, called "net.weight_ih" and so on; the result and the last states stand one behind
- * the other. */
+/* Parameters are inputs, called "net.weight_ih" and so on; the result and the last states are
+ * concatenated. */
 static kn_value *recurrent(const char *name, kn_value *x, const kn_json *given) {
     kn_graph *graph = kn_value_graph(x);
     kn_value *final = NULL, *final_cells = NULL;

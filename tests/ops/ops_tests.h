@@ -7,7 +7,7 @@
 #include "formats/formats.h"
 #include "ops/ops.h"
 
-/* Each runs one group and answers the number of its tests that failed. */
+/* Each runs one group and returns the number of its tests that failed. */
 int test_pointwise_values(void);
 int test_shapes(void);
 int test_builders(void);

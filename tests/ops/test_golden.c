@@ -34,7 +34,7 @@ static double number_of(const kn_json *object, const char *key) {
     return member(object, key)->number;
 }
 
-/* A list of whole numbers as "1,2,3". */
+/* A list of integers as "1,2,3". */
 static const char *list_of(const kn_json *object, const char *key) {
     kn_text text;
     kn_text_init(&text, &host);
@@ -191,8 +191,8 @@ static kn_value *build(const kn_json *sample, kn_graph *graph, kn_value **in, in
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* 1e-10 of the tensor's largest number: the order of sums may differ, nothing else. But whoever made the file
- * knows 1/6 only as a float32, in the hard activations. */
+/* 1e-10 of the tensor's largest number: the order of sums may differ, nothing else. But the file was
+ * computed with 1/6 as a float32 in the hard activations. */
 static void compare(const char *name, const char *what, const kn_json *expected, const double *actual,
                     int64_t count) {
     double largest = 1e-3, share = !strncmp(name, "hard_", 5) ? 1e-7 : 1e-10;
@@ -212,18 +212,18 @@ static const kn_json *gradient_by(const kn_json *sample, const char *input) {
     return NULL;
 }
 
-enum { MOST_INPUTS = 24 };
+enum { MAX_INPUTS = 24 };
 
 static void run(const kn_json *sample) {
     const char *name = text_of(sample, "name");
     kn_graph *graph = kn_graph_create(NULL), *bound;
-    kn_value *in[MOST_INPUTS], *outputs[4], *results[4], *by[MOST_INPUTS], *gradients[MOST_INPUTS];
-    const kn_json *expected[MOST_INPUTS];
-    host_input given[MOST_INPUTS];
+    kn_value *in[MAX_INPUTS], *outputs[4], *results[4], *by[MAX_INPUTS], *gradients[MAX_INPUTS];
+    const kn_json *expected[MAX_INPUTS];
+    host_input given[MAX_INPUTS];
     int count = 0, output_count = 0, wanted = 0;
     for (const kn_json *input = member(sample, "inputs")->first; input; input = input->next) {
         kn_dtype dtype;
-        assert_true(count < MOST_INPUTS && kn_dtype_parse(text_of(input, "dtype"), &dtype));
+        assert_true(count < MAX_INPUTS && kn_dtype_parse(text_of(input, "dtype"), &dtype));
         given[count] = (host_input){text_of(input, "name"), numbers_of_input(sample, input)};
         in[count] = kn_input(graph, given[count].name, dtype, list_of(input, "shape"));
         count++;

@@ -144,7 +144,7 @@ static kn_session *product_session(kn_context *context) {
     return session;
 }
 
-/* Runs it; fills in the plan's text. Answers whether the product is right. */
+/* Runs a product; writes the plan's text. Returns whether the product is right. */
 static bool product_is_right(kn_context *context, char *plan, size_t bytes) {
     kn_session *session = product_session(context);
     float a[15], b[35], y[21];
@@ -160,7 +160,7 @@ static bool product_is_right(kn_context *context, char *plan, size_t bytes) {
         float sum = 0;
         for (int k = 0; k < 5; k++)
             sum += a[i / 7 * 5 + k] * b[k * 7 + i % 7];
-        right = right && y[i] == sum; /* small whole numbers */
+        right = right && y[i] == sum; /* small integers */
     }
     char *text = kn_session_plan_text(session);
     assert_non_null(text);
@@ -281,7 +281,7 @@ static void long_loops_are_right_or_refused(void **state) {
     for (int i = 0; i < DEPTH * COLUMNS; i++)
         if (minus[i] != -other[i]) fail_msg("element %d of minus is %g", i, minus[i]);
     for (int i = 0; i < ROWS * COLUMNS; i += 97) {
-        float sum = 0; /* of small whole numbers */
+        float sum = 0; /* of small integers */
         for (int k = 0; k < DEPTH; k++)
             sum += given[i / COLUMNS * DEPTH + k] * other[k * COLUMNS + i % COLUMNS];
         if (product[i] != sum) fail_msg("element %d of the product is %g instead of %g", i, product[i], sum);

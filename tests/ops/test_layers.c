@@ -59,7 +59,7 @@ static void linear_layers(void **state) {
     parameter_is("linear1.weight", "7,20", 1 / sqrt(20));
     parameter_is("linear1.bias", "7", 1 / sqrt(20));
     parameter_is("linear2.weight", "3,7", 1 / sqrt(7));
-    /* The bias is added behind the product, where an epilogue can take it. */
+    /* The bias is added after the product, where an epilogue can take it. */
     assert_string_equal(first->producer->op->name, "add");
     assert_string_equal(first->producer->inputs[0]->producer->op->name, "matmul");
 }
@@ -124,7 +124,7 @@ static void windows(void **state) {
         params.size = sizeof params;
         shape_is(kn_conv(images, 4, 3, 0, &params), cases[i].shape);
     }
-    /* `same` puts the odd line behind. */
+    /* `same` pads the odd line at the end. */
     kn_conv_params params = {.size = sizeof params, .same = true, .no_bias = true};
     const kn_attribute_value *padding =
         kn_attribute_of(kn_conv(images, 4, 2, 3, &params)->producer, "padding");
@@ -146,7 +146,7 @@ static void filters_of_the_caller(void **state) {
     assert_string_equal(kn_conv2d(images, filters, NULL, NULL)->producer->op->name, "conv2d");
 }
 
-/* A length is an image of one row; its padding is before and behind. */
+/* A length is an image of one row; its padding is before and after. */
 static void lengths(void **state) {
     (void)state;
     kn_value *signal = kn_input(graph, "signal", KN_FLOAT32, "batch,6,time");
@@ -328,7 +328,7 @@ static void group_norms(void **state) {
     assert_string_equal(kn_value_name(y), "groupnorm1");
     state_is("groupnorm1.weight", "6", KN_STATE_PARAMETER, KN_INITIALIZE_FILL, 1);
     state_is("groupnorm1.bias", "6", KN_STATE_PARAMETER, KN_INITIALIZE_FILL, 0);
-    assert_null(kn_graph_find(graph, "mean1")); /* what it is made of has names of its own */
+    assert_null(kn_graph_find(graph, "mean1")); /* its parts have other names */
     kn_norm_params params;
     kn_norm_params_init(&params);
     params.no_affine = true;
@@ -529,8 +529,8 @@ static void what_targets_take(void **state) {
     assert_string_equal(taken(kn_matmul(rows, rows, false, true), &wide), "tiled");
 }
 
-/* Nobody reads the places of maxima in this graph, so that none are written. */
-static void places_nobody_reads(void **state) {
+/* The positions of maxima have no reader in this graph, so they are not written. */
+static void places_without_readers(void **state) {
     (void)state;
     kn_host host = kn_host_defaults();
     kn_arena arena;
@@ -611,7 +611,7 @@ int test_layers(void) {
         cmocka_unit_test_setup_teardown(mistakes, begin, end),
         cmocka_unit_test_setup_teardown(tiles_fit, begin, end),
         cmocka_unit_test_setup_teardown(what_targets_take, begin, end),
-        cmocka_unit_test_setup_teardown(places_nobody_reads, begin, end),
+        cmocka_unit_test_setup_teardown(places_without_readers, begin, end),
         cmocka_unit_test(small_tables_are_multiplied),
     };
     return cmocka_run_group_tests_name("layers", tests, NULL, NULL);

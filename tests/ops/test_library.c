@@ -156,7 +156,7 @@ static void workspace_is_the_plans(void **state) {
     if (kn_session_run(session, feeds, 2, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
     for (int i = 0; i < LARGER; i += 97)
         for (int j = 0; j < LARGER; j++) {
-            float sum = 0; /* of small whole numbers: exact */
+            float sum = 0; /* of small integers: exact */
             for (int k = 0; k < LARGER; k++)
                 sum += a[i * LARGER + k] * b[j * LARGER + k];
             if (y[i * LARGER + j] != sum) fail_msg("y[%d][%d] is %g, not %g", i, j, y[i * LARGER + j], sum);

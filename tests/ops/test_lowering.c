@@ -116,7 +116,7 @@ static void cases_lower(void **state) {
                     if (!suits(&row->variants[v], targets[t], node)) continue;
                     lowered on;
                     lower(&on, node, &row->variants[v], targets[t]);
-                    /* Hidden outputs beside empty results need not be written. */
+                    /* Hidden outputs of empty results need not be written. */
                     bool nothing = empty(node, node->output_count),
                          unseen = empty(node, node->output_count - row->hidden);
                     if (on.emitter.step_count ? nothing : !unseen)

@@ -20,7 +20,7 @@ static kn_value *resized(kn_resize_params params) {
     return kn_resize_image(y, 5, 3, &params);
 }
 
-/* How far a convolution of whole numbers is from that of the same fractions: of images in two groups, or
+/* The difference of an integer convolution and the same one in floating point: of images in two groups, or
  * along a length with a zero point for each filter. */
 static kn_value *convolution_off_by(bool along) {
     const uint8_t zero = 17;
@@ -428,7 +428,7 @@ static void symbols_stay(void **state) {
     shape_is(parts[2], "batch,length,5");
 }
 
-/* Each in a graph of its own, since the first failure stays. */
+/* Each in a separate graph, since the first failure is permanent. */
 static void mistakes_are_told(void **state) {
     (void)state;
     const struct {

@@ -379,8 +379,8 @@ static bool is_noticed(const kn_operator *row, int by, const char *text) {
     return false;
 }
 
-/* Turns the sign at `place` round, if one is there: one before a number or a name is left out. One of an
- * exponent is no sign of its own, and one before a zero that only passes NaN on says nothing. */
+/* Flips the sign at `place`, if there is one; a unary sign is removed. The sign of an exponent is skipped, as
+ * is that of a zero that only propagates NaN. */
 static bool turn_sign(char *text, size_t place) {
     size_t before = place;
     if (text[place] != '+' && text[place] != '-') return false;
@@ -400,7 +400,7 @@ static int unnoticed_signs(const kn_operator *row, int by, const char *expressio
     int unnoticed = 0;
     assert_true(strlen(expression) + 4 < sizeof text);
     for (size_t place = 0; place <= strlen(expression); place++) {
-        bool whole = place == strlen(expression); /* behind the last: that of all */
+        bool whole = place == strlen(expression); /* after the last: that of the whole expression */
         snprintf(text, sizeof text, whole ? "-(%s)" : "%s", expression);
         if ((!whole && !turn_sign(text, place)) || is_noticed(row, by, text)) continue;
         print_error("%s: \"%s\" instead of \"%s\" is not noticed\n", row->name, text, expression);

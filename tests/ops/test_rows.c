@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_INPUTS = 8, PROBES = 24 };
+enum { MAX_INPUTS = 8, PROBES = 24 };
 
 /* A case made into a graph. */
 typedef struct trial {
@@ -15,9 +15,9 @@ typedef struct trial {
     const kn_case *sample;
     kn_graph *graph, *bound;
     int input_count, output_count;
-    kn_value *inputs[MOST_INPUTS];
-    double *numbers[MOST_INPUTS], *weights;
-    host_input given[MOST_INPUTS];
+    kn_value *inputs[MAX_INPUTS];
+    double *numbers[MAX_INPUTS], *weights;
+    host_input given[MAX_INPUTS];
     kn_value *outputs[KN_MAX_OUTPUTS]; /* bound, visible */
     char where[96];
 } trial;
@@ -65,7 +65,7 @@ static trial make(const kn_operator *row, const kn_case *sample) {
     trial on = {.row = row, .sample = sample, .graph = kn_graph_create(NULL)};
     snprintf(on.where, sizeof on.where, "%s case %d", row->name, (int)(sample - row->cases));
     assert_non_null(on.graph);
-    for (; on.input_count < MOST_INPUTS && sample->inputs[on.input_count]; on.input_count++)
+    for (; on.input_count < MAX_INPUTS && sample->inputs[on.input_count]; on.input_count++)
         if (strcmp(sample->inputs[on.input_count], "-") != 0) /* an optional input that is absent */
             on.inputs[on.input_count] = make_input(&on, on.input_count);
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
@@ -88,7 +88,7 @@ static trial make(const kn_operator *row, const kn_case *sample) {
 }
 
 static void finish(trial *on) {
-    for (int i = 0; i < MOST_INPUTS; i++)
+    for (int i = 0; i < MAX_INPUTS; i++)
         free(on->numbers[i]);
     free(on->weights);
     kn_graph_destroy(&on->bound);
@@ -128,13 +128,13 @@ static bool compare(trial *on, int input, const double *gradient, int64_t elemen
 
 /* By input of a row: whether a gradient flows, and whether a case would notice one of the wrong sign. */
 typedef struct signs {
-    bool flows[MOST_INPUTS], held[MOST_INPUTS];
+    bool flows[MAX_INPUTS], held[MAX_INPUTS];
 } signs;
 
 /* Builds the gradient graph in a second binding, since binding again would lose it. */
 static void check_gradients(trial *on, signs *seen) {
-    kn_value *by[MOST_INPUTS], *gradients[MOST_INPUTS];
-    int inputs[MOST_INPUTS], count = 0;
+    kn_value *by[MAX_INPUTS], *gradients[MAX_INPUTS];
+    int inputs[MAX_INPUTS], count = 0;
     for (int i = 0; i < on->input_count; i++) {
         kn_value *input = on->inputs[i] ? kn_graph_find(on->bound, on->inputs[i]->name) : NULL;
         if (!input || !kn_dtype_is_float(input->shape.dtype)) continue;
@@ -199,7 +199,7 @@ static void gradients_agree(void **state) {
         }
         if (has_gradient(row) && !row->backward && !any)
             fail_msg("no case checks a gradient of %s", row->name);
-        for (int j = 0; j < MOST_INPUTS; j++) {
+        for (int j = 0; j < MAX_INPUTS; j++) {
             bool promised = row->class == KN_CLASS_POINTWISE && j < 3 && row->by[j];
             if ((promised || seen.flows[j]) && !seen.held[j])
                 fail_msg("no case of %s would notice the wrong sign of its gradient by input %d", row->name,

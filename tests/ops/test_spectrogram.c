@@ -1,4 +1,4 @@
-/* Spectrograms beside plain sums of sines and cosines. */
+/* Spectrograms compared with direct sums of sines and cosines. */
 #include "ops_tests.h"
 
 #include <math.h>

@@ -479,7 +479,7 @@ static void lower_writes_vectors_of_functions(void **state) {
     assert_false(has_vectors(dropped, 0, true));
 }
 
-/* Biases have a rate and a weight decay of their own. */
+/* Biases have a separate learning rate and weight decay. */
 static kn_status train(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
     (void)count;
     const kn_trainer_params *params = user;

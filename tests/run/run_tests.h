@@ -10,7 +10,7 @@
 #include "run/session_private.h"
 #include "wrapped.h"
 
-/* Each runs one group and answers the number of its tests that failed. */
+/* Each runs one group and returns the number of its tests that failed. */
 int test_fit(void);
 int test_states(void);
 int test_sessions(void);

@@ -121,9 +121,9 @@ static void another_binding_compiles_nothing(void **state) {
     kn_context_counts after = counts_of(context);
     assert_int_equal(after.programs_built, before.programs_built);
     assert_int_equal(after.programs_loaded, before.programs_loaded);
-    assert_int_equal(wrapped_calls.buffers, 0); /* a smaller batch needs no block of its own */
+    assert_int_equal(wrapped_calls.buffers, 0); /* a smaller batch needs no new block */
     assert_int_equal(after.device_bytes, before.device_bytes);
-    assert_true(wrapped_calls.kernels > 0); /* it is a plan of its own */
+    assert_true(wrapped_calls.kernels > 0); /* it is a separate plan */
     wrapped_reset();
     run_batch(session, 64, 3);
     run_batch(session, 17, 4);

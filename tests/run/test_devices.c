@@ -1,5 +1,5 @@
-/* Graphs computed on two devices: here two contexts on the same one, so that all numbers have to be those of
- * one device, bit by bit. */
+/* Graphs computed on two devices: here two contexts on the same device, so that all results must have the
+ * same bits as on one device. */
 #include "run_tests.h"
 
 #include <string.h>
@@ -26,10 +26,10 @@ static int close_two(void **state) {
     return close_shared((void **)&two->single);
 }
 
-/* y goes from main to the other device and back, and beside that by main alone. */
+/* y is computed on main and the other device, and by another path on main only. */
 typedef struct winding_net {
     kn_graph *graph;
-    kn_value *values[3]; /* y, and what is made on the way: on the other device, and on main */
+    kn_value *values[3]; /* y, and intermediate values: on the other device, and on main */
 } winding_net;
 
 /* pins: what else may differ. x is (batch,3), y (batch,2). */
@@ -91,7 +91,7 @@ static void results_are_those_of_one_device(void **state) {
     kn_session_destroy(&both);
 }
 
-/* A guard lets no step write outside its values, and what nobody wrote is NaN. */
+/* A guard lets no step write outside its values, and elements that were not written are NaN. */
 static void transfers_stay_inside_their_values(void **state) {
     const two_devices *two = *state;
     winding_net net = winding_net_make("other");
@@ -337,8 +337,8 @@ static void contexts_are_joined_by_name(void **state) {
     assert_int_equal(kn_context_join(main, "other", &third), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_context_join(main, "again", &kept), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_context_join(third, "whole", &main),
-                     KN_ERROR_ARGUMENT); /* it has devices of its own */
-    kn_context *copy = kept;             /* which main destroys: nobody else may have it, nor give it more */
+                     KN_ERROR_ARGUMENT); /* devices are already joined to it */
+    kn_context *copy = kept; /* which main destroys: no other context may own it or join devices to it */
     assert_int_equal(kn_context_join(third, "stolen", &copy), KN_ERROR_ARGUMENT);
     assert_ptr_equal(copy, kept);
     assert_int_equal(kn_context_device_count(third), 1);

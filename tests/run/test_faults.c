@@ -13,7 +13,7 @@ static void check_quietly(kn_states *states, const float *x, size_t batch, const
     wrapped_calls = before;
 }
 
-/* What a session goes through; answers the first failure. `session` stays for who wants to go on. */
+/* Creates, runs and queries a session; returns the first failure. The caller destroys `session`. */
 static kn_status live(kn_context *context, kn_states *states, kn_session **session) {
     small_net net = small_net_make();
     float two[2] = {2, 2};
@@ -28,7 +28,7 @@ static kn_status live(kn_context *context, kn_states *states, kn_session **sessi
     float x[30], y[20], twice[20];
     fill_numbers(x, 30, 1);
     kn_status status = kn_session_status(*session);
-    static const size_t batches[] = {4, 10, 1}; /* a batch of 1 may need kernels of its own */
+    static const size_t batches[] = {4, 10, 1}; /* a batch of 1 may need other kernels */
     for (size_t k = 0; k < KN_COUNT_OF(batches) && !status; k++) {
         size_t batch = batches[k];
         kn_feed feed = {"x", x, 3 * batch * sizeof *x};

@@ -6,7 +6,7 @@
 #include "../ops/changed_kernels.h"
 #include "run_tests.h"
 
-/* y = relu(x) with x (7), guarded; answers the session, which the caller destroys. */
+/* y = relu(x) with x (7), guarded; returns the session, which the caller destroys. */
 static kn_session *guarded_session(kn_context *context, uint64_t guard, kn_status expected) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *y = kn_output(kn_relu(kn_input(graph, "x", KN_FLOAT32, "7")), "y");
@@ -47,7 +47,7 @@ static void wrong_kernels_are_found(void **state) {
     kn_session *session = guarded_session(context, 1000, KN_ERROR_MISMATCH);
     session_bad(session, KN_ERROR_MISMATCH, KN_ERROR_MISMATCH, "'y'", "28 bytes", "byte 0 after", NULL);
     kn_session_destroy(&session);
-    /* Nobody looks without a guard, which is why there is one. */
+    /* Without a guard the error is not detected. */
     session = guarded_session(context, 0, KN_OK);
     kn_session_destroy(&session);
     kn_context_destroy(&context);

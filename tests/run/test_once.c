@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDE = 600, MOST_ROWS = 8 };
+enum { WIDE = 600, MAX_ROWS = 8 };
 
 /* y = (x exp(u)) exp(v) * s: x is (batch,3), u (3,600), v (600,2), s a number. The exponentials and what a
  * product makes of them depend on states alone. */
@@ -62,9 +62,9 @@ static void deep_net_check(kn_states *states, const float *x, size_t rows, const
         }
 }
 
-/* Runs and checks; answers how many kernels were launched. */
+/* Runs and checks; returns how many kernels were launched. */
 static int run_rows(kn_session *session, size_t rows) {
-    float x[3 * MOST_ROWS], y[2 * MOST_ROWS];
+    float x[3 * MAX_ROWS], y[2 * MAX_ROWS];
     fill_numbers(x, 3 * rows, rows);
     memset(y, 0xFF, sizeof y);
     kn_feed feed = {"x", x, 3 * rows * sizeof *x};

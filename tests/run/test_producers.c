@@ -1,5 +1,4 @@
-/* Convolutions with a filter for each channel that compute the 1x1 convolution in front of them on the way.
- */
+/* 1x1 convolutions fused into the depthwise convolution that reads their result. */
 #include "run_tests.h"
 
 #include <math.h>
@@ -27,8 +26,8 @@ static const pair pairs[] = {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-/* y = relu(depthwise(relu6(conv(x) + b)) + c), with what lies between read once more where `beside`. */
-static kn_session *open_pair(kn_context *context, const pair *form, bool beside, const char *variants) {
+/* y = relu(depthwise(relu6(conv(x) + b)) + c), with a second reader of the intermediate value if `shared`. */
+static kn_session *open_pair(kn_context *context, const pair *form, bool shared, const char *variants) {
     char shape[64];
     kn_graph *graph = kn_graph_create(NULL);
     assert_non_null(graph);
@@ -42,26 +41,26 @@ static kn_session *open_pair(kn_context *context, const pair *form, bool beside,
     kn_value *results[2] = {
         kn_output(kn_relu(kn_conv(between, form->outputs, form->filter_height, form->filter_width, &each)),
                   "y"),
-        beside ? kn_output(between, "between") : NULL};
+        shared ? kn_output(between, "between") : NULL};
     if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
     kn_session_params params;
     kn_session_params_init(&params);
     params.seed = 3;
     params.switches = variants;
-    kn_session *session = kn_session_create(context, results, beside ? 2 : 1, &params);
+    kn_session *session = kn_session_create(context, results, shared ? 2 : 1, &params);
     kn_graph_destroy(&graph);
     session_good(session, kn_session_status(session));
     return session;
 }
 
 /* y of fixed numbers, which the caller frees; its elements, and how many steps they took. */
-static float *run_pair(kn_context *context, const pair *form, bool beside, const char *variants,
+static float *run_pair(kn_context *context, const pair *form, bool shared, const char *variants,
                        size_t *count, int *steps) {
     size_t numbers = (size_t)(form->images * form->channels * form->height * form->width);
     float *x = malloc(numbers * sizeof *x);
     assert_non_null(x);
     fill_numbers(x, numbers, 5);
-    kn_session *session = open_pair(context, form, beside, variants);
+    kn_session *session = open_pair(context, form, shared, variants);
     const kn_feed feed = {"x", x, numbers * sizeof *x};
     kn_tensor_info info = {.dtype = KN_FLOAT32};
     kn_plan_info plan = {.size = sizeof plan};
@@ -81,23 +80,23 @@ static float *run_pair(kn_context *context, const pair *form, bool beside, const
     return y;
 }
 
-/* Requires that `variants` give what the two give apart; answers how many steps that saved. */
-static int compare_pair(kn_context *context, const pair *form, bool beside, const char *variants) {
+/* Requires that `variants` give the same result as the separate nodes; returns how many steps that saved. */
+static int compare_pair(kn_context *context, const pair *form, bool shared, const char *variants) {
     size_t counts[2];
     int steps[2];
-    float *apart = run_pair(context, form, beside, "producers=separate", &counts[0], &steps[0]);
-    float *joined = run_pair(context, form, beside, variants, &counts[1], &steps[1]);
+    float *apart = run_pair(context, form, shared, "producers=separate", &counts[0], &steps[0]);
+    float *fused = run_pair(context, form, shared, variants, &counts[1], &steps[1]);
     assert_int_equal(counts[0], counts[1]);
     double largest = 0;
     for (size_t i = 0; i < counts[0]; i++)
         largest = fmax(largest, (double)apart[i]);
     assert_true(largest > 0.1);
     for (size_t i = 0; i < counts[0]; i++)
-        if (!(fabs((double)joined[i] - (double)apart[i]) <= 1e-5 * largest))
-            fail_msg("%d channels, element %zu: joined %.9g, apart %.9g", form->outputs, i, (double)joined[i],
+        if (!(fabs((double)fused[i] - (double)apart[i]) <= 1e-5 * largest))
+            fail_msg("%d channels, element %zu: fused %.9g, apart %.9g", form->outputs, i, (double)fused[i],
                      (double)apart[i]);
     free(apart);
-    free(joined);
+    free(fused);
     return steps[0] - steps[1];
 }
 
@@ -107,7 +106,7 @@ static kn_context *open_wide(int width, const char *folder) {
     params.kind = 1;
     params.trust_claims = true;
     params.vector_width = width;
-    if (folder) params.cache_folder = NULL; /* what is learnt of these kernels is not to be remembered */
+    if (folder) params.cache_folder = NULL; /* verdicts on these kernels must not be stored */
     params.kernel_folder = folder;
     return open_context(&params);
 }

@@ -91,7 +91,7 @@ static void uploads_do_not_disturb_runs_under_way(void **state) {
     kn_session_destroy(&session);
 }
 
-/* Sessions with states of their own run side by side on one context. */
+/* Sessions with separate states run concurrently on one context. */
 typedef struct side {
     kn_session *session;
     kn_status status;
@@ -267,7 +267,7 @@ static void a_callers_queue_is_used_and_left_as_it_was(void **state) {
         assert_true(total[i] == 6 * x[i]);
     kn_session_destroy(&session);
     kn_context_destroy(&context);
-    /* Some let go of it in a thread of their own. */
+    /* Some drivers release it in another thread. */
     double start = kn_clock();
     do
         count_references(given, queue, after);

@@ -9,7 +9,7 @@
 #include "graph/graph_private.h"
 #include "graph/signature.h"
 
-enum { MOST_ARGUMENTS = 64, MOST_KERNELS = 32 };
+enum { MAX_ARGUMENTS = 64, MAX_KERNELS = 32 };
 
 static bool has_signatures(const char *file) {
     for (const kn_signature *row = kn_signatures; row->file; row++)
@@ -31,13 +31,13 @@ static kn_argument_kind kind_of(cl_kernel kernel, cl_uint at) {
 }
 
 static void check_kernel(const char *file, cl_kernel kernel) {
-    kn_argument arguments[MOST_ARGUMENTS] = {{.name = NULL}};
-    char names[MOST_ARGUMENTS][64], name[128] = "";
+    kn_argument arguments[MAX_ARGUMENTS] = {{.name = NULL}};
+    char names[MAX_ARGUMENTS][64], name[128] = "";
     cl_uint count = 0;
     kn_error error = {0};
     clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
     assert_int_equal(clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, NULL), CL_SUCCESS);
-    assert_in_range(count, 1, MOST_ARGUMENTS);
+    assert_in_range(count, 1, MAX_ARGUMENTS);
     for (cl_uint i = 0; i < count; i++) {
         cl_int code = clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_NAME, sizeof names[i], names[i], NULL);
         if (code == CL_KERNEL_ARG_INFO_NOT_AVAILABLE)
@@ -55,7 +55,7 @@ static void check_kernel(const char *file, cl_kernel kernel) {
 static int check_file(kn_context *context, const char *file) {
     kn_source source;
     kn_error error = {0};
-    cl_kernel kernels[MOST_KERNELS];
+    cl_kernel kernels[MAX_KERNELS];
     cl_uint count = 0;
     cl_int code;
     char options[128];
@@ -68,7 +68,7 @@ static int check_file(kn_context *context, const char *file) {
     kn_source_finish(&source);
     if (clBuildProgram(program, 1, &context->found.device, options, NULL, NULL))
         fail_msg("%s did not compile", file);
-    assert_int_equal(clCreateKernelsInProgram(program, MOST_KERNELS, kernels, &count), CL_SUCCESS);
+    assert_int_equal(clCreateKernelsInProgram(program, MAX_KERNELS, kernels, &count), CL_SUCCESS);
     for (cl_uint i = 0; i < count; i++) {
         check_kernel(file, kernels[i]);
         clReleaseKernel(kernels[i]);

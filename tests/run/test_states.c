@@ -338,7 +338,7 @@ static void weights_are_stored_narrow(void **state) {
                 NULL);
     kn_session_destroy(&other);
     kn_states_destroy(&states);
-    /* Where they are whole already they stay so, and where somebody trains them. */
+    /* States that are stored in full stay so, as do those of a trainer. */
     for (int trained = 0; trained < 2; trained++) {
         states = trained ? kn_states_create(context, 4) : kn_session_states(whole);
         if (trained) kn_states_keep_whole(states);

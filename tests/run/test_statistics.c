@@ -1,4 +1,4 @@
-/* Statistics for batch norms, gathered by the convolutions in front of them. */
+/* Statistics for batch norms, gathered by the convolutions before them. */
 #include "run_tests.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ enum { IMAGES = 2, CHANNELS = 3, HEIGHT = 13, WIDTH = 11, PIXELS = HEIGHT * WIDT
 /* Channels, side of the filter, groups: the ends of tiles, of panels and of parts fall everywhere. */
 static const int layers[LAYERS][3] = {{16, 3, 1}, {WIDEST, 3, 1}, {WIDEST, 3, WIDEST}, {48, 1, 1}};
 
-/* x (2,3,13,11) through convolutions, each with a batch norm behind it. What these read has means of about
+/* x (2,3,13,11) through convolutions, each followed by a batch norm. What these read has means of about
  * 100, and deviations below 1. */
 static kn_session *open_net(kn_context *context, const char *variants) {
     kn_graph *graph = kn_graph_create(NULL);
