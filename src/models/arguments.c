@@ -361,7 +361,7 @@ static bool evaluate_start(const evaluation *e) {
     if (!row) return unknown_start(e, word);
     e->value->start = (kn_initializer){row->kind, row->value};
     if (e->word.text[length] == '\0') return true;
-    if (!row->takes_value) return wrong(e, "no number behind it");
+    if (!row->takes_value) return wrong(e, "no number after it");
     kn_word number = {e->word.text + length + 1, e->word.column + (int)length + 1};
     const kn_variable *variable = kn_variable_find(e->variables, number.text, strlen(number.text));
     if (variable) number.text = variable->word;

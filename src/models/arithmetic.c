@@ -94,7 +94,7 @@ static bool unknown(reader *r, const char *name) {
     for (const kn_variables *v = r->variables; v; v = v->outer)
         for (int i = 0; i < v->count && count < KN_COUNT_OF(words); i++)
             words[count++] = v->items[i].name;
-    return kn_mistake(r->model, r->line, column(r), "found %s, expected a whole number%s%s",
+    return kn_mistake(r->model, r->line, column(r), "found %s, expected an integer%s%s",
                       kn_found(name, found), count ? ", a parameter of the block or a counter" : "",
                       kn_guess(name, words, count, guess));
 }
@@ -110,8 +110,8 @@ static bool read_name(reader *r, int64_t *number) {
     const kn_variable *variable = kn_variable_find(r->variables, name, length);
     if (!variable) return unknown(r, name);
     if (!variable->whole)
-        return kn_mistake(r->model, r->line, column(r),
-                          "found '%s', which is %s here, expected a whole number", name, variable->word);
+        return kn_mistake(r->model, r->line, column(r), "found '%s', which is %s here, expected an integer",
+                          name, variable->word);
     r->position += length;
     *number = variable->number;
     return true;
@@ -123,10 +123,10 @@ static bool read_factor(reader *r, int64_t *number) {
     if (is_digit(c)) {
         for (*number = 0; is_digit(next(r)); r->position++)
             if (!multiply(*number, 10, number) || !add(*number, next(r) - '0', number)) return too_large(r);
-        if (next(r) == '.' || is_letter(next(r))) return mistake(r, "a whole number");
+        if (next(r) == '.' || is_letter(next(r))) return mistake(r, "an integer");
         return true;
     }
-    if (c != '(' && c != '-') return mistake(r, "a whole number, a name, '-' or '('");
+    if (c != '(' && c != '-') return mistake(r, "an integer, a name, '-' or '('");
     if (++r->depth > KN_MODEL_DEPTH) return mistake(r, "fewer parentheses inside one another");
     r->position++;
     if (c == '-') {
@@ -244,7 +244,7 @@ bool kn_fill_size(kn_model *model, const kn_line *line, const kn_word *word, siz
             kn_text_add_bytes(text, part + start, i - start);
         } else if (!variable->whole) {
             return kn_mistake(model, line, word->column + (int)(offset + start),
-                              "found '%s', which is %s here, expected a whole number", variable->name,
+                              "found '%s', which is %s here, expected an integer", variable->name,
                               variable->word);
         } else {
             kn_text_format(text, "(%" PRId64 ")", variable->number);

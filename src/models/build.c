@@ -150,7 +150,7 @@ static bool find_value(builder *b, const kn_line *line, const kn_word *word, con
         const char *end = filled + length + 1;
         if (!kn_parse_int64(end, &end, &index) || *end || index < 0 || index >= KN_MAX_OUTPUTS)
             return kn_mistake(b->model, line, word->column,
-                              "found '%s' behind the name, expected ':' and which result, from 0",
+                              "found '%s' after the name, expected ':' and which result, from 0",
                               filled + length);
     }
     if (found->count > 1 && index >= found->count)

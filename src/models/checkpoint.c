@@ -174,7 +174,7 @@ static void put_aside(kn_checkpoints *checkpoints, const char *path) {
     bool damaged = checkpoints->error.status != KN_ERROR_FILE,
          moved = damaged && aside && kn_file_rename(path, aside, NULL) == KN_OK;
     kn_log_write(&checkpoints->host, KN_LOG_WARNING, "a checkpoint is damaged and left out%s: %s",
-                 moved ? " (" DAMAGED " stands behind its name now)" : "", checkpoints->error.text);
+                 moved ? " (renamed to end in " DAMAGED ")" : "", checkpoints->error.text);
 }
 
 static const char *best(kn_checkpoints *checkpoints) {
@@ -228,7 +228,7 @@ kn_status kn_checkpoints_save(kn_checkpoints *checkpoints, kn_model *model, kn_s
     if (status == KN_OK) status = add_step(checkpoints, step);
     while (status == KN_OK && checkpoints->keep && checkpoints->count > checkpoints->keep) {
         const char *oldest = path_of_step(checkpoints, checkpoints->steps[0]);
-        /* A file that somebody else has removed counts as removed. */
+        /* A file that is gone already counts as removed. */
         if (oldest && kn_path_exists(oldest)) status = kn_file_remove(oldest, &checkpoints->error);
         if (!oldest || status != KN_OK) return checkpoints->error.status;
         checkpoints->count--;

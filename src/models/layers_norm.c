@@ -7,7 +7,7 @@
 enum { NORM_EPSILON, NORM_MOMENTUM, NORM_AFFINE };
 const kn_option kn_norm_arguments[3] = {
     NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
-    NUMBER("momentum", "share of the batch in the running statistics", .usual = "0.1"),
+    NUMBER("momentum", "weight of the batch in the running statistics", .usual = "0.1"),
     FLAG("affine", "whether each channel is scaled and shifted as learnt", .usual = "yes"),
 };
 

@@ -21,7 +21,7 @@ enum { UNITS, LAYERS, BIDIRECTIONAL, DROPOUT, LAST, STATEFUL, FUNCTION };
          .kind = KN_OPTION_WHOLE,                                                                            \
          .least = 1,                                                                                         \
          .usual = "1",                                                                                       \
-         .help = "how many stand one behind the other"},                                                     \
+         .help = "the number of layers in a stack"},                                                         \
         FLAG("bidirectional", "whether a second recurrence walks from the last step to the first"),          \
         {.name = "dropout",                                                                                  \
          .kind = KN_OPTION_NUMBER,                                                                           \
@@ -77,7 +77,7 @@ static kn_value *build(kn_layer_call *call,
         if (*place) {
             kn_mistake(call->model, call->line, call->line->word.column,
                        "found a second value %s; expected one at most",
-                       whole ? "of whole numbers, lengths" : "with first states");
+                       whole ? "of integers, lengths" : "with first states");
             return NULL;
         }
         *place = call->inputs[i];

@@ -104,7 +104,7 @@ kn_value *kn_build_spectrogram(kn_layer_call *call);
                    kn_measure_arguments, kn_build_reduce_log_sum),                                           \
     KN_SHAPE_LAYER("reduce_log_sum_exp", "logarithms of sums of exponentials along axes", "logsumexp",       \
                    kn_measure_arguments, kn_build_reduce_log_sum_exp),                                       \
-    {.name = "stack", .help = "values of one shape beside one another, along a new axis", .least_inputs = 1, \
+    {.name = "stack", .help = "values of one shape along a new axis", .least_inputs = 1, \
      .most_inputs = KN_MAX_INPUTS, .arguments = kn_stack_arguments, .argument_count = 1, .build = kn_build_stack},\
     {.name = "cosine_similarity", .help = "the cosine between rows (...,D) of two values", .least_inputs = 2,\
      .most_inputs = 2, .build = kn_build_cosine_similarity},                                                 \

@@ -21,7 +21,7 @@ const kn_option kn_spectrogram_arguments[8] = {
      .by_position = true,
      .usual = "0",
      .help = "bands of pitch, on the mel scale; 0: each frequency by itself, half the window and one"},
-    {.name = "rate", .kind = KN_OPTION_NUMBER, .usual = "16000", .help = "samples a second"},
+    {.name = "rate", .kind = KN_OPTION_NUMBER, .usual = "16000", .help = "samples per second"},
     {.name = "low", .kind = KN_OPTION_NUMBER, .usual = "0", .help = "where the bands begin, in Hz"},
     {.name = "high", .kind = KN_OPTION_NUMBER, .usual = "half the rate", .help = "where they end"},
     {.name = "floor",

@@ -77,7 +77,7 @@ const kn_option kn_conv_arguments[7] = {
     PAIR("stride", "steps of the filter, down and across", .usual = "1"),
     SIDES("padding",
           "rows and columns of zeros around the image: all sides, or height,width, or top,left,bottom,right; "
-          "same: as many as keep the size, divided by the stride, an odd one behind; same-lower: before",
+          "same: as many as keep the size, divided by the stride, an odd one after; same-lower: before",
           .words = "same same-lower"),
     PAIR("dilation", "distance between the points of the filter", .usual = "1"),
     WHOLE("groups", "parts into which the channels are split", .usual = "1"),

@@ -95,7 +95,7 @@ static bool join_arguments(kn_model *model, kn_line *line, const token *tokens, 
         if (tokens[i].sort == TOKEN_INPUT) {
             line->inputs[line->input_count++] = *word;
         } else if (tokens[i].sort == TOKEN_EQUALS) {
-            return kn_mistake(model, line, word->column, "found '=', expected a name in front of it");
+            return kn_mistake(model, line, word->column, "found '=', expected a name before it");
         } else if (i + 1 < count && tokens[i + 1].sort == TOKEN_EQUALS) {
             if (i + 2 >= count || tokens[i + 2].sort != TOKEN_WORD)
                 return kn_mistake(model, line, tokens[i + 1].word.column + 1,

@@ -55,7 +55,7 @@ static kn_value *build_hinge(const kn_loss_call *call) {
 
 #define OF_CLASSES                                                                                           \
     .classes = true, .settings = {{"smoothing", 0, 0, 1, "from 0 to 1, 1 left out",                          \
-                                   "share of a label given to all classes alike"},                           \
+                                   "fraction of a label given to all classes alike"},                        \
                                   {"ignore", NAN, -2147483648.0, 2147483648.0, "without a fraction",         \
                                    "class number of targets that do not count", .whole = true}}
 #define ABOVE_0(word, about) .settings = {{word, 1, 1e-30, 1e30, "above 0", about}}

@@ -23,8 +23,8 @@ enum {
 typedef struct kn_model_origin {
     const char *name;    /* "ONNX" */
     const char *endings; /* endings of file names, separated by spaces: ".prototxt .caffemodel" */
-    /* Whether a file is of this kind, judged by its first bytes. NULL: it takes any file that no other origin
-     * takes. */
+    /* Whether a file is of this kind, according to its first bytes. NULL: it takes any file that no other
+     * origin takes. */
     bool (*recognizes)(const uint8_t *bytes, uint64_t count);
     /* Makes the graph, inputs, outputs and metadata, following model->params. */
     bool (*open)(kn_model *model, const char *path);

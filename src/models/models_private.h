@@ -206,7 +206,7 @@ typedef struct kn_option {
     bool by_position; /* may be given without its name, in the order of the table */
     bool required;
     int least_count, most_count; /* of a list */
-    int64_t least, most;         /* of whole numbers; most 0: 2147483647 */
+    int64_t least, most;         /* of integers; most 0: 2147483647 */
     const char *words;           /* of KN_OPTION_WORD, separated by spaces; also taken instead of a list */
     const char *usual;           /* for the grammar page: the default */
     const char *help;
@@ -274,7 +274,7 @@ bool kn_arguments_check(kn_model *model, const kn_line *line);
 /* Evaluates them. `values` is zeroed and has a place for each argument of the kind. */
 bool kn_arguments_evaluate(kn_model *model, const kn_line *line, const kn_variables *variables,
                            kn_option_value *values);
-/* The value of a parameter of a block: a whole number or a word. */
+/* The value of a parameter of a block: an integer or a word. */
 bool kn_evaluate_any(kn_model *model, const kn_line *line, const kn_word *word, const kn_variables *variables,
                      kn_option_value *value);
 

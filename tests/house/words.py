@@ -11,7 +11,7 @@ from report import run
 ROOT = pathlib.Path(sys.argv[1])
 # Folders whose comments, strings, names and papers are checked. Add the next room here once it is rewritten.
 DONE = ["include/koine", "src/base", "src/device", "src/graph", "src/train", "src/data", "src/formats", "src/images",
-        "tools/command", "docs"]
+        "src/plan", "src/run", "src/verify", "src/ops", "src/exchange", "src/models", "cl", "tools/command", "docs"]
 
 # Pattern (any case) -> what to write instead.
 RETIRED = {

@@ -41,7 +41,7 @@ static void head(void **state) {
          "text:3:5: found the end of the line, expected 'task classification' or 'task regression'"},
         {"set n\n", "text:3:6: found the end of the line, expected 'set NAME NUMBER'"},
         {"set n 1\nset n 2\n", "text:4:5: found a second setting 'n', expected a new name"},
-        {"set n m\n", "text:3:7: found 'm', expected a whole number"},
+        {"set n m\n", "text:3:7: found 'm', expected an integer"},
         {"set 2n 1\n",
          "text:3:5: found '2n', expected a name for the setting: a letter, then letters, digits and "
          "'_', at most 64"},
@@ -82,7 +82,7 @@ static void inputs_and_outputs(void **state) {
         {"input q 3 batch=maybe\n", "text:3:17: found 'maybe', expected yes or no"},
         {"input 2q 3\n", "text:3:7: found '2q', expected a name for the input: a letter, then letters, "
                          "digits and '_', at most 64"},
-        {"input q 3,\n", "text:3:11: found the end in '3,', expected a whole number, a name, '-' or '('"},
+        {"input q 3,\n", "text:3:11: found the end in '3,', expected an integer, a name, '-' or '('"},
         {"input q heightxwidth\n", "text:3:9: 'heightxwidth' is one size or several? expected commas between "
                                    "sizes, or parentheses around a size whose name has an x"},
         {"input q (3\n", "text:3:11: found the end in '(3', expected ')'; sums are written without blanks"},
@@ -172,16 +172,16 @@ static void arguments(void **state) {
         {"linear 3 bias bias=no\n", "text:3:15: found 'bias', but bias is given already"},
         {"linear 3 bias=maybe\n", "text:3:15: found 'maybe' for bias of linear, expected yes or no"},
         {"linear 2 4\n", "text:3:10: found '4', expected 'linear units' and then NAME=VALUE"},
-        {"linear 3.5\n", "text:3:9: found '.5' in '3.5', expected a whole number"},
-        {"linear unit\n", "text:3:8: found 'unit', expected a whole number"},
+        {"linear 3.5\n", "text:3:9: found '.5' in '3.5', expected an integer"},
+        {"linear unit\n", "text:3:8: found 'unit', expected an integer"},
         {"linear 0\n", "text:3:8: found '0' for units of linear, expected at least 1"},
         {"linear 4 init=norml:0.1\n", "text:3:15: found 'norml:0.1' for init of linear, expected zero, one, "
                                       "fill, uniform, normal, truncated_normal, xavier_uniform, "
                                       "xavier_normal, kaiming_uniform, kaiming_normal, kaiming_uniform_out, "
                                       "kaiming_normal_out or orthogonal; did you mean 'normal'?"},
         {"linear 4 init=zero:0.1\n",
-         "text:3:15: found 'zero:0.1' for init of linear, expected no number behind it"},
-        {"linear 4 init=normal:\n", "text:3:22: found nothing, expected a whole number, a name, '-' or '('"},
+         "text:3:15: found 'zero:0.1' for init of linear, expected no number after it"},
+        {"linear 4 init=normal:\n", "text:3:22: found nothing, expected an integer, a name, '-' or '('"},
         {"linear 4 init=normal:inf\n",
          "text:3:15: found 'normal:inf' for init of linear, expected a finite number"},
         {"linear 4 init=normal:big\n", "text:3:15: found 'normal:big' for init of linear, expected a number"},
@@ -193,12 +193,12 @@ static void arguments(void **state) {
         {"relu slope=1\n", "text:3:6: found 'slope', expected an argument of relu: device"},
         {"softmax axes=1\n",
          "text:3:9: found 'axes', expected an argument of softmax: axis or device; did you mean 'axis'?"},
-        {"softmax axis=one\n", "text:3:14: found 'one', expected a whole number"},
+        {"softmax axis=one\n", "text:3:14: found 'one', expected an integer"},
         {"softmax axis=1,2\n", "text:3:15: found ',2' in '1,2', expected one of + - * / % or the end"},
         {"leaky_relu slop=2\n", "text:3:12: found 'slop', expected an argument of leaky_relu: slope or "
                                 "device; did you mean 'slope'?"},
         {"sum keep=2\n", "text:3:10: found '2' for keep of sum, expected yes or no"},
-        {"sum axes=a\n", "text:3:10: found 'a', expected a whole number"},
+        {"sum axes=a\n", "text:3:10: found 'a', expected an integer"},
         {"cast dtype=flaot16\n",
          "text:3:12: found 'flaot16' for dtype of cast, expected float32, float64, float16, bfloat16, int8, "
          "int16, int32, int64, uint8, uint16, uint32, uint64 or bool; did you mean 'float16'?"});
@@ -206,25 +206,24 @@ static void arguments(void **state) {
 
 static void numbers(void **state) {
     (void)state;
-    ALL_REFUSED(
-        {"linear 99999999999999999999\n",
-         "text:3:8: '99999999999999999999' is beyond 64 bits; expected a smaller number"},
-        {"linear 4611686018427387904\n",
-         "text:3:8: found '4611686018427387904' for units of linear, expected at most 2147483647"},
-        {"linear 3*(2\n",
-         "text:3:12: found the end in '3*(2', expected ')'; sums are written without blanks"},
-        {"linear 3**2\n", "text:3:10: found '*2' in '3**2', expected a whole number, a name, '-' or '('"},
-        {"linear 3+\n", "text:3:10: found the end in '3+', expected a whole number, a name, '-' or '('"},
-        {"linear 3)\n", "text:3:9: found ')' in '3)', expected one of + - * / % or the end"},
-        {"linear 9223372036854775807+1\n",
-         "text:3:8: '9223372036854775807+1' is beyond 64 bits; expected a smaller number"},
-        {"linear 4/0\n", "text:3:9: '4/0' divides by 0; expected another number"},
-        {"linear 4%0\n", "text:3:9: '4%0' divides by 0; expected another number"},
-        {"linear 2x3\n", "text:3:9: found 'x3' in '2x3', expected a whole number"},
-        {"linear {i}\n", "text:3:8: found '{i}' in '{i}', expected a whole number, a name, '-' or '('"},
-        {"linear (3 +1)\n", "text:3:11: found '+1)', expected 'linear units' and then NAME=VALUE"},
-        {"repeat 0-1\nend\n", "text:3:8: found '0-1' times, which is -1, expected 0 or more"},
-        {"repeat a\nend\n", "text:3:8: found 'a', expected a whole number"});
+    ALL_REFUSED({"linear 99999999999999999999\n",
+                 "text:3:8: '99999999999999999999' is beyond 64 bits; expected a smaller number"},
+                {"linear 4611686018427387904\n",
+                 "text:3:8: found '4611686018427387904' for units of linear, expected at most 2147483647"},
+                {"linear 3*(2\n",
+                 "text:3:12: found the end in '3*(2', expected ')'; sums are written without blanks"},
+                {"linear 3**2\n", "text:3:10: found '*2' in '3**2', expected an integer, a name, '-' or '('"},
+                {"linear 3+\n", "text:3:10: found the end in '3+', expected an integer, a name, '-' or '('"},
+                {"linear 3)\n", "text:3:9: found ')' in '3)', expected one of + - * / % or the end"},
+                {"linear 9223372036854775807+1\n",
+                 "text:3:8: '9223372036854775807+1' is beyond 64 bits; expected a smaller number"},
+                {"linear 4/0\n", "text:3:9: '4/0' divides by 0; expected another number"},
+                {"linear 4%0\n", "text:3:9: '4%0' divides by 0; expected another number"},
+                {"linear 2x3\n", "text:3:9: found 'x3' in '2x3', expected an integer"},
+                {"linear {i}\n", "text:3:8: found '{i}' in '{i}', expected an integer, a name, '-' or '('"},
+                {"linear (3 +1)\n", "text:3:11: found '+1)', expected 'linear units' and then NAME=VALUE"},
+                {"repeat 0-1\nend\n", "text:3:8: found '0-1' times, which is -1, expected 0 or more"},
+                {"repeat a\nend\n", "text:3:8: found 'a', expected an integer"});
 }
 
 static void names(void **state) {
@@ -235,7 +234,7 @@ static void names(void **state) {
                                           "line before this one; did you mean 'first'?"},
         {"relu = relu\nrelu = tanh\n",
          "text:4:1: found 'relu', which is the name of something in line 3 already; expected a new name"},
-        {"relu @x:a\n", "text:3:6: found ':a' behind the name, expected ':' and which result, from 0"},
+        {"relu @x:a\n", "text:3:6: found ':a' after the name, expected ':' and which result, from 0"},
         {"linear 4 share=foo\n",
          "text:3:16: found 'foo', expected the name of a layer with parameters before this one"},
         {"relu\nlinear 3 share=relu1\n",
@@ -246,7 +245,7 @@ static void names(void **state) {
                                                "'linear1', has 3; expected the same, or no number"},
         {"linear 3\nlinear share=linear1 freeze\n",
          "text:4:1: found freeze for shared parameters; expected it at 'linear1', whose they are"},
-        {"a{i} = relu\n", "text:3:3: found 'i', expected a whole number"},
+        {"a{i} = relu\n", "text:3:3: found 'i', expected an integer"},
         {"linear 3\nbatchnorm share=linear1\n",
          "text:4:1: 'linear1' has no running_mean; expected share= with another batchnorm"},
         {"a = groupnorm 1\ngroupnorm share=a\n",
@@ -298,15 +297,15 @@ static void blocks(void **state) {
         {"block b n\nlinear n\nend\nb n=2 n=3\n", "text:6:7: found 'n', but n is given already"},
         {"block b n\nlinear n/0\nend\nb 3\n",
          "text:4:9: 'n/0' divides by 0; expected another number (in block 'b', used in line 6)"},
-        {"block b n\nlinear m\nend\nb 3\n", "text:4:8: found 'm', expected a whole number, a parameter of "
+        {"block b n\nlinear m\nend\nb 3\n", "text:4:8: found 'm', expected an integer, a parameter of "
                                             "the block or a counter (in block 'b', used in line 6)"},
         {"block b num\nlinear nmu\nend\nb 3\n",
-         "text:4:8: found 'nmu', expected a whole number, a parameter of the block or a counter; did you "
+         "text:4:8: found 'nmu', expected an integer, a parameter of the block or a counter; did you "
          "mean 'num'? (in block 'b', used in line 6)"},
         {"block b n\nlinear n\nend\nb 0.5\n",
-         "text:4:9: found '.5' in '0.5', expected a whole number (in block 'b', used in line 6)"},
+         "text:4:9: found '.5' in '0.5', expected an integer (in block 'b', used in line 6)"},
         {"block b s\nlinear s\nend\nb s/2\n",
-         "text:4:8: found 's', expected a whole number (in block 'b', used in line 6)"},
+         "text:4:8: found 's', expected an integer (in block 'b', used in line 6)"},
         {"block b s\nlinear 3 bias=s\nend\nb 7\n",
          "text:4:15: found '7' for bias of linear, expected yes or no (in block 'b', used in line 6)"},
         {"block b @l @r\nadd @l @r\nend\nb\n",
@@ -315,7 +314,7 @@ static void blocks(void **state) {
          "text:4:8: found '0' for units of linear, expected at least 1 (in block 'a', used in line 7) (in "
          "block 'b', used in line 10) (in block 'c', used in line 13), and so on"},
         {"block b n=m m=2\nlinear n\nend\nb\n",
-         "text:4:8: found 'm', expected a whole number (in block 'b', used in line 6)"},
+         "text:4:8: found 'm', expected an integer (in block 'b', used in line 6)"},
         {"block res\nrelu\nend\nrse\n",
          "text:6:1: found 'rse', expected a kind of layer, an operator or a block; did you mean 'res'?"});
 }
