@@ -1,9 +1,10 @@
 """The patches of docs/adding, each applied to a copy of the tree alone, built and tested.
 
-usage: adding.py SOURCE_ROOT MESON
+usage: adding.py SOURCE_ROOT MESON [NAME...]
 
 The head of a patch says how many files it may touch (`Files: at most 4`, or `at most 4 besides tests`), which tests it
 has to pass (`Tests:`), which operators koine verify has to find right (`Verify:`), and what koine has to do (`Run:`).
+NAME, such as `data`: only these patches are applied.
 """
 import fnmatch
 import functools
@@ -108,4 +109,5 @@ def told():
 with tempfile.TemporaryDirectory(prefix="koine-test-") as folder:
     kept = Copy(folder)
     run([("docs/adding.md names the patches", told)] +
-        [(patch.name, functools.partial(works, kept, patch)) for patch in PATCHES])
+        [(patch.name, functools.partial(works, kept, patch)) for patch in PATCHES
+         if not sys.argv[3:] or patch.stem in sys.argv[3:]])
