@@ -289,26 +289,26 @@ static void test_arguments(void **state) {
     static const struct {
         const char *file, *kernel, *words, *problem; /* NULL: there is none */
     } cases[] = {
-        {sum, "kn_sum_parts", "p:shares p:result x:elements i:parts x:middle_size x:inner_size", NULL},
+        {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size", NULL},
         {sum, "kn_sum_parts", "p: p: x: i: x: x:", NULL},
-        {sum, "kn_sum_parts", "p:shares p:result x:elements i:parts x:middle_size x:inner_size g g", NULL},
-        {sum, "kn_sum_parts", "p:shares p:result x:elements i:part x:middle_size x:inner_size",
+        {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size g g", NULL},
+        {sum, "kn_sum_parts", "p:partials p:result x:elements i:part x:middle_size x:inner_size",
          "argument 4 of the kernel kn_sum_parts of common/sum_parts.cl is int 'part'; expected int 'parts'"},
-        {sum, "kn_sum_parts", "p:shares p:result x:elements x:parts x:middle_size x:inner_size",
+        {sum, "kn_sum_parts", "p:partials p:result x:elements x:parts x:middle_size x:inner_size",
          "argument 4 of the kernel kn_sum_parts of common/sum_parts.cl is KN_INDEX 'parts'; expected int "
          "'parts'"},
-        {sum, "kn_sum_parts", "p:result p:shares x:elements i:parts x:middle_size x:inner_size",
-         "expected memory 'shares'"},
-        {sum, "kn_sum_parts", "p:shares p:result x:elements i:parts x:middle_size",
+        {sum, "kn_sum_parts", "p:result p:partials x:elements i:parts x:middle_size x:inner_size",
+         "expected memory 'partials'"},
+        {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size",
          "argument 6 of the kernel kn_sum_parts of common/sum_parts.cl is nothing; expected KN_INDEX "
          "'inner_size'"},
-        {sum, "kn_sum_parts", "p:shares p:result x:elements i:parts x:middle_size x:inner_size i:more",
+        {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size i:more",
          "is int 'more'; expected no more arguments"},
-        {sum, "kn_sum_parts", "p:shares p:result x:elements i:parts g x:middle_size x:inner_size",
+        {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts g x:middle_size x:inner_size",
          "is memory; expected KN_INDEX 'middle_size'"},
-        {"matmul/tiled.cl", "kn_sum_parts", "p:shares p:result x:elements i:parts x:middle_size x:inner_size",
-         NULL},
-        {sum, "kn_sum_part", "p:shares", "there is no kernel kn_sum_part in common/sum_parts.cl"},
+        {"matmul/tiled.cl", "kn_sum_parts",
+         "p:partials p:result x:elements i:parts x:middle_size x:inner_size", NULL},
+        {sum, "kn_sum_part", "p:partials", "there is no kernel kn_sum_part in common/sum_parts.cl"},
         /* A macro with two definitions, one of which is empty. */
         {rotary, "kn_rotary", "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base",
          NULL},
