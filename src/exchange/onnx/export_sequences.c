@@ -94,7 +94,9 @@ static bool describe(const kn_node *node, recurrence *r) {
         return true;
     r->x = step->inputs[0];
     r->weight = step->inputs[1];
-    memcpy(r->biases, biases, sizeof biases);
+    /* The last addition is found first: of two biases, that of the inputs was added first. */
+    r->biases[0] = biases[count == 2];
+    r->biases[1] = biases[count != 2];
     return true;
 }
 
