@@ -183,7 +183,7 @@ static kn_status list_switched(kn_executable *executable, kn_error *error) {
     int count = 0;
     for (int pass = 0; pass < 2; pass++) {
         count = 0;
-        for (int s = 0; s < executable->step_count; s++) {
+        for (int s = 0; s < executable->plan.step_count; s++) {
             const kn_ready_step *ready = &executable->steps[s];
             for (int a = 0; a < ready->step->argument_count && ready->kernel; a++) {
                 const kn_argument *argument = &ready->step->arguments[a];
@@ -205,7 +205,7 @@ static kn_status list_switched(kn_executable *executable, kn_error *error) {
 }
 
 static kn_status set_arguments(kn_executable *executable, const kn_memory *memory, kn_error *error) {
-    for (int s = 0; s < executable->step_count; s++) {
+    for (int s = 0; s < executable->plan.step_count; s++) {
         const kn_ready_step *ready = &executable->steps[s];
         for (int a = 0; a < ready->step->argument_count && ready->kernel; a++) {
             const kn_argument *argument = &ready->step->arguments[a];

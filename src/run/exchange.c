@@ -32,14 +32,15 @@ static kn_status order_steps(kn_executable *executable, kn_error *error) {
     bool memory = executable->order != NULL;
     for (int i = 0; i < executable->part_count; i++) {
         kn_executable *part = executable->parts[i];
-        part->positions = kn_arena_take(&part->arena, (size_t)part->step_count, sizeof(int));
+        part->positions = kn_arena_take(&part->arena, (size_t)part->plan.step_count, sizeof(int));
         memory = memory && part->positions;
     }
     if (!memory) return kn_fail_memory(error, (size_t)executable->total.steps * sizeof *executable->order);
     while (count > before) {
         before = count;
         for (int i = 0; i < executable->part_count; i++)
-            for (const kn_executable *part = executable->parts[i]; next[i] < part->step_count; next[i]++) {
+            for (const kn_executable *part = executable->parts[i]; next[i] < part->plan.step_count;
+                 next[i]++) {
                 const kn_ready_step *ready = &part->steps[next[i]];
                 if (ready->step->kind == KN_STEP_RECEIVE && !exchange_of(part, ready)->sent) break;
                 if (ready->step->kind == KN_STEP_SEND) exchange_of(part, ready)->sent = true;
@@ -54,7 +55,7 @@ static kn_status order_steps(kn_executable *executable, kn_error *error) {
 
 kn_status kn_exchanges_make(kn_executable *executable, kn_error *error) {
     for (int i = 0; i < executable->part_count; i++)
-        for (int s = 0; s < executable->parts[i]->step_count; s++) {
+        for (int s = 0; s < executable->parts[i]->plan.step_count; s++) {
             const kn_ready_step *ready = &executable->parts[i]->steps[s];
             kn_status status =
                 ready->step->kind == KN_STEP_SEND ? make_exchange(executable->parts[i], ready, error) : KN_OK;

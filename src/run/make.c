@@ -347,7 +347,7 @@ void kn_executable_destroy(kn_executable **handle) {
         kn_buffer_destroy(&executable->constant_buffers[i]);
     for (int i = 0; i < executable->constant_block_count; i++)
         kn_buffer_destroy(&executable->constant_blocks[i]);
-    for (int i = 0; i < executable->step_count; i++)
+    for (int i = 0; executable->steps && i < executable->plan.step_count; i++)
         kn_kernel_destroy(&executable->steps[i].kernel);
     kn_graph_destroy(&executable->graph);
     kn_arena_finish(&executable->arena);

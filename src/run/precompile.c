@@ -70,7 +70,7 @@ kn_status kn_executable_precompile(kn_executable *executable, const kn_step_prog
     kn_launch *last = kn_allocate(&executable->host, list->count + 1, sizeof *last);
     if (!last) return kn_fail_memory(error, list->count * sizeof *last);
     kn_status status = KN_OK;
-    for (int i = executable->step_count - 1; i >= 0 && status == KN_OK; i--)
+    for (int i = executable->plan.step_count - 1; i >= 0 && status == KN_OK; i--)
         if (list->program_of[i] >= 0) status = precompile_step(executable, list, i, last, error);
     kn_release(&executable->host, last);
     return status;

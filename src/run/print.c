@@ -130,13 +130,13 @@ static void add_part(const kn_executable *executable, kn_text *text) {
     columns widths = {0, 0, 0};
     kn_text line;
     kn_text_init(&line, &executable->host);
-    for (int i = 0; i < executable->step_count; i++) {
+    for (int i = 0; i < executable->plan.step_count; i++) {
         kn_text_clear(&line);
         add_step(executable, i, NULL, &widths, &line);
     }
     if (kn_text_failed(&line)) text->failed = true;
     kn_text_finish(&line);
-    for (int i = 0; i < executable->step_count; i++)
+    for (int i = 0; i < executable->plan.step_count; i++)
         add_step(executable, i, &widths, NULL, text);
     kn_text_format(text, "%d step%s, %d kernel%s, %d conversion%s, ", executable->info.steps,
                    executable->info.steps == 1 ? "" : "s", executable->info.kernels,
@@ -153,7 +153,7 @@ void kn_executable_print(const kn_executable *executable, kn_text *text) {
         return;
     }
     for (int i = 0; i < executable->part_count; i++) {
-        if (!executable->parts[i]->step_count) continue;
+        if (!executable->parts[i]->plan.step_count) continue;
         kn_text_format(text, "device %s: %s\n", kn_context_device_name(executable->context, i),
                        kn_context_device(executable->parts[i]->context)->name);
         add_part(executable->parts[i], text);

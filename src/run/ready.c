@@ -58,10 +58,10 @@ static kn_status find_source_and_target(kn_ready_step *ready, kn_error *error) {
 
 /* Where no step of a node has a cost, assigns the node's cost to the first. */
 static void assign_costs(kn_executable *executable) {
-    for (int i = 0, end; i < executable->step_count; i = end) {
+    for (int i = 0, end; i < executable->plan.step_count; i = end) {
         const kn_node *node = executable->steps[i].step->node;
         bool has_cost = !node;
-        for (end = i; end < executable->step_count && executable->steps[end].step->node == node; end++) {
+        for (end = i; end < executable->plan.step_count && executable->steps[end].step->node == node; end++) {
             kn_ready_step *ready = &executable->steps[end];
             ready->cost = ready->step->cost;
             has_cost = has_cost || ready->cost.flops > 0 || ready->cost.bytes > 0;
@@ -90,8 +90,7 @@ static void mark_states(kn_executable *executable, const kn_ready_step *ready) {
 /* Prepares everything but the kernels. */
 static kn_status make_steps(kn_executable *executable, kn_error *error) {
     kn_status status = KN_OK;
-    executable->step_count = executable->plan.step_count;
-    for (int i = 0; i < executable->step_count; i++) {
+    for (int i = 0; i < executable->plan.step_count; i++) {
         kn_ready_step *ready = &executable->steps[i];
         ready->step = executable->plan.steps[i];
         ready->once = executable->plan.once[i];
@@ -117,7 +116,7 @@ static kn_status make_kernels(kn_executable *executable, const kn_step_programs 
     if (!programs) return kn_fail_memory(error, list->count * sizeof *programs);
     kn_status status =
         kn_program_get_all(executable->context, list->requests, list->count, progress, programs, error);
-    for (int i = 0; i < executable->step_count && status == KN_OK; i++)
+    for (int i = 0; i < executable->plan.step_count && status == KN_OK; i++)
         if (list->program_of[i] >= 0)
             status = kn_executable_make_kernel(executable, i, programs[list->program_of[i]], error);
     kn_release(&executable->host, programs);

@@ -96,7 +96,7 @@ kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_e
         if (status != KN_OK) return status;
     }
     if (executable->part_count > 1) return run_parts(executable, memories, runs, error);
-    for (int i = 0; i < executable->step_count; i++) {
+    for (int i = 0; i < executable->plan.step_count; i++) {
         kn_status status = run_step(executable, memories, runs, i, error);
         if (status != KN_OK) return status;
     }

@@ -187,7 +187,6 @@ struct kn_executable {
     bool *input_needed;
     int input_count;
     kn_ready_step *steps;
-    int step_count;
     kn_switched *switched;
     int switched_count;
     kn_plan_info info;
