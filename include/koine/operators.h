@@ -357,8 +357,7 @@ KN_API kn_value *kn_bit_right(kn_value *x, kn_value *y);
 KN_API kn_value *kn_where(kn_value *condition, kn_value *x, kn_value *y);
 KN_API kn_value *kn_cast(kn_value *x, kn_dtype dtype);
 
-/* ---- reductions and softmax. axes: "0,2", negative ones count from the end; NULL or "": all
- * ---------------- */
+/* ---- reductions and softmax. axes: "0,2", negative ones count from the end; NULL or "": all ---- */
 
 KN_API kn_value *kn_sum(kn_value *x, const char *axes, bool keep);
 KN_API kn_value *kn_mean(kn_value *x, const char *axes, bool keep);
@@ -452,8 +451,7 @@ KN_API void kn_resize_params_init(kn_resize_params *params);
 /* x is (...,H,W), the result (...,height,width). A dimension that does not change is not resampled. */
 KN_API kn_value *kn_resize_image(kn_value *x, int64_t height, int64_t width, const kn_resize_params *params);
 
-/* ---- indices of elements: int32 or int64, negative ones count from the end
- * -------------------------------- */
+/* ---- indices of elements: int32 or int64, negative ones count from the end ------------------ */
 
 /* Slices of x along an axis; the dimensions of the indices (...) replace the axis. An invalid index gives NaN
  * (0 for integer types) and no gradient. */

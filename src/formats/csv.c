@@ -208,8 +208,7 @@ static kn_status find_fault(reader read, kn_error *error) {
     return check_rows(read, columns, error);
 }
 
-/* ---- chunks
- * --------------------------------------------------------------------------------------------- */
+/* ---- chunks --------------------------------------------------------------------------------- */
 
 /* The lines that begin in a chunk. Its beginning is assumed to be that of a line, which is wrong within
  * quotes: the end of the previous chunk's last line tells. */

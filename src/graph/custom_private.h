@@ -65,8 +65,7 @@ void kn_custom_fail(struct kn_custom *custom, kn_status status, const char *form
 void kn_custom_drop(struct kn_custom *custom);
 int kn_custom_attribute(const struct kn_custom *custom, const char *name); /* -1: there is none */
 
-/* ---- custom_kernel.c; custom_rules.c has the rules of rows with a kernel
- * ------------------------------------ */
+/* ---- custom_kernel.c; custom_rules.c has the rules of rows with a kernel -------------------- */
 
 int kn_custom_word(const struct kn_custom *custom, const char *name); /* -1: there is none */
 /* Finds the values of the words from the inputs. */

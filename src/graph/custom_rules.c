@@ -200,8 +200,7 @@ kn_status kn_custom_lower(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-/* ---- callbacks
- * --------------------------------------------------------------------------------------------- */
+/* ---- callbacks ------------------------------------------------------------------------------ */
 
 /* A node in the terms of the public callbacks. */
 typedef struct node_description {

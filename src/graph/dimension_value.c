@@ -162,8 +162,7 @@ int64_t kn_shape_elements(const kn_shape *shape) {
     return kn_tensor_elements(&info, &elements) ? (int64_t)elements : -1;
 }
 
-/* ---- finding a symbol from a number of elements
- * ------------------------------------------------------------ */
+/* ---- finding a symbol from a number of elements --------------------------------------------- */
 
 enum { MAX_BINDINGS = 32 };
 

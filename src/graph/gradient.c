@@ -157,8 +157,7 @@ static kn_status flow_through(gradient_work *work, kn_node *node) {
     return status;
 }
 
-/* ---- all nodes
- * -------------------------------------------------------------------------------------------- */
+/* ---- all nodes ------------------------------------------------------------------------------ */
 
 /* Integers and booleans carry no gradient and stop one. */
 static void mark_reached(gradient_work *work, kn_value *const *by, size_t count) {

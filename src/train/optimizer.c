@@ -49,8 +49,7 @@ void kn_update_set_parameter(const kn_update_part *part, kn_value *value) {
     kn_update_set(part->update, average, closer);
 }
 
-/* ---- gradients
- * ---------------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------ */
 
 /* The sum so far of the gradients of an update's steps, each divided by their number. */
 static void accumulate(kn_update *update, kn_update_part *parts, size_t count) {
@@ -110,8 +109,7 @@ static void clip(kn_update *update, kn_update_part *parts, size_t count) {
         parts[i].gradient = kn_mul(parts[i].gradient, scale);
 }
 
-/* ---- the update
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the update ----------------------------------------------------------------------------- */
 
 /* Weight decay as part of the gradient. */
 static void add_decay(kn_update_part *part) {

@@ -191,8 +191,7 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss) {
     return status;
 }
 
-/* ---- copying
- * ------------------------------------------------------------------------------------------------- */
+/* ---- copying -------------------------------------------------------------------------------- */
 
 /* Copies what params point to and the trainer reads later. */
 static kn_status copy_session(kn_trainer *trainer) {

@@ -83,8 +83,7 @@ double kn_schedule_rate(const kn_trainer_params *params, uint64_t update) {
     }
 }
 
-/* ---- scalars
- * ------------------------------------------------------------------------------------------------ */
+/* ---- scalars -------------------------------------------------------------------------------- */
 
 void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAIN_NAME_BYTES]) {
     static const char *const kinds[KN_TRAIN_SCALARS] = {

@@ -115,8 +115,7 @@ static bool step_training(void *user) {
     return false;
 }
 
-/* ---- analysis of the timeline
- * ---------------------------------------------------------------------------- */
+/* ---- analysis of the timeline --------------------------------------------------------------- */
 
 /* Whether a step belongs to the first node of an operator, labelled "conv2d conv2d1", or to its gradient:
  * "conv2d_data conv2d1", "gelu gradient gelu1". */

@@ -64,8 +64,7 @@ static bool check_shape(const kn_value *value, const part *read) {
                         sizes_text(info, 0, found, sizeof found), kn_value_name(value), wanted) == EXIT_DONE;
 }
 
-/* ---- tables, images and sounds: datasets without targets
- * ------------------------------------------------ */
+/* ---- tables, images and sounds: datasets without targets ------------------------------------ */
 
 static bool read_dataset(part *read, const kn_dataset_params *params, const char *word) {
     kn_field field = {.name = NULL};

@@ -76,8 +76,7 @@ static void judge_numbers(judge_work *work, const kn_batch *batch, const float *
     }
 }
 
-/* ---- evaluation
- * --------------------------------------------------------------------------------------------- */
+/* ---- evaluation ----------------------------------------------------------------------------- */
 
 /* Determines the output and the target; classes and places stay 0 if there is nothing to compare. */
 static bool prepare(const training_setup *setup, kn_session *session, const kn_dataset *dataset,
@@ -208,8 +207,7 @@ void judge_finish(judgement *judged) {
     judged->truth = judged->said = judged->right = judged->matrix = NULL;
 }
 
-/* ---- queries
- * -------------------------------------------------------------------------------------------- */
+/* ---- queries -------------------------------------------------------------------------------- */
 
 static double share(uint64_t part, uint64_t all) {
     return all ? (double)part / (double)all : NAN;

@@ -228,8 +228,7 @@ static bool look(check_run *run, bool last, int *without) {
     return true;
 }
 
-/* ---- overfitting one batch
- * ---------------------------------------------------------------------------------- */
+/* ---- overfitting one batch ------------------------------------------------------------------ */
 
 static void judge_start(check_run *run, double loss) {
     int classes = kn_dataset_classes(run->setup->all);

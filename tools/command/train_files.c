@@ -6,8 +6,7 @@
 
 #include "train.h"
 
-/* ---- training settings stored in the file
- * --------------------------------------------------------------- */
+/* ---- training settings stored in the file --------------------------------------------------- */
 
 enum { SETTING_BYTES = TRAIN_SETTING_BYTES };
 static const char *const setting_keys[TRAIN_SETTINGS] = {
@@ -152,8 +151,7 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     return count;
 }
 
-/* ---- destination of the model
- * ---------------------------------------------------------------------------- */
+/* ---- destination of the model --------------------------------------------------------------- */
 
 /* The training metadata of a saved model, in a file of either kind. */
 typedef struct saved_training {
