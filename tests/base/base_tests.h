@@ -1,4 +1,4 @@
-/* The groups of the base room's tests, and what they share. */
+/* The test groups of the base room, and their helpers. */
 #ifndef KN_BASE_TESTS_H
 #define KN_BASE_TESTS_H
 
@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-/* Each runs one group and answers the number of its tests that failed. */
+/* Each runs one group and returns the number of failed tests. */
 int test_errors(void);
 int test_params(void);
 int test_memory(void);
@@ -21,10 +21,10 @@ int test_file_writer(void);
 /* A host whose memory runs out (support.h). */
 kn_host failing_host(failing *state);
 
-/* Numbers that look random, the same each time. */
+/* Pseudo-random numbers, the same in each run. */
 uint64_t next_number(uint64_t *state);
 
-/* How many file descriptors are open, to see that none leaks. */
+/* The number of open file descriptors, to detect leaks. */
 int open_descriptors(void);
 
 #endif

@@ -38,7 +38,7 @@ static void fail_fills_the_error(void **state) {
     assert_int_equal(kn_fail(&error, KN_ERROR_SHAPE, "found %d, expected %s", 3, "(2, 4)"), KN_ERROR_SHAPE);
     assert_int_equal(error.status, KN_ERROR_SHAPE);
     assert_string_equal(error.text, "found 3, expected (2, 4)");
-    assert_int_equal(kn_fail(NULL, KN_ERROR_FILE, "%s", "nobody listens"), KN_ERROR_FILE);
+    assert_int_equal(kn_fail(NULL, KN_ERROR_FILE, "%s", "no error to fill in"), KN_ERROR_FILE);
     kn_fail(&error, KN_ERROR_FILE, "found '%s'", "\x1b[31m\nred\x7f");
     assert_string_equal(error.text, "found '?[31m?red?'");
     kn_fail(&error, KN_ERROR_FILE, "\xc2\x9b\x33m \xc3\xbc \xc2\xb5");
@@ -48,7 +48,7 @@ static void fail_fills_the_error(void **state) {
     assert_int_equal(error.status, KN_ERROR_MEMORY);
     assert_non_null(strstr(error.text, "12345"));
     assert_int_equal(kn_fail_memory(NULL, 1), KN_ERROR_MEMORY);
-    /* How many is not known, or no number. */
+    /* 0: the size is unknown; SIZE_MAX: it overflowed. */
     kn_fail_memory(&error, 0);
     assert_string_equal(error.text, "out of host memory");
     kn_fail_memory(&error, SIZE_MAX);
@@ -71,15 +71,15 @@ static void fail_may_use_its_own_text(void **state) {
     assert_string_equal(error.text, "after outer (inner): outer (inner)");
 }
 
-static void fail_in_puts_the_place_in_front(void **state) {
+static void fail_in_prefixes_the_place(void **state) {
     kn_error error = {0};
     kn_fail(&error, KN_ERROR_DTYPE, "float expected");
     assert_int_equal(kn_fail_in(&error, "node %s", "conv1"), KN_ERROR_DTYPE);
     assert_int_equal(kn_fail_in(&error, "line %d", 7), KN_ERROR_DTYPE);
     assert_string_equal(error.text, "line 7: node conv1: float expected");
-    /* Without an error nothing may look like success. */
+    /* Without an error to fill in, the status must still be a failure. */
     assert_int_not_equal(kn_fail_in(NULL, "nowhere"), KN_OK);
-    /* And what has not failed does not begin to. */
+    /* An error that holds KN_OK stays KN_OK. */
     kn_error fine = {0};
     assert_int_equal(kn_fail_in(&fine, "somewhere"), KN_OK);
     assert_string_equal(fine.text, "");
@@ -106,12 +106,12 @@ static void long_texts_are_cut(void **state) {
         for (size_t i = 0; i < sizeof place.canary; i++)
             assert_int_equal(place.canary[i], 'c');
 
-        /* A second text in front pushes the end out. */
+        /* A prefix truncates the end of the text. */
         kn_fail_in(&place.error, "here");
         assert_memory_equal(place.error.text, "here: aaa", 9);
         assert_int_equal(strlen(place.error.text), sizeof place.error.text - 1);
         assert_string_equal(place.error.text + sizeof place.error.text - 5, "a...");
-        /* And one in front that fills it alone. */
+        /* So does a prefix that fills the whole text. */
         kn_fail_in(&place.error, "%s%s", text, text);
         assert_int_equal(strlen(place.error.text), sizeof place.error.text - 1);
         for (size_t i = 0; i < sizeof place.canary; i++)
@@ -148,7 +148,7 @@ static void hear(void *user, kn_log_level level, const char *message) {
     snprintf(log->message, sizeof log->message, "%s", message);
 }
 
-static void log_keeps_to_its_level(void **state) {
+static void log_drops_lower_levels(void **state) {
     heard log = {0};
     kn_host host = kn_host_defaults();
     kn_log_write(&host, KN_LOG_ERROR, "dropped"); /* the default drops everything */
@@ -182,9 +182,9 @@ static void log_messages_are_one_line(void **state) {
 int test_errors(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_status_has_a_name),   cmocka_unit_test(fail_fills_the_error),
-        cmocka_unit_test(fail_may_use_its_own_text), cmocka_unit_test(fail_in_puts_the_place_in_front),
+        cmocka_unit_test(fail_may_use_its_own_text), cmocka_unit_test(fail_in_prefixes_the_place),
         cmocka_unit_test(long_texts_are_cut),        cmocka_unit_test(long_texts_are_cut_between_characters),
-        cmocka_unit_test(log_keeps_to_its_level),    cmocka_unit_test(log_messages_are_one_line),
+        cmocka_unit_test(log_drops_lower_levels),    cmocka_unit_test(log_messages_are_one_line),
     };
     return cmocka_run_group_tests_name("errors", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Files written whole or not at all, and every way in which that can fail. */
+/* Files are written completely or not at all; each way in which writing can fail. */
 #include "base_tests.h"
 
 #include <dirent.h>
@@ -62,7 +62,7 @@ static void check_content(place *here, const void *expected, size_t count) {
     kn_release(&host, bytes);
 }
 
-/* The old file stands as it was, alone. */
+/* The old file is unchanged, and no other file is left. */
 static void check_old(place *here) {
     check_content(here, "old", 3);
     assert_int_equal(count_entries(here->folder), 1);
@@ -88,7 +88,7 @@ static void files_are_written(void **state) {
     check_content(here, "new", 3);
     assert_int_equal(count_entries(here->folder), 1);
     assert_int_equal(here->error.status, KN_OK);
-    /* A name without a folder is in the working folder. */
+    /* A name without a folder refers to the working folder. */
     char before[512];
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir(here->folder), 0);
@@ -98,7 +98,7 @@ static void files_are_written(void **state) {
     check_content(here, "by name", 7);
 }
 
-static void pieces_come_in_their_order(void **state) {
+static void parts_are_written_in_order(void **state) {
     place *here = *state;
     enum { TOTAL = 1 << 20 };
     uint8_t *expected = malloc(TOTAL);
@@ -109,7 +109,7 @@ static void pieces_come_in_their_order(void **state) {
     kn_file_writer *writer;
     assert_int_equal(kn_file_writer_open(&here->host, here->path, &writer, &here->error), KN_OK);
     for (size_t at = 0; at < TOTAL;) {
-        /* Around the size of the writer's buffer, far below it, and above. */
+        /* Around the size of the writer's buffer, far below and far above it. */
         const size_t sizes[] = {0, 1, 100, 5000, 65535, 65536, 65537, 200000};
         size_t count = sizes[next_number(&seed) % KN_COUNT_OF(sizes)];
         if (count > TOTAL - at) count = TOTAL - at;
@@ -124,7 +124,7 @@ static void pieces_come_in_their_order(void **state) {
     free(expected);
 }
 
-static void short_and_interrupted_writes_go_on(void **state) {
+static void short_and_interrupted_writes_continue(void **state) {
     place *here = *state;
     wrapped_calls = (wrapped){.tedious = true};
     kn_status status = kn_file_write(&here->host, here->path, "in little pieces", 16, &here->error);
@@ -134,7 +134,7 @@ static void short_and_interrupted_writes_go_on(void **state) {
     check_content(here, "in little pieces", 16);
 }
 
-static void an_abandoned_writer_leaves_the_old_file(void **state) {
+static void an_abandoned_writer_keeps_the_old_file(void **state) {
     place *here = *state;
     write_old(here);
     kn_file_writer *writer;
@@ -155,7 +155,7 @@ static void an_abandoned_writer_leaves_the_old_file(void **state) {
     kn_file_writer_abandon(NULL);
 }
 
-static void two_writers_do_not_meet(void **state) {
+static void two_writers_do_not_interfere(void **state) {
     place *here = *state;
     kn_file_writer *writers[20];
     char text[20][8];
@@ -189,7 +189,7 @@ static void permissions_are_kept(void **state) {
 
 /* ---- failures -------------------------------------------------------------------- */
 
-static void a_missing_folder_is_told(void **state) {
+static void a_missing_folder_is_reported(void **state) {
     place *here = *state;
     kn_file_writer *writer = (kn_file_writer *)here;
     test_path(here->path, sizeof here->path, here->folder, "missing/file");
@@ -206,7 +206,7 @@ static void a_missing_folder_is_told(void **state) {
     check_old(here);
 }
 
-static void a_read_only_folder_is_told(void **state) {
+static void a_read_only_folder_is_reported(void **state) {
     place *here = *state;
     if (geteuid() == 0) skip_because("root may write everywhere");
     write_old(here);
@@ -216,8 +216,8 @@ static void a_read_only_folder_is_told(void **state) {
     check_old(here);
 }
 
-/* A folder of the kernel's, in which not even root makes files. */
-static void a_folder_that_takes_no_files_is_told(void **state) {
+/* A folder of the kernel's file system, in which even root cannot create files. */
+static void a_folder_that_takes_no_files_is_reported(void **state) {
     place *here = *state;
     if (!kn_path_is_folder("/proc/self")) skip_because("no /proc");
     strcpy(here->path, "/proc/self/koine-test");
@@ -225,7 +225,7 @@ static void a_folder_that_takes_no_files_is_told(void **state) {
     assert_non_null(strstr(here->error.text, here->path));
 }
 
-static void a_target_that_is_no_file_is_left_alone(void **state) {
+static void a_target_that_is_no_file_is_not_replaced(void **state) {
     place *here = *state;
     assert_int_equal(mkdir(here->path, 0700), 0);
     check_error(here, kn_file_write(&here->host, here->path, "x", 1, &here->error), "it is a folder");
@@ -235,7 +235,7 @@ static void a_target_that_is_no_file_is_left_alone(void **state) {
     check_error(here, kn_file_write(&here->host, here->path, "x", 1, &here->error), "a pipe or a device");
     assert_int_equal(count_entries(here->folder), 1);
     assert_int_equal(unlink(here->path), 0);
-    /* Above all for those who may replace it. */
+    /* Most of all where the caller has permission to replace it. */
     assert_int_equal(symlink("/dev/null", here->path), 0);
     check_error(here, kn_file_write(&here->host, here->path, "x", 1, &here->error), "a pipe or a device");
     strcpy(here->path, "/dev/null");
@@ -250,7 +250,7 @@ static void a_target_that_is_no_file_is_left_alone(void **state) {
     check_error(here, kn_file_write(&here->host, here->path, "x", 1, &here->error), "too long");
 }
 
-static void a_full_disk_is_told(void **state) {
+static void a_full_disk_is_reported(void **state) {
     place *here = *state;
     write_old(here);
     const wrapped faults[] = {{.fail_write = ENOSPC}, {.write_nothing = true}};
@@ -263,8 +263,8 @@ static void a_full_disk_is_told(void **state) {
     }
 }
 
-/* The system's own limit: the first part is written, the rest is not. */
-static void a_limit_in_the_middle_is_told(void **state) {
+/* The limit of the system: the first part is written, the rest is not. */
+static void a_limit_in_the_middle_is_reported(void **state) {
     place *here = *state;
     write_old(here);
     struct rlimit before, small;
@@ -283,27 +283,28 @@ static void a_limit_in_the_middle_is_told(void **state) {
     free(large);
     assert_int_equal(opened, KN_OK);
     check_error(here, added, "File too large");
-    /* What is missing in the middle is not made up for by what comes after. */
+    /* A later successful write does not hide the missing part. */
     check_error(here, kn_file_writer_add(writer, "x", 1, &here->error), "an earlier write failed");
     check_error(here, kn_file_writer_commit(&writer, &here->error), "an earlier write failed");
     assert_null(writer);
     check_old(here);
 }
 
-static void a_failing_sync_is_told(void **state) {
+static void a_failing_sync_is_reported(void **state) {
     place *here = *state;
     write_old(here);
     wrapped_calls.fail_fsync_file = EIO;
     kn_status status = kn_file_write(&here->host, here->path, "new", 3, &here->error);
     check_error(here, status, strerror(EIO));
     check_old(here);
-    /* The folder is synced when the new file stands already: that is told too. */
+    /* The folder is synced after the rename, when the new file exists already; a failure is reported as well.
+     */
     wrapped_calls = (wrapped){.fail_fsync_folder = EIO};
     status = kn_file_write(&here->host, here->path, "new", 3, &here->error);
     check_error(here, status, strerror(EIO));
     check_content(here, "new", 3);
     assert_int_equal(count_entries(here->folder), 1);
-    /* But not where folders cannot be synced at all. */
+    /* EINVAL means that the file system cannot sync folders; it is ignored. */
     wrapped_calls = (wrapped){.fail_fsync_folder = EINVAL};
     assert_int_equal(kn_file_write(&here->host, here->path, "newer", 5, &here->error), KN_OK);
     check_content(here, "newer", 5);
@@ -312,7 +313,7 @@ static void a_failing_sync_is_told(void **state) {
 static place *watched;
 static int synced_files, synced_folders;
 
-/* The bytes reach the disk before the name does, and the name before success is told. */
+/* The data is synced before the rename, and the folder before success is returned. */
 static void watch_sync(bool folder) {
     check_content(watched, folder ? "new" : "old", 3);
     assert_int_equal(synced_folders, 0);
@@ -323,7 +324,7 @@ static void watch_sync(bool folder) {
         synced_files++;
 }
 
-static void syncs_come_in_their_order(void **state) {
+static void syncs_are_in_order(void **state) {
     watched = *state;
     write_old(watched);
     synced_files = synced_folders = 0;
@@ -340,7 +341,7 @@ static void a_failing_rename_leaves_nothing(void **state) {
     kn_file_writer *writer;
     assert_int_equal(kn_file_writer_open(&here->host, here->path, &writer, &here->error), KN_OK);
     assert_int_equal(kn_file_writer_add(writer, "new", 3, &here->error), KN_OK);
-    assert_int_equal(mkdir(here->path, 0700), 0); /* between opening and committing */
+    assert_int_equal(mkdir(here->path, 0700), 0); /* between opening and commit */
     check_error(here, kn_file_writer_commit(&writer, &here->error), "Is a directory");
     assert_null(writer);
     assert_true(kn_path_is_folder(here->path));
@@ -371,19 +372,19 @@ int test_file_writer(void) {
 #define WRITER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         WRITER_TEST(files_are_written),
-        WRITER_TEST(pieces_come_in_their_order),
-        WRITER_TEST(short_and_interrupted_writes_go_on),
-        WRITER_TEST(an_abandoned_writer_leaves_the_old_file),
-        WRITER_TEST(two_writers_do_not_meet),
+        WRITER_TEST(parts_are_written_in_order),
+        WRITER_TEST(short_and_interrupted_writes_continue),
+        WRITER_TEST(an_abandoned_writer_keeps_the_old_file),
+        WRITER_TEST(two_writers_do_not_interfere),
         WRITER_TEST(permissions_are_kept),
-        WRITER_TEST(a_missing_folder_is_told),
-        WRITER_TEST(a_read_only_folder_is_told),
-        WRITER_TEST(a_folder_that_takes_no_files_is_told),
-        WRITER_TEST(a_target_that_is_no_file_is_left_alone),
-        WRITER_TEST(a_full_disk_is_told),
-        WRITER_TEST(a_limit_in_the_middle_is_told),
-        WRITER_TEST(a_failing_sync_is_told),
-        WRITER_TEST(syncs_come_in_their_order),
+        WRITER_TEST(a_missing_folder_is_reported),
+        WRITER_TEST(a_read_only_folder_is_reported),
+        WRITER_TEST(a_folder_that_takes_no_files_is_reported),
+        WRITER_TEST(a_target_that_is_no_file_is_not_replaced),
+        WRITER_TEST(a_full_disk_is_reported),
+        WRITER_TEST(a_limit_in_the_middle_is_reported),
+        WRITER_TEST(a_failing_sync_is_reported),
+        WRITER_TEST(syncs_are_in_order),
         WRITER_TEST(a_failing_rename_leaves_nothing),
         WRITER_TEST(writing_survives_failing_memory),
     };

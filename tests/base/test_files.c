@@ -46,7 +46,7 @@ static void make_file(const char *path, const void *bytes, size_t count) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* Each reading function with what it refuses: the error names the path and a reason. */
+/* Each reading function with paths that it refuses: the error names the path and a reason. */
 static void check_refusal(const char *path, const char *reason) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
@@ -72,7 +72,7 @@ static void check_refusal(const char *path, const char *reason) {
     assert_int_equal(memory.live, 0);
 }
 
-static void what_is_no_file_is_refused(void **state) {
+static void paths_that_are_no_files_are_refused(void **state) {
     char path[512];
     check_refusal(in(state, path, "missing"), "No such file");
     check_refusal(in(state, path, "missing/deeper"), "No such file");
@@ -90,7 +90,7 @@ static void unreadable_files_are_refused(void **state) {
     check_refusal(path, "Permission denied");
 }
 
-static void files_are_read_whole(void **state) {
+static void files_are_read_completely(void **state) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     char path[512];
@@ -127,7 +127,7 @@ static void files_are_read_whole(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void a_view_outlives_the_name(void **state) {
+static void a_view_outlives_the_file_name(void **state) {
     kn_host host = kn_host_defaults();
     char path[512];
     make_file(in(state, path, "file"), "still there", 11);
@@ -152,7 +152,7 @@ static void the_limit_holds(void **state) {
     assert_non_null(strstr(error.text, path));
     assert_non_null(strstr(error.text, "7 bytes"));
     assert_null(bytes);
-    assert_int_equal(memory.calls, 0); /* refused before memory is taken */
+    assert_int_equal(memory.calls, 0); /* refused before memory is allocated */
     assert_int_equal(kn_file_read(&host, path, 0, &bytes, &count, &error), KN_ERROR_FILE);
     assert_int_equal(kn_file_read(&host, path, 8, &bytes, &count, &error), KN_OK);
     kn_release(&host, bytes);
@@ -160,7 +160,7 @@ static void the_limit_holds(void **state) {
     assert_int_equal(count, 8);
     kn_release(&host, bytes);
     assert_int_equal(memory.live, 0);
-    /* A file that is longer than it says, as those of the system are. */
+    /* A file that is longer than its reported size, like the files of /proc. */
     if (!kn_path_exists("/proc/self/status")) return;
     assert_int_equal(kn_file_read(&host, "/proc/self/status", 20, &bytes, &count, &error), KN_ERROR_FILE);
     assert_non_null(strstr(error.text, "20 bytes"));
@@ -168,7 +168,7 @@ static void the_limit_holds(void **state) {
 }
 
 static void files_of_the_system_are_read(void **state) {
-    /* One says that it is empty, the other that it is a page, and neither can be mapped. */
+    /* One reports size 0, the other the size of a page; neither can be mapped. */
     const char *const paths[] = {"/proc/self/status", "/sys/devices/system/cpu/online"};
     failing memory = {0};
     kn_host host = failing_host(&memory);
@@ -191,7 +191,7 @@ static void files_of_the_system_are_read(void **state) {
     if (tried == 0) skip_because("no file with a size of 0 and contents");
 }
 
-static void a_failing_read_is_told(void **state) {
+static void a_failing_read_is_reported(void **state) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_error error = {0};
@@ -243,7 +243,7 @@ static void reading_survives_failing_memory(void **state) {
 }
 
 static void descriptors_are_not_inherited(void **state) {
-    /* Opened by nobody else: the lowest free number is the one that the reader gets. */
+    /* No other thread opens files, so the reader gets the lowest free number. */
     kn_host host = kn_host_defaults();
     char path[512];
     kn_file_writer *writer;
@@ -262,7 +262,7 @@ static void descriptors_are_not_inherited(void **state) {
     kn_file_writer_abandon(&writer);
 }
 
-static void paths_are_looked_at(void **state) {
+static void paths_are_classified(void **state) {
     char path[512], link[512];
     make_file(in(state, path, "file"), "x", 1);
     assert_true(kn_path_exists(path));
@@ -275,7 +275,7 @@ static void paths_are_looked_at(void **state) {
     assert_true(kn_path_is_folder(link));
 }
 
-static void folders_are_made(void **state) {
+static void folders_are_created(void **state) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_error error = {0};
@@ -313,17 +313,17 @@ static void folders_are_made(void **state) {
 int test_files(void) {
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        FILE_TEST(what_is_no_file_is_refused),
+        FILE_TEST(paths_that_are_no_files_are_refused),
         FILE_TEST(unreadable_files_are_refused),
-        FILE_TEST(files_are_read_whole),
-        FILE_TEST(a_view_outlives_the_name),
+        FILE_TEST(files_are_read_completely),
+        FILE_TEST(a_view_outlives_the_file_name),
         FILE_TEST(the_limit_holds),
         FILE_TEST(files_of_the_system_are_read),
-        FILE_TEST(a_failing_read_is_told),
+        FILE_TEST(a_failing_read_is_reported),
         FILE_TEST(reading_survives_failing_memory),
         FILE_TEST(descriptors_are_not_inherited),
-        FILE_TEST(paths_are_looked_at),
-        FILE_TEST(folders_are_made),
+        FILE_TEST(paths_are_classified),
+        FILE_TEST(folders_are_created),
     };
     return cmocka_run_group_tests_name("files", tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The published values of FNV-1a, 64 bits. */
+/* The published values of 64-bit FNV-1a. */
 static void hash_is_fnv(void **state) {
     assert_true(kn_hash_text(KN_HASH_START, "") == 0xcbf29ce484222325ull);
     assert_true(kn_hash_text(KN_HASH_START, "a") == 0xaf63dc4c8601ec8cull);
@@ -14,7 +14,7 @@ static void hash_is_fnv(void **state) {
     assert_true(kn_hash_bytes(KN_HASH_START, "\xff\0", 2) != kn_hash_bytes(KN_HASH_START, "\xff", 1));
 }
 
-static void an_empty_map_has_nothing(void **state) {
+static void an_empty_map_has_no_entries(void **state) {
     kn_host host = kn_host_defaults();
     kn_map map;
     kn_map_init(&map, &host);
@@ -42,11 +42,11 @@ static void keys_are_bytes(void **state) {
     assert_ptr_equal(kn_map_get_text(&map, "x"), &c);
     assert_ptr_equal(kn_map_get_text(&map, ""), &d);
     assert_null(kn_map_get(&map, "x\0", 2));
-    /* A value may be NULL; only kn_map_has tells it from no value. */
+    /* A value may be NULL; only kn_map_has distinguishes it from a missing key. */
     assert_true(kn_map_put_text(&map, "null", NULL));
     assert_null(kn_map_get_text(&map, "null"));
     assert_true(kn_map_has(&map, "null", 4));
-    /* The empty key comes and goes as the others do. */
+    /* The empty key can be added and removed like any other. */
     assert_true(kn_map_remove(&map, "", 0));
     assert_false(kn_map_has(&map, "", 0));
     assert_false(kn_map_remove(&map, "", 0));
@@ -77,7 +77,7 @@ static void keys_are_copied_and_values_replaced(void **state) {
     kn_map_finish(&map);
 }
 
-/* Thousands of random puts and removals beside a plain list that does the same. */
+/* Thousands of random insertions and removals, compared with a plain list. */
 static void the_map_agrees_with_a_list(void **state) {
     enum { KEYS = 3000, STEPS = 60000 };
     failing memory = {0};
@@ -91,7 +91,7 @@ static void the_map_agrees_with_a_list(void **state) {
         size_t i = (size_t)(next_number(&seed) % KEYS);
         char key[32];
         snprintf(key, sizeof key, "key %zu", i);
-        /* Grow first, then shrink to almost nothing, then grow again. */
+        /* Grow, shrink to almost nothing, and grow again. */
         bool put = next_number(&seed) % 100 < (step / (STEPS / 4) % 2 ? 15u : 80u);
         assert_ptr_equal(kn_map_get_text(&map, key), (void *)value[i]);
         if (put) {
@@ -121,14 +121,14 @@ static void the_map_agrees_with_a_list(void **state) {
             walked++;
         }
         assert_int_equal(walked, count);
-        /* Removed entries do not pile up. */
+        /* Removed entries do not accumulate. */
         assert_true(map.used <= 2 * KEYS + 64);
     }
     kn_map_finish(&map);
     assert_int_equal(memory.live, 0);
 }
 
-static void entries_that_come_and_go_take_no_room(void **state) {
+static void removed_entries_free_their_memory(void **state) {
     kn_host host = kn_host_defaults();
     kn_map map;
     kn_map_init(&map, &host);
@@ -144,7 +144,7 @@ static void entries_that_come_and_go_take_no_room(void **state) {
     kn_map_finish(&map);
 }
 
-static void a_walk_may_remove(void **state) {
+static void entries_may_be_removed_in_a_loop(void **state) {
     kn_host host = kn_host_defaults();
     kn_map map;
     kn_map_init(&map, &host);
@@ -176,7 +176,7 @@ static void the_map_survives_failing_memory(void **state) {
                 failures++;
                 assert_int_equal(map.count, before);
                 assert_false(kn_map_has(&map, &i, sizeof i));
-                assert_true(kn_map_put(&map, &i, sizeof i, &map)); /* and goes on afterwards */
+                assert_true(kn_map_put(&map, &i, sizeof i, &map)); /* and works afterwards */
             }
         }
         for (uint32_t i = 0; i < 60; i++)
@@ -195,12 +195,12 @@ static void the_map_survives_failing_memory(void **state) {
 int test_map(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hash_is_fnv),
-        cmocka_unit_test(an_empty_map_has_nothing),
+        cmocka_unit_test(an_empty_map_has_no_entries),
         cmocka_unit_test(keys_are_bytes),
         cmocka_unit_test(keys_are_copied_and_values_replaced),
         cmocka_unit_test(the_map_agrees_with_a_list),
-        cmocka_unit_test(entries_that_come_and_go_take_no_room),
-        cmocka_unit_test(a_walk_may_remove),
+        cmocka_unit_test(removed_entries_free_their_memory),
+        cmocka_unit_test(entries_may_be_removed_in_a_loop),
         cmocka_unit_test(the_map_survives_failing_memory),
     };
     return cmocka_run_group_tests_name("map", tests, NULL, NULL);

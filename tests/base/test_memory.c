@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static void allocate_gives_zeros(void **state) {
+static void allocated_memory_is_zero(void **state) {
     failing memory = {0};
     kn_host own = failing_host(&memory), usual = kn_host_defaults(), empty = {0};
     const kn_host *hosts[] = {&own, &usual, &empty, NULL};
@@ -21,13 +21,13 @@ static void allocate_gives_zeros(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void allocate_refuses_what_overflows(void **state) {
+static void allocate_refuses_overflow(void **state) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     assert_null(kn_allocate(&host, SIZE_MAX, 2));
     assert_null(kn_allocate(&host, SIZE_MAX / 2 + 2, 2)); /* wraps to 2 */
     assert_null(kn_allocate(&host, 3, SIZE_MAX / 2));
-    assert_null(kn_allocate(&host, SIZE_MAX, 1)); /* more than pointers can measure */
+    assert_null(kn_allocate(&host, SIZE_MAX, 1)); /* more than the address space holds */
     void *block = kn_allocate(&host, 4, 4);
     assert_null(kn_resize(&host, block, SIZE_MAX / 4 + 2, 4));
     assert_null(kn_resize(&host, block, 0, 4)); /* refused, and not freed */
@@ -37,7 +37,7 @@ static void allocate_refuses_what_overflows(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void resize_keeps_what_stands(void **state) {
+static void resize_keeps_the_content(void **state) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     unsigned char *bytes = kn_resize(&host, NULL, 8, 1);
@@ -100,7 +100,7 @@ static void reserve_doubles(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void arena_pieces_are_apart(void **state) {
+static void arena_allocations_do_not_overlap(void **state) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_arena arena;
@@ -128,14 +128,14 @@ static void arena_pieces_are_apart(void **state) {
     kn_arena_finish(&arena);
     assert_int_equal(memory.live, 0);
     assert_int_equal(arena.bytes, 0);
-    /* And it can be used again. */
+    /* The arena can be used again. */
     assert_non_null(kn_arena_take(&arena, 1, 1));
     kn_arena_finish(&arena);
     kn_arena_finish(&arena);
     assert_int_equal(memory.live, 0);
 }
 
-/* An allocator that aligns to no more than 8 bytes. */
+/* An allocator that aligns to 8 bytes only. */
 static void *crooked_resize(void *user, void *pointer, size_t bytes) {
     char *block = pointer ? (char *)pointer - 8 : NULL;
     block = kn_host_defaults().allocator.resize(NULL, block, bytes ? bytes + 8 : 0);
@@ -151,12 +151,12 @@ static void arena_aligns_whatever_the_allocator_does(void **state) {
         unsigned char *piece = kn_arena_take(&arena, i, 1);
         assert_non_null(piece);
         assert_int_equal((uintptr_t)piece % 16, 0);
-        memset(piece, 0xFF, i); /* a sanitizer sees where a block ends */
+        memset(piece, 0xFF, i); /* a sanitizer detects writes past the end of a block */
     }
     kn_arena_finish(&arena);
 }
 
-static void arena_takes_nothing_and_refuses_too_much(void **state) {
+static void arena_allocates_nothing_and_refuses_too_much(void **state) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_arena arena;
@@ -228,14 +228,14 @@ static void arena_survives_failing_memory(void **state) {
 
 int test_memory(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocate_gives_zeros),
-        cmocka_unit_test(allocate_refuses_what_overflows),
-        cmocka_unit_test(resize_keeps_what_stands),
+        cmocka_unit_test(allocated_memory_is_zero),
+        cmocka_unit_test(allocate_refuses_overflow),
+        cmocka_unit_test(resize_keeps_the_content),
         cmocka_unit_test(copy_text_copies),
         cmocka_unit_test(reserve_doubles),
-        cmocka_unit_test(arena_pieces_are_apart),
+        cmocka_unit_test(arena_allocations_do_not_overlap),
         cmocka_unit_test(arena_aligns_whatever_the_allocator_does),
-        cmocka_unit_test(arena_takes_nothing_and_refuses_too_much),
+        cmocka_unit_test(arena_allocates_nothing_and_refuses_too_much),
         cmocka_unit_test(arena_keeps_texts),
         cmocka_unit_test(arena_survives_failing_memory),
     };

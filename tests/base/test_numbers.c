@@ -66,8 +66,8 @@ static void known_numbers_are_written_shortest(void **state) {
     check_number(DBL_MIN, "2.2250738585072014e-308");
     check_number(4.9406564584124654e-324, "5e-324");
     check_number(0x0.fffffffffffffp-1022, "2.225073858507201e-308");
-    /* Below a power of two numbers lie closer: the nearest 16 digits, ...801, do not
-     * read back, but the ones above do. */
+    /* Numbers are closer together below a power of two: the nearest 16 digits, ...801, do not read back, but
+     * the next larger ones do. */
     check_number(0x1p-44, "5.684341886080802e-14");
     check_number(0x1p+89, "6.189700196426902e26");
 
@@ -80,10 +80,10 @@ static void known_numbers_are_written_shortest(void **state) {
     check_float(-HUGE_VALF, "-inf");
     check_float(NAN, "nan");
     check_float(-0.0f, "-0");
-    check_float(8589973504.0f, "8589974000"); /* ...73000 reads back too, but lies further off */
+    check_float(8589973504.0f, "8589974000"); /* ...73000 reads back too, but is further away */
 }
 
-/* A double with all its bits drawn, so that each exponent comes as often. */
+/* A double with random bits, so that each exponent is equally frequent. */
 static double any_double(uint64_t *seed) {
     double value;
     do {
@@ -207,7 +207,7 @@ static void check_refused(const char *text) {
     assert_string_equal(end, "untouched");
 }
 
-static void doubles_are_read_to_their_end(void **state) {
+static void the_end_of_a_double_is_found(void **state) {
     check_read("1", 1, "");
     check_read("-2.5 and more", -2.5, " and more");
     check_read("+.5", 0.5, "");
@@ -263,7 +263,7 @@ static void doubles_are_rounded_correctly(void **state) {
     check_read("2.4703282292062328e-324", 0x1p-1074, "");
     check_read("-1e-400", -0.0, "");
     check_read("1e-99999999999999999999", 0, "");
-    check_read("0x1.00000000000008p0", 1, ""); /* a tie, and a little more */
+    check_read("0x1.00000000000008p0", 1, ""); /* slightly more than a tie */
     check_read("0x1.000000000000080000000000001p0", 0x1.0000000000001p0, "");
     check_read("0x1p-1075", 0, "");
     check_read("0x1.0000000000001p-1075", 0x1p-1074, "");
@@ -280,7 +280,7 @@ static void long_numbers_are_rounded_correctly(void **state) {
     kn_host host = kn_host_defaults();
     kn_text text;
     kn_text_init(&text, &host);
-    /* A tie that a digit far behind the ones kept decides. */
+    /* A tie that is decided by a digit far after the ones that are kept. */
     for (size_t zeros = 700; zeros < 5000; zeros += zeros < 900 ? 1 : 500) {
         kn_text_clear(&text);
         kn_text_add(&text, "9007199254740993.");
@@ -291,7 +291,7 @@ static void long_numbers_are_rounded_correctly(void **state) {
         kn_text_add(&text, "e-2 ");
         check_read(text.data, 90071992547409.93, " ");
     }
-    /* Zeros before and behind, made up for by the exponent. */
+    /* Leading and trailing zeros, compensated by the exponent. */
     kn_text_clear(&text);
     kn_text_add(&text, "0.");
     repeat(&text, '0', 5000);
@@ -318,7 +318,7 @@ static void long_numbers_are_rounded_correctly(void **state) {
     check_read(text.data, 1, "");
     kn_text_add(&text, "1");
     check_read(text.data, 0x1.0000000000001p0, "");
-    /* The smallest numbers have the longest expansions: halfway between 0 and the first. */
+    /* The smallest numbers have the longest expansions: halfway between 0 and the smallest. */
     kn_text_clear(&text);
     kn_text_format(&text, "%.1075f", 0x1p-1074);
     check_read(text.data, 0x1p-1074, "");
@@ -343,7 +343,7 @@ static void doubles_read_as_strtod_does(void **state) {
     }
 }
 
-/* Whether it was read; then to the same bits as strtod reads. */
+/* Returns whether the text was read; then the bits must be those of strtod. */
 static bool read_short(const char *text) {
     double value = 7, expected = strtod(text, NULL);
     if (!kn_parse_short(text, strlen(text), '.', &value)) {
@@ -359,7 +359,7 @@ static void short_numbers_are_read_as_strtod_does(void **state) {
     uint64_t seed = 9;
     size_t count = 0;
     char text[128];
-    for (int i = 0; i < 40000; i++) { /* whatever a double is, and what tables hold, with up to 40 digits */
+    for (int i = 0; i < 40000; i++) { /* any double, and numbers as in tables, with up to 40 digits */
         const char *const formats[] = {"%.*e", "%.*g", "%.*f"};
         const size_t kind = next_number(&seed) % 3;
         double value = any_double(&seed);
@@ -370,7 +370,7 @@ static void short_numbers_are_read_as_strtod_does(void **state) {
     }
     assert_true(count > 15000);
     count = 0;
-    for (int i = 0; i < 40000; i++) { /* up to 19 digits with a point anywhere, and an exponent or none */
+    for (int i = 0; i < 40000; i++) { /* up to 19 digits with a point anywhere, with or without an exponent */
         const int digits = 1 + (int)(next_number(&seed) % 19),
                   point = (int)(next_number(&seed) % (uint64_t)(digits + 1));
         int used = 0;
@@ -384,12 +384,11 @@ static void short_numbers_are_read_as_strtod_does(void **state) {
         count += read_short(text);
     }
     assert_true(count > 25000);
-    for (int i = 0; i < 20000;
-         i++) { /* halves between two doubles, and what is next to them on either side */
+    for (int i = 0; i < 20000; i++) { /* midpoints between two doubles, and their neighbours */
         const int j = (int)(next_number(&seed) % 4);
         const uint64_t whole = ((uint64_t)1 << (52 - j)) + next_number(&seed) % ((uint64_t)1 << (52 - j));
         const uint64_t part =
-            (next_number(&seed) % ((uint64_t)1 << j) * 2 + 1) * 10000 >> (j + 1); /* of 10000 */
+            (next_number(&seed) % ((uint64_t)1 << j) * 2 + 1) * 10000 >> (j + 1); /* in units of 1/10000 */
         for (int away = -1; away <= 1; away++) {
             snprintf(text, sizeof text, "%llu.%04llu", (unsigned long long)whole,
                      (unsigned long long)part + (unsigned long long)away);
@@ -398,14 +397,14 @@ static void short_numbers_are_read_as_strtod_does(void **state) {
             read_short(text);
         }
     }
-    for (uint64_t i = 0; i < 2000; i++) { /* where whole numbers begin to be rounded */
+    for (uint64_t i = 0; i < 2000; i++) { /* where integers begin to be rounded */
         snprintf(text, sizeof text, "%llue-%d", 9007199254740992ull - 1000 + (unsigned long long)i,
                  (int)(i % 23));
         read_short(text);
     }
 }
 
-static void short_numbers_are_whole_texts(void **state) {
+static void short_numbers_have_no_rest(void **state) {
     static const char *const refused[] = {
         "",      "-",      "+",       ".",      "-.",   "e5",  "1e",  "1e+",
         "1.2.3", "1 ",     " 1",      "+-1",    "0x10", "inf", "nan", "12345678901234567890",
@@ -434,7 +433,7 @@ static void short_numbers_are_whole_texts(void **state) {
     assert_false(kn_parse_short("1,2.5", 5, ',', &value));
 }
 
-static void reading_leaves_errno_alone(void **state) {
+static void reading_keeps_errno(void **state) {
     double value;
     errno = 77;
     assert_true(kn_parse_double("1e-400", NULL, &value));
@@ -497,7 +496,7 @@ static bool comma_locale(void) {
 
 static void no_locale_changes_numbers(void **state) {
     if (!comma_locale()) {
-        /* Make one where the system has the sources of its locales. */
+        /* Create one if the system has the sources of its locales. */
         char *folder = test_folder_make();
         *state = folder;
         char command[1024];
@@ -508,7 +507,7 @@ static void no_locale_changes_numbers(void **state) {
     }
     char comma[16];
     snprintf(comma, sizeof comma, "%.1f", 2.5);
-    assert_string_equal(comma, "2,5"); /* or this test would show nothing */
+    assert_string_equal(comma, "2,5"); /* otherwise this test would prove nothing */
 
     check_number(2.5, "2.5");
     check_number(1.25e-30, "1.25e-30");
@@ -550,13 +549,13 @@ int test_numbers(void) {
         cmocka_unit_test(doubles_survive_writing_and_reading),
         cmocka_unit_test(floats_survive_writing_and_reading),
         cmocka_unit_test(fixed_numbers_have_their_decimals),
-        cmocka_unit_test(doubles_are_read_to_their_end),
+        cmocka_unit_test(the_end_of_a_double_is_found),
         cmocka_unit_test(doubles_are_rounded_correctly),
         cmocka_unit_test(long_numbers_are_rounded_correctly),
         cmocka_unit_test(doubles_read_as_strtod_does),
         cmocka_unit_test(short_numbers_are_read_as_strtod_does),
-        cmocka_unit_test(short_numbers_are_whole_texts),
-        cmocka_unit_test(reading_leaves_errno_alone),
+        cmocka_unit_test(short_numbers_have_no_rest),
+        cmocka_unit_test(reading_keeps_errno),
         cmocka_unit_test(integers_are_read_or_refused),
         cmocka_unit_test_teardown(no_locale_changes_numbers, restore_locale),
     };

@@ -1,4 +1,4 @@
-/* Structs that begin with their size, from programs older and newer than the library. */
+/* Structs that begin with their size, from programs built with an older or newer header than the library. */
 #include "base_tests.h"
 
 #include <stddef.h>
@@ -6,10 +6,10 @@
 
 typedef struct sized {
     size_t size;
-    int64_t first; /* no padding: structs are compared by their bytes */
+    int64_t first; /* no padding: the bytes of the structs are compared */
     double second;
 } sized;
-/* As a later version of the header has it. */
+/* The struct of a later version of the header. */
 typedef struct longer {
     sized known;
     int third;
@@ -59,7 +59,7 @@ static void a_size_is_needed(void **state) {
     assert_int_equal(KN_RESULT_GIVE(sized, NULL, &own), KN_ERROR_ARGUMENT);
 }
 
-static void results_are_as_long_as_the_callers(void **state) {
+static void results_have_the_size_of_the_caller(void **state) {
     longer result = {.known = {.size = offsetof(sized, second), .second = -1}, .third = 9};
     assert_int_equal(KN_RESULT_GIVE(sized, &result.known, &defaults), KN_OK);
     assert_int_equal(result.known.size, offsetof(sized, second));
@@ -76,7 +76,7 @@ int test_params(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_replace_the_defaults),
         cmocka_unit_test(a_size_is_needed),
-        cmocka_unit_test(results_are_as_long_as_the_callers),
+        cmocka_unit_test(results_have_the_size_of_the_caller),
     };
     return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }

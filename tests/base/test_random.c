@@ -1,4 +1,4 @@
-/* Philox and the numbers drawn from it. */
+/* Philox and the distributions drawn from it. */
 #include "base_tests.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #include "base/random_private.h"
 
-/* The known answers that its authors publish with Random123. */
+/* The known answers published by the authors of Random123. */
 static void philox_gives_the_published_words(void **state) {
     const struct {
         uint32_t counter[4], key[2], words[4];
@@ -26,7 +26,7 @@ static void philox_gives_the_published_words(void **state) {
     }
 }
 
-static void words_stand_where_the_header_says(void **state) {
+static void words_are_in_the_documented_order(void **state) {
     uint64_t key = 0x0123456789abcdefull, block = 0xfedcba9876543210ull;
     uint32_t words[4], same[4];
     kn_philox(key, block, words);
@@ -87,7 +87,7 @@ static void normal_uses_words_2i_and_2i_plus_1(void **state) {
     assert_true(isfinite(kn_random_normal(5, UINT64_MAX)));
 }
 
-static void below_stays_below(void **state) {
+static void below_is_in_range(void **state) {
     enum { COUNT = 100000 };
     size_t seen[10] = {0};
     for (uint64_t i = 0; i < COUNT; i++) {
@@ -132,7 +132,7 @@ static void shuffle_permutes(void **state) {
     kn_random_shuffle(1, &one, 1);
     kn_random_shuffle(1, NULL, 0);
     assert_int_equal(one, 9);
-    /* Each of the six orders of three comes up about equally often. */
+    /* Each of the six permutations of three elements is about equally frequent. */
     size_t orders[27] = {0};
     for (uint64_t key = 0; key < 60000; key++) {
         uint32_t three[3] = {0, 1, 2};
@@ -151,11 +151,11 @@ static void shuffle_permutes(void **state) {
 int test_random(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_published_words),
-        cmocka_unit_test(words_stand_where_the_header_says),
+        cmocka_unit_test(words_are_in_the_documented_order),
         cmocka_unit_test(uniform_is_in_range_and_even),
         cmocka_unit_test(normal_has_the_right_moments),
         cmocka_unit_test(normal_uses_words_2i_and_2i_plus_1),
-        cmocka_unit_test(below_stays_below),
+        cmocka_unit_test(below_is_in_range),
         cmocka_unit_test(keys_differ_by_seed_and_name),
         cmocka_unit_test(shuffle_permutes),
     };

@@ -1,4 +1,4 @@
-/* The growing string, JSON, and words that resemble each other. */
+/* The growing string, JSON, and similarity of words. */
 #include "base_tests.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static void a_text_grows(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-static void a_text_is_handed_over(void **state) {
+static void a_text_is_moved(void **state) {
     failing memory = {0};
     kn_host host = failing_host(&memory);
     kn_text text;
@@ -132,12 +132,13 @@ static void json_escapes(void **state) {
 #define ODD "\xEF\xBF\xBD"
 
 static void json_is_always_utf8(void **state) {
-    /* Characters of each length, first and last. */
+    /* The first and the last character of each length. */
     check_json("\xC2\x80\xDF\xBF", "\"\xC2\x80\xDF\xBF\"");
     check_json("\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF",
                "\"\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF\"");
     check_json("\xF0\x90\x80\x80\xF4\x8F\xBF\xBF", "\"\xF0\x90\x80\x80\xF4\x8F\xBF\xBF\"");
-    /* Continuations without a start, starts without an end, and bytes of no character. */
+    /* Continuation bytes without a lead byte, lead bytes without a continuation, and bytes that UTF-8 never
+     * contains. */
     check_json("\x80", "\"" ODD "\"");
     check_json("a\xBFz", "\"a" ODD "z\"");
     check_json("\xC3", "\"" ODD "\"");
@@ -147,7 +148,7 @@ static void json_is_always_utf8(void **state) {
     check_json("\xF0\x9F\x90", "\"" ODD ODD ODD "\"");
     check_json("\xF0\x9F", "\"" ODD ODD "\"");
     check_json("\xFE\xFF", "\"" ODD ODD "\"");
-    /* Longer forms than needed, surrogates, beyond the last character. */
+    /* Overlong forms, surrogates, and code points beyond the last. */
     check_json("\xC0\xAF", "\"" ODD ODD "\"");
     check_json("\xC1\xBF", "\"" ODD ODD "\"");
     check_json("\xE0\x9F\xBF", "\"" ODD ODD ODD "\"");
@@ -193,7 +194,7 @@ static void distances_count_edits(void **state) {
     more[5] = 'c';
     more[63] = '\0';
     assert_int_equal(kn_edit_distance(most, more), 2);
-    more[63] = 'a'; /* longer than it measures: never an underestimate, never an overrun */
+    more[63] = 'a'; /* longer than the measured length: never an underestimate, never an overrun */
     assert_int_equal(kn_edit_distance(most, more), 65);
 }
 
@@ -207,7 +208,7 @@ static void the_nearest_word_is_near(void **state) {
     assert_string_equal(kn_nearest_word("conv", words, count), "conv");
     assert_string_equal(kn_nearest_word("lr", words, count), "lr");
     assert_string_equal(kn_nearest_word("bvgpool", words, count), "avgpool");
-    /* Beyond a third of the letters it is another word. */
+    /* More than a third of the letters differ: not similar. */
     assert_null(kn_nearest_word("rl", words, count));
     assert_null(kn_nearest_word("softmax", words, count));
     assert_null(kn_nearest_word("", words, count));
@@ -221,7 +222,7 @@ static void the_nearest_word_is_near(void **state) {
 int test_text(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_grows),
-        cmocka_unit_test(a_text_is_handed_over),
+        cmocka_unit_test(a_text_is_moved),
         cmocka_unit_test(a_failed_text_stays_failed),
         cmocka_unit_test(a_text_survives_failing_memory),
         cmocka_unit_test(json_escapes),

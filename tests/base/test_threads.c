@@ -40,7 +40,7 @@ static void a_mutex_excludes(void **state) {
     assert_int_equal(memory.live, 0);
 }
 
-/* A belt of four places: producers wait where it is full, consumers where it is empty. */
+/* A queue with four places: producers wait when it is full, consumers when it is empty. */
 typedef struct belt {
     kn_mutex *mutex;
     kn_condition *filled, *emptied;
@@ -78,7 +78,7 @@ static void consume(void *argument) {
     kn_mutex_unlock(shared->mutex);
 }
 
-static void conditions_wake_who_waits(void **state) {
+static void conditions_wake_waiting_threads(void **state) {
     kn_host host = kn_host_defaults();
     belt shared = {.mutex = kn_mutex_create(&host),
                    .filled = kn_condition_create(&host),
@@ -93,7 +93,7 @@ static void conditions_wake_who_waits(void **state) {
         kn_thread_join(&host, &producers[i]);
     kn_mutex_lock(shared.mutex);
     shared.closed = true;
-    kn_condition_broadcast(shared.filled); /* all three must leave, or the joins hang */
+    kn_condition_broadcast(shared.filled); /* all three must return, or the joins hang */
     kn_mutex_unlock(shared.mutex);
     for (int i = 0; i < 3; i++)
         kn_thread_join(&host, &consumers[i]);
@@ -123,7 +123,7 @@ static void threads_leave_signals_to_the_program(void **state) {
     assert_true(sigismember(&inside, SIGINT));
     assert_true(sigismember(&inside, SIGTERM));
     assert_false(sigismember(&inside, SIGSEGV));
-    /* The caller's own mask is as it was. */
+    /* The caller's signal mask is unchanged. */
     assert_true(sigismember(&after, SIGUSR1));
     assert_false(sigismember(&after, SIGINT));
 }
@@ -147,7 +147,7 @@ static void threads_survive_failing_calls(void **state) {
     assert_null(kn_mutex_create(&host));
     assert_null(kn_condition_create(&host));
     assert_null(kn_thread_start(&host, do_nothing, NULL));
-    /* Destroying nothing is fine. */
+    /* Destroying NULL is allowed. */
     kn_mutex_destroy(&host, &mutex);
     kn_mutex_destroy(&host, NULL);
     kn_condition_destroy(&host, &condition);
@@ -162,8 +162,9 @@ static kn_status mark(void *user, size_t index, kn_error *error) {
     return index % 100 == 37 && marks[1000] ? kn_fail(error, KN_ERROR_FORMAT, "piece %zu", index) : KN_OK;
 }
 
-/* Each piece once; the first failure of a loop, whoever met it; and all of it where no thread can be had. */
-static void pieces_are_done_by_many(void **state) {
+/* Each chunk runs once; the first failure of a loop is returned, whichever thread met it; without threads the
+ * caller does all chunks. */
+static void chunks_are_divided_among_threads(void **state) {
     for (int alone = 0; alone < 2; alone++) {
         kn_host host = kn_host_defaults();
         kn_error error = {0};
@@ -204,10 +205,10 @@ static void there_is_a_processor(void **state) {
 int test_threads(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mutex_excludes),
-        cmocka_unit_test(conditions_wake_who_waits),
+        cmocka_unit_test(conditions_wake_waiting_threads),
         cmocka_unit_test(threads_leave_signals_to_the_program),
         cmocka_unit_test(threads_survive_failing_calls),
-        cmocka_unit_test(pieces_are_done_by_many),
+        cmocka_unit_test(chunks_are_divided_among_threads),
         cmocka_unit_test(the_clock_counts_seconds),
         cmocka_unit_test(there_is_a_processor),
     };

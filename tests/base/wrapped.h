@@ -1,4 +1,4 @@
-/* Calls of the system that a test can make fail; see meson.build. */
+/* System calls that a test can make fail; see meson.build. */
 #ifndef KN_BASE_TESTS_WRAPPED_H
 #define KN_BASE_TESTS_WRAPPED_H
 
@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* All zero: each call goes to the system as it is. */
+/* All zero: calls go to the system unchanged. */
 typedef struct wrapped {
-    int fail_fsync_file, fail_fsync_folder; /* an errno to fail with */
+    int fail_fsync_file, fail_fsync_folder; /* the errno to fail with */
     int fail_read, fail_write;
     bool tedious;       /* read and write at most 3 bytes, and are interrupted every other time */
-    bool write_nothing; /* write answers 0 */
+    bool write_nothing; /* write returns 0 */
     int fail_thread, fail_mutex, fail_condition;
-    void (*on_fsync)(bool folder); /* sees each fsync before it happens */
+    void (*on_fsync)(bool folder); /* called before each fsync */
     size_t reads, writes;
 } wrapped;
 
