@@ -1,4 +1,4 @@
-/* The groups of the graph room's tests, and what they share. */
+/* The test groups of the graph room, and their helpers. */
 #ifndef KN_GRAPH_TESTS_H
 #define KN_GRAPH_TESTS_H
 
@@ -8,7 +8,7 @@
 
 #include "graph/graph.h"
 
-/* Each runs one group and answers the number of its tests that failed. */
+/* Each runs one group and returns the number of failed tests. */
 int test_tensor(void);
 int test_dimension(void);
 int test_attribute(void);
@@ -21,24 +21,25 @@ int test_step(void);
 int test_faults(void);
 int test_mutations(void);
 
-/* Reads a text that nobody trusts as a shape, as attributes and as an expression, and what it prints again.
- * Answers what was wrong with the room (not with the text), or NULL. */
+/* Reads a hostile text as a shape, as attributes and as an expression, and reads what it prints again.
+ * Returns what was wrong with the room (not with the text), or NULL. */
 const char *read_texts(const char *text);
 
-/* A graph that fails the test when there is no memory. */
+/* Creates a graph; fails the test if there is no memory. */
 kn_graph *graph_make(void);
-/* The graph must have failed with this status and a text that holds each of the words (NULL ends them). */
+/* The graph must have failed with this status and a text that contains each of the words (the list ends with
+ * NULL). */
 void assert_graph_error(const kn_graph *graph, kn_status status, ...);
 void assert_words(const char *text, const char *word);
-/* What the graph prints, in memory that the next call reuses. */
+/* The printed graph, in memory that the next call reuses. */
 const char *printed(const kn_graph *graph);
 
-/* Operators of the small table of these tests, by their names (see mini_table.c). */
+/* Apply operators of the small table of these tests, by name (see mini_table.c). */
 kn_value *apply1(kn_value *x, const char *name, const char *attributes);
 kn_value *apply2(kn_value *x, kn_value *y, const char *name, const char *attributes);
 kn_value *apply3(kn_value *x, kn_value *y, kn_value *z, const char *name, const char *attributes);
 
-/* Binds with up to two symbols (NULL for none); fails the test if that fails. */
+/* Binds up to two symbols (NULL for none); fails the test if that fails. */
 typedef struct numbers {
     const char *symbol;
     int64_t value;
@@ -46,7 +47,7 @@ typedef struct numbers {
 kn_graph *bind_or_fail(const kn_graph *graph, kn_value *const *outputs, size_t count, const numbers *symbols,
                        bool training, kn_value **bound_outputs);
 
-/* A bound graph computed on the host: inputs and states take what `start` gives them, by name and position.
+/* The values of a bound graph, computed on the host: `start` fills inputs and states, by name and position.
  */
 typedef struct computed {
     const kn_graph *graph;

@@ -1,4 +1,4 @@
-/* A small operator table, so that the graph room is tested alone: one row of each sort. */
+/* A small operator table, so that the graph room is tested alone: one row of each kind. */
 #include "graph_tests.h"
 
 static int64_t size_of(const kn_reference_array *array, int axis) {
@@ -194,7 +194,7 @@ static kn_status norm_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-/* Outside training it is twice its input. */
+/* Outside training the result is twice the input. */
 static kn_status stand_in(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results) {
     (void)node;
     kn_value *both[] = {inputs[0], inputs[0]};
@@ -240,7 +240,7 @@ static const kn_attribute sum_attributes[] = {KN_INTS("axes", "", "none: all"),
                                               KN_BOOLEAN("keep", 0, "as size 1")};
 static const kn_attribute reshape_attributes[] = {KN_DIMS("shape", "-1", "the new shape")};
 static const kn_attribute slope_attributes[] = {KN_FLOAT("slope", 0.25, "below zero")};
-static const kn_attribute dropout_attributes[] = {KN_FLOAT("rate", 0.5, "share that is dropped")};
+static const kn_attribute dropout_attributes[] = {KN_FLOAT("rate", 0.5, "fraction that is dropped")};
 static const kn_attribute many_attributes[] = {
     KN_INT("count", 3, "a number"),    KN_FLOAT("rate", 0.5, "a fraction"),
     KN_BOOLEAN("keep", 1, "a switch"), KN_INTS("axes", "0,-1", "a list"),

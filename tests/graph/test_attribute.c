@@ -89,7 +89,7 @@ static void test_mistakes(void **state) {
     kn_graph_destroy(&graph);
 }
 
-/* Who reads an attribute by a name that the row does not have finds the graph failed. */
+/* Reading an attribute that the row does not have makes the graph fail. */
 static void test_unknown_name(void **state) {
     (void)state;
     kn_graph *graph = graph_make();

@@ -1,4 +1,4 @@
-/* Binding: numbers for symbols, what is needed and what is not, messages, training. */
+/* Binding: numbers for symbols, which nodes are kept, messages, training. */
 #include "graph_tests.h"
 
 static void test_numbers(void **state) {
@@ -14,7 +14,7 @@ static void test_numbers(void **state) {
     kn_freeze(w);
     kn_value *result;
     kn_graph *bound = bind_or_fail(graph, &y, 1, (numbers[]){{"batch", 5}, {"width", 41}}, false, &result);
-    kn_graph_destroy(&graph); /* the bound graph stands alone */
+    kn_graph_destroy(&graph); /* the bound graph does not depend on its source */
     assert_true(bound->bound);
     assert_string_equal(kn_value_name(result), "y");
     assert_string_equal(printed(bound), "input x float32 (5,41)\n"
@@ -29,7 +29,7 @@ static void test_numbers(void **state) {
     kn_graph_destroy(&bound);
 }
 
-/* Another binding of one graph, zero included. */
+/* One graph bound again with other numbers, including zero. */
 static void test_again(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
@@ -82,7 +82,7 @@ static void test_failures(void **state) {
     assert_bind_fails(graph, x, huge, 2, KN_ERROR_SHAPE, "'x' float32 (4294967296,1073741824)", "64 bits");
     assert_bind_fails(graph, NULL, NULL, 0, KN_ERROR_ARGUMENT, "output 0 is NULL", "");
     assert_bind_fails(graph, kn_number(other, 1), NULL, 0, KN_ERROR_ARGUMENT, "another graph", "");
-    /* A failed graph tells why. */
+    /* The error of a failed graph is passed on. */
     kn_value *failed = apply1(x, "exp", "speed=3");
     assert_bind_fails(graph, failed, NULL, 0, KN_ERROR_NOT_FOUND, "exp has no attributes", "speed");
     kn_graph_destroy(&graph);
@@ -101,12 +101,12 @@ static void test_assigns(void **state) {
     kn_value *normed = apply2(x, running, "norm", NULL);
     kn_value *y = kn_name(apply1(normed, "exp", NULL), "y");
     kn_assign(graph, running, kn_result(normed, 1));            /* its state is read */
-    kn_assign(graph, average, apply2(y, average, "add", NULL)); /* made of a result that is needed */
+    kn_assign(graph, average, apply2(y, average, "add", NULL)); /* computed from a needed result */
     kn_value *late = kn_state_add(graph, "late", &scalar, KN_STATE_STATISTIC, NULL);
-    kn_assign(graph, late, kn_number(graph, 1)); /* before what reads it */
+    kn_assign(graph, late, kn_number(graph, 1)); /* before its reader */
     y = kn_name(apply2(y, late, "add", NULL), "z");
     kn_value *other = apply1(kn_input(graph, "other", KN_FLOAT32, ""), "exp", NULL);
-    kn_assign(graph, elsewhere, other); /* belongs to something else */
+    kn_assign(graph, elsewhere, other); /* belongs to another part of the graph */
     assert_int_equal(kn_graph_status(graph), KN_OK);
     kn_value *result;
     kn_graph *bound = bind_or_fail(graph, &y, 1, NULL, false, &result);
@@ -127,7 +127,7 @@ static void test_assigns(void **state) {
     assert_null(strstr(printed(bound), "elsewhere"));
     assert_non_null(kn_graph_find(bound, "running")->assign);
     kn_graph_destroy(&bound);
-    /* A state as the only output brings what updates it. */
+    /* A state as the only output keeps its update. */
     bound = bind_or_fail(graph, &elsewhere, 1, NULL, true, &result);
     assert_words(printed(bound), "elsewhere <- exp2\n");
     kn_graph_destroy(&bound);
@@ -153,7 +153,7 @@ static void test_training_only(void **state) {
     assert_true(kn_graph_find(bound, "dropout1")->producer->random_key == kn_random_key(7, "dropout1"));
     assert_true(results[0]->producer->random_key == 0);
     kn_graph_destroy(&bound);
-    /* As an output it is its input. */
+    /* As an output it is replaced by its input. */
     kn_value *dropped = kn_graph_find(graph, "dropout1");
     bound = bind_or_fail(graph, &dropped, 1, NULL, false, results);
     assert_string_equal(kn_value_name(results[0]), "x");
@@ -183,7 +183,7 @@ static void test_stand_ins(void **state) {
     kn_graph_destroy(&graph);
 }
 
-/* A graph with gradients can be bound once more. */
+/* A graph with gradients can be bound again. */
 static void test_again_with_gradients(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
@@ -201,7 +201,7 @@ static void test_again_with_gradients(void **state) {
     kn_graph_destroy(&graph);
 }
 
-/* Names may stand crosswise: a value may carry the name that another node was made with. */
+/* Names may be swapped: a value may have the name that another node was created with. */
 static void test_names_stay(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
@@ -214,7 +214,7 @@ static void test_names_stay(void **state) {
     assert_string_equal(kn_value_name(result->producer->inputs[0]), "exp1");
     assert_string_equal(result->producer->inputs[0]->producer->name, "exp2");
     assert_string_equal(kn_value_name(result->producer->inputs[0]->producer->inputs[0]), "h");
-    /* What is added to a bound graph never clashes. */
+    /* Names of nodes added to a bound graph never clash. */
     kn_value *added = kn_node_add(bound, kn_operator_find("exp"), "h", &result, 1, NULL);
     assert_string_equal(kn_value_name(added), "h~2");
     assert_string_equal(added->producer->name, "h");
@@ -243,7 +243,7 @@ static void test_copy(void **state) {
     kn_graph_destroy(&graph);
     assert_string_equal(printed(copy), before);
     assert_false(copy->bound);
-    /* The copy binds as the original would. */
+    /* The copy binds like the original. */
     kn_value *result;
     kn_graph *bound = bind_or_fail(copy, &copied, 1, (numbers[]){{"batch", 2}, {"width", 7}}, true, &result);
     assert_words(printed(bound), "y float32 (4,2) = mul(");

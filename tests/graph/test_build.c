@@ -1,4 +1,4 @@
-/* Building graphs by the public functions: values, names, scopes, failures. */
+/* Building graphs with the public functions: values, names, scopes, failures. */
 #include "graph_tests.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ static void test_params(void **state) {
     assert_true(allocator.live > 0);
     kn_graph_destroy(&graph);
     assert_int_equal(allocator.live, 0);
-    params.size = sizeof params.size; /* an older program, that knew no allocator */
+    params.size = sizeof params.size; /* built with a header that had no allocator */
     allocator.calls = 0;
     graph = kn_graph_create(&params);
     assert_int_equal(allocator.calls, 0);
@@ -90,10 +90,10 @@ static void test_names_and_scopes(void **state) {
     assert_string_equal(kn_value_name(apply1(x, "exp", NULL)), "stage2.exp1");
     kn_scope_end(graph);
     assert_string_equal(kn_value_name(apply1(x, "exp", NULL)), "exp3");
-    /* A name that someone chose is passed over. */
+    /* A name that is taken by the user is skipped. */
     kn_name(second, "exp4");
     assert_string_equal(kn_value_name(apply1(x, "exp", NULL)), "exp5");
-    /* A freed name may be used again. */
+    /* A freed name can be used again. */
     kn_name(first, "h");
     assert_string_equal(kn_value_name(kn_input(graph, "exp1", KN_FLOAT32, "")), "exp1");
     kn_value *split = apply1(x, "split", NULL);
@@ -112,7 +112,7 @@ static void test_outputs(void **state) {
     assert_ptr_equal(kn_output(y, "y"), y);
     assert_ptr_equal(kn_output(y, NULL), y);
     assert_ptr_equal(kn_output(x, NULL), x);
-    assert_ptr_equal(kn_output(x, "x"), x); /* its own name is no new one */
+    assert_ptr_equal(kn_output(x, "x"), x); /* its current name is not a new one */
     assert_int_equal(kn_graph_output_count(graph), 2);
     assert_ptr_equal(kn_graph_output(graph, 0), y);
     assert_ptr_equal(kn_graph_output(graph, 1), x);
@@ -123,7 +123,7 @@ static void test_outputs(void **state) {
     kn_graph_destroy(&graph);
 }
 
-/* Each mistake in a graph of its own: the status, and words that the text must hold. */
+/* Each mistake in a new graph: the status, and words that the message must contain. */
 typedef kn_value *mistake(kn_graph *graph, kn_value *x);
 
 static kn_value *no_shape(kn_graph *graph, kn_value *x) {
@@ -333,7 +333,7 @@ static void test_mistakes(void **state) {
         assert_ptr_equal(kn_value_graph(made), graph);
         for (int j = 0; j < 3 && cases[i].words[j]; j++)
             assert_graph_error(graph, cases[i].status, cases[i].words[j], NULL);
-        /* What follows answers failed values, and the first text stays. */
+        /* Later calls return failed values, and the first message is kept. */
         char first[1536];
         snprintf(first, sizeof first, "%s", kn_graph_error(graph));
         assert_true(kn_value_failed(apply1(made, "exp", NULL)));

@@ -17,7 +17,7 @@ static void assert_text(kn_graph *graph, kn_dim dim, const char *expected) {
     kn_text_finish(&text);
 }
 
-/* What is written on the left is the same kn_dim as what is on the right, and prints as the right. */
+/* The left expression is the same kn_dim as the right one, and prints like the right one. */
 static void test_normal_form(void **state) {
     (void)state;
     const char *const pairs[][2] = {
@@ -69,7 +69,7 @@ static void test_normal_form(void **state) {
     kn_graph_destroy(&graph);
 }
 
-/* What is printed reads back to the same size. */
+/* A printed size reads back to the same size. */
 static void test_text_round_trip(void **state) {
     (void)state;
     const char *const texts[] = {
@@ -88,7 +88,7 @@ static void test_text_round_trip(void **state) {
     kn_graph_destroy(&graph);
 }
 
-/* The functions agree with arithmetic on numbers, for many expressions and bindings. */
+/* The functions agree with integer arithmetic, for many expressions and bindings. */
 static void test_arithmetic_agrees(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
@@ -180,7 +180,7 @@ static void test_mistakes(void **state) {
     assert_parse_fails(deep, KN_ERROR_FORMAT, "nesting");
 }
 
-/* A long chain of quotients prints with many parentheses, and reads again. */
+/* A long chain of quotients prints with many parentheses, and reads back. */
 static void test_chain(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
@@ -196,7 +196,7 @@ static void test_chain(void **state) {
     kn_graph_destroy(&graph);
 }
 
-/* Quotients of quotients that cannot be joined stop before walking them takes for ever. */
+/* Quotients of quotients that cannot be merged are refused before traversing them takes too long. */
 static void test_complicated(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
@@ -267,7 +267,7 @@ static void test_shapes(void **state) {
     assert_words(error.text, "dimension 1 is negative");
     assert_int_equal(kn_shape_parse(graph, "1x28", &a, &error), KN_ERROR_FORMAT);
     assert_int_equal(kn_shape_parse(graph, NULL, &a, &error), KN_ERROR_ARGUMENT);
-    assert_int_equal(kn_graph_status(graph), KN_OK); /* these failures are the caller's */
+    assert_int_equal(kn_graph_status(graph), KN_OK); /* these failures are the caller's mistakes */
     kn_graph_destroy(&graph);
 }
 

@@ -126,7 +126,7 @@ static void test_mistakes(void **state) {
     }
 }
 
-/* `piece` many times, then `end`, then `tail` as often. */
+/* `piece` repeated, then `end`, then `tail` repeated as often. */
 static kn_status parse_repeated(const char *piece, int count, const char *end, const char *tail) {
     kn_host host = kn_host_defaults();
     kn_arena arena;

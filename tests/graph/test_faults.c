@@ -1,9 +1,10 @@
-/* Every allocation fails once: each failure is told, nothing leaks, nothing is read before it is written. */
+/* Each allocation fails once: the failure is reported, nothing leaks, nothing is read before it is written.
+ */
 #include "graph_tests.h"
 
 #include <stdio.h>
 
-/* From building to steps; answers what went wrong first. */
+/* Builds, binds and lowers a graph; returns the first failure. */
 static kn_status whole_way(kn_allocator allocator) {
     kn_graph_params params;
     kn_graph_params_init(&params);
@@ -86,14 +87,15 @@ static void test_every_allocation(void **state) {
     for (size_t i = 1; i <= calls; i++) {
         allocator = (failing){.fail_at = i};
         kn_status status = whole_way(failing_allocator(&allocator));
-        /* Texts of messages and of prints may be lost without harm, so success is allowed there. */
+        /* A graph whose message or printed text could not be stored is still correct, so success is allowed
+         * there. */
         if (status != KN_ERROR_MEMORY)
             fail_msg("allocation %zu of %zu: %s", i, calls, kn_status_name(status));
         if (allocator.live) fail_msg("allocation %zu: %zu blocks leak", i, allocator.live);
     }
 }
 
-/* Words of mistakes, cut or lost when memory is out, are still a failure of the right kind or of memory. */
+/* A mistake is reported with its status or as out of memory, even if its message is cut or lost. */
 static void test_mistakes_without_memory(void **state) {
     (void)state;
     for (size_t i = 1;; i++) {

@@ -1,4 +1,4 @@
-/* Folding: what reads constants only becomes a constant, and what must not stays. */
+/* Folding: a node that reads constants only becomes a constant, with exceptions. */
 #include "graph_tests.h"
 
 static const float *floats(const kn_value *value) {
@@ -27,7 +27,7 @@ static void test_folds(void **state) {
     const float expected[] = {11, 8, 13, 21, 18, 23};
     assert_memory_equal(data, expected, sizeof expected);
     assert_true(floats(results[1])[0] == 32 && floats(results[1])[1] == 62);
-    /* Positions are as the arrays say. */
+    /* Ids are positions in the arrays. */
     for (size_t i = 0; i < bound->value_count; i++)
         assert_int_equal(bound->values[i]->id, i);
     for (size_t i = 0; i < bound->node_count; i++)
@@ -37,7 +37,7 @@ static void test_folds(void **state) {
     kn_graph_destroy(&graph);
 }
 
-/* The graph of one result must keep its node, or not. */
+/* Whether the node of the result is folded must be as expected. */
 static void assert_folding(kn_graph *graph, kn_value *y, bool folds) {
     kn_value *result;
     kn_graph *bound = bind_or_fail(graph, &y, 1, NULL, true, &result);
@@ -94,13 +94,13 @@ static void test_whole_numbers(void **state) {
     const int32_t top[] = {2147483647};
     kn_graph *graph = graph_make();
     kn_value *x = kn_constant(graph, KN_INT64, "1", large, 8);
-    assert_folding(graph, apply2(x, x, "add", NULL), false); /* double cannot hold it */
+    assert_folding(graph, apply2(x, x, "add", NULL), false); /* double cannot represent it */
     graph = graph_make();
     x = kn_constant(graph, KN_INT64, "1", small, 8);
     assert_folding(graph, apply2(x, x, "add", NULL), true);
     graph = graph_make();
     x = kn_constant(graph, KN_INT32, "1", top, 4);
-    assert_folding(graph, apply2(x, x, "add", NULL), false); /* overflows: the device decides */
+    assert_folding(graph, apply2(x, x, "add", NULL), false); /* overflows: left to the device */
     graph = graph_make();
     x = kn_constant(graph, KN_INT32, "1", top, 4);
     assert_folding(graph, apply2(x, x, "less", NULL), true);
@@ -114,13 +114,13 @@ static void test_hidden(void **state) {
     kn_graph *bound = bind_or_fail(graph, (kn_value *[]){kn_result(y, 1)}, 1, NULL, false, &result);
     assert_true(floats(result)[0] == 6);
     assert_int_equal(bound->node_count, 0);
-    assert_null(kn_graph_find(bound, "norm1:2")); /* hidden, and read by nobody */
+    assert_null(kn_graph_find(bound, "norm1:2")); /* a hidden output that is not read */
     assert_non_null(kn_graph_find(bound, "norm1"));
     kn_graph_destroy(&bound);
     kn_graph_destroy(&graph);
 }
 
-/* The same numbers as the stream of random numbers, so that references of random rows agree with kernels. */
+/* References of random rows agree with kernels: both read the same random stream. */
 static double start_numbers(const char *name, int64_t position) {
     return strcmp(name, "step") == 0 ? 3 : (double)position;
 }

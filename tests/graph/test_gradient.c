@@ -1,9 +1,9 @@
-/* Gradients: against central differences in double precision, and what they are built of. */
+/* Gradients: compared with central differences in double precision, and the nodes that they consist of. */
 #include "graph_tests.h"
 
 #include <math.h>
 
-/* Numbers that look random in (-1, 1), the same each time; one of them is moved for the differences. */
+/* Pseudo-random numbers in (-1, 1), the same in each run; one of them is shifted for the differences. */
 static struct {
     const char *name;
     int64_t position;
@@ -30,7 +30,7 @@ static double loss_with(const kn_graph *bound, const kn_value *loss, const char 
     return result;
 }
 
-/* The gradient of `loss` by the inputs and states named, which it consumes together with the graph. */
+/* The gradients of `loss` by the named inputs and states; destroys the graph. */
 static void assert_gradients(kn_graph *graph, kn_value *loss, const char *const *names, size_t count) {
     kn_value *bound_loss, *by[4], *gradients[4];
     kn_error error = {0};
@@ -70,7 +70,7 @@ static void test_network(void **state) {
     assert_gradients(graph, apply1(y, "sum", NULL), (const char *[]){"x", "w", "b", "v"}, 4);
 }
 
-/* A value that is read several times gathers all that flows back, also twice from one node. */
+/* The gradient of a value with several uses is the sum over them, also for two uses by one node. */
 static void test_several_readers(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
@@ -107,7 +107,7 @@ static void test_conditions(void **state) {
     assert_gradients(graph, apply1(total, "sum", "axes=0,1"), (const char *[]){"x", "y", "z"}, 3);
 }
 
-/* The gradient of dropout drops what the value drops: both draw from one stream. */
+/* The gradient of dropout drops the same elements as the value: both read one random stream. */
 static void test_dropout(void **state) {
     (void)state;
     kn_graph *graph = graph_make();
@@ -149,7 +149,7 @@ static void test_structure(void **state) {
                                         "exp1~gradient float32 (3,4) = exp'1(-, exp1, sum1~repeat)\n"
                                         "add1~sum float32 (1,4) = sum(exp1~gradient) axes=0 keep=true\n"
                                         "output sum1\n");
-    /* Names of nodes are those of their origin; the seed folds afterwards. */
+    /* Nodes are named after the node that they are the gradient of; the seed is folded afterwards. */
     assert_string_equal(gradient->producer->name, "add1");
     assert_null(bound->origin);
     assert_int_equal(kn_graph_fold(bound, &error), KN_OK);
@@ -178,7 +178,7 @@ static void test_no_dependence(void **state) {
     assert_null(gradients[0]);
     assert_null(gradients[1]);
     assert_non_null(gradients[2]);
-    /* The loss by itself is 1. */
+    /* The gradient of the loss by itself is 1. */
     assert_int_equal(kn_graph_gradient(bound, bound_loss, &bound_loss, 1, &gradient, &error), KN_OK);
     assert_int_equal(gradient->kind, KN_VALUE_CONSTANT);
     assert_true(*(const float *)gradient->data == 1);
@@ -212,7 +212,7 @@ static void test_failures(void **state) {
     graph = graph_make();
     x = kn_input(graph, "x", KN_INT32, "3");
     assert_gradient_fails(graph, apply1(x, "sum", NULL), KN_ERROR_SHAPE, "'sum1' is int32 ()");
-    /* Gradients of gradients are refused by name. */
+    /* Gradients of gradients are refused, and the message names the operator. */
     graph = graph_make();
     x = kn_input(graph, "x", KN_FLOAT32, "3");
     kn_value *loss = apply1(apply1(x, "exp", NULL), "sum", NULL), *gradient, *second;

@@ -1,4 +1,4 @@
-/* Good texts, changed at random thousands of times: readers refuse them with words, or understand them. */
+/* Valid texts with thousands of random changes: readers refuse them with a message or accept them. */
 #include "graph_tests.h"
 
 enum { ROUNDS = 20000, ROOM = 400 };
@@ -16,7 +16,7 @@ static uint32_t below(uint64_t *position, uint32_t bound) {
     return kn_random_below(99, (*position)++, bound);
 }
 
-/* One change: a letter, a piece cut out, doubled, or brought from elsewhere. */
+/* One change: a character, a range removed, doubled, or copied from elsewhere. */
 static void change(uint64_t *position, char *text) {
     static const char letters[] = "0123456789+-*/(),.=<>!&|?: xyzebatchn_~$\n9";
     size_t length = strlen(text), at = below(position, (uint32_t)length + 1);

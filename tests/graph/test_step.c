@@ -1,4 +1,4 @@
-/* Steps: what is written comes out, and what cannot run is refused. */
+/* Steps: the parts of a correct step, and the steps that are refused. */
 #include <stdio.h>
 
 #include "graph_tests.h"
@@ -31,7 +31,7 @@ static bench *bench_make(const char *shape) {
     return made;
 }
 
-/* A kernel that brings its text along, whose parameters nobody knows. */
+/* A kernel with its source, whose signature is unknown. */
 static kn_step *begin_own(bench *b) {
     kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
     if (step) step->source = "";
@@ -119,7 +119,7 @@ static void test_others(void **state) {
     for (int i = 0; i <= KN_BOOL; i++)
         assert_string_equal(kn_opencl_type((kn_dtype)i), types[i]);
     bench_release(b);
-    /* Nothing to do is no step. */
+    /* A step without work-items is dropped. */
     b = bench_make("0,7");
     assert_int_equal(kn_emit_copy(&b->lowering, b->x, b->y), KN_OK);
     assert_int_equal(kn_emit_fill_zero(&b->lowering, b->y), KN_OK);
@@ -244,7 +244,8 @@ static void test_epilogue(void **state) {
     bench_release(b);
 }
 
-/* Arguments as signatures write them: "p:x i:rows g" is memory, an int, and an epilogue's operand. */
+/* Emits a step with arguments as in signatures: "p:x i:rows g" is memory, an int, and an operand of an
+ * epilogue. */
 static kn_status give(bench *b, const char *file, const char *kernel, const char *words) {
     static char names[64][32];
     kn_step *step = kn_step_begin(&b->lowering, file, kernel);
@@ -287,7 +288,7 @@ static void test_arguments(void **state) {
     static const char sum[] = "common/sum_parts.cl", rotary[] = "attention/rotary.cl",
                       strided[] = "shape/strided.cl";
     static const struct {
-        const char *file, *kernel, *words, *problem; /* NULL: there is none */
+        const char *file, *kernel, *words, *problem; /* NULL: there is no problem */
     } cases[] = {
         {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size", NULL},
         {sum, "kn_sum_parts", "p: p: x: i: x: x:", NULL},
@@ -320,7 +321,7 @@ static void test_arguments(void **state) {
          "is nothing; expected int 'starts_row'"},
         {rotary, "kn_rotary", "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse i:base",
          "expected float 'base'"},
-        /* A macro that takes a number, once or several times. */
+        /* A macro that takes a number, used once or several times. */
         {strided, "kn_strided",
          "p:in p:out x:in_offset x:out_offset x:count x:size# x:in_stride# x:out_stride#", NULL},
         {strided, "kn_strided",

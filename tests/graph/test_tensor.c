@@ -47,7 +47,7 @@ static void test_sizes(void **state) {
     assert_false(kn_tensor_bytes(NULL, &count));
 }
 
-/* Every short float reads and writes back to the same bits. */
+/* Each bfloat16 and half is read and written back to the same bits. */
 static void test_short_floats_round_trip(void **state) {
     (void)state;
     const kn_dtype types[] = {KN_FLOAT16, KN_BFLOAT16};
@@ -81,7 +81,7 @@ static void test_short_floats_round(void **state) {
     assert_int_equal(shortened(KN_FLOAT16, 1 + ldexp(1, -11)), 0x3C00);     /* tie, to even: down */
     assert_int_equal(shortened(KN_FLOAT16, 1 + 3 * ldexp(1, -11)), 0x3C02); /* tie, to even: up */
     assert_int_equal(shortened(KN_FLOAT16, 1 + ldexp(1, -11) + ldexp(1, -40)),
-                     0x3C01); /* one rounding only */
+                     0x3C01); /* rounded once only */
     assert_int_equal(shortened(KN_FLOAT16, ldexp(1, -24)), 0x0001);
     assert_int_equal(shortened(KN_FLOAT16, ldexp(1, -25)), 0x0000);
     assert_int_equal(shortened(KN_FLOAT16, ldexp(1.5, -25)), 0x0001);

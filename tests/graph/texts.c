@@ -1,7 +1,7 @@
-/* The room's readers on a text that nobody trusts: what they accept must print, read again and compute. */
+/* The room's readers on a hostile text: whatever they accept must print, read back and compute. */
 #include "graph_tests.h"
 
-/* A size that was read prints as a text that reads to the same size. */
+/* A size prints as a text that reads back to the same size. */
 static const char *read_shape(kn_graph *graph, const char *text) {
     kn_shape shape = {.dtype = KN_FLOAT32}, again = {.dtype = KN_FLOAT32};
     kn_error error = {0};
