@@ -1,4 +1,4 @@
-/* The groups of the data room's tests, and what they share. */
+/* The test groups of the data room, and their helpers. */
 #ifndef KN_DATA_TESTS_H
 #define KN_DATA_TESTS_H
 
@@ -6,7 +6,7 @@
 
 #include "data/data.h"
 
-/* Each runs one group and answers the number of its tests that failed. */
+/* Each runs one group and returns the number of failed tests. */
 int test_digits(void);
 int test_made(void);
 int test_texts(void);
@@ -25,26 +25,26 @@ int test_npy_file(void);
 int test_onnx_file(void);
 int test_safetensors_file(void);
 
-/* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for
- * never), and a log that keeps the last message. Safe with a loader's thread. */
+/* An allocator that counts, and fails at call number `fail_at` (counted from 1; 0: never), and a log that
+ * keeps the last message. A loader's thread may call it too. */
 typedef struct watcher {
     size_t calls, fail_at, live;
     char message[512];
 } watcher;
 
-/* Writes FOLDER/name, and makes the folders above it. */
+/* Writes FOLDER/name; creates missing folders. */
 void add_file(const char *folder, const char *name, const void *bytes, size_t count);
 
 /* Parameters that use the watcher. */
 kn_dataset_params watched(watcher *state);
 size_t watcher_calls(const watcher *state);
 
-/* Reads files that are 'I', width, height and the value of all pixels. */
+/* Reads files with 'I', width, height and the value of all pixels. */
 extern const kn_image_reader plain_pictures;
 
-/* Fails the test unless the dataset is in order. */
+/* Fails the test unless the dataset is valid. */
 void assert_usable(const kn_dataset *dataset);
-/* Fails unless it carries that status and a text with `part` in it; destroys it. */
+/* Fails the test unless the dataset has that status and `part` occurs in its error; destroys it. */
 void assert_failed(kn_dataset *dataset, kn_status status, const char *part);
 
 /* A dataset of `count` samples: "x" is 3 floats, sample * 10 + 0, 1, 2; "y" is sample % classes. */

@@ -1,4 +1,4 @@
-/* libFuzzer's entry to data from files: a line of options, then what stands in the file. */
+/* libFuzzer's entry to data from files: a line of options, then the bytes of the file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 enum { OPTIONS = 200, SAMPLES = 3 };
 static const char *const kinds[] = {"csv:", "text:", "npz:", "wav:", "npy:"};
 
-/* The first samples of each field. */
+/* Reads the first samples of each field. */
 static void read_some(const kn_dataset *data) {
     kn_field field;
     for (size_t i = 0; kn_dataset_field(data, i, &field); i++) {
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     snprintf(word, sizeof word, "%s%s%s", kinds[bytes[0] % (sizeof kinds / sizeof *kinds)], path, options);
     open_and_read(&params, word);
-    /* The same file with what is otherwise kept beside a model. */
+    /* The same file with what a model stores about its data. */
     snprintf(word, sizeof word, "text:%s", path);
     params.vocabulary = options;
     open_and_read(&params, word);

@@ -1,21 +1,21 @@
-/* How hard the made data is: softmax regression, the best that looks at each number alone, must stay under a
- * bound on the test part and yet learn something. For sounds the numbers are those of a spectrogram. */
+/* The difficulty of the generated data: softmax regression, which is linear in the inputs, must stay below a
+ * bound on the test part and still learn something. For sounds its inputs are spectrograms. */
 #include "data_tests.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CLASSES = 10, BATCH = 250 };
-/* Nats a character; tests/learning wants 0.2 less of an LSTM. */
-#define LEAST_TRIGRAM 0.91
+enum { MAX_CLASSES = 10, BATCH = 250 };
+/* Nats per character; tests/learning requires 0.2 less from an LSTM. */
+#define MIN_TRIGRAM_NATS 0.91
 
 typedef struct regression {
     int features, classes;
-    float *weights, *moment, *gradient; /* (classes, features + 1), the last column the bias */
+    float *weights, *moment, *gradient; /* (classes, features + 1); the last column is the bias */
 } regression;
 
-static void scores_of(const regression *own, const float *x, float scores[MOST_CLASSES]) {
+static void scores_of(const regression *own, const float *x, float scores[MAX_CLASSES]) {
     for (int c = 0; c < own->classes; c++) {
         const float *row = own->weights + c * (own->features + 1);
         float sums[8] = {0};
@@ -34,7 +34,7 @@ static void step(regression *own, const kn_batch *batch, float rate) {
     int size = own->classes * (own->features + 1);
     memset(own->gradient, 0, (size_t)size * sizeof *own->gradient);
     for (uint64_t i = 0; i < batch->count; i++, x += own->features) {
-        float scores[MOST_CLASSES], largest = -INFINITY, total = 0;
+        float scores[MAX_CLASSES], largest = -INFINITY, total = 0;
         scores_of(own, x, scores);
         for (int c = 0; c < own->classes; c++)
             largest = fmaxf(largest, scores[c]);
@@ -59,7 +59,7 @@ static double accuracy(const kn_dataset *dataset, const regression *own) {
     float *x = malloc((size_t)own->features * sizeof *x);
     assert_non_null(x);
     for (uint64_t i = 0; i < kn_dataset_count(dataset); i++) {
-        float scores[MOST_CLASSES];
+        float scores[MAX_CLASSES];
         int32_t y;
         assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, (size_t)own->features * sizeof *x, NULL, 0),
                          KN_OK);
@@ -74,7 +74,7 @@ static double accuracy(const kn_dataset *dataset, const regression *own) {
     return (double)right / (double)kn_dataset_count(dataset);
 }
 
-/* The best accuracy on the test part of all epochs; the last quarter of them with a tenth of the rate. */
+/* The best test accuracy over all epochs; the last quarter of them uses a tenth of the rate. */
 static double best_accuracy(const kn_dataset *train, const kn_dataset *test, int epochs, float rate) {
     kn_field field;
     assert_int_equal(kn_dataset_status(train), KN_OK);
@@ -82,7 +82,7 @@ static double best_accuracy(const kn_dataset *train, const kn_dataset *test, int
     assert_true(kn_dataset_field(train, 0, &field));
     regression own = {.features = (int)(field.bytes / sizeof(float)), .classes = kn_dataset_classes(train)};
     size_t size = (size_t)own.classes * ((size_t)own.features + 1);
-    assert_true(own.features % 8 == 0 && own.classes <= MOST_CLASSES);
+    assert_true(own.features % 8 == 0 && own.classes <= MAX_CLASSES);
     own.weights = calloc(3 * size, sizeof *own.weights);
     assert_non_null(own.weights);
     own.moment = own.weights + size;
@@ -138,7 +138,7 @@ enum {
     SEEN = FRAMES * BANDS / 8 * 8
 };
 
-/* Logarithms of the energies in bands of four frequencies: seen is (BANDS, FRAMES), wave (RATE). */
+/* Logarithms of the energies in bands of four frequencies: seen is (BANDS, FRAMES), wave is (RATE). */
 static void look(const float *wave, const float (*waves)[2][FRAME], float *seen) {
     for (int frame = 0; frame < FRAMES; frame++)
         for (int band = 0; band < BANDS; band++) {
@@ -154,7 +154,7 @@ static void look(const float *wave, const float (*waves)[2][FRAME], float *seen)
         }
 }
 
-/* The spectrograms of all samples as a data set of its own; *memory is the caller's to free. */
+/* A dataset of the spectrograms of all samples; the caller frees *memory. */
 static kn_dataset *look_at_all(const kn_dataset *sounds, void **memory) {
     uint64_t count = kn_dataset_count(sounds);
     float(*waves)[2][FRAME] = malloc(FRAME / 2 * sizeof *waves), *seen = malloc(count * SEEN * sizeof *seen);
@@ -200,13 +200,13 @@ static void tones_stay_under_80(void **state) {
 
 /* ---- text ---------------------------------------------------------------------------------------- */
 
-/* Nats a character of the test part by a trigram: how often each sign followed the two before it in the
- * training part, with a little of how often it followed the one before. */
+/* Nats per character of the test part under a trigram model: counts of each character after the two before it
+ * in the training part, interpolated with counts after the one before it. */
 static void trigram_stays_above(void **state) {
     enum { SIGNS = 30, WINDOW = 1000 };
     kn_dataset *train = kn_dataset_open(NULL, "text?length=1000"), *test = kn_dataset_test(train);
     double(*pairs)[SIGNS + 1] = calloc(SIGNS, sizeof *pairs), sum = 0;
-    double(*triples)[SIGNS][SIGNS + 1] = calloc(SIGNS, sizeof *triples); /* the last: all of them */
+    double(*triples)[SIGNS][SIGNS + 1] = calloc(SIGNS, sizeof *triples); /* the last row: all of them */
     uint64_t seen = 0;
     int32_t x[WINDOW];
     assert_true(pairs && triples);
@@ -229,7 +229,7 @@ static void trigram_stays_above(void **state) {
             }
         }
     print_message("a trigram on text: %.4f nats a character\n", sum / (double)seen);
-    assert_true(sum / (double)seen > LEAST_TRIGRAM);
+    assert_true(sum / (double)seen > MIN_TRIGRAM_NATS);
     free(pairs);
     free(triples);
     kn_dataset_destroy(&train);

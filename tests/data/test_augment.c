@@ -1,5 +1,4 @@
-/* Samples that are changed at random, classes that come up alike, and several workers: always the same
- * batches. */
+/* Random augmentation, balanced classes, several workers: always the same batches. */
 #include "data_tests.h"
 
 #include <math.h>
@@ -11,7 +10,7 @@
 enum { SIDE = 6, PLANE = SIDE * SIDE, PIXELS = 2 * PLANE };
 static const kn_tensor_info picture = {KN_FLOAT32, 3, {2, SIDE, SIDE}};
 
-/* Pixel i is i + 1: each tells where it came from, and 0 comes from nowhere. */
+/* Pixel i is i + 1, so a value identifies its origin, and 0 is padding. */
 static void change(const kn_augmentation *how, uint64_t key, float x[PIXELS]) {
     float scratch[PIXELS];
     kn_error error = {0};
@@ -21,13 +20,13 @@ static void change(const kn_augmentation *how, uint64_t key, float x[PIXELS]) {
     kn_augment(how, &picture, key, x, scratch);
 }
 
-/* The pixel that (row, column) of a plane began as, or 0. */
+/* The original value at (row, column) of a plane, or 0 outside it. */
 static float was(int plane, int row, int column) {
     bool inside = row >= 0 && row < SIDE && column >= 0 && column < SIDE;
     return inside ? (float)(plane * PLANE + row * SIDE + column + 1) : 0;
 }
 
-static void pictures_are_flipped_and_moved(void **state) {
+static void images_are_flipped_and_shifted(void **state) {
     (void)state;
     const kn_augmentation flip = {.size = sizeof flip, .flip = true}, crop = {.size = sizeof crop, .crop = 2},
                           shift = {.size = sizeof shift, .shift = 3};
@@ -65,7 +64,7 @@ static void pictures_are_flipped_and_moved(void **state) {
         assert_in_range(shifted[i], 25, 100);
 }
 
-static void pictures_lose_a_square(void **state) {
+static void images_lose_a_square(void **state) {
     (void)state;
     const kn_augmentation how = {.size = sizeof how, .cutout = 3};
     for (uint64_t key = 0; key < 100; key++) {
@@ -88,7 +87,7 @@ static void pictures_lose_a_square(void **state) {
     }
 }
 
-static void pictures_are_turned_and_shaded(void **state) {
+static void images_are_rotated_and_shaded(void **state) {
     (void)state;
     const kn_augmentation turn = {.size = sizeof turn, .rotation = 180},
                           bright = {.size = sizeof bright, .brightness = 0.5},
@@ -99,7 +98,7 @@ static void pictures_are_turned_and_shaded(void **state) {
     for (uint64_t key = 0; key < 100; key++) {
         float x[PIXELS];
         change(&turn, key, x);
-        /* About its middle, where four pixels meet: their mean stays. */
+        /* The four pixels at the centre keep their mean. */
         float middle = (x[14] + x[15] + x[20] + x[21]) / 4;
         assert_true(fabsf(middle - (15 + 16 + 21 + 22) / 4.0f) < 1.0f);
         for (int i = 0; i < PLANE; i++)
@@ -129,8 +128,8 @@ static void pictures_are_turned_and_shaded(void **state) {
     assert_true(fabs(sqrt(squares / (100 * PIXELS)) - 2) < 0.1);
 }
 
-/* Rows keep their order, and straight lines stay straight: the numbers of a slope change by factors alone. */
-static void pictures_are_scaled_and_lean(void **state) {
+/* Scaling and shearing are linear: they change the horizontal and vertical steps by factors only. */
+static void images_are_scaled_and_sheared(void **state) {
     (void)state;
     const kn_augmentation scale = {.size = sizeof scale, .scale = 0.5},
                           shear = {.size = sizeof shear, .shear = 40};
@@ -138,10 +137,10 @@ static void pictures_are_scaled_and_lean(void **state) {
     for (uint64_t key = 0; key < 100; key++) {
         float x[PIXELS];
         change(&scale, key, x);
-        const float step = x[15] - x[14]; /* from one column to the next, about the middle */
+        const float step = x[15] - x[14]; /* from one column to the next, at the centre */
         if (step < least) least = step;
         if (step > most) most = step;
-        assert_true(fabsf(x[20] - x[14] - SIDE * step) < 1e-3f); /* the same down as across */
+        assert_true(fabsf(x[20] - x[14] - SIDE * step) < 1e-3f); /* vertically the same as horizontally */
         assert_true(fabsf((x[14] + x[15] + x[20] + x[21]) / 4 - 18.5f) < 1e-3f);
         change(&shear, key, x);
         assert_true(fabsf(x[15] - x[14] - 1) < 1e-3f);
@@ -154,7 +153,7 @@ static void pictures_are_scaled_and_lean(void **state) {
     assert_true(left < -0.5f && right > 0.5f);
 }
 
-static void colours_are_turned(void **state) {
+static void hues_are_rotated(void **state) {
     (void)state;
     const kn_tensor_info pixel = {KN_FLOAT32, 3, {3, 1, 2}};
     const kn_augmentation hue = {.size = sizeof hue, .hue = 180},
@@ -163,14 +162,14 @@ static void colours_are_turned(void **state) {
     bool other = false, grey = false, strong = false;
     assert_int_equal(kn_augment_check(&hue, &pixel, NULL, &error), KN_OK);
     for (uint64_t key = 0; key < 100; key++) {
-        /* A red pixel beside a grey one: red, then green, then blue of both. */
+        /* A red pixel next to a grey one, stored by plane: red, green, blue. */
         float x[6] = {0.9f, 0.5f, 0.3f, 0.5f, 0.3f, 0.5f}, scratch[6];
         kn_augment(&hue, &pixel, key, x, scratch);
         for (int c = 0; c < 3; c++)
             assert_true(fabsf(x[2 * c + 1] - 0.5f) < 1e-6f);
         assert_true(fabsf(x[0] + x[2] + x[4] - 1.5f) < 1e-5f);
         assert_true(fabsf(x[0] * x[0] + x[2] * x[2] + x[4] * x[4] - 0.99f) <
-                    1e-5f); /* as far from grey as before */
+                    1e-5f); /* at the same distance from grey */
         other = other || x[2] > 0.8f;
         float again[6] = {0.9f, 0.5f, 0.3f, 0.5f, 0.3f, 0.5f};
         kn_augment(&saturation, &pixel, key, again, scratch);
@@ -185,7 +184,7 @@ static void colours_are_turned(void **state) {
     assert_true(other && grey && strong);
 }
 
-static void what_cannot_be_changed(void **state) {
+static void samples_that_cannot_be_augmented(void **state) {
     (void)state;
     const kn_tensor_info row = {KN_FLOAT32, 1, {4}}, tokens = {KN_INT32, 1, {4}}, label = {KN_INT32, 0, {0}},
                          places = {KN_INT32, 2, {SIDE, SIDE}};
@@ -258,7 +257,7 @@ static void workers_make_no_difference(void **state) {
     }
     for (int step = 0; step < 21; step++) {
         kn_batch batches[3] = {KN_BATCH_DEFAULTS, KN_BATCH_DEFAULTS, KN_BATCH_DEFAULTS};
-        /* One begins elsewhere and comes back; one skips what the others do. */
+        /* Loader 1 seeks away and back; loader 2 skips steps that the others read. */
         if (step == 5) assert_int_equal(kn_loader_seek(loaders[1], 9, 2), KN_OK);
         if (step == 5) assert_int_equal(kn_loader_next(loaders[1], &batches[1]), KN_OK);
         if (step == 5) assert_int_equal(kn_loader_seek(loaders[1], 0, 5), KN_OK);
@@ -279,7 +278,7 @@ static void workers_make_no_difference(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
-/* The pixels of sample 0, in an epoch. */
+/* Reads the pixels of sample 0 in an epoch. */
 static void read_first(const kn_dataset *dataset, uint64_t seed, uint64_t epoch, float x[3 * 32 * 32]) {
     kn_loader_params params = KN_LOADER_DEFAULTS;
     kn_batch batch = KN_BATCH_DEFAULTS;
@@ -296,7 +295,7 @@ static void read_first(const kn_dataset *dataset, uint64_t seed, uint64_t epoch,
     kn_loader_destroy(&loader);
 }
 
-static void seed_and_epoch_decide(void **state) {
+static void augmentation_depends_on_seed_and_epoch(void **state) {
     (void)state;
     static float x[4][3 * 32 * 32];
     kn_dataset *dataset = open_shapes();
@@ -310,8 +309,8 @@ static void seed_and_epoch_decide(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
-/* Class 0 has 2 samples of 60, class 1 none, class 2 has 10, class 3 all others. */
-static void classes_come_up_alike(void **state) {
+/* Of 60 samples class 0 has 2, class 1 none, class 2 has 10, class 3 all others. */
+static void classes_are_equally_frequent(void **state) {
     (void)state;
     sample_arrays arrays = arrays_make(60, 4);
     for (int i = 0; i < 60; i++)
@@ -385,7 +384,8 @@ static void memory_may_run_out(void **state) {
         kn_dataset_destroy(&dataset);
         assert_int_equal(memory.live, 0);
         if (status == KN_OK && memory.calls < fail_at) break;
-        assert_true(status == KN_OK || status == KN_ERROR_MEMORY); /* fewer threads do */
+        assert_true(status == KN_OK ||
+                    status == KN_ERROR_MEMORY); /* without memory for all threads, fewer work */
         assert_true(fail_at < 300);
     }
     arrays_free(&arrays);
@@ -393,15 +393,15 @@ static void memory_may_run_out(void **state) {
 
 int test_augment(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_are_flipped_and_moved),
-        cmocka_unit_test(pictures_lose_a_square),
-        cmocka_unit_test(pictures_are_turned_and_shaded),
-        cmocka_unit_test(pictures_are_scaled_and_lean),
-        cmocka_unit_test(colours_are_turned),
-        cmocka_unit_test(what_cannot_be_changed),
+        cmocka_unit_test(images_are_flipped_and_shifted),
+        cmocka_unit_test(images_lose_a_square),
+        cmocka_unit_test(images_are_rotated_and_shaded),
+        cmocka_unit_test(images_are_scaled_and_sheared),
+        cmocka_unit_test(hues_are_rotated),
+        cmocka_unit_test(samples_that_cannot_be_augmented),
         cmocka_unit_test(workers_make_no_difference),
-        cmocka_unit_test(seed_and_epoch_decide),
-        cmocka_unit_test(classes_come_up_alike),
+        cmocka_unit_test(augmentation_depends_on_seed_and_epoch),
+        cmocka_unit_test(classes_are_equally_frequent),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests_name("augmentation", tests, NULL, NULL);

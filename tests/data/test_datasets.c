@@ -1,4 +1,4 @@
-/* Handles: opening, questions, reading, and what goes wrong. */
+/* Dataset handles: opening, queries, reading, and mistakes. */
 #include "data_tests.h"
 
 #include <math.h>
@@ -113,7 +113,7 @@ static void types_are_converted(void **state) {
             assert_true(x[1] == (float)(cases[i].second * (scaled ? scale : 1)));
             kn_dataset_destroy(&dataset);
         }
-        /* As int32: integers that fit are read, the others refused. */
+        /* As int32: integers in range are read, other numbers refused. */
         kn_dataset_array field = {"x", {cases[i].type, 0, {0}}, cases[i].data, cases[i].bytes, KN_INT32, 0};
         kn_dataset *dataset = kn_dataset_from_arrays(NULL, 2, &field, 1, 0);
         bool real = cases[i].first == 1.5;
@@ -167,7 +167,7 @@ static void wrong_arrays_are_refused(void **state) {
     assert_failed(kn_dataset_from_arrays(NULL, 1ull << 32, &good, 1, 0), KN_ERROR_UNSUPPORTED, "4294967296");
 }
 
-static void wrong_words_are_explained(void **state) {
+static void wrong_specifications_are_explained(void **state) {
     assert_failed(kn_dataset_open(NULL, NULL), KN_ERROR_ARGUMENT, "spec is NULL");
     assert_failed(kn_dataset_open(NULL, ""), KN_ERROR_ARGUMENT, "idx:FOLDER");
     assert_failed(kn_dataset_open(NULL, "digitts"), KN_ERROR_ARGUMENT, "did you mean \"digits\"?");
@@ -222,7 +222,7 @@ static void errors_are_carried_on(void **state) {
     kn_dataset_destroy(&bad);
 }
 
-/* Every allocation fails once: an error or NULL, nothing lost, and the next try works. */
+/* Each allocation fails once: an error or NULL, no leak, and the next attempt works. */
 static void memory_may_run_out(void **state) {
     for (size_t fail_at = 1;; fail_at++) {
         watcher memory = {.fail_at = fail_at};
@@ -249,7 +249,7 @@ static void memory_may_run_out(void **state) {
 }
 
 static void older_programs_work(void **state) {
-    /* A program that knows only the first fields of the parameters. */
+    /* A program built when the parameters had only their first fields. */
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.most_samples = 5;
     params.size = offsetof(kn_dataset_params, most_samples);
@@ -261,10 +261,14 @@ static void older_programs_work(void **state) {
 
 int test_datasets(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_are_read),           cmocka_unit_test(wrong_reads_are_refused),
-        cmocka_unit_test(types_are_converted),       cmocka_unit_test(wrong_arrays_are_refused),
-        cmocka_unit_test(wrong_words_are_explained), cmocka_unit_test(null_is_harmless),
-        cmocka_unit_test(errors_are_carried_on),     cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(arrays_are_read),
+        cmocka_unit_test(wrong_reads_are_refused),
+        cmocka_unit_test(types_are_converted),
+        cmocka_unit_test(wrong_arrays_are_refused),
+        cmocka_unit_test(wrong_specifications_are_explained),
+        cmocka_unit_test(null_is_harmless),
+        cmocka_unit_test(errors_are_carried_on),
+        cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(older_programs_work),
     };
     return cmocka_run_group_tests_name("datasets", tests, NULL, NULL);

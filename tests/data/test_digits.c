@@ -1,4 +1,4 @@
-/* The default data: the same bytes everywhere, no sample twice. */
+/* The default data: the same bytes on every machine, no sample twice. */
 #include "data_tests.h"
 
 #include <stdlib.h>
@@ -6,13 +6,13 @@
 
 #include "data/digits_private.h"
 
-/* FNV-1a over all images, then over all labels. They may never change: see the room's README. */
+/* FNV-1a over all images, then over all labels. They must never change: see the README of the room. */
 #define TRAIN_IMAGES 0x9bd0a830630b5eaeull
 #define TRAIN_LABELS 0x79c0fb3169b12f4full
 #define TEST_IMAGES 0x174d1a181d86fd9full
 #define TEST_LABELS 0x013414e07b875e4full
 
-/* Every `step`-th image from `first` on, drawn by a thread of its own. */
+/* A thread that draws every `step`-th image from `first` on. */
 typedef struct share {
     bool test;
     uint64_t first, step;
@@ -69,7 +69,7 @@ static void same_bytes_everywhere(void **state) {
                      (unsigned long long)labels);
         free(images);
     }
-    /* No sample twice, neither within a part nor across the two. */
+    /* No sample occurs twice, within a part or across both. */
     qsort(seen, count, sizeof *seen, by_value);
     for (size_t i = 1; i < count; i++)
         assert_true(seen[i] != seen[i - 1]);
@@ -97,7 +97,7 @@ static void parts_open(void **state) {
         assert_int_equal(y.info.rank, 0);
         assert_int_equal(y.bytes, 4);
     }
-    /* The same part by either way; made samples are the drawn ones, scaled. */
+    /* The same part read in two ways; the dataset's samples are the drawn ones, scaled. */
     const uint64_t wanted[] = {9999, 3, 3, 0};
     float left[4 * KN_DIGITS_PIXELS], right[4 * KN_DIGITS_PIXELS];
     int32_t labels[4];
@@ -137,7 +137,7 @@ static void glyphs_fit(void **state) {
             kn_digits_outline outline;
             kn_digits_outline_of(digit, style, &outline);
             assert_in_range(outline.strokes, 1, KN_DIGITS_STROKES_MAX);
-            /* A full outline would mean that points were left out. */
+            /* A full outline could mean that points were left out. */
             assert_in_range(outline.first[outline.strokes], 2, KN_DIGITS_POINTS_MAX - 1);
             for (int i = 0; i < outline.first[outline.strokes]; i++) {
                 assert_true(outline.points[i].x >= 0 && outline.points[i].x <= 100);

@@ -165,7 +165,7 @@ static void npy_holds_classes_or_numbers(void **state) {
     assert_true(values[1] == -1);
     kn_dataset_destroy(&dataset);
 
-    dataset = open_npy(*state, "x,1.npy", "targets.npy"); /* a comma in a path; grey pictures */
+    dataset = open_npy(*state, "x,1.npy", "targets.npy"); /* a comma in a path; greyscale images */
     assert_usable(dataset);
     assert_true(kn_dataset_field(dataset, 0, &field));
     assert_int_equal(field.info.rank, 3);
@@ -177,7 +177,7 @@ static void npy_holds_classes_or_numbers(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
-/* Whole numbers that name rows of a table are not made into shares of 255. */
+/* Integers that are indices of a table (tokens) are not scaled by 1 / 255. */
 static void npy_holds_tokens(void **state) {
     const uint8_t x[12] = {0, 51, 255, 7};
     const int64_t y[12] = {4, 3, 2, 1, 0, 95}, large[3] = {0, 1, (int64_t)1 << 32};

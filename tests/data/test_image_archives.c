@@ -1,5 +1,5 @@
-/* Archives of pictures and of sounds, by a reader that the test brings: it reads zip files. Pictures are read
- * by plain_pictures. */
+/* Archives of images and of sounds. The tests bring a reader of zip files, and plain_images for the images.
+ */
 #include "data_tests.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* `user`: how many times it may be read, before it pretends that pictures are gone. */
+/* `user`: the number of reads after which it reports no images. */
 static kn_status read_members(void *user, const kn_allocator *allocator, const char *path, uint64_t most,
                               const kn_archive_visitor *visitor, char *message, size_t message_bytes) {
     int *times = user;
@@ -94,7 +94,7 @@ static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *
     }
 }
 
-/* In whatever order the archive has them. */
+/* The order of members in the archive does not matter. */
 static void parts_and_classes(void **state) {
     static const char *const above[] = {"", "photos/"};
     for (size_t a = 0; a < KN_COUNT_OF(above); a++) {
@@ -124,8 +124,8 @@ static void parts_and_classes(void **state) {
     }
 }
 
-/* Parts and folders are nothing then; a picture may stand in none. */
-static void pictures_without_classes(void **state) {
+/* Without classes parts and folders do not matter; an image may be at the top. */
+static void images_without_classes(void **state) {
     static const char *const names[] = {"./c.png", "a/deep/below.png", "b.png", "test/cat/2.png",
                                         "train/cat/1.png"};
     static const int order[] = {3, 0, 4, 1, 2};
@@ -161,7 +161,7 @@ static void pictures_without_classes(void **state) {
                   "has no .jpg, .jpeg or .png");
 }
 
-/* More than are held at a time. */
+/* More than are buffered at a time. */
 static void many_are_read(void **state) {
     zip_bytes zip = {.count = 0};
     static uint8_t values[600];
@@ -240,7 +240,7 @@ static void faults_are_named(void **state) {
     assert_failed(kn_dataset_open(&params, spec), KN_ERROR_UNSUPPORTED, "kn_images_archives()");
 }
 
-/* Four numbers of 16 bits in one channel, all of that level. */
+/* A sound of four 16-bit samples in one channel, all at that level. */
 static void add_sound(zip_bytes *zip, const char *name, uint8_t level) {
     uint8_t file[52];
     memcpy(file, "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\x08\0\0\0",
@@ -264,7 +264,7 @@ static void sounds_are_read(void **state) {
     assert_failed(kn_dataset_open(&params, spec), KN_ERROR_UNSUPPORTED, "kn_images_archives()");
     params.archives = (kn_archive_reader){NULL, read_members};
     assert_failed(kn_dataset_open(&params, spec), KN_ERROR_FORMAT, "words/train/no/1.wav: not a WAV file");
-    /* The first that can be read tells how long they are. */
+    /* The first readable one sets the length. */
     params.skip_bad = true;
     kn_dataset *train = kn_dataset_open(&params, spec), *test = kn_dataset_test(train);
     assert_usable(train);
@@ -301,7 +301,7 @@ static void memory_may_run_out(void **state) {
         kn_dataset_destroy(&dataset);
         assert_int_equal(memory.live, 0);
         if (status == KN_OK && memory.calls < fail_at) break;
-        assert_true(status == KN_OK || status == KN_ERROR_MEMORY); /* work goes on without a thread */
+        assert_true(status == KN_OK || status == KN_ERROR_MEMORY); /* work continues without a thread */
         assert_true(fail_at < 400);
     }
 }
@@ -309,7 +309,7 @@ static void memory_may_run_out(void **state) {
 int test_image_archives(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(pictures_without_classes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(images_without_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_are_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sounds_are_read, set_up, tear_down),

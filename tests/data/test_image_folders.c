@@ -1,4 +1,4 @@
-/* Folders of pictures, read by plain_pictures. */
+/* Folders of images, read by plain_images. */
 #include "data_tests.h"
 
 #include <stdatomic.h>
@@ -55,7 +55,7 @@ static void parts_and_classes(void **state) {
     add_picture(*state, "train/ant/x.jpeg", 2, 8, 30);
     add_file(*state, "train/ant/notes.txt", "text", 4);
     add_file(*state, "train/ant/.hidden.png", "text", 4);
-    add_file(*state, "train/list.png", "text", 4); /* in no class */
+    add_file(*state, "train/list.png", "text", 4); /* no class */
     add_picture(*state, "val/cat/c.png", 5, 5, 40);
     kn_dataset *train = open_folder(*state, "?size=4x3", NULL), *test = kn_dataset_test(train);
     expect_samples(train, 3, (const uint8_t[]){30, 10, 20}, (const int32_t[]){0, 1, 1});
@@ -72,7 +72,7 @@ static void parts_and_classes(void **state) {
     kn_dataset_destroy(&test);
 }
 
-/* Both parts get the numbers of the caller's names, of which they have only some. */
+/* Labels of both parts are indices of the caller's class names, of which the folders have only some. */
 static void classes_by_name(void **state) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     add_picture(*state, "train/ant/1.png", 4, 4, 10);
@@ -100,7 +100,7 @@ static void classes_by_name(void **state) {
 }
 
 /* With a gap where one cannot be read. */
-static void pictures_without_classes(void **state) {
+static void images_without_classes(void **state) {
     static const char *const names[] = {"a.png", "c.png", "below/deeper/d.png"};
     char path[700];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -141,7 +141,7 @@ static void pictures_without_classes(void **state) {
     params.inputs_only = false;
     add_picture(*state, "empty/1.png", 2, 2, 5);
     all = open_folder(*state, "", &params);
-    assert_null(kn_dataset_sample_name(all, 0)); /* only where nothing else tells samples apart */
+    assert_null(kn_dataset_sample_name(all, 0)); /* names exist only where samples have no labels */
     kn_dataset_destroy(&all);
 }
 
@@ -151,7 +151,7 @@ static void sizes_are_chosen(void **state) {
         kn_tensor_info wanted;
         int channels, height, width;
     } cases[] = {
-        {"", {0}, 3, 5, 7}, /* the first picture's */
+        {"", {0}, 3, 5, 7}, /* the size of the first image */
         {"?grey", {0}, 1, 5, 7},
         {"", {KN_FLOAT32, 3, {1, 6, 8}}, 1, 6, 8}, /* what the model reads */
         {"?size=9&colour", {KN_FLOAT32, 3, {1, 6, 8}}, 3, 9, 9},
@@ -208,7 +208,7 @@ static void faults_are_named(void **state) {
     assert_failed(kn_dataset_open(NULL, spec), KN_ERROR_UNSUPPORTED, "kn_images_reader()");
 }
 
-/* What cannot be read is counted and named, whichever it is; the others keep their labels. */
+/* Unreadable files are counted and named, wherever they are; the other samples keep their labels. */
 static void broken_ones_are_skipped(void **state) {
     add_file(*state, "train/ant/0.png", "broken", 6);
     add_picture(*state, "train/ant/1.png", 4, 4, 11);
@@ -244,7 +244,7 @@ static void broken_ones_are_skipped(void **state) {
         own.skip_bad = true;
         train = open_folder(*state, "?size=4", &own);
         kn_status status = kn_dataset_status(train);
-        /* What there was no memory for is not left out. */
+        /* An image that there was no memory for does not count as unreadable. */
         if (status == KN_OK) assert_int_equal(kn_dataset_left_out(train), 2);
         kn_dataset_destroy(&train);
         assert_int_equal(memory.live, 0);
@@ -254,8 +254,8 @@ static void broken_ones_are_skipped(void **state) {
     }
 }
 
-/* The middle of what is too wide, means where it is made smaller, straight lines where it is made larger. */
-static void pictures_are_scaled(void **state) {
+/* Cropped to the centre if too wide, averaged when reduced, interpolated linearly when enlarged. */
+static void images_are_scaled(void **state) {
     uint8_t wide[4 * 8], out[64];
     kn_error error = {0};
     for (int i = 0; i < 32; i++)
@@ -293,12 +293,12 @@ static void memory_may_run_out(void **state) {
         kn_dataset_destroy(&dataset);
         assert_int_equal(memory.live, 0);
         if (status == KN_OK && memory.calls < fail_at) break;
-        assert_true(status == KN_OK || status == KN_ERROR_MEMORY); /* work goes on without a thread */
+        assert_true(status == KN_OK || status == KN_ERROR_MEMORY); /* work continues without a thread */
         assert_true(fail_at < 300);
     }
 }
 
-/* As plain_pictures, counted. */
+/* plain_images with a counter. */
 static kn_status read_counted(void *user, const kn_allocator *allocator, const void *bytes, size_t count,
                               uint64_t most, kn_image *image, char *message, size_t message_bytes) {
     atomic_fetch_add((atomic_int *)user, 1);
@@ -319,9 +319,8 @@ static void add_some(const char *folder) {
     }
 }
 
-/* Samples of 16 bytes, of which three have room: the first is kept, the second, and what is broken takes a
- * place too. */
-static void what_has_no_room_is_decoded_anew(void **state) {
+/* Samples of 16 bytes with room for three: the first three are kept, and a broken one takes a place too. */
+static void uncached_samples_are_decoded_again(void **state) {
     atomic_int read = 0;
     char spec[600];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -347,8 +346,8 @@ static void what_has_no_room_is_decoded_anew(void **state) {
     }
 }
 
-/* What is judged by has what room the others leave. */
-static void parts_share_the_room(void **state) {
+/* The test part uses the room that the training part leaves. */
+static void parts_share_the_cache(void **state) {
     atomic_int read = 0;
     char spec[600];
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -371,8 +370,8 @@ static void parts_share_the_room(void **state) {
     kn_dataset_destroy(&test);
 }
 
-/* The same batches as with room for all, by several threads; a file that goes is told. */
-static void loaders_decode_anew(void **state) {
+/* The same batches as with room for all samples, with several threads; a deleted file is reported. */
+static void loaders_decode_uncached_samples(void **state) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     char path[600];
     params.skip_bad = true;
@@ -396,7 +395,7 @@ static void loaders_decode_anew(void **state) {
     }
     remove(test_path(path, sizeof path, *state, "b/5.png"));
     kn_status status = KN_OK;
-    for (int step = 0; step < 20 && status == KN_OK; step++) { /* some are ready already */
+    for (int step = 0; step < 20 && status == KN_OK; step++) { /* some batches are ready already */
         kn_batch batch = KN_BATCH_DEFAULTS;
         status = kn_loader_next(loaders[1], &batch);
     }
@@ -418,14 +417,14 @@ int test_image_folders(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(classes_by_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_has_no_room_is_decoded_anew, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(parts_share_the_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(loaders_decode_anew, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(pictures_without_classes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(uncached_samples_are_decoded_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(parts_share_the_cache, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(loaders_decode_uncached_samples, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(images_without_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sizes_are_chosen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(broken_ones_are_skipped, set_up, tear_down),
-        cmocka_unit_test(pictures_are_scaled),
+        cmocka_unit_test(images_are_scaled),
         cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("image-folders", tests, NULL, NULL);

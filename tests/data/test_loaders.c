@@ -1,5 +1,4 @@
-/* Loaders: every sample once an epoch, the seed decides the order, nothing is
- * allocated on the way. */
+/* Loaders: each sample once per epoch, an order that depends on the seed, no allocations while running. */
 #include "data_tests.h"
 
 #include <stdlib.h>
@@ -42,7 +41,7 @@ static kn_loader *open_loader(const setting *from, uint64_t batch, uint64_t seed
     return loader;
 }
 
-/* Checks that the batch holds what its indices say. */
+/* Checks that the batch contains the samples of its indices. */
 static void check_contents(const kn_batch *batch) {
     assert_int_equal(batch->feed_count, 2);
     assert_string_equal(batch->feeds[0].name, "x");
@@ -59,7 +58,7 @@ static void check_contents(const kn_batch *batch) {
     }
 }
 
-/* Walks one epoch; order gets the samples. Answers how many there were. */
+/* Reads one epoch; `order` gets the indices of its samples. Returns their number. */
 static uint64_t walk(kn_loader *loader, uint64_t epoch, uint64_t *order) {
     uint64_t count = 0, batches = 0;
     for (;;) {
@@ -95,7 +94,7 @@ static void every_sample_once(void **state) {
     assert_null(loader);
 }
 
-static void seed_decides_the_order(void **state) {
+static void order_depends_on_the_seed(void **state) {
     uint64_t orders[4][103];
     const uint64_t batches[] = {10, 7, 103, 10}, seeds[] = {3, 3, 3, 4};
     for (int i = 0; i < 4; i++) {
@@ -103,7 +102,7 @@ static void seed_decides_the_order(void **state) {
         walk(loader, 0, orders[i]);
         kn_loader_destroy(&loader);
     }
-    /* The size of the batches does not. */
+    /* The order does not depend on the batch size. */
     assert_memory_equal(orders[0], orders[1], sizeof orders[0]);
     assert_memory_equal(orders[0], orders[2], sizeof orders[0]);
     assert_memory_not_equal(orders[0], orders[3], sizeof orders[0]);
@@ -121,7 +120,7 @@ static void order_is_kept_without_shuffle(void **state) {
     kn_loader_destroy(&loader);
 }
 
-/* Each place of the batches walks through its own part of the dataset. */
+/* Each position in the batch reads consecutive samples of its part of the dataset. */
 static void samples_follow_their_neighbours(void **state) {
     const setting *made = *state;
     kn_loader_params params = KN_LOADER_DEFAULTS;
@@ -155,7 +154,7 @@ static void seeking_gives_the_same_batches(void **state) {
         check_contents(&batch);
         assert_memory_equal(batch.samples, orders[places[i][0]] + places[i][1] * 10, batch.count * 8);
     }
-    /* The end of an epoch is a place, too. */
+    /* The end of an epoch is a valid position. */
     assert_int_equal(kn_loader_seek(jumping, 0, 11), KN_OK);
     kn_batch batch = KN_BATCH_DEFAULTS;
     assert_int_equal(kn_loader_next(jumping, &batch), KN_OK);
@@ -169,7 +168,7 @@ static void seeking_gives_the_same_batches(void **state) {
     kn_loader_destroy(&jumping);
 }
 
-static void nothing_is_allocated_on_the_way(void **state) {
+static void loaders_allocate_nothing_while_running(void **state) {
     setting *made = *state;
     kn_loader *loader = open_loader(made, 10, 1, false, false);
     uint64_t order[103];
@@ -187,7 +186,7 @@ static void nothing_is_allocated_on_the_way(void **state) {
 static void batches_fit_the_dataset(void **state) {
     setting *made = *state;
     uint64_t order[103];
-    kn_loader *loader = open_loader(made, 1ull << 40, 1, false, false); /* takes memory for 103 only */
+    kn_loader *loader = open_loader(made, 1ull << 40, 1, false, false); /* allocates for 103 samples only */
     assert_int_equal(walk(loader, 0, order), 103);
     kn_loader_destroy(&loader);
     kn_loader_params params = KN_LOADER_DEFAULTS;
@@ -224,8 +223,8 @@ static void loader_keeps_its_samples(void **state) {
     arrays_free(&arrays);
 }
 
-/* Samples that are drawn when first read, by several threads at once. */
-static void drawn_samples_agree(void **state) {
+/* Samples that are generated when first read, by several threads at once. */
+static void generated_samples_agree(void **state) {
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.most_samples = 600;
     kn_dataset *dataset = kn_dataset_open(&params, "digits:test");
@@ -252,14 +251,14 @@ static void drawn_samples_agree(void **state) {
 int test_loaders(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_sample_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(seed_decides_the_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(order_depends_on_the_seed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(order_is_kept_without_shuffle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(samples_follow_their_neighbours, set_up, tear_down),
         cmocka_unit_test_setup_teardown(seeking_gives_the_same_batches, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nothing_is_allocated_on_the_way, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(loaders_allocate_nothing_while_running, set_up, tear_down),
         cmocka_unit_test_setup_teardown(batches_fit_the_dataset, set_up, tear_down),
         cmocka_unit_test(loader_keeps_its_samples),
-        cmocka_unit_test(drawn_samples_agree),
+        cmocka_unit_test(generated_samples_agree),
     };
     return cmocka_run_group_tests_name("loaders", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* What the library makes beside the digits: the same bytes everywhere, classes of equal size, and what is
- * promised of the wind. */
+/* Generated data other than the digits: the same bytes on every machine, balanced classes, and the documented
+ * properties of the wind data. */
 #include "data_tests.h"
 
 #include <math.h>
@@ -9,9 +9,9 @@
 #include "data/made_private.h"
 #include "formats/formats.h"
 
-enum { FIRST = 400 }; /* samples of each part that the hashes are of */
+enum { FIRST = 400 }; /* number of samples of each part that are hashed */
 
-/* FNV-1a over the first samples of the training part, then of the test part: x, then y. They may never
+/* FNV-1a over the first samples of the training part, then of the test part: x, then y. They must never
  * change. */
 static const struct {
     const kn_made_kind *kind;
@@ -50,7 +50,7 @@ static void same_bytes_everywhere(void **state) {
                 all = kn_hash_bytes(all, x, x_bytes);
                 answers = kn_hash_bytes(answers, y, y_bytes);
             }
-            kind->make(test, FIRST - 1, again); /* whatever was made before */
+            kind->make(test, FIRST - 1, again); /* independent of the sample before */
             assert_memory_equal(x, again, x_bytes);
             kind->make(test, FIRST, again);
             assert_memory_not_equal(x, again, x_bytes);
@@ -108,9 +108,8 @@ static void parts_open(void **state) {
     assert_failed(kn_dataset_open(NULL, "shaeps"), KN_ERROR_ARGUMENT, "did you mean \"shapes\"?");
 }
 
-/* Pictures are as large as they are wanted, each pixel several times; what should come out of figures is as
- * large. */
-static void pictures_grow(void **state) {
+/* Images are enlarged to the requested size by repeating pixels, and so are the targets of "figures". */
+static void images_are_enlarged(void **state) {
     const kn_tensor_info wanted = {KN_FLOAT32, 3, {1, 64, 100}};
     static float small[3][32][32], large[64][100];
     static int32_t figure[64][100];
@@ -139,11 +138,11 @@ static void pictures_grow(void **state) {
     kn_dataset *digits = kn_dataset_open(&params, "digits");
     assert_int_equal(kn_dataset_read(digits, NULL, 1, 0, colours, sizeof colours, NULL, 0), KN_OK);
     kn_dataset_destroy(&digits);
-    params.wanted = &less; /* nothing is thrown away: the caller is told that it does not fit */
+    params.wanted = &less; /* images are not reduced: the caller finds that the size differs */
     params.same = true;
     digits = kn_dataset_open(&params, "digits");
     assert_int_equal(kn_dataset_classes(digits), 0);
-    for (size_t field = 2; field-- > 0;) { /* first what should come out, which is made for it */
+    for (size_t field = 2; field-- > 0;) { /* first the target, which is generated like the input */
         memset(grey, 0, sizeof grey);
         assert_int_equal(kn_dataset_read(digits, NULL, 1, field, grey, sizeof grey, NULL, 0), KN_OK);
         for (int c = 0; c < 3; c++)
@@ -152,7 +151,7 @@ static void pictures_grow(void **state) {
     kn_dataset_destroy(&digits);
 }
 
-/* Sounds are loud enough to be heard, and neither always the same nor cut off. */
+/* Sounds are audible, vary, and are not clipped. */
 static void tones_are_sounds(void **state) {
     int16_t wave[8000];
     for (uint64_t i = 0; i < 64; i++) {
@@ -177,7 +176,7 @@ static void sines(void **state) {
 
 /* ---- wind --------------------------------------------------------------------------------------- */
 
-/* The speed to be expected where some inputs are missing: the mean over what they may be. */
+/* The expected speed where some inputs are missing: the mean over their possible values. */
 static double expected_speed(const int inputs[KN_WIND_INPUTS], const bool missing[KN_WIND_INPUTS], int next) {
     enum { STEPS = 24 };
     int tried[KN_WIND_INPUTS];
@@ -193,7 +192,7 @@ static double expected_speed(const int inputs[KN_WIND_INPUTS], const bool missin
     return sum / STEPS;
 }
 
-/* Least squares: rows of (INPUTS,1) against y; answers the coefficients by Gauss's elimination. */
+/* Least squares by Gaussian elimination: fits y by rows of (INPUTS,1); returns the coefficients. */
 enum { COLUMNS = 2 * KN_WIND_INPUTS + 1 };
 static void least_squares(const float *x, const float *y, uint64_t rows, double solution[COLUMNS]) {
     double system[COLUMNS][COLUMNS + 1] = {{0}};
@@ -214,7 +213,8 @@ static void least_squares(const float *x, const float *y, uint64_t rows, double 
         solution[i] = system[i][COLUMNS] / system[i][i];
 }
 
-/* What can be explained is what it says, and straight lines explain less than 60% of it. */
+/* The explainable fraction of the variance is the documented one, and a linear model explains less than 60%
+ * of it. */
 static void wind_can_be_explained(void **state) {
     kn_dataset *train = kn_dataset_open(NULL, "wind");
     uint64_t rows = kn_dataset_count(train);
@@ -281,7 +281,7 @@ int test_made(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bytes_everywhere),
         cmocka_unit_test(parts_open),
-        cmocka_unit_test(pictures_grow),
+        cmocka_unit_test(images_are_enlarged),
         cmocka_unit_test(tones_are_sounds),
         cmocka_unit_test(sines),
         cmocka_unit_test(wind_can_be_explained),

@@ -1,4 +1,4 @@
-/* Samples mixed with others of their batch. */
+/* Mixing of samples within a batch. */
 #include "data_tests.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ typedef struct mixed {
     uint32_t partners[COUNT];
 } mixed;
 
-/* Pixel p of sample i is i * 1000 + p: each tells where it came from. Sample i is of class i. */
+/* Pixel p of sample i is i * 1000 + p, which identifies its origin. Sample i is of class i. */
 static void mix(const kn_augmentation *how, uint64_t key, mixed *batch) {
     for (int i = 0; i < COUNT; i++) {
         batch->y[i] = i;
@@ -29,10 +29,10 @@ static void mix(const kn_augmentation *how, uint64_t key, mixed *batch) {
     int partnered = 0;
     for (int i = 0; i < COUNT; i++)
         partnered |= 1 << batch->other[i];
-    assert_int_equal(partnered, (1 << COUNT) - 1); /* everybody's partner is somebody's */
+    assert_int_equal(partnered, (1 << COUNT) - 1); /* each sample is the partner of one */
 }
 
-static void shares_weigh_numbers(void **state) {
+static void mix_up_blends_samples(void **state) {
     (void)state;
     static mixed batch;
     const kn_augmentation how = {.size = sizeof how, .mix_up = 0.5};
@@ -51,7 +51,7 @@ static void shares_weigh_numbers(void **state) {
     assert_true(far);
 }
 
-static void rectangles_are_pasted(void **state) {
+static void cut_mix_pastes_rectangles(void **state) {
     (void)state;
     static mixed batch;
     const kn_augmentation how = {.size = sizeof how, .cut_mix = 1};
@@ -79,8 +79,8 @@ static void rectangles_are_pasted(void **state) {
     assert_true(some);
 }
 
-/* Which of two ways: whether numbers were weighed, or places taken. */
-static void both_take_turns(void **state) {
+/* Each batch is mixed in one of two ways: blended or patched. */
+static void both_ways_occur(void **state) {
     (void)state;
     static mixed batch;
     const kn_augmentation how = {.size = sizeof how, .mix_up = 1, .cut_mix = 1};
@@ -97,8 +97,8 @@ static void both_take_turns(void **state) {
     assert_in_range(weighed, 30, 70);
 }
 
-/* The mean of Beta(a, a) is a half, its variance 1 / (4 (2 a + 1)). */
-static void shares_are_of_beta(void **state) {
+/* Beta(a, a) has mean 1/2 and variance 1 / (4 (2 a + 1)). */
+static void fractions_are_beta_distributed(void **state) {
     (void)state;
     static const double numbers[] = {0.01, 0.2, 1, 4, 1000};
     for (size_t k = 0; k < KN_COUNT_OF(numbers); k++) {
@@ -142,7 +142,7 @@ static void same_feeds(const kn_batch *one, const kn_batch *two, bool expected) 
     assert_int_equal(same, expected);
 }
 
-/* Whatever the number of workers, and from whatever place. */
+/* For any number of workers, and from any position. */
 static void batches_are_always_the_same(void **state) {
     (void)state;
     kn_dataset_params few = KN_DATASET_DEFAULTS;
@@ -170,7 +170,7 @@ static void batches_are_always_the_same(void **state) {
         same_feeds(first, &batches[1], true);
         same_feeds(first, &batches[2], true);
         same_feeds(first, &batches[3], false);
-        int balance[10] = {0}; /* the partners are the batch in another order */
+        int balance[10] = {0}; /* the partners are a permutation of the batch */
         for (uint64_t i = 0; i < first->count; i++) {
             balance[((const int32_t *)first->feeds[1].data)[i]]++;
             balance[((const int32_t *)first->feeds[2].data)[i]]--;
@@ -183,7 +183,7 @@ static void batches_are_always_the_same(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
-static void what_cannot_be_mixed(void **state) {
+static void samples_that_cannot_be_mixed(void **state) {
     (void)state;
     const kn_tensor_info row = {KN_FLOAT32, 1, {4}}, tokens = {KN_INT32, 1, {4}};
     const struct {
@@ -256,7 +256,7 @@ static void words_are_read(void **state) {
             fail_msg("%s: \"%s\"; expected \"%s\"", wrong[i][0], message, wrong[i][1]);
         assert_true(how.flip && how.crop == 4 && how.noise == 4 && how.mix_up == 0.5 && how.cut_mix == 7);
     }
-    /* A program that knows the first fields only. */
+    /* A program built when the parameters had only their first fields. */
     kn_augmentation old = {.size = offsetof(kn_augmentation, rotation), .rotation = -1};
     assert_int_equal(kn_augmentation_read("flip,rotate=9", &old, NULL, 0), KN_OK);
     assert_true(old.flip && old.rotation == -1);
@@ -264,12 +264,12 @@ static void words_are_read(void **state) {
 
 int test_mixing(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_weigh_numbers),
-        cmocka_unit_test(rectangles_are_pasted),
-        cmocka_unit_test(both_take_turns),
-        cmocka_unit_test(shares_are_of_beta),
+        cmocka_unit_test(mix_up_blends_samples),
+        cmocka_unit_test(cut_mix_pastes_rectangles),
+        cmocka_unit_test(both_ways_occur),
+        cmocka_unit_test(fractions_are_beta_distributed),
         cmocka_unit_test(batches_are_always_the_same),
-        cmocka_unit_test(what_cannot_be_mixed),
+        cmocka_unit_test(samples_that_cannot_be_mixed),
         cmocka_unit_test(words_are_read),
     };
     return cmocka_run_group_tests_name("mixing", tests, NULL, NULL);

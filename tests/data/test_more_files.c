@@ -1,4 +1,4 @@
-/* Datasets from CIFAR's files, and from arrays in one file. */
+/* Datasets from CIFAR files, and from arrays in one file. */
 #include "data_tests.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static kn_dataset *open_with(const kn_dataset_params *params, const char *kind, 
     return kn_dataset_open(params, spec);
 }
 
-/* Record i has class (first + i) % classes, and pixels that all are first + i but the last, which is 255. */
+/* Record i has class (first + i) % classes; all its pixels are first + i but the last, which is 255. */
 static void write_records(const char *folder, const char *name, int classes, int count, int first) {
     size_t labels = classes == 100 ? 2 : 1, record = labels + 3072;
     uint8_t *bytes = calloc((size_t)count, record);

@@ -7,7 +7,7 @@
 
 #include <koine/npy.h>
 
-static void arrays_go_and_come_back(void **state) {
+static void arrays_survive_a_round_trip(void **state) {
     char *folder = test_folder_make(), path[512], message[128] = "untouched";
     test_path(path, sizeof path, folder, "x.npy");
     const double values[6] = {1.5, -2.5, NAN, 1e30, 300, 0};
@@ -37,7 +37,7 @@ static void arrays_go_and_come_back(void **state) {
     int64_t wide[6];
     assert_int_equal(kn_npy_file_copy(file, KN_INT64, wide, sizeof wide), KN_OK);
     assert_true(wide[1] == -2 && wide[3] > 1ll << 61);
-    /* Wrong room, wrong types. */
+    /* Buffers of the wrong size, and wrong types. */
     assert_int_equal(kn_npy_file_copy(file, KN_FLOAT32, floats, sizeof floats - 1), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_npy_file_copy(file, KN_FLOAT32, floats, 20), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_npy_file_copy(file, (kn_dtype)99, floats, sizeof floats), KN_ERROR_ARGUMENT);
@@ -48,7 +48,7 @@ static void arrays_go_and_come_back(void **state) {
     test_folder_remove(folder);
 }
 
-static void faults_are_told(void **state) {
+static void faults_are_reported(void **state) {
     char message[128] = "";
     const kn_tensor_info info = {KN_FLOAT32, 1, {1}}, wrong = {KN_FLOAT32, 1, {-1}};
     const float value = 0;
@@ -84,8 +84,8 @@ static void faults_are_told(void **state) {
 
 int test_npy_file(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_go_and_come_back),
-        cmocka_unit_test(faults_are_told),
+        cmocka_unit_test(arrays_survive_a_round_trip),
+        cmocka_unit_test(faults_are_reported),
     };
     return cmocka_run_group_tests_name("npy files", tests, NULL, NULL);
 }

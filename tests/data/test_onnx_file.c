@@ -1,4 +1,4 @@
-/* ONNX's files through the public interface. */
+/* ONNX files through the public interface. */
 #include "data_tests.h"
 
 #include <string.h>
@@ -12,9 +12,9 @@ static void write_made(const char *path, const made *bytes) {
     assert_int_equal(kn_file_write(&host, path, bytes->bytes, bytes->count, NULL), KN_OK);
 }
 
-static void models_tell_what_they_read(void **state) {
+static void models_list_their_inputs(void **state) {
     made graph = {.count = 0}, model, value = {.count = 0}, type = {.count = 0}, nothing = {.count = 0};
-    /* An input with a tensor of its own is given already. */
+    /* An input with an initializer does not count as an input. */
     add_value(add_value(&graph, 11, "w"), 11, "x");
     add_tensor(&graph, 5, "w", 3);
     add_message(add_text(&value, 1, "list"), 2, add_message(&type, 4, &nothing));
@@ -49,7 +49,7 @@ static void models_tell_what_they_read(void **state) {
     test_folder_remove(folder);
 }
 
-static void tensors_go_and_come_back(void **state) {
+static void tensors_survive_a_round_trip(void **state) {
     char *folder = test_folder_make(), path[512], message[128] = "untouched";
     test_path(path, sizeof path, folder, "x.pb");
     const int16_t values[6] = {1, -2, 3, 4, 5, 6};
@@ -71,7 +71,7 @@ static void tensors_go_and_come_back(void **state) {
     assert_true(floats[1] == -2);
     assert_int_equal(kn_onnx_tensor_file_copy(file, KN_FLOAT32, floats, 20), KN_ERROR_ARGUMENT);
     kn_onnx_tensor_file_destroy(&file);
-    /* A scalar of no name; then what cannot be. */
+    /* A scalar without a name; then values that are refused. */
     const kn_tensor_info scalar = {KN_INT16, 0, {0}}, wrong = {KN_INT16, 1, {-1}};
     assert_int_equal(kn_onnx_tensor_file_save(path, NULL, &scalar, values, NULL, 0), KN_OK);
     file = kn_onnx_tensor_file_open(path, NULL);
@@ -97,8 +97,8 @@ static void tensors_go_and_come_back(void **state) {
 
 int test_onnx_file(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models_tell_what_they_read),
-        cmocka_unit_test(tensors_go_and_come_back),
+        cmocka_unit_test(models_list_their_inputs),
+        cmocka_unit_test(tensors_survive_a_round_trip),
     };
     return cmocka_run_group_tests_name("onnx files", tests, NULL, NULL);
 }

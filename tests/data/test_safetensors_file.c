@@ -10,7 +10,7 @@ static const int64_t labels[2] = {7, -1};
 static const kn_named_tensor tensors[] = {{"labels", {KN_INT64, 1, {2}}, labels},
                                           {"layer.weight", {KN_FLOAT32, 2, {2, 3}}, weights}};
 
-static void tensors_go_and_come_back(void **state) {
+static void tensors_survive_a_round_trip(void **state) {
     char *folder = test_folder_make(), path[512], message[128] = "untouched";
     test_path(path, sizeof path, folder, "x.safetensors");
     assert_int_equal(kn_safetensors_file_save(path, tensors, 2, message, sizeof message), KN_OK);
@@ -42,7 +42,7 @@ static void tensors_go_and_come_back(void **state) {
     assert_int_equal(kn_safetensors_file_copy(file, NULL, KN_INT32, narrow, 8), KN_ERROR_ARGUMENT);
     kn_safetensors_file_destroy(&file);
     assert_null(file);
-    /* No tensors at all are a file too. */
+    /* A file without tensors is valid. */
     assert_int_equal(kn_safetensors_file_save(path, NULL, 0, message, sizeof message), KN_OK);
     file = kn_safetensors_file_open(path, NULL);
     assert_int_equal(kn_safetensors_file_status(file), KN_OK);
@@ -51,7 +51,7 @@ static void tensors_go_and_come_back(void **state) {
     test_folder_remove(folder);
 }
 
-static void mistakes_are_told(void **state) {
+static void mistakes_are_reported(void **state) {
     char message[128] = "";
     kn_safetensors_file *file = kn_safetensors_file_open("/nowhere/x.safetensors", NULL);
     assert_int_equal(kn_safetensors_file_status(file), KN_ERROR_FILE);
@@ -83,8 +83,8 @@ static void mistakes_are_told(void **state) {
 
 int test_safetensors_file(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_go_and_come_back),
-        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(tensors_survive_a_round_trip),
+        cmocka_unit_test(mistakes_are_reported),
     };
     return cmocka_run_group_tests_name("safetensors files", tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static void put(uint8_t *to, uint64_t value, int bytes) {
         to[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* One channel of 16 bits. */
+/* One channel of 16-bit samples. */
 static void add_sound(const char *folder, const char *name, uint32_t rate, const int16_t *numbers,
                       size_t count) {
     uint8_t *file = calloc(44 + 2 * count, 1);
@@ -55,7 +55,7 @@ static kn_dataset *open_folder(const char *folder, const char *options, kn_datas
     return kn_dataset_open(params, spec);
 }
 
-/* Sample `index` has that many numbers of that level, and then silence. */
+/* Sound `index` has that many samples at that level, and then silence. */
 static void expect_sound(const kn_dataset *dataset, uint64_t index, size_t length, int16_t level,
                          size_t count, int label) {
     kn_field field;
@@ -82,7 +82,7 @@ static void parts_and_classes(void **state) {
     assert_int_equal(kn_dataset_rate(train), 8000);
     assert_int_equal(kn_dataset_rate(test), 8000);
     assert_string_equal(kn_dataset_class_name(train, 0), "go");
-    /* As long as the first: what is longer is cut. */
+    /* The first sound sets the length; longer ones are cut. */
     expect_sound(train, 0, 10, -3000, 10, 0);
     expect_sound(train, 1, 10, 1000, 10, 1);
     expect_sound(test, 0, 10, 4000, 10, 1);
@@ -110,8 +110,8 @@ static void parts_and_classes(void **state) {
     kn_dataset_destroy(&tones);
 }
 
-/* Without classes: a file, and those that lie in a folder and below it. */
-static void sounds_without_answers(void **state) {
+/* Without classes: a file, or all files in a folder and below it. */
+static void sounds_without_classes(void **state) {
     add_level(*state, "1.wav", 1000, 20);
     add_level(*state, "2.wav", 2000, 20);
     add_level(*state, "below/0.wav", 3000, 20);
@@ -122,7 +122,7 @@ static void sounds_without_answers(void **state) {
     assert_int_equal(kn_dataset_count(one) * 10 + kn_dataset_field_count(one), 11);
     expect_sound(one, 0, 30, 2000, 20, -1);
     kn_dataset_destroy(&one);
-    /* Whatever a file is called. */
+    /* Any file name is accepted. */
     add_level(*state, "taken.bin", 4000, 20);
     one = open_folder(*state, "/taken.bin?length=20", &params);
     assert_usable(one);
@@ -138,8 +138,7 @@ static void sounds_without_answers(void **state) {
     kn_dataset_destroy(&all);
 }
 
-/* A tone keeps its pitch and its loudness at another rate, and one that is too high for it is not to be
- * heard. */
+/* Resampling keeps the pitch and the loudness of a tone, and removes one above the new Nyquist frequency. */
 static void rates_are_changed(void **state) {
     static const struct {
         uint32_t from, to;
@@ -165,14 +164,14 @@ static void rates_are_changed(void **state) {
         assert_int_equal(kn_dataset_rate(dataset), cases[i].to);
         assert_int_equal(kn_dataset_read(dataset, &first, 1, 0, x, sizeof x, NULL, 0), KN_OK);
         kn_dataset_destroy(&dataset);
-        for (int j = 60; j < COUNT; j++) { /* behind where it begins out of nothing */
+        for (int j = 60; j < COUNT; j++) { /* after the onset */
             double wanted = cases[i].loud * 0.5 * sin(turn * j / cases[i].to);
             if (fabs((double)x[j] - wanted) > 1e-3)
                 fail_msg("%u to %u, %g Hz: number %d is %g, expected %g", (unsigned)cases[i].from,
                          (unsigned)cases[i].to, cases[i].pitch, j, (double)x[j], wanted);
         }
     }
-    /* As long as the first is at the new rate. */
+    /* The length is that of the first sound at the new rate. */
     add_sound(*state, "a/1.wav", 16000, numbers, 101);
     kn_dataset *dataset = open_folder(*state, "?rate=8000", NULL);
     kn_field field;
@@ -229,7 +228,7 @@ static void memory_may_run_out(void **state) {
 int test_sounds(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sounds_without_answers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sounds_without_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rates_are_changed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),

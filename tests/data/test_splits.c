@@ -1,10 +1,10 @@
-/* Splitting: nothing lost, nothing twice, each class alike, the seed decides. */
+/* Splitting: each sample is in one part, classes are divided evenly, the seed decides. */
 #include "data_tests.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The first value of "x" tells which sample it was. */
+/* The first value of "x" identifies the sample. */
 static uint64_t sample_at(const kn_dataset *dataset, uint64_t index) {
     float x[3];
     assert_int_equal(kn_dataset_read(dataset, &index, 1, 0, x, sizeof x, NULL, 0), KN_OK);
@@ -42,7 +42,7 @@ static void nothing_is_lost(void **state) {
     arrays_free(&arrays);
 }
 
-static void seed_decides(void **state) {
+static void the_split_depends_on_the_seed(void **state) {
     sample_arrays arrays = arrays_make(200, 4);
     kn_dataset *dataset = arrays_open(NULL, &arrays, 4), *training[3], *validation[3];
     const uint64_t seeds[] = {5, 5, 6};
@@ -121,7 +121,7 @@ static void wrong_fractions_are_refused(void **state) {
 int test_splits(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost),
-        cmocka_unit_test(seed_decides),
+        cmocka_unit_test(the_split_depends_on_the_seed),
         cmocka_unit_test(parts_can_be_split_again),
         cmocka_unit_test(samples_without_classes_are_split),
         cmocka_unit_test(wrong_fractions_are_refused),

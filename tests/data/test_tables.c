@@ -1,4 +1,4 @@
-/* Tables: what columns are taken for, and the numbers that rows become. */
+/* Tables: the detected kinds of columns, and the numbers of rows. */
 #include "data_tests.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static const char weather[] = "station,day,pressure,note,speed\n"
                               "north,2023-07-02,1020,c3,\n"
                               "east,2023-01-01,1010,d4,10\n";
 
-/* A table of that text in the folder, opened with what follows the path. */
+/* Writes a table with that text into the folder and opens it with options after the path. */
 static kn_dataset *open_table(const kn_dataset_params *params, const char *folder, const char *text,
                               const char *how) {
     char path[400], spec[500];
@@ -43,7 +43,7 @@ static void columns_become_numbers(void **state) {
     assert_int_equal(kn_dataset_count(table), 3); /* one row has no target */
     kn_field field;
     assert_true(kn_dataset_field(table, 0, &field));
-    /* three stations; days, sine and cosine; pressure, and whether it is missing; notes teach nothing */
+    /* three stations; days as sine and cosine; pressure, and whether it is missing; notes are ignored */
     assert_int_equal(field.info.shape[0], 3 + 3 + 2);
     float x[3][8], y[3];
     assert_int_equal(kn_dataset_read(table, NULL, 3, 0, x, sizeof x, NULL, 0), KN_OK);
@@ -76,8 +76,9 @@ static void columns_become_numbers(void **state) {
     kn_dataset_destroy(&table);
 }
 
-/* Another table is read as the first was: its own numbers do not matter, what is new has no place. */
-static void what_was_found_travels(void **state) {
+/* Another table is read with the columns of the first: its own statistics do not matter, and unknown values
+ * are missing. */
+static void columns_apply_to_other_tables(void **state) {
     kn_dataset *first = open_table(NULL, *state, weather, "?target=speed&without=note");
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     char columns[2000];
@@ -141,7 +142,8 @@ static void targets_are_classes_or_numbers(void **state) {
     }
 }
 
-/* A column with another text in each row is a key; one with many texts keeps the most frequent. */
+/* A text column whose values are all different is ignored as a key; one with many values keeps the most
+ * frequent. */
 static void keys_and_rare_values(void **state) {
     char text[6000] = "key,kind,y\n";
     for (int i = 0; i < 300; i++)
@@ -190,7 +192,7 @@ static void faults_are_named(void **state) {
         assert_failed(open_table(NULL, *state, cases[i].text, cases[i].how), cases[i].status, cases[i].part);
 }
 
-/* Rows beyond those that a thread fills in at a time stay in order, and the first fault is told. */
+/* Rows that several threads fill in stay in order, and the first fault is reported. */
 static void many_rows_stay_in_order(void **state) {
     enum { ROWS = 50000 };
     kn_host host = kn_host_defaults();
@@ -204,7 +206,8 @@ static void many_rows_stay_in_order(void **state) {
         kn_text_add(&text, "n,y\n");
         for (int i = 0; i < ROWS; i++) {
             kn_text_format(&text, faults && i >= 20000 && i % 10000 == 0 ? "x%d," : "%d,", i);
-            kn_text_format(&text, i % 3 && i < 40000 ? "%d\n" : "\n", i); /* the last ranges have nothing */
+            kn_text_format(&text, i % 3 && i < 40000 ? "%d\n" : "\n",
+                           i); /* the last chunks have no targets */
         }
         assert_false(kn_text_failed(&text));
         kn_dataset *table = open_table(&params, *state, text.data, "");
@@ -237,7 +240,7 @@ static void memory_may_run_out(void **state) {
         if (!enough) assert_int_equal(kn_dataset_status(table), KN_ERROR_MEMORY);
         kn_dataset_destroy(&table);
         assert_int_equal(memory.live, 0);
-        if (enough && memory.calls < fail_at) break; /* work goes on without a thread */
+        if (enough && memory.calls < fail_at) break; /* work continues without a thread */
         assert_true(fail_at < 300);
     }
 }
@@ -245,7 +248,7 @@ static void memory_may_run_out(void **state) {
 int test_tables(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(columns_become_numbers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_found_travels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(columns_apply_to_other_tables, set_up, tear_down),
         cmocka_unit_test_setup_teardown(targets_are_classes_or_numbers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_and_rare_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),

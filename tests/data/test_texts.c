@@ -1,4 +1,4 @@
-/* Text as data: the made sentences and files. */
+/* Text as data: generated sentences and files. */
 #include "data_tests.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "data/made_private.h"
 #include "formats/formats.h"
 
-/* FNV-1a over the first 2,000 sentences of each part. They may never change. */
+/* FNV-1a over the first 2,000 sentences of each part. They must never change. */
 static const uint64_t sentences[2] = {0xfbc473ab8bbdbeccull, 0xa1801bb39c822bf4ull};
 
 static void same_sentences_everywhere(void **state) {
@@ -17,7 +17,8 @@ static void same_sentences_everywhere(void **state) {
         uint64_t all = KN_HASH_START;
         for (uint64_t i = 0; i < 2000; i++) {
             int length = kn_made_sentence(test, i, text);
-            assert_in_range(length, 10, KN_SENTENCE_MAX - 200); /* a full one would have lost words */
+            assert_in_range(length, 10,
+                            KN_SENTENCE_MAX - 200); /* a full buffer could mean that words were left out */
             assert_true(text[length - 2] == '.' && (text[length - 1] == ' ' || text[length - 1] == '\n'));
             all = kn_hash_bytes(all, text, (size_t)length);
         }
@@ -25,7 +26,7 @@ static void same_sentences_everywhere(void **state) {
     }
 }
 
-/* "if" has its "then", "either" its "or", a quotation its end. */
+/* "if" is followed by "then", "either" by "or", and quotes are closed. */
 static void sentences_agree(void **state) {
     char text[KN_SENTENCE_MAX + 1];
     int seen = 0;
@@ -41,7 +42,7 @@ static void sentences_agree(void **state) {
     assert_int_equal(seen, 7);
 }
 
-static void made_text_opens(void **state) {
+static void generated_text_opens(void **state) {
     kn_tensor_info wanted = {KN_INT32, 1, {32}};
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     kn_dataset *usual = kn_dataset_open(NULL, "text");
@@ -72,7 +73,7 @@ static void made_text_opens(void **state) {
                              KN_OK);
             assert_memory_equal(x[r] + 1, y[r], (size_t)(lengths[s] - 1) * 4);
         }
-        /* The first sentence, and windows that follow one another. */
+        /* The first sentence, and consecutive windows. */
         char text[KN_SENTENCE_MAX];
         kn_made_sentence(false, 0, text);
         for (int i = 0; i < 10; i++)
@@ -102,7 +103,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* "text:FOLDER/NAME" and options, the file having been written. */
+/* Writes the file and returns "text:FOLDER/NAME" with the options. */
 static const char *text_spec(const char *folder, const char *name, const char *text, size_t bytes,
                              const char *options) {
     static char spec[600];
@@ -123,7 +124,7 @@ static void expect_row(const kn_dataset *dataset, uint64_t row, int count, const
     assert_memory_equal(found, y, (size_t)count * 4);
 }
 
-/* 30 characters, of which the last three are held out. */
+/* 30 characters, of which the last three are the test part. */
 static const char few_signs[] = "b\xc3\xa4"
                                 "b\xc3\xa4"
                                 "b\xc3\xa4"
@@ -191,8 +192,8 @@ static void bytes_of_a_file(void **state) {
     kn_dataset_destroy(&test);
 }
 
-/* 100 times "abab ": first ab, then abab, then that with the space before it, and nothing else comes twice.
- */
+/* 100 times "abab ": first "ab" is merged, then "abab", then "abab" with the space before it; no other pair
+ * occurs twice. */
 static void learnt_vocabulary(void **state) {
     static const char learnt[] = "\x1e \x1e"
                                  "a\x1e"
@@ -207,7 +208,7 @@ static void learnt_vocabulary(void **state) {
     assert_usable(train);
     assert_string_equal(kn_dataset_vocabulary(train), learnt);
     assert_int_equal(kn_dataset_classes(train), 6);
-    assert_int_equal(kn_dataset_count(train), 90); /* of 101 signs, the last being the space */
+    assert_int_equal(kn_dataset_count(train), 90); /* of 101 tokens, the last being the space */
     expect_row(train, 0, 1, (const int32_t[]){4}, (const int32_t[]){5});
     kn_dataset_destroy(&train);
     train = kn_dataset_open(NULL, text_spec(*state, "t", text, 500, "?vocabulary=5&length=2"));
@@ -266,7 +267,7 @@ static void texts_become_numbers(void **state) {
 }
 
 static void wide_vocabulary(void **state) {
-    /* 300 characters from U+0100 on, twice. */
+    /* 300 characters from U+0100 on, each twice. */
     char text[1200];
     size_t used = 0;
     for (uint32_t i = 0; i < 600; i++)
@@ -292,7 +293,7 @@ static void text_faults_are_named(void **state) {
     assert_failed(kn_dataset_open(NULL, "text:/nonexistent/file"), KN_ERROR_FILE, "/nonexistent/file");
 }
 
-/* Whichever allocation fails: an error, and nothing is lost. */
+/* Any allocation may fail: an error, and no leak. */
 static void memory_may_run_out(void **state) {
     char specs[2][600];
     static const char pairs[] = "ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab";
@@ -323,7 +324,7 @@ int test_texts(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_sentences_everywhere),
         cmocka_unit_test(sentences_agree),
-        cmocka_unit_test(made_text_opens),
+        cmocka_unit_test(generated_text_opens),
         cmocka_unit_test_setup_teardown(characters_of_a_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_vocabulary, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bytes_of_a_file, set_up, tear_down),
