@@ -1,4 +1,4 @@
-/* The groups of the formats room's tests, and what they share. */
+/* The test groups of the formats room, and their helpers. */
 #ifndef KN_FORMATS_TESTS_H
 #define KN_FORMATS_TESTS_H
 
@@ -6,7 +6,7 @@
 
 #include "readers.h"
 
-/* Each runs one group and answers the number of its tests that failed. */
+/* Each runs one group and returns the number of failed tests. */
 int test_arrays(void);
 int test_npy(void);
 int test_caffe(void);
@@ -23,8 +23,8 @@ int test_onnx_writer(void);
 int test_safetensors(void);
 int test_mutations(void);
 
-/* An allocator that counts, remembers the largest sum of bytes held at once, and
- * fails at call number `fail_at` (from 1 on; 0 for never). */
+/* An allocator that counts, records the peak of the bytes in use, and fails at call number `fail_at` (counted
+ * from 1; 0: never). */
 typedef struct meter {
     size_t calls, fail_at, live, bytes, peak;
 } meter;
@@ -32,10 +32,10 @@ kn_host metered_host(meter *state);
 
 /* Fails the test unless the status is KN_OK. */
 void assert_fine(kn_status status, const kn_error *error);
-/* Fails unless the status is `status` and the text has `part` in it. Clears the error. */
+/* Fails the test unless the status is `status` and `part` occurs in the message. Clears the error. */
 void assert_refused(kn_status status, kn_error *error, kn_status expected, const char *part);
 
-/* gzip data, and its length; to be freed. */
+/* Data compressed by gzip, and its length; the caller frees it. */
 uint8_t *pack(const void *bytes, size_t count, size_t *packed);
 
 #endif

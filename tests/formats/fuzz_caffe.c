@@ -1,4 +1,4 @@
-/* libFuzzer's entry to the readers of Caffe's nets. */
+/* libFuzzer's entry to the readers of Caffe networks. */
 #include <stdlib.h>
 
 #include "readers.h"

@@ -1,4 +1,4 @@
-/* libFuzzer's entry to the reader of sound. */
+/* libFuzzer's entry to the WAV reader. */
 #include <stdlib.h>
 
 #include "readers.h"

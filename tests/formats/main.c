@@ -5,7 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Each block begins with its size. */
+/* A structured sample: each block begins with its size. */
 typedef union block {
     size_t bytes;
     max_align_t aligned;

@@ -93,7 +93,7 @@ void make_small_model(made *model, const made *graph) {
     add_message(add_message(add_number(model, 1, 10), 8, &opset), 7, graph);
 }
 
-/* An attribute with its name and kind, to be completed. */
+/* An attribute with its name and kind; the caller adds its value. */
 static made start(const char *name, uint64_t kind) {
     made attribute = {.count = 0};
     add_number(add_text(&attribute, 1, name), 20, kind);
@@ -105,7 +105,7 @@ static void add_attributes(made *node) {
     add_text(add_node(&inner, 1, "Relu", "seen", "made", NULL), 2, "branch");
     add_value(&inner, 12, "made");
     add_packet(add_number(add_number(&indices, 1, 2), 2, 7), 7, "\1\2", 2);
-    add_number(add_message(add_tensor(&sparse, 1, "thin", 2), 2, &indices), 3, 5);
+    add_number(add_message(add_tensor(&sparse, 1, "sparse", 2), 2, &indices), 3, 5);
     make_type(&type);
     made f = start("f", 1), i = start("i", 2), s = start("s", 3), t = start("t", 4), g = start("g", 5),
          fs = start("fs", 6), is = start("is", 7), ss = start("ss", 8), ts = start("ts", 9),
@@ -159,7 +159,7 @@ void make_model(made *model) {
     opset.count = 0;
     add_message(model, 8, add_number(add_text(&opset, 1, "own"), 2, 1));
     add_message(add_message(model, 25, &function), 14, &pair);
-    /* Fields that nobody knows: one of each form. */
+    /* Unknown fields: one of each wire type. */
     add_float(add_number(add_text(model, 900, "later"), 901, 1), 902, 1);
     add_bytes(add_varint(model, 903 << 3 | 1), "12345678", 8);
 }

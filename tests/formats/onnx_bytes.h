@@ -1,4 +1,4 @@
-/* Bytes of protocol buffers made by hand, for the tests of the ONNX reader. */
+/* Encodes protocol buffers, for the tests of the ONNX reader. */
 #ifndef KN_TESTS_ONNX_BYTES_H
 #define KN_TESTS_ONNX_BYTES_H
 
@@ -11,7 +11,7 @@ typedef struct made {
     size_t count;
 } made;
 
-/* Each adds to the end and answers `to`; what does not fit fails the test. */
+/* Each appends to `to` and returns it; too long a message fails the test. */
 made *add_bytes(made *to, const void *bytes, size_t count);
 made *add_varint(made *to, uint64_t value);
 made *add_number(made *to, uint32_t field, uint64_t value);
@@ -19,15 +19,15 @@ made *add_text(made *to, uint32_t field, const char *text);
 made *add_packet(made *to, uint32_t field, const void *bytes, size_t count);
 made *add_message(made *to, uint32_t field, const made *message);
 made *add_float(made *to, uint32_t field, float value);
-/* A float32 tensor of `length` elements 0, 1, 2 and so on as raw data; its name may be NULL. */
+/* A float32 tensor of `length` elements 0, 1, 2 and so on as raw data; the name may be NULL. */
 made *add_tensor(made *to, uint32_t field, const char *name, uint32_t length);
-/* A value of that name, a float32 tensor of the shape ("batch", 3). */
+/* A value with that name, a float32 tensor of the shape ("batch", 3). */
 made *add_value(made *to, uint32_t field, const char *name);
 /* A node with one input and one output. */
 made *add_node(made *to, uint32_t field, const char *type, const char *input, const char *output,
                const made *attribute);
 
-/* A model with nothing left out: every kind of attribute, a function, sparse and annotated tensors. */
+/* A model with all features: every kind of attribute, a function, sparse and annotated tensors. */
 void make_model(made *model);
 /* The smallest model around a graph. */
 void make_small_model(made *model, const made *graph);

@@ -4,7 +4,7 @@
 
 bool reader_inconsistent;
 
-static volatile uint64_t seen; /* so that no read is left out as useless */
+static volatile uint64_t seen; /* so that the compiler cannot remove any read */
 
 static void look_at(const void *bytes, uint64_t count) {
     uint64_t sum = 0;
@@ -13,7 +13,7 @@ static void look_at(const void *bytes, uint64_t count) {
     seen += sum;
 }
 
-/* Every byte of the array is there, and its numbers agree. */
+/* Reads every byte of the array, and checks that its sizes are consistent. */
 static void look_at_array(const kn_array *array) {
     kn_array again = *array;
     if (!kn_array_measure(&again) || again.count != array->count || again.byte_count != array->byte_count)
@@ -41,7 +41,7 @@ kn_status read_idx(const kn_host *host, const uint8_t *bytes, uint64_t count, kn
     return status;
 }
 
-/* The directory and all members. */
+/* Reads the directory and all members. */
 kn_status read_zip(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
     kn_arena arena;
     kn_zip zip;
@@ -316,7 +316,7 @@ static void look_at_functions(const kn_onnx_function *functions, size_t count) {
     }
 }
 
-/* Written and read again it is written as the same bytes. */
+/* Encoding, decoding and encoding again gives the same bytes. */
 static void look_at_written(const kn_host *host, const kn_onnx_model *model) {
     uint8_t *bytes[2];
     uint64_t counts[2];

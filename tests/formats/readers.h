@@ -1,5 +1,5 @@
-/* Each reader as one function of bytes, for the mutation test and the fuzzers:
- * what was read is walked over, then released. */
+/* Each reader as one function of bytes, for the mutation test and the fuzzers: the result is traversed, then
+ * released. */
 #ifndef KN_TESTS_READERS_H
 #define KN_TESTS_READERS_H
 
@@ -18,14 +18,14 @@ kn_status read_csv(const kn_host *host, const uint8_t *bytes, uint64_t count, kn
 kn_status read_gzip(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_json(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_safetensors(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
-/* As text or with weights. */
+/* A network as text or with weights. */
 kn_status read_caffe(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 /* A model. */
 kn_status read_onnx(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
-/* Values of every kind; KN_OK if the bytes are one of any. */
+/* A value of any kind; KN_OK if the bytes are valid for one kind. */
 kn_status read_onnx_value(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 
-/* Set where a reader answered KN_OK and what it made contradicts itself. */
+/* Set if a reader returned KN_OK and its result is inconsistent. */
 extern bool reader_inconsistent;
 
 #endif

@@ -1,4 +1,4 @@
-/* Arrays: sizes that overflow, elements as numbers. */
+/* Arrays: sizes that overflow, and element access. */
 #include "formats_tests.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static void sizes_are_measured(void **state) {
         {KN_UINT8, 1, {INT64_MAX}, true, INT64_MAX, INT64_MAX},
         {KN_UINT16, 1, {INT64_MAX}, false, 0, 0},
         {KN_UINT8, 2, {1ll << 32, 1ll << 32}, false, 0, 0},    /* the product is 2^64 */
-        {KN_UINT8, 3, {1ll << 32, 1ll << 32, 0}, false, 0, 0}, /* whatever the order */
+        {KN_UINT8, 3, {1ll << 32, 1ll << 32, 0}, false, 0, 0}, /* in any order */
         {KN_UINT8, 3, {0, 1ll << 32, 1ll << 32}, false, 0, 0},
         {(kn_dtype)99, 1, {1}, false, 0, 0},
     };

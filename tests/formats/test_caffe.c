@@ -1,4 +1,4 @@
-/* Nets of Caffe as text and as protocol buffers: one tree from either, and what is refused. */
+/* Caffe networks as text and as protocol buffers: the same tree from both, and what is refused. */
 #include "formats_tests.h"
 
 #include "onnx_bytes.h"
@@ -60,7 +60,7 @@ static void text_is_refused(const char *text, const char *part) {
     assert_null(net.root);
 }
 
-static void mistakes_are_told_by_line(void **state) {
+static void mistakes_are_reported_by_line(void **state) {
     (void)state;
     text_is_refused("name: \"a\"\nlayer {\n",
                     "n.prototxt: line 3: found the end of the file, expected a field");
@@ -77,7 +77,7 @@ static void mistakes_are_told_by_line(void **state) {
     text_is_refused(deep, "less deep");
 }
 
-/* A net with a layer of both kinds: numbers packed and one by one, words, and fields that nobody knows. */
+/* A network with both encodings of layers: packed and single numbers, strings, and unknown fields. */
 static void make_net(made *net) {
     made layer = {.count = 0}, param = {.count = 0}, blob = {.count = 0}, shape = {.count = 0},
          old = {.count = 0};
@@ -105,7 +105,7 @@ static void weights_are_read(void **state) {
              "pooling_param(pool=AVE stride_h=3) blobs(data=1,2.5 shape(dim=2 dim=1))))");
 }
 
-static void kinds_are_told_apart(void **state) {
+static void kinds_are_distinguished(void **state) {
     (void)state;
     made net = {.count = 0}, model = {.count = 0};
     make_net(&net);
@@ -121,7 +121,7 @@ static void kinds_are_told_apart(void **state) {
     assert_false(kn_caffe_is(net.bytes, 2));
 }
 
-static void damage_is_told_by_byte(void **state) {
+static void damage_is_reported_by_byte(void **state) {
     (void)state;
     kn_host host = kn_host_defaults();
     made net = {.count = 0};
@@ -155,9 +155,12 @@ static void memory_runs_out(void **state) {
 
 int test_caffe(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_read),           cmocka_unit_test(mistakes_are_told_by_line),
-        cmocka_unit_test(weights_are_read),       cmocka_unit_test(kinds_are_told_apart),
-        cmocka_unit_test(damage_is_told_by_byte), cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(text_is_read),
+        cmocka_unit_test(mistakes_are_reported_by_line),
+        cmocka_unit_test(weights_are_read),
+        cmocka_unit_test(kinds_are_distinguished),
+        cmocka_unit_test(damage_is_reported_by_byte),
+        cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests_name("caffe", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include "formats/formats_private.h"
 
-/* Reads a text; `arena` is the caller's. */
+/* Reads a text; the caller finishes `arena`. */
 static kn_csv read_table(kn_arena *arena, const char *text) {
     kn_csv table;
     kn_error error = {0};
@@ -98,7 +98,7 @@ static void long_values_are_refused(void **state) {
     kn_release(&host, text);
 }
 
-/* All that is found, as one text: the error, or the cells with their lengths. */
+/* The result as one text: the error, or the cells with their lengths. */
 static char *all_of(const char *text, size_t count, uint64_t bytes_each) {
     kn_host host = kn_host_defaults();
     kn_arena arena;
@@ -135,8 +135,8 @@ static void same_in_pieces(const char *text, size_t count, uint64_t largest) {
     kn_release(NULL, whole);
 }
 
-/* A border may lie anywhere: within quotes, between \r and \n, in a character, in an empty line. */
-static void pieces_change_nothing(void **state) {
+/* A chunk may begin anywhere: within quotes, between \r and \n, in a character, in an empty line. */
+static void chunk_boundaries_do_not_matter(void **state) {
     (void)state;
     static const char *const texts[] = {
         "a,b\n1,2\n3,4\n",
@@ -172,7 +172,7 @@ static void pieces_change_nothing(void **state) {
                                             "\n",         "\r\n", "\"",       "\"\"", "\"4\n5\"", "\"6,7\"",
                                             "\"8\"\"9\"", " ",    "\xc3\xa4", "\r"};
         char text[200] = "a,b\n";
-        const bool rows = i % 2; /* mostly right ones */
+        const bool rows = i % 2; /* mostly valid ones */
         for (int j = 0; j < 12; j++) {
             for (int cell = 0; cell < (rows ? 3 : 1); cell++) {
                 seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -190,6 +190,6 @@ static void pieces_change_nothing(void **state) {
 int test_csv(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cells_are_read), cmocka_unit_test(faults_are_named),
                                        cmocka_unit_test(long_values_are_refused),
-                                       cmocka_unit_test(pieces_change_nothing)};
+                                       cmocka_unit_test(chunk_boundaries_do_not_matter)};
     return cmocka_run_group_tests_name("csv", tests, NULL, NULL);
 }

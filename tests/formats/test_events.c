@@ -1,4 +1,4 @@
-/* Event files byte by byte: records, checksums, fields; and PNG, unpacked again. */
+/* Event files byte by byte: records, checksums, fields; and PNG images, decoded again. */
 #include "formats_tests.h"
 
 #include <koine/events.h>
@@ -11,7 +11,7 @@
 #include "formats/formats_private.h"
 #include "formats/wire.h"
 
-/* CRC-32C bit by bit, as its definition has it; masked as in these files. */
+/* CRC-32C bit by bit, as defined, with the mask of the format. */
 static uint32_t masked(const uint8_t *bytes, size_t count) {
     uint32_t sum = 0xffffffff;
     for (size_t i = 0; i < count; i++) {
@@ -27,7 +27,7 @@ static uint32_t little(const uint8_t *bytes) {
     return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-/* The field of that number in a message; the test fails when there is none. */
+/* The field with that number in a message; the test fails if there is none. */
 static kn_wire_field field_of(kn_wire message, uint32_t number) {
     kn_error error = {0};
     kn_status status = KN_OK;
@@ -52,7 +52,7 @@ static float as_float(uint64_t bits) {
     return number;
 }
 
-/* Checks the frame of the record at *at and takes it. */
+/* Checks the framing of the record at *at and moves past it. */
 static kn_wire next_record(const uint8_t *bytes, uint64_t count, uint64_t *at) {
     assert_true(count - *at >= 16);
     uint32_t length = little(bytes + *at);
@@ -65,7 +65,7 @@ static kn_wire next_record(const uint8_t *bytes, uint64_t count, uint64_t *at) {
     return record;
 }
 
-/* The one value of the summary of an event of that step. */
+/* The only value in the summary of an event of that step. */
 static kn_wire value_of(kn_wire event, uint64_t step, const char *tag) {
     assert_true(as_double(field_of(event, 1).value) > 1e9); /* seconds since 1970 */
     assert_int_equal(field_of(event, 2).value, step);
@@ -125,7 +125,7 @@ static void all_kinds(void **state) {
     assert_int_equal(kn_events_histogram(events, "weights", 5, numbers, 6), KN_OK);
     assert_int_equal(kn_events_image(events, "picture", 7, 2, 3, 3, pixels), KN_OK);
     assert_int_equal(kn_events_histogram(events, "nothing", 1, NULL, 0), KN_OK);
-    /* Mistakes write nothing and spoil nothing. */
+    /* Mistakes write nothing, and later events are correct. */
     assert_int_equal(kn_events_image(events, "picture", 7, 2, 3, 2, pixels), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_events_image(events, "picture", 7, 0, 3, 1, pixels), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_events_scalar(events, "", 7, 1), KN_ERROR_ARGUMENT);
@@ -149,7 +149,7 @@ static void all_kinds(void **state) {
     assert_true(isnan(as_float(field_of(value_of(next_record(bytes, count, &at), 1, "end"), 2).value)));
     assert_int_equal(at, count);
 
-    /* Another one of the same second has another name. */
+    /* A second file in the same second gets another name. */
     kn_events *second = kn_events_open(path, NULL);
     assert_int_equal(kn_events_status(second), KN_OK);
     assert_string_not_equal(kn_events_path(events), kn_events_path(second));

@@ -14,7 +14,7 @@ static uint8_t *make_large(void) {
     return bytes;
 }
 
-static void data_comes_back(void **state) {
+static void data_is_decompressed(void **state) {
     uint8_t *large = make_large(), *inflated;
     size_t packed_count;
     uint8_t *packed = pack(large, LARGE, &packed_count);
@@ -45,7 +45,7 @@ static void data_comes_back(void **state) {
 }
 
 static void bombs_are_stopped(void **state) {
-    /* 32 MiB of zeros in some 32 KiB; with a limit of 1 MiB about so much is taken. */
+    /* 32 MiB of zeros in about 32 KiB; with a limit of 1 MiB about 1 MiB is allocated. */
     size_t packed_count, zeros = 32u << 20;
     uint8_t *bytes = calloc(zeros, 1), *inflated;
     uint8_t *packed = pack(bytes, zeros, &packed_count);
@@ -73,7 +73,7 @@ static void members_follow_each_other(void **state) {
                 &error);
     assert_string_equal((const char *)inflated, "one, two");
     kn_release(NULL, inflated);
-    both[first_count + second_count] = 'x'; /* something that is no member */
+    both[first_count + second_count] = 'x'; /* trailing bytes that are no member */
     assert_refused(
         kn_gzip_inflate(NULL, "x", both, first_count + second_count + 1, 8, &inflated, &count, &error),
         &error, KN_ERROR_FORMAT, "x: ");
@@ -91,7 +91,7 @@ static void damage_is_found(void **state) {
     size_t packed_count;
     uint8_t *packed = pack(text, sizeof text, &packed_count);
     for (size_t cut = 0; cut < packed_count; cut++) {
-        uint8_t *exact = malloc(cut + 1); /* so that a sanitizer sees what is read beyond */
+        uint8_t *exact = malloc(cut + 1); /* so that a sanitizer detects reads past the end */
         memcpy(exact, packed, cut);
         assert_int_equal(kn_gzip_inflate(NULL, "x", exact, cut, 1000, &inflated, &count, &error),
                          KN_ERROR_FORMAT);
@@ -129,7 +129,7 @@ static void memory_may_run_out(void **state) {
 
 int test_gzip(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_comes_back),           cmocka_unit_test(bombs_are_stopped),
+        cmocka_unit_test(data_is_decompressed),      cmocka_unit_test(bombs_are_stopped),
         cmocka_unit_test(members_follow_each_other), cmocka_unit_test(damage_is_found),
         cmocka_unit_test(memory_may_run_out),
     };

@@ -1,4 +1,4 @@
-/* IDX files, plain and packed. */
+/* IDX files, uncompressed and compressed. */
 #include "formats_tests.h"
 
 #include <stdlib.h>
@@ -80,7 +80,7 @@ static void files_are_opened(void **state) {
         assert_true(kn_array_number(&file.array, 0) == 7 && kn_array_number(&file.array, 1) == 256);
         kn_array_file_close(&host, &file);
         assert_int_equal(memory.live, 0);
-        /* Cut off: refused, by name, with nothing left over. */
+        /* Truncated: refused by name, without a leak. */
         assert_fine(kn_file_write(NULL, path, files[i].bytes, files[i].count - 1, &error), &error);
         assert_refused(kn_idx_open(&host, path, &file, &error), &error, KN_ERROR_FORMAT, path);
         assert_int_equal(memory.live, 0);

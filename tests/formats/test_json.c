@@ -1,4 +1,4 @@
-/* JSON: what is allowed, what is not, and where a message points. */
+/* JSON: what is valid, what is not, and the positions in messages. */
 #include "formats_tests.h"
 
 #include <stdio.h>
@@ -153,7 +153,7 @@ static void mistakes_are_located(void **state) {
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         parsed one = parse(cases[i].text);
         char part[200];
-        /* Quotes within quotes are shown as \x22 below and as they are in the message. */
+        /* \x22 in `part` stands for a quote that the message shows as it is. */
         size_t used = 0;
         for (const char *c = cases[i].part; *c && used < sizeof part - 1; c++) {
             bool quote = strncmp(c, "\\x22", 4) == 0;
@@ -176,7 +176,7 @@ static void limits_hold(void **state) {
     one = parse_bytes("[[{}]]", 6, 6, 2);
     assert_refused(one.status, &one.error, KN_ERROR_FORMAT, "a.json:1:3: found \"{}]]\", expected no deeper");
     kn_arena_finish(&one.arena);
-    /* Whatever limit is asked for, the stack is safe. */
+    /* Any limit may be requested; the stack never overflows. */
     enum { DEEP = 200000 };
     char *deep = malloc(DEEP);
     memset(deep, '[', DEEP);
@@ -186,7 +186,7 @@ static void limits_hold(void **state) {
     free(deep);
 }
 
-/* Doubled keys are found among few and among many members, and in no square of time. */
+/* Duplicate keys are found among few and many members, in less than quadratic time. */
 static void doubled_keys_are_found(void **state) {
     for (int count = 2; count < 40; count++)
         for (int twice = 0; twice < count - 1; twice++) {
@@ -199,7 +199,7 @@ static void doubled_keys_are_found(void **state) {
             parsed one = parse(text.data);
             assert_refused(one.status, &one.error, KN_ERROR_FORMAT, "distinct keys");
             kn_arena_finish(&one.arena);
-            /* Without the doubled one it is fine. */
+            /* Without the duplicate it is valid. */
             char *last = strrchr(text.data, ',');
             memcpy(last, "}", 2);
             one = parse(text.data);

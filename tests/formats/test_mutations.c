@@ -1,6 +1,5 @@
-/* Valid files, changed at random thousands of times: each reader refuses with a
- * message or gives something sound, loses nothing and takes no more memory than
- * the bytes it was given warrant. KOINE_TEST_SEED picks another seed. */
+/* Valid files with thousands of random changes: each reader refuses with a message or returns a consistent
+ * result, leaks nothing, and allocates no more than its input warrants. KOINE_TEST_SEED sets another seed. */
 #include "formats_tests.h"
 
 #include "onnx_bytes.h"
@@ -19,7 +18,7 @@ typedef struct sample {
     size_t count;
 } sample;
 
-/* Numbers for one mutation. */
+/* Random numbers for one mutation. */
 typedef struct dice {
     uint64_t key, index;
 } dice;
@@ -28,8 +27,8 @@ static uint32_t below(dice *from, uint32_t bound) {
     return kn_random_below(from->key, from->index++, bound);
 }
 
-/* One change: a bit, a byte, a few bytes with numbers that are edges, something
- * cut out, doubled or moved, or the end cut off. Answers the new length. */
+/* One change: a bit, a byte, a few bytes set to boundary values, a range removed, doubled or moved, or the
+ * end cut off. Returns the new length. */
 static size_t change(dice *from, uint8_t *bytes, size_t count) {
     static const uint8_t edges[][8] = {{0},
                                        {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
@@ -57,7 +56,7 @@ static size_t change(dice *from, uint8_t *bytes, size_t count) {
     case 3:
         memcpy(bytes + at, edges[below(from, KN_COUNT_OF(edges))], length < 8 ? length : 8);
         return count;
-    case 4: /* cut out */
+    case 4: /* removed */
         length = length < left ? length : left;
         memmove(bytes + at, bytes + at + length, left - length);
         return count - length;
@@ -87,7 +86,7 @@ static void try_sample(const sample *original, uint64_t seed, int *accepted, int
         uint32_t changes = 1 + below(&from, 4);
         for (uint32_t i = 0; i < changes; i++)
             count = change(&from, work, count);
-        /* A block of exactly that size, so that a sanitizer sees what is read beyond. */
+        /* A block of exactly that size, so that a sanitizer detects reads past the end. */
         uint8_t *exact = malloc(count > 0 ? count : 1);
         assert_non_null(exact);
         memcpy(exact, work, count);
@@ -106,7 +105,7 @@ static void try_sample(const sample *original, uint64_t seed, int *accepted, int
     }
 }
 
-static void readers_withstand(void **state) {
+static void readers_survive_mutations(void **state) {
     /* The lengths of headers are filled in below. */
     char npy[] = "\x93NUMPY\1\0\0\0{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }"
                  "             \n\0\1\0\2\0\3\0\4\0\5\0\6";
@@ -174,7 +173,7 @@ static void readers_withstand(void **state) {
         assert_fine(samples[i].read(NULL, samples[i].bytes, samples[i].count, &error), &error);
         int accepted = 0, refused = 0;
         try_sample(&samples[i], seed, &accepted, &refused);
-        /* Both ways were taken, or the mutations try nothing. */
+        /* If all were accepted or nearly none refused, the mutations would test nothing. */
         if (accepted == 0 || refused < ROUNDS / 4)
             fail_msg("%s: %d accepted, %d refused", samples[i].name, accepted, refused);
     }
@@ -183,6 +182,6 @@ static void readers_withstand(void **state) {
 }
 
 int test_mutations(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(readers_withstand)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(readers_survive_mutations)};
     return cmocka_run_group_tests_name("mutations", tests, NULL, NULL);
 }

@@ -1,12 +1,11 @@
-/* npy: what NumPy writes, what Koine writes, and what neither would. */
+/* npy: files as NumPy and Koine write them, and invalid ones. */
 #include "formats_tests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A file of the given version with that header text (padded as NumPy does) and
- * data; to be freed. */
+/* A file of the given version with that header text (padded as NumPy does) and data; the caller frees it. */
 static uint8_t *make_file(int version, const char *header, const void *data, size_t data_count,
                           size_t *count) {
     size_t begin = version == 1 ? 10 : 12, length = strlen(header);
@@ -66,14 +65,14 @@ static void numbers_are_read(void **state) {
         assert_int_equal(array.byte_count, 2 * cases[i].size);
         assert_true(kn_array_number(&array, 0) == cases[i].first);
         assert_true(kn_array_number(&array, 1) == cases[i].second);
-        /* Bytes that are right already are not copied. */
+        /* Bytes in the right order are not copied. */
         assert_int_equal(array.owned == NULL, cases[i].type[0] != '>');
         kn_array_finish(NULL, &array);
         free(bytes);
     }
 }
 
-static void fortran_order_is_turned(void **state) {
+static void fortran_order_is_transposed(void **state) {
     /* numpy.asfortranarray(numpy.arange(24).reshape(2, 3, 4)), big endian */
     uint8_t data[48];
     int next = 0;
@@ -94,7 +93,7 @@ static void fortran_order_is_turned(void **state) {
         assert_true(kn_array_number(&array, i) == (double)i);
     kn_array_finish(NULL, &array);
     free(bytes);
-    /* One dimension has one order. */
+    /* With one dimension both orders are the same. */
     bytes = make_file(1, "{'descr': '<i2', 'fortran_order': True, 'shape': (1, 24, 1), }", data, sizeof data,
                       &count);
     assert_fine(kn_npy_read(NULL, "x.npy", bytes, count, &array, &error), &error);
@@ -186,7 +185,7 @@ static void wrong_headers_are_explained(void **state) {
     }
 }
 
-static void wrong_beginnings_are_explained(void **state) {
+static void wrong_magic_is_explained(void **state) {
     kn_array array;
     kn_error error = {0};
     const uint8_t *nothing = (const uint8_t *)"";
@@ -231,7 +230,7 @@ static void written_files_are_read(void **state) {
     assert_refused(kn_npy_write(NULL, path, &array, &error), &error, KN_ERROR_ARGUMENT,
                    "is invalid or overflows");
     kn_array_file file;
-    assert_fine(kn_npy_open(NULL, path, &file, &error), &error); /* the file that stood there still stands */
+    assert_fine(kn_npy_open(NULL, path, &file, &error), &error); /* the existing file is unchanged */
     kn_array_file_close(NULL, &file);
     assert_refused(kn_npy_open(NULL, folder, &file, &error), &error, KN_ERROR_FILE, folder);
     test_folder_remove(folder);
@@ -257,10 +256,10 @@ static void header_is_as_numpy_writes_it(void **state) {
 int test_npy(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_read),
-        cmocka_unit_test(fortran_order_is_turned),
+        cmocka_unit_test(fortran_order_is_transposed),
         cmocka_unit_test(headers_may_vary),
         cmocka_unit_test(wrong_headers_are_explained),
-        cmocka_unit_test(wrong_beginnings_are_explained),
+        cmocka_unit_test(wrong_magic_is_explained),
         cmocka_unit_test(written_files_are_read),
         cmocka_unit_test(header_is_as_numpy_writes_it),
     };

@@ -1,4 +1,4 @@
-/* ONNX models: what is in them, and what is refused. */
+/* ONNX models: their content, and what is refused. */
 #include "formats_tests.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "onnx_bytes.h"
 
-/* Bytes in a block of exactly their size, so that a sanitizer sees what is read beyond. */
+/* Bytes in a block of exactly their size, so that a sanitizer detects reads past the end. */
 static kn_status read_made(const kn_host *host, const made *bytes, const char *folder, kn_onnx_model *model,
                            uint8_t **block, kn_error *error) {
     *block = malloc(bytes->count > 0 ? bytes->count : 1);
@@ -32,7 +32,7 @@ static void check_attributes(const kn_onnx_node *node) {
     assert_true(at[8].count == 2 && at[8].tensors[1].count == 0 && at[8].tensors[1].bytes);
     assert_true(at[9].count == 1 && at[9].graphs[0].output_count == 1);
     assert_true(at[10].sparses[0].rank == 1 && at[10].sparses[0].shape[0] == 5);
-    assert_string_equal(at[11].sparses[0].values.name, "thin");
+    assert_string_equal(at[11].sparses[0].values.name, "sparse");
     assert_int_equal(at[12].types[0].kind, KN_ONNX_TENSOR);
     assert_int_equal(at[13].types[0].rank, 2);
     assert_ptr_equal(kn_onnx_find_attribute(node, "is"), &at[6]);
@@ -115,7 +115,7 @@ static void a_model_is_read(void **state) {
     kn_onnx_close(&host, NULL);
 }
 
-/* Cut off anywhere, it is refused, or is a model with less in it where the cut is between two fields. */
+/* Truncated anywhere it is refused, or is a smaller model if the cut is between two fields. */
 static void a_cut_model_is_refused(void **state) {
     made bytes;
     make_model(&bytes);
@@ -137,7 +137,7 @@ static void a_cut_model_is_refused(void **state) {
     assert_in_range(accepted, 1, 20);
 }
 
-static void each_lack_of_memory_is_survived(void **state) {
+static void any_allocation_may_fail(void **state) {
     made bytes;
     make_model(&bytes);
     for (size_t fail_at = 1;; fail_at++) {
@@ -156,7 +156,7 @@ static void each_lack_of_memory_is_survived(void **state) {
     }
 }
 
-/* A model whose graph is `graph` is refused with those words. */
+/* A model with this graph is refused with those words. */
 static void refuse_graph(const made *graph, kn_status expected, const char *words) {
     made bytes;
     make_small_model(&bytes, graph);
@@ -177,7 +177,7 @@ static void refuse_attribute(const made *attribute, const char *words) {
     refuse_graph(&graph, KN_ERROR_FORMAT, words);
 }
 
-static void names_are_there_once(void **state) {
+static void names_are_unique(void **state) {
     made graph = {.count = 0};
     add_value(add_value(&graph, 11, "x"), 11, "x");
     refuse_graph(&graph, KN_ERROR_FORMAT, "\"x\" names both an input and another");
@@ -196,7 +196,7 @@ static void names_are_there_once(void **state) {
     graph.count = 0;
     refuse_graph(add_message(&graph, 1, &node), KN_ERROR_FORMAT,
                  "\"axis\" names both an attribute and another");
-    /* An initializer may be an input too, and nobody wants two outputs. */
+    /* An initializer may be an input too, but no two outputs may have one name. */
     graph.count = 0;
     add_tensor(add_value(&graph, 11, "w"), 5, "w", 1);
     add_node(add_node(&graph, 1, "A", "w", "", NULL), 1, "B", "w", "", NULL);
@@ -208,7 +208,7 @@ static void names_are_there_once(void **state) {
     kn_onnx_close(NULL, &model);
 }
 
-static void functions_and_domains_are_there_once(void **state) {
+static void functions_and_domains_are_unique(void **state) {
     made bytes, graph = {.count = 0}, opset = {.count = 0}, function = {.count = 0};
     make_small_model(&bytes, &graph);
     add_message(&bytes, 8, &opset);
@@ -262,7 +262,7 @@ static void contradictions_are_refused(void **state) {
                    KN_ERROR_FORMAT, "a second field graph");
 }
 
-static void what_is_no_model_is_refused(void **state) {
+static void invalid_models_are_refused(void **state) {
     static const struct {
         const char *bytes, *words;
         size_t count;
@@ -290,7 +290,7 @@ static void what_is_no_model_is_refused(void **state) {
     }
 }
 
-/* Graphs in attributes of nodes of graphs: 1000 of them would take the stack. */
+/* Graphs in attributes of nodes of graphs: 1000 levels would overflow the stack. */
 static void depth_is_limited(void **state) {
     made graph = {.count = 0};
     for (int i = 0; i < 100; i++) {
@@ -313,11 +313,11 @@ int test_onnx(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_is_read),
         cmocka_unit_test(a_cut_model_is_refused),
-        cmocka_unit_test(each_lack_of_memory_is_survived),
-        cmocka_unit_test(names_are_there_once),
-        cmocka_unit_test(functions_and_domains_are_there_once),
+        cmocka_unit_test(any_allocation_may_fail),
+        cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(functions_and_domains_are_unique),
         cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(what_is_no_model_is_refused),
+        cmocka_unit_test(invalid_models_are_refused),
         cmocka_unit_test(depth_is_limited),
     };
     return cmocka_run_group_tests_name("onnx", tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* ONNX tensors: each type in each field that may hold it, external data, values alone in a file. */
+/* ONNX tensors: each type in each field that may hold it, external data, single values in a file. */
 #include "formats_tests.h"
 
 #include <math.h>
@@ -122,7 +122,7 @@ static void special_numbers(void **state) {
     }
 }
 
-static void tensors_that_lie_are_refused(void **state) {
+static void inconsistent_tensors_are_refused(void **state) {
     static const struct {
         uint64_t length, type;
         uint32_t field;
@@ -177,7 +177,7 @@ static void tensors_become_arrays(void **state) {
     assert_int_equal(array.type, KN_INT16);
     assert_true(kn_array_number(&array, 0) == 513);
     kn_array_finish(NULL, &array);
-    /* Below a byte, a byte each: 4 bits 1, 2, -1, and 2 bits 1, 2, 3, 0, 1. */
+    /* Types below a byte are unpacked to a byte each: 4 bits 1, 2, -1, and 2 bits 1, 2, 3, 0, 1. */
     tensor = (kn_onnx_tensor){
         .type = KN_ONNX_INT4, .rank = 1, .shape = (int64_t[]){3}, .bytes = (const uint8_t *)"\x21\x0f"};
     assert_true(kn_onnx_tensor_measure(&tensor));
@@ -325,7 +325,7 @@ static void values_hold_values(void **state) {
     assert_int_equal(inner->items[0].tensor->count, 2);
     kn_onnx_value_close(&host, &file);
     kn_onnx_value_close(&host, &file);
-    /* Nothing in it, and yet the kind is known. */
+    /* An empty optional; its kind is known. */
     assert_fine(kn_onnx_value_read(&host, "x", (const uint8_t *)"\x10\1", 2, KN_ONNX_OPTIONAL, &file, &error),
                 &error);
     assert_int_equal(file.value.count, 0);
@@ -358,7 +358,7 @@ int test_onnx_tensor(void) {
         cmocka_unit_test(elements_are_packed_from_any_field),
         cmocka_unit_test(numbers_need_not_be_packed),
         cmocka_unit_test(special_numbers),
-        cmocka_unit_test(tensors_that_lie_are_refused),
+        cmocka_unit_test(inconsistent_tensors_are_refused),
         cmocka_unit_test(tensors_become_arrays),
         cmocka_unit_test(external_data_is_found),
         cmocka_unit_test(external_data_stays_in_the_folder),

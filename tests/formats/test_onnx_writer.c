@@ -1,10 +1,10 @@
-/* ONNX written: what a program made itself, external data, and what cannot be written. */
+/* Writing ONNX: models from a program, external data, and what cannot be written. */
 #include "formats_tests.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* y = relu(x + w), w a tensor of 2000 elements; the least that a program must fill in. */
+/* y = relu(x + w), where w has 2000 elements; with the fewest fields that a program must set. */
 typedef struct small_model {
     float weights[2000];
     int64_t length;
@@ -76,7 +76,7 @@ static void check(const kn_onnx_model *model, const small_model *made, bool exte
     assert_int_equal(graph->initializers[1].bytes[0], 1);
 }
 
-static void what_was_made_is_read(void **state) {
+static void written_models_are_read(void **state) {
     small_model made;
     make(&made);
     char *folder = test_folder_make(), path[512], data[512];
@@ -95,7 +95,7 @@ static void what_was_made_is_read(void **state) {
         kn_onnx_close(&host, &model);
         assert_int_equal(memory.live, 0);
     }
-    /* A second tensor in the other file begins at a page. */
+    /* A second tensor in the external file begins at a page. */
     made.initializers[1] = made.initializers[0];
     made.initializers[1].name = "again";
     made.initializers[1].bytes = (const uint8_t *)made.weights + 4;
@@ -112,7 +112,7 @@ static void what_was_made_is_read(void **state) {
     test_folder_remove(folder);
 }
 
-static void what_cannot_be_written_is_told(void **state) {
+static void unsupported_content_is_reported(void **state) {
     small_model made;
     uint8_t *bytes;
     uint64_t count;
@@ -132,7 +132,7 @@ static void what_cannot_be_written_is_told(void **state) {
     made.nodes[0].attribute_count = 1;
     assert_refused(kn_onnx_encode(NULL, "x", &made.model, &bytes, &count, &error), &error, KN_ERROR_ARGUMENT,
                    "attribute \"axis\" has no kind");
-    /* Only measured, never looked at. */
+    /* The size alone is checked; the data is not read. */
     make(&made);
     made.length = (int64_t)1 << 30;
     assert_refused(kn_onnx_encode(NULL, "x", &made.model, &bytes, &count, &error), &error,
@@ -144,7 +144,7 @@ static void what_cannot_be_written_is_told(void **state) {
     test_folder_remove(folder);
 }
 
-static void each_lack_of_memory_is_survived(void **state) {
+static void any_allocation_may_fail(void **state) {
     small_model made;
     make(&made);
     for (size_t fail_at = 1;; fail_at++) {
@@ -194,9 +194,9 @@ static void values_are_written(void **state) {
 
 int test_onnx_writer(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_made_is_read),
-        cmocka_unit_test(what_cannot_be_written_is_told),
-        cmocka_unit_test(each_lack_of_memory_is_survived),
+        cmocka_unit_test(written_models_are_read),
+        cmocka_unit_test(unsupported_content_is_reported),
+        cmocka_unit_test(any_allocation_may_fail),
         cmocka_unit_test(values_are_written),
     };
     return cmocka_run_group_tests_name("onnx writer", tests, NULL, NULL);

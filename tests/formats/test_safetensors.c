@@ -1,11 +1,11 @@
-/* safetensors: written and read, and every way in which a header can lie. */
+/* safetensors: files written and read, and invalid headers. */
 #include "formats_tests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A file with that header and `data_count` bytes 0, 1, 2, ...; to be freed. */
+/* A file with that header and `data_count` bytes 0, 1, 2, ...; the caller frees it. */
 static uint8_t *make_file(const char *header, size_t data_count, size_t *count) {
     size_t length = strlen(header);
     *count = 8 + length + data_count;
@@ -20,7 +20,7 @@ static uint8_t *make_file(const char *header, size_t data_count, size_t *count) 
 }
 
 static void tensors_are_read(void **state) {
-    /* As the reference library writes it: blanks at the end, any order of keys. */
+    /* As the reference library writes it: padded with blanks, with keys in any order. */
     static const char header[] = "{\"__metadata__\":{\"format\":\"pt\",\"n\\u00f6te\":\"\"},"
                                  "\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[4,12]},"
                                  "\"none\":{\"data_offsets\":[4,4],\"shape\":[0,7],\"dtype\":\"I64\"},"
@@ -83,7 +83,7 @@ static void all_types_are_known(void **state) {
 #define T(name, shape, begin, end)                                                                           \
     "\"" name "\":{\"dtype\":\"U8\",\"shape\":[" shape "],\"data_offsets\":[" #begin "," #end "]}"
 
-static void lies_are_found(void **state) {
+static void inconsistent_headers_are_refused(void **state) {
     static const struct {
         const char *header;
         kn_status status;
@@ -196,7 +196,7 @@ static void written_files_are_read(void **state) {
     test_folder_remove(folder);
 }
 
-static void half_written_files_never_stand(void **state) {
+static void failed_writes_leave_no_file(void **state) {
     static const uint8_t data[8] = {0};
     const kn_safetensor tensors[] = {{"a", {.type = KN_UINT8, .rank = 1, .shape = {4}, .bytes = data}},
                                      {"b", {.type = KN_FLOAT32, .rank = 0, .bytes = data}}};
@@ -277,9 +277,9 @@ int test_safetensors(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_are_read),
         cmocka_unit_test(all_types_are_known),
-        cmocka_unit_test(lies_are_found),
+        cmocka_unit_test(inconsistent_headers_are_refused),
         cmocka_unit_test(written_files_are_read),
-        cmocka_unit_test(half_written_files_never_stand),
+        cmocka_unit_test(failed_writes_leave_no_file),
         cmocka_unit_test(wrong_tensors_are_refused),
         cmocka_unit_test(memory_may_run_out),
     };

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A file of pieces, as it is written here. */
+/* A file as a list of chunks. */
 typedef struct wave_bytes {
     uint8_t bytes[400];
     size_t count;
@@ -20,7 +20,7 @@ static void put_text(wave_bytes *file, const char *text) {
     file->count += strlen(text);
 }
 
-/* Up to the first byte of sound; tag 0xfffe: the longer form, of the kind `inner`. */
+/* Everything before the samples; tag 0xfffe: the extended form with subformat `inner`. */
 static wave_bytes begin(int tag, int inner, int channels, int bits, uint32_t sound) {
     wave_bytes file = {.count = 0};
     put_text(&file, "RIFF");
@@ -53,8 +53,8 @@ static kn_wave read_fine(const wave_bytes *file) {
     return wave;
 }
 
-/* Whole numbers: the most, the least, a half and nothing. */
-static void whole_numbers_are_read(void **state) {
+/* Integers: the largest, the smallest, a half and zero. */
+static void integers_are_read(void **state) {
     (void)state;
     for (int bytes = 1; bytes <= 4; bytes++)
         for (int extended = 0; extended < 2; extended++) {
@@ -102,8 +102,8 @@ static void channels_become_their_mean(void **state) {
     assert_true(kn_wave_at(&wave, 0) == 0.25f && kn_wave_at(&wave, 1) == -0.5f);
 }
 
-/* Other pieces stand before the sound, of an odd length too; and it may not be known how long it is. */
-static void other_pieces_are_passed_over(void **state) {
+/* Other chunks may precede the sound, with odd lengths too; and the length of the sound may be unknown. */
+static void other_chunks_are_skipped(void **state) {
     (void)state;
     for (int unknown = 0; unknown < 3; unknown++) {
         wave_bytes file = begin(1, 0, 1, 8, 0);
@@ -166,8 +166,8 @@ static void faults_are_named(void **state) {
 
 int test_wave(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_numbers_are_read),     cmocka_unit_test(floats_are_read),
-        cmocka_unit_test(channels_become_their_mean), cmocka_unit_test(other_pieces_are_passed_over),
+        cmocka_unit_test(integers_are_read),          cmocka_unit_test(floats_are_read),
+        cmocka_unit_test(channels_become_their_mean), cmocka_unit_test(other_chunks_are_skipped),
         cmocka_unit_test(faults_are_named),
     };
     return cmocka_run_group_tests_name("sound", tests, NULL, NULL);

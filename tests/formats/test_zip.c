@@ -1,5 +1,4 @@
-/* zip: members stored and deflated, and what is damaged; and CIFAR's records, which need no file of their
- * own. */
+/* zip: members stored and deflated, and damaged files; and CIFAR records. */
 #include "formats_tests.h"
 
 #include "zip_bytes.h"
@@ -54,7 +53,7 @@ static void members_are_read(void **state) {
     }
 }
 
-/* The whole file with one byte changed, at `at` from the text `mark` on. */
+/* The whole file with one byte changed, at offset `at` from the text `mark`. */
 static void refuse(const char *mark, size_t at, uint8_t value, kn_status status, const char *message) {
     zip_bytes made = {.count = 0};
     kn_error error = {0};
@@ -90,7 +89,7 @@ static void faults_are_named(void **state) {
     free(made.bytes);
 }
 
-/* A little that says that it inflates to much. */
+/* A small member that claims to inflate to a large size. */
 static void bombs_are_refused(void **state) {
     (void)state;
     zip_bytes made = {.count = 0};
@@ -109,7 +108,7 @@ static void bombs_are_refused(void **state) {
     free(made.bytes);
 }
 
-static void records_of_pictures(void **state) {
+static void cifar_records(void **state) {
     (void)state;
     uint8_t *bytes = calloc(3, 3074);
     kn_error error = {0};
@@ -122,7 +121,7 @@ static void records_of_pictures(void **state) {
     bytes[3073] = 10;
     assert_refused(kn_cifar_read("a.bin", bytes, 3 * 3073, KN_CIFAR_COARSE, &file, &error), &error,
                    KN_ERROR_FORMAT, "a.bin: byte 3073: class 10; expected 0 to 9");
-    bytes[3074] = 200; /* a kind, of which nothing is asked; the label of the second record follows */
+    bytes[3074] = 200; /* the coarse label, which is ignored; the fine label of the second record follows */
     bytes[3075] = 99;
     assert_fine(kn_cifar_read("b.bin", bytes, 2 * 3074, KN_CIFAR_FINE, &file, &error), &error);
     assert_int_equal(file.count * 100000 + file.record_bytes * 10 + file.label_at, 230741);
@@ -138,7 +137,7 @@ int test_zip(void) {
         cmocka_unit_test(members_are_read),
         cmocka_unit_test(faults_are_named),
         cmocka_unit_test(bombs_are_refused),
-        cmocka_unit_test(records_of_pictures),
+        cmocka_unit_test(cifar_records),
     };
     return cmocka_run_group_tests_name("zip", tests, NULL, NULL);
 }

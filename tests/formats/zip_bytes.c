@@ -13,7 +13,7 @@ static void add_bytes(uint8_t **bytes, size_t *used, const void *data, size_t co
     *used += count;
 }
 
-/* A number of so many bytes, the low one first. */
+/* A little-endian number of so many bytes. */
 static void add_number(uint8_t **bytes, size_t *used, uint64_t number, int size) {
     uint8_t written[8];
     for (int i = 0; i < size; i++)
@@ -21,13 +21,13 @@ static void add_number(uint8_t **bytes, size_t *used, uint64_t number, int size)
     add_bytes(bytes, used, written, (size_t)size);
 }
 
-/* What the header of a member and its entry in the directory have in common. */
+/* The fields that the header of a member and its entry in the directory have in common. */
 static void add_common(uint8_t **bytes, size_t *used, const char *name, uint32_t checksum, uint64_t packed,
                        uint64_t size, bool deflated, size_t extra) {
     add_number(bytes, used, 20, 2);
     add_number(bytes, used, 0, 2);
     add_number(bytes, used, deflated ? 8 : 0, 2);
-    add_number(bytes, used, 0, 4); /* when */
+    add_number(bytes, used, 0, 4); /* time and date */
     add_number(bytes, used, checksum, 4);
     add_number(bytes, used, packed, 4);
     add_number(bytes, used, size, 4);
@@ -72,7 +72,7 @@ void zip_add(zip_bytes *zip, const char *name, const void *data, size_t count, b
     add_number(to, used, zip->large ? elsewhere : begin, 4);
     add_bytes(to, used, name, strlen(name));
     if (zip->large) {
-        add_number(to, used, 0x5455, 2); /* another kind before it, to be passed over */
+        add_number(to, used, 0x5455, 2); /* another extra field before it, to be skipped */
         add_number(to, used, 1, 2);
         add_number(to, used, 7, 1);
         add_number(to, used, 1, 2);
