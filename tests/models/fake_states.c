@@ -15,7 +15,7 @@ typedef struct fake_state {
 struct kn_states {
     fake_state items[64];
     int count;
-    int fail_after; /* calls of set or get until one fails; 0: never */
+    int fail_after; /* calls of set and get until one fails; 0: none fails */
     char error[256];
 };
 

@@ -1,4 +1,4 @@
-/* States without a device, for tests. They take the place of the plan room's. */
+/* States without a device, for tests. They replace those of the run room. */
 #ifndef KN_FAKE_STATES_H
 #define KN_FAKE_STATES_H
 
@@ -6,7 +6,7 @@
 
 kn_states *fake_states_make(void);
 void fake_states_release(kn_states *states);
-/* The call after so many of get and set fails. */
+/* Call number `calls` of get and set fails. */
 void fake_states_fail_after(kn_states *states, int calls);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the tests of models share. */
+/* Helpers of the tests of models. */
 #include "models_tests.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ void refused(const char *text, const char *message) {
     assert_non_null(model);
     assert_string_equal(kn_model_error(model), message);
     assert_int_not_equal(kn_model_status(model), KN_OK);
-    /* What is left can be asked and destroyed. */
+    /* A failed model can still be queried and destroyed. */
     assert_null(kn_model_graph(model));
     assert_null(kn_model_output(model, 0));
     assert_string_equal(kn_model_text(model), "");

@@ -1,4 +1,4 @@
-/* What the tests of models share, those of the exchange room included. */
+/* Helpers of the tests of models; the exchange room uses them too. */
 #ifndef KN_MODELS_TESTS_H
 #define KN_MODELS_TESTS_H
 
@@ -6,17 +6,17 @@
 
 #include <koine/model.h>
 
-/* A model that has to be right: the test fails with its error otherwise. */
+/* The text must be a valid model: otherwise the test fails with its error. */
 kn_model *parse(const char *text);
-/* The text has to be refused with exactly this message, "text:LINE:COLUMN: …". Two lines stand in front of
- * it, "koine 1" and "input x 3", unless it begins with '|'. */
+/* The text must be refused with exactly this message, "text:LINE:COLUMN: …". Two lines precede it, "koine 1"
+ * and "input x 3", unless it begins with '|'. */
 void refused(const char *text, const char *message);
-/* The shape of a value by its name, "32,1,3,3"; the test fails when there is none. */
+/* The value with that name must have this shape, "32,1,3,3". */
 void has_shape(const kn_model *model, const char *name, const char *shape);
-/* The parameters, in order and separated by blanks: "conv1.weight conv1.bias". */
+/* The names of the parameters, in order and separated by blanks: "conv1.weight conv1.bias". */
 void has_parameters(const kn_model *model, const char *names);
 
-/* What must hold of any text, right or wrong; false with a sentence about what does not. */
+/* Checks what must hold for any text, valid or not; false: `sentence` says what does not. */
 bool text_is_treated_well(const char *text, size_t bytes, char *sentence, size_t room);
 
 int test_texts(void);

@@ -31,7 +31,7 @@ static void block_parameters(void **state) {
     kn_model_destroy(&model);
 }
 
-/* A word given to a block is put where the parameter stands, and keeps the meaning that it had outside. */
+/* An argument of a block replaces its parameter, and is resolved where the block is called. */
 static void words_for_blocks(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x 4x9x9\n"
@@ -56,7 +56,7 @@ static void named_inputs(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x 4\ninput z 6\n"
                             "block join @left @right units\n"
-                            "    linear units\n" /* fed by @left */
+                            "    linear units\n" /* its input is @left */
                             "    a = relu\n"
                             "    linear @right units\n"
                             "    add @ @a\n"
@@ -102,7 +102,7 @@ static void repeats(void **state) {
                             "end\n"
                             "repeat 0\n    linear 100\nend\n"
                             "repeat 2\n    linear 3 bias=no\nend\n"
-                            "neg @stage1\nneg @stage{1+1}.out\n"); /* outside a repeat, too */
+                            "neg @stage1\nneg @stage{1+1}.out\n"); /* also outside a repeat */
     has_parameters(model,
                    "stage1.linear1.weight stage1.linear1.bias stage2.linear1.weight stage2.linear1.bias "
                    "small1_1.weight small2_1.weight small2_2.weight linear1.weight linear2.weight");
@@ -115,7 +115,7 @@ static void repeats(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Names are looked for from the inside outwards, and the innermost counter counts. */
+/* Names are resolved from the innermost scope outwards; an inner counter hides an outer one. */
 static void scopes(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x 4\nmask = relu\n"
@@ -169,7 +169,7 @@ static void shared_convolutions(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Two towers with the parameters of one. */
+/* Two towers that share the parameters of one. */
 static void shared_blocks(void **state) {
     (void)state;
     kn_model *model =
@@ -205,7 +205,7 @@ static void freezing(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Explicit names that look like generated ones make the generated ones move on. */
+/* Generated names skip those that the text uses explicitly. */
 static void generated_names(void **state) {
     (void)state;
     kn_model *model =

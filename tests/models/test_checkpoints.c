@@ -1,4 +1,4 @@
-/* Folders of checkpoints: which is the newest that is whole, and that a broken one harms no other. */
+/* Folders of checkpoints: which file is the newest valid one; a broken file does not affect the others. */
 #include "models_tests.h"
 
 #include <koine/checkpoint.h>
@@ -33,7 +33,7 @@ static kn_checkpoints *open_folder(const char *folder, uint64_t keep, heard *ear
     return checkpoints;
 }
 
-/* States whose numbers are all `number`. */
+/* States whose elements are all `number`. */
 static kn_states *states_of(float number) {
     kn_states *states = fake_states_make();
     float numbers[12];
@@ -56,7 +56,7 @@ static void save(kn_checkpoints *checkpoints, uint64_t step, bool best) {
     kn_model_destroy(&model);
 }
 
-/* The step that the newest is of, by what it holds; -1: there is none. */
+/* The step of the newest checkpoint, from its content; -1: there is none. */
 static double newest(kn_checkpoints *checkpoints) {
     const char *path = kn_checkpoints_newest(checkpoints);
     if (!path) return -1;
@@ -79,7 +79,7 @@ static bool has(const char *folder, const char *name) {
     return kn_path_exists(test_path(path, sizeof path, folder, name));
 }
 
-static void the_newest_stay(void **state) {
+static void the_newest_are_kept(void **state) {
     const char *folder = *state;
     heard ear = {0};
     kn_checkpoints *checkpoints = open_folder(folder, 2, &ear);
@@ -87,7 +87,7 @@ static void the_newest_stay(void **state) {
     assert_true(newest(checkpoints) == -1);
     for (uint64_t step = 5; step <= 25; step += 5)
         save(checkpoints, step, false);
-    save(checkpoints, 25, false); /* once more takes no other's place */
+    save(checkpoints, 25, false); /* saving the same step again replaces its file */
     save(checkpoints, 7, true);
     assert_int_equal(kn_checkpoints_count(checkpoints), 2);
     assert_true(newest(checkpoints) == 25);
@@ -97,7 +97,7 @@ static void the_newest_stay(void **state) {
 
     checkpoints = open_folder(folder, 0, &ear);
     assert_int_equal(kn_checkpoints_count(checkpoints), 2);
-    save(checkpoints, UINT64_C(1000000000000), false); /* a digit more sorts behind the others as well */
+    save(checkpoints, UINT64_C(1000000000000), false); /* a step with one more digit is still sorted last */
     save(checkpoints, 30, false);
     assert_int_equal(kn_checkpoints_count(checkpoints), 4);
     assert_true(newest(checkpoints) == 1e12f);
@@ -121,11 +121,11 @@ static void the_best_is_the_last_resort(void **state) {
     test_path(path, sizeof path, folder, "best.safetensors");
     assert_int_equal(kn_file_write(&host, path, "nothing", 7, NULL), KN_OK);
     assert_true(newest(checkpoints) == -1);
-    assert_true(strlen(kn_checkpoints_error(checkpoints)) > 0); /* tells it from an empty folder */
+    assert_true(strlen(kn_checkpoints_error(checkpoints)) > 0); /* distinguishes it from an empty folder */
     kn_checkpoints_destroy(&checkpoints);
 }
 
-static void what_was_left_half_written_goes(void **state) {
+static void incomplete_files_are_removed(void **state) {
     const char *folder = *state;
     char path[4096];
     heard ear = {0};
@@ -139,11 +139,11 @@ static void what_was_left_half_written_goes(void **state) {
     assert_int_equal(kn_checkpoints_count(checkpoints), 0);
     assert_false(has(folder, names[0]));
     for (int i = 1; i < 5; i++)
-        assert_true(has(folder, names[i])); /* what is not ours stays */
+        assert_true(has(folder, names[i])); /* files of other programs stay */
     kn_checkpoints_destroy(&checkpoints);
 }
 
-static void folders_of_no_use(void **state) {
+static void unusable_folders(void **state) {
     char path[4096];
     kn_host host = kn_host_defaults();
     heard ear = {0};
@@ -157,7 +157,7 @@ static void folders_of_no_use(void **state) {
         assert_null(kn_checkpoints_newest(checkpoints));
         kn_checkpoints_destroy(&checkpoints);
     }
-    /* Below a folder that is not there yet. */
+    /* Below a folder that does not exist yet. */
     test_path(path, sizeof path, *state, "one/two");
     kn_checkpoints *checkpoints = open_folder(path, 3, &ear);
     assert_int_equal(kn_checkpoints_status(checkpoints), KN_OK);
@@ -165,7 +165,7 @@ static void folders_of_no_use(void **state) {
     kn_checkpoints_destroy(&checkpoints);
 }
 
-/* A state that cannot be read leaves what was there. */
+/* If a state cannot be read, the existing files stay. */
 static void failed_writes(void **state) {
     const char *folder = *state;
     heard ear = {0};
@@ -193,7 +193,7 @@ typedef struct bytes {
     uint64_t count;
 } bytes;
 
-/* The byte of a file that `words` begins at. */
+/* The offset of `words` in a file. */
 static uint64_t place_of(const bytes *file, const char *words) {
     size_t length = strlen(words);
     for (uint64_t i = 0; i + length <= file->count; i++)
@@ -215,7 +215,7 @@ static const char *const breakages[] = {"an empty file",
                                         "one byte",
                                         "the length of the header alone",
                                         "cut off within the header",
-                                        "no data behind the header",
+                                        "no data after the header",
                                         "half of it",
                                         "without its last byte",
                                         "a byte too many",
@@ -320,8 +320,8 @@ static void break_file(bytes *file, int which) {
     }
 }
 
-/* Each is told and put aside, the one before it is found, untouched, and takes the next one's place in turn.
- */
+/* Each broken file is reported and renamed, and the one before it is used, unchanged; then that one is broken
+ * in turn. */
 static void broken_files(void **state) {
     const char *folder = *state;
     char path[4096], before[4096];
@@ -369,10 +369,10 @@ static int remove_folder(void **state) {
 int test_checkpoints(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        CASE(the_newest_stay),
+        CASE(the_newest_are_kept),
         CASE(the_best_is_the_last_resort),
-        CASE(what_was_left_half_written_goes),
-        CASE(folders_of_no_use),
+        CASE(incomplete_files_are_removed),
+        CASE(unusable_folders),
         CASE(failed_writes),
         CASE(broken_files),
     };

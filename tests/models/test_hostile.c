@@ -1,4 +1,4 @@
-/* Texts made to do harm: mutations of good ones, limits, and a host without memory. */
+/* Hostile texts: mutations of valid ones, limits, and a host without memory. */
 #include "models_tests.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static const char everything[] = "koine 1\n"
                                  "w = linear @z 3 share=logits2\n"
                                  "output logits\n";
 
-/* The text above with a line taken out that is wrong on purpose. */
+/* The text above without the line that is wrong on purpose. */
 static size_t good_text(char *text, size_t room) {
     snprintf(text, room, "%s", everything);
     char *line = strstr(text, "w = linear"), *next = strchr(line, '\n') + 1;
@@ -46,7 +46,7 @@ static size_t good_text(char *text, size_t room) {
     return strlen(text);
 }
 
-/* Whether the text is a model. */
+/* Whether the text is a valid model. */
 static bool check(const char *text, size_t bytes, uint64_t seed) {
     char sentence[2048], copy[8193];
     if (!text_is_treated_well(text, bytes, sentence, sizeof sentence))
@@ -76,7 +76,7 @@ static void cut_off(void **state) {
         check(text, i, i);
 }
 
-/* One change: a byte, a piece moved or doubled, a word of the language put in, a number made large. */
+/* One change: a byte, a range moved or doubled, a word of the language inserted, a large number. */
 static size_t mutate(char *text, size_t bytes, size_t room, uint64_t seed, uint64_t step) {
     static const char *const words[] = {
         " @",           "=",         "#",        "\n",      "{",           "}",          "(", ")",  "end\n",
@@ -92,7 +92,7 @@ static size_t mutate(char *text, size_t bytes, size_t room, uint64_t seed, uint6
     size_t length = strlen(piece);
     char copy[64];
     if (what == 0 && place < bytes) text[place] = (char)(number & 255);
-    if (what == 1 && place < bytes) { /* taken out */
+    if (what == 1 && place < bytes) { /* removed */
         size_t count = 1 + number % 30;
         if (count > bytes - place) count = bytes - place;
         memmove(text + place, text + place + count, bytes - place - count);
@@ -124,12 +124,12 @@ static void mutations(void **state) {
             bytes = mutate(text, bytes, sizeof text, seed, step);
         accepted += check(text, bytes, seed);
     }
-    assert_in_range(accepted, ROUNDS / 200, ROUNDS - ROUNDS / 200); /* both ways were taken */
+    assert_in_range(accepted, ROUNDS / 200, ROUNDS - ROUNDS / 200); /* both outcomes occurred */
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* `text` is released; the refusal must hold these words. */
+/* `text` is freed; the message must contain these words. */
 static void refused_with(char *text, const char *words) {
     kn_model *model = kn_model_parse(text, NULL);
     free(text);
@@ -139,7 +139,7 @@ static void refused_with(char *text, const char *words) {
     kn_model_destroy(&model);
 }
 
-/* A head, `count` times a piece, a tail. */
+/* A head, a piece repeated `count` times, a tail. */
 static char *many(const char *head, const char *piece, size_t count, const char *tail) {
     size_t length = strlen(piece), start = strlen(head);
     char *text = malloc(start + count * length + strlen(tail) + 1);
@@ -170,7 +170,7 @@ static void limits(void **state) {
     refused_with(many(HEAD "input y 1", "x1", 7, "\n"), "found more than 7 sizes");
 }
 
-/* Each block uses the one before twice: the text is short and what it unrolls to is not. */
+/* Each block uses the previous one twice: a short text that unrolls to a huge model. */
 static void doubling(void **state) {
     (void)state;
     char *text = malloc(1 << 16);
@@ -217,7 +217,7 @@ static void long_texts(void **state) {
 
 typedef struct poor_host {
     size_t left;  /* allocations that still succeed */
-    size_t count; /* blocks that are out */
+    size_t count; /* blocks that are not freed */
 } poor_host;
 
 static void *poor_resize(void *user, void *pointer, size_t bytes) {
@@ -234,7 +234,7 @@ static void *poor_resize(void *user, void *pointer, size_t bytes) {
     return block;
 }
 
-/* Whichever allocation fails, there is an error or no model, and nothing is left behind. */
+/* Any allocation may fail: an error or no model, and no leak. */
 static void without_memory(void **state) {
     (void)state;
     char text[4096];

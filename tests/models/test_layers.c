@@ -1,4 +1,5 @@
-/* Each kind of layer reaches its builder with what the line says; operators are kinds by the table alone. */
+/* Each kind of layer passes the arguments of its line to its builder; operators are kinds without code for
+ * each. */
 #include "models_tests.h"
 
 #include <math.h>
@@ -59,8 +60,8 @@ static void begins(const kn_graph *graph, const char *name, kn_initializer_kind 
                  (int)kind, value);
 }
 
-/* By PyTorch's fans: 12 * 6 elements feed a filter of b, 20 * 6 are fed by a channel. */
-static void beginnings(void **state) {
+/* The fans are PyTorch's: b has a fan-in of 12 * 6 and a fan-out of 20 * 6. */
+static void initial_values(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x 12x15x15\n"
                             "a = conv 20 2x3 init=xavier_uniform\n"
@@ -179,11 +180,11 @@ static void norms(void **state) {
     const kn_graph *graph = kn_model_graph(model);
     has_shape(model, "h", "batch,6,5,7");
     has_shape(model, "x.deviation", "6");
-    has_shape(model, "sub1", "batch,6,5,7"); /* no layer takes that name */
+    has_shape(model, "sub1", "batch,6,5,7"); /* no layer has that keyword */
     has_shape(model, "g", "batch,6,5,7");
     has_shape(model, "add1", "batch,6,5,7"); /* likewise */
     has_shape(model, "d", "batch,6,5,7");
-    has_shape(model, "mean1", "batch,6"); /* no layer takes that name */
+    has_shape(model, "mean1", "batch,6"); /* no layer has that keyword */
     has_parameters(model, "a.weight a.bias c.weight c.bias");
     assert_true(kn_graph_find(graph, "a.weight")->frozen && kn_graph_find(graph, "a.bias")->frozen);
     kn_model_destroy(&model);
@@ -265,7 +266,7 @@ static void row_norms(void **state) {
     kn_model_destroy(&model);
 }
 
-/* One line of a linear layer feeds it; or three. */
+/* Attention takes its query, key and value from one line, or from three. */
 static void attentions(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x lengthx12\n"
@@ -352,7 +353,7 @@ static void operators(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Builders that are no rows. */
+/* Builders that are not rows of the operator table. */
 static void shapes(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x 4x6x8\ninput n 5 int32\n"
@@ -435,8 +436,8 @@ static void shapes(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Every row of the operator table that may be written down is a kind: the reader knows its name, its number
- * of inputs and its attributes without a word about it in this room. */
+/* Every row of the operator table that a text may use is a kind: the reader takes its name, its number of
+ * inputs and its attributes from the row. */
 static void whole_table(void **state) {
     (void)state;
     int tried = 0;
@@ -452,7 +453,7 @@ static void whole_table(void **state) {
         strncat(text, "\n", sizeof text - strlen(text) - 1);
         kn_model *model = kn_model_parse(text, NULL);
         const char *error = kn_model_error(model);
-        /* Shapes or numbers may be wrong for it, but it is known. */
+        /* Shapes or numbers may be invalid for it, but the name is known. */
         if (strstr(error, "expected a kind of layer") || strstr(error, "found 'name"))
             fail_msg("%s: %s", row->name, error);
         tried++;
@@ -471,7 +472,7 @@ static void grammar(void **state) {
     assert_int_equal(strlen(page), length);
     assert_non_null(strstr(page, "| `conv channels size` | |"));
     assert_null(strstr(page, "kn_"));
-    assert_null(strstr(page, "e18")); /* what stands for no number is told as none */
+    assert_null(strstr(page, "e18")); /* a default that means "no number" is printed as none */
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
         char word[128];
@@ -487,7 +488,7 @@ static void grammar(void **state) {
     free(page);
 }
 
-/* The examples of the page are right. */
+/* The examples of the page are valid models. */
 static void grammar_examples(void **state) {
     (void)state;
     size_t length = kn_model_grammar(NULL, 0);
@@ -512,7 +513,7 @@ int test_layers(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions),
         cmocka_unit_test(linears),
-        cmocka_unit_test(beginnings),
+        cmocka_unit_test(initial_values),
         cmocka_unit_test(tokens),
         cmocka_unit_test(row_norms),
         cmocka_unit_test(attentions),

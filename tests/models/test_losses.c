@@ -22,7 +22,7 @@ static void classes(void **state) {
     has_shape(model, "y", "batch,5");
     assert_int_equal(kn_value_dtype(loss.target), KN_INT32);
     assert_string_equal(kn_value_name(loss.accuracy), "accuracy");
-    assert_int_equal(kn_model_input_count(model), 1); /* the target is no input of the model */
+    assert_int_equal(kn_model_input_count(model), 1); /* the target does not count as an input of the model */
     assert_int_equal(kn_model_output_count(model), 1);
     kn_model_destroy(&model);
 }
@@ -41,7 +41,7 @@ static void numbers(void **state) {
     assert_null(loss.accuracy);
     kn_model_destroy(&model);
     model = parse("koine 1\ntask regression\ninput x 7\nlinear 3\n");
-    loss = add(model, "cross-entropy"); /* against distributions */
+    loss = add(model, "cross-entropy"); /* target distributions */
     has_shape(model, "y", "batch,3");
     assert_int_equal(kn_value_dtype(loss.target), KN_FLOAT32);
     kn_model_destroy(&model);
@@ -63,7 +63,7 @@ static void settings(void **state) {
     assert_true(setting(model, "huber_error", "delta") == 0.25);
     kn_model_destroy(&model);
     model = parse("koine 1\nloss huber delta=0.25\ntask regression\ninput x 7\nlinear 3\n");
-    add(model, "huber"); /* its own, by name */
+    add(model, "huber"); /* the model's loss, by name */
     assert_true(setting(model, "huber_error", "delta") == 0.25);
     kn_model_destroy(&model);
     model = parse("koine 1\nloss smoothing=0.1 cross-entropy\ninput x 7\nlinear 3\n");
@@ -72,11 +72,11 @@ static void settings(void **state) {
                 setting(model, "cross_entropy", "label_smoothing") == 0.1);
     kn_model_destroy(&model);
     model = parse("koine 1\nloss huber delta=0.25\ntask regression\ninput x 7\nlinear 3\n");
-    add(model, "mse"); /* another, without its settings */
+    add(model, "mse"); /* another loss, which does not get its settings */
     kn_model_destroy(&model);
 }
 
-/* Each makes the operator that it is known by, with its setting. */
+/* Each name adds its operator, with its setting. */
 static void by_name(void **state) {
     (void)state;
     static const struct {
@@ -125,7 +125,7 @@ static void classes_have_weights(void **state) {
     kn_model_destroy(&model);
 }
 
-/* What is trained reads two more inputs; what is judged by does not. */
+/* The training loss reads two more inputs; the validation loss does not. */
 static void samples_are_mixed(void **state) {
     (void)state;
     const float weights[] = {1, 0, 2.5f};

@@ -1,4 +1,5 @@
-/* Every mistake is told with its place, what was found, what was expected and the nearest known word. */
+/* Every mistake is reported with its position, what was found, what was expected and the nearest known word.
+ */
 #include "models_tests.h"
 
 #include <stdio.h>
@@ -319,7 +320,7 @@ static void blocks(void **state) {
          "text:6:1: found 'rse', expected a kind of layer, an operator or a block; did you mean 'res'?"});
 }
 
-/* What the graph refuses is told with the line as well; the words are those of other rooms. */
+/* Errors of the graph are reported with the line too; their texts come from other rooms. */
 static void refused_by_graph(const char *text, kn_status status, const char *place, const char *words) {
     char whole[1024];
     snprintf(whole, sizeof whole, "koine 1\ninput x 3\n%s", text);

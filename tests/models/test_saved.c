@@ -113,12 +113,12 @@ static void there_and_back(void **state) {
     assert_int_equal(kn_model_load(model, NULL, states, &params, &loaded), KN_OK);
     assert_int_equal(loaded, 10);
     assert_true(number(states, "linear1.weight.moment", 6, 0) == 200);
-    assert_true(number(states, "koine.step", 1, 0) == 7); /* its bits, whatever its type */
+    assert_true(number(states, "koine.step", 1, 0) == 7); /* its bits are kept, whatever its type */
     fake_states_release(states);
     kn_model_destroy(&model);
 }
 
-/* What others see who read the file without this library. */
+/* The file as a reader without this library sees it. */
 static void as_safetensors(void **state) {
     const char *path = ((place *)*state)->path;
     kn_host host = kn_host_defaults();
@@ -141,7 +141,7 @@ static void as_safetensors(void **state) {
     kn_safetensors_close(&host, &file);
 }
 
-/* A model takes what another file has by the same names and shapes. */
+/* A model loads from another file what has the same names and shapes. */
 static void from_another_file(void **state) {
     const char *path = ((place *)*state)->path;
     char expected[8192];
@@ -177,7 +177,7 @@ static void from_another_file(void **state) {
     fake_states_release(states);
 }
 
-/* Weights of another type of fractions are converted; integers are refused. */
+/* Weights of another floating-point type are converted; integers are refused. */
 static void other_types(void **state) {
     const char *path = ((place *)*state)->path;
     kn_host host = kn_host_defaults();
@@ -202,7 +202,7 @@ static void other_types(void **state) {
     kn_model_destroy(&model);
 }
 
-static void whole_or_not_at_all(void **state) {
+static void complete_or_not_at_all(void **state) {
     const char *path = ((place *)*state)->path;
     kn_host host = kn_host_defaults();
     uint8_t *before, *after;
@@ -219,7 +219,7 @@ static void whole_or_not_at_all(void **state) {
     assert_memory_equal(before, after, before_count);
     kn_release(&host, before);
     kn_release(&host, after);
-    /* Nothing beside it is left in the folder either: it can be saved again, and the model goes on. */
+    /* No other file is left in the folder either: saving works again, and the model can be used. */
     assert_int_equal(kn_model_save(model, path, states, NULL), KN_OK);
     assert_string_equal(kn_model_error(model), "");
     fake_states_release(states);
@@ -275,7 +275,7 @@ static void foreign_files(void **state) {
     refused_file(path, NULL, 0, KN_ERROR_FORMAT, "has weights but no model in its metadata (koine.model)");
     refused_file(path, newer, 2, KN_ERROR_UNSUPPORTED, "found version 2 of Koine's files, expected 1");
     refused_file(path, wrong, 1, KN_ERROR_FORMAT, ":2:1: found 'relo'");
-    /* A model without any of its weights opens, but there is nothing to load. */
+    /* A model whose file has none of its weights opens, but loading fails. */
     refused_file(path, wrong, 1, KN_ERROR_FORMAT, "relo");
     kn_host host = kn_host_defaults();
     assert_int_equal(kn_safetensors_write(&host, path, NULL, 0, lonely, 2, NULL), KN_OK);
@@ -287,7 +287,7 @@ static void foreign_files(void **state) {
     kn_model_destroy(&model);
 }
 
-/* A file cut off anywhere is refused, as a file with weights or as a text. */
+/* A truncated file is refused, as a file with weights or as a text. */
 static void cut_files(void **state) {
     const char *path = ((place *)*state)->path;
     kn_host host = kn_host_defaults();
@@ -308,8 +308,8 @@ static void cut_files(void **state) {
 int test_saved(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_place, remove_place)
     const struct CMUnitTest tests[] = {
-        CASE(there_and_back),      CASE(as_safetensors), CASE(from_another_file), CASE(other_types),
-        CASE(whole_or_not_at_all), CASE(wrong_calls),    CASE(foreign_files),     CASE(cut_files),
+        CASE(there_and_back),         CASE(as_safetensors), CASE(from_another_file), CASE(other_types),
+        CASE(complete_or_not_at_all), CASE(wrong_calls),    CASE(foreign_files),     CASE(cut_files),
     };
 #undef CASE
     return cmocka_run_group_tests_name("saved", tests, NULL, NULL);

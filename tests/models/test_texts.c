@@ -7,7 +7,7 @@
 
 #include "models/models.h"
 
-/* The text has to be printed so, and so again when that is read. */
+/* The text must be printed like this, and the same when that is read. */
 static void prints(const char *text, const char *canonical) {
     kn_model *model = parse(text);
     assert_string_equal(kn_model_text(model), canonical);
@@ -188,7 +188,7 @@ static void files(void **state) {
     test_folder_remove(folder);
 }
 
-/* A line `set` gives a number to all lines, blocks included; the caller may want another. */
+/* A `set` line sets a number for all lines, blocks included; the caller may override it. */
 static void settings(void **state) {
     (void)state;
     static const char text[] =

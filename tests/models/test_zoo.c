@@ -1,4 +1,4 @@
-/* The models that have a name. */
+/* The models of the zoo. */
 #include "models_tests.h"
 
 #include <dirent.h>
@@ -44,7 +44,7 @@ static void folder(void **state) {
     assert_int_equal(count, kn_zoo_count());
 }
 
-/* Each is right, named after its file, canonical as it stands, explained, and can be trained. */
+/* Each is valid, named after its file, canonical, explained, and can be trained. */
 static void all(void **state) {
     (void)state;
     for (int i = 0; i < kn_zoo_count(); i++) {
@@ -95,7 +95,7 @@ static void mlp_and_linear(void **state) {
     kn_model_destroy(&model);
 }
 
-/* As many parameters as the published networks have. */
+/* The numbers of parameters are those of the published networks. */
 static void networks_of_images(void **state) {
     (void)state;
     static const struct {
@@ -124,7 +124,7 @@ static void networks_of_images(void **state) {
         kn_model_destroy(&model);
     }
     kn_model *model = kn_model_create_named("resnet50", NULL);
-    /* 4.09 billion multiply-adds, and what is small beside them. */
+    /* 4.09 billion multiply-adds, and the small rest. */
     assert_true(kn_model_flops(model) > 2 * 4.08e9 && kn_model_flops(model) < 2 * 4.2e9);
     has_shape(model, "maxpool1", "batch,64,56,56");
     has_shape(model, "stage4.same2.conv3.weight", "2048,512,1,1");
@@ -151,7 +151,7 @@ static void networks_of_images(void **state) {
     kn_model_destroy(&model);
 }
 
-/* As many parameters as PyTorch counts in the same networks. */
+/* The numbers of parameters are those that PyTorch counts in the same networks. */
 static void networks_of_sequences(void **state) {
     (void)state;
     kn_model *model = kn_model_create_named("lstm", NULL);
@@ -183,7 +183,7 @@ static void networks_of_sequences(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Behind the name, before those of the caller, which count. */
+/* Settings follow the name; the caller's settings override them. */
 static void sizes(void **state) {
     (void)state;
     const kn_model_setting wanted[] = {{"layers", 3}};

@@ -1,4 +1,4 @@
-/* What must hold of any text, for the mutations and for the fuzzer. */
+/* What must hold for any text, for the mutations and for the fuzzer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static bool prints_alike(const kn_model *model, char *sentence, size_t room) {
 }
 
 bool text_is_treated_well(const char *text, size_t bytes, char *sentence, size_t room) {
-    char *copy = malloc(bytes + 1); /* exactly as long, so that a step too far is seen */
+    char *copy = malloc(bytes + 1); /* exactly that size, so that a sanitizer detects reads past the end */
     if (!copy) return true;
     memcpy(copy, text, bytes);
     copy[bytes] = '\0';
