@@ -1,5 +1,5 @@
-/* Optimizer rules with one sign turned round: calls of rules.c are led here by the linker. KOINE_TEST_FLIP
- * says which of a rule's additions, subtractions, factors and summands, from 0 on. */
+/* Optimizer rules with one sign inverted: the linker redirects calls of rules.c to this file. KOINE_TEST_FLIP
+ * is the index (from 0) of the addition, subtraction, factor or summand of a rule to invert. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static bool is_turned(void) {
     return true;
 }
 
-/* Of each parameter's rule the same sign. */
+/* The same sign in the rule of each parameter. */
 void __wrap_kn_update_by_rule(const kn_update_part *part) {
     seen = 0;
     inside = true;
@@ -47,7 +47,7 @@ kn_value *__wrap_kn_scale(kn_value *x, double factor) {
     return __real_kn_scale(x, is_turned() ? -factor : factor);
 }
 
-/* An epsilon of either sign is next to nothing. */
+/* The sign of an epsilon hardly changes the result. */
 kn_value *__wrap_kn_shift(kn_value *x, double summand) {
     return __real_kn_shift(x, fabs(summand) > 1e-3 && is_turned() ? -summand : summand);
 }

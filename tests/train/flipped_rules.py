@@ -41,7 +41,7 @@ def trajectory(name):
         if not noticed and code == 0 and squared > 0:
             squared -= 1
         elif not noticed:
-            complaints.append(f"sign {sign} of the rule: nobody noticed, status {code}")
+            complaints.append(f"sign {sign} of the rule: no test failed, status {code}")
         if not MANY:
             return complaints
     return complaints

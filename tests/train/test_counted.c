@@ -1,7 +1,6 @@
-/* What a running training asks for: from its third step on no memory, neither the host's nor the device's,
- * and nothing is compiled; and a program that starts again compiles nothing from source. The linker leads the
- * calls of Koine's code (and of this file) through the wrappers below; drivers may do as they like.
- *
+/* The resources of a running training: from the third step on it allocates no memory, neither on the host nor
+ * on the device, and compiles nothing; and a restarted program compiles nothing from source. The linker
+ * redirects the calls of Koine's code (and of this file) to the wrappers below; drivers are not restricted.
  *     test-counted --first-step      trains one step and prints the seconds since the process began */
 #include "device_support.h"
 
@@ -162,12 +161,12 @@ static void check_steady(bool wait) {
     assert_int_equal(after.kernels - before.kernels, 0);
 }
 
-static void a_running_training_takes_nothing(void **state) {
+static void a_running_training_allocates_nothing(void **state) {
     (void)state;
     check_steady(false);
 }
 
-static void nor_does_one_that_is_waited_for(void **state) {
+static void nor_does_one_that_waits_for_each_step(void **state) {
     (void)state;
     check_steady(true);
 }
@@ -189,7 +188,7 @@ static void a_warm_start_compiles_nothing(void **state) {
     training_end(&made);
     assert_int_equal(counts.programs_built, 0);
     assert_true(counts.programs_loaded > 0);
-    /* A driver that keeps compiled programs itself is shown all sources again. */
+    /* A driver that caches compiled programs itself gets all sources again. */
     if (counted.sources != cold.sources)
         assert_int_equal(counted.sources - cold.sources, counts.programs_loaded);
     assert_int_equal(counted.programs - cold.programs, counts.programs_loaded);
@@ -206,8 +205,8 @@ static double seconds_now(void) {
 
 static const char *self;
 
-/* The whole process counts, which is why another one takes the time. */
-static void the_first_step_comes_soon(void **state) {
+/* The time includes starting the process, so another process measures it. */
+static void the_first_step_is_early(void **state) {
     (void)state;
     char command[4500];
     double best = 1e9;
@@ -234,11 +233,11 @@ static int first_step(void) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest counting[] = {
-        cmocka_unit_test(a_running_training_takes_nothing),
-        cmocka_unit_test(nor_does_one_that_is_waited_for),
+        cmocka_unit_test(a_running_training_allocates_nothing),
+        cmocka_unit_test(nor_does_one_that_waits_for_each_step),
         cmocka_unit_test(a_warm_start_compiles_nothing),
     };
-    const struct CMUnitTest timing[] = {cmocka_unit_test(the_first_step_comes_soon)};
+    const struct CMUnitTest timing[] = {cmocka_unit_test(the_first_step_is_early)};
     self = argv[0];
     if (argc == 2 && !strcmp(argv[1], "--first-step")) return first_step();
     if (!device_is_there()) return 77;

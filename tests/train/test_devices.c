@@ -1,17 +1,17 @@
-/* Training on two devices: here two contexts on the same one, so that all states have to be those of one
- * device, bit by bit, and evaluations too. */
+/* Training on two devices: here two contexts on one device, so that all states and evaluations must have the
+ * same bits as on one. */
 #include "train_tests.h"
 
 #include <string.h>
 
-/* What a training leaves: a hash of the states, and logits outside training. */
+/* The result of a training: a hash of the states, and the logits of an evaluation. */
 typedef struct trained {
     uint64_t bits;
     float logits[PICTURES * 10];
     int devices, transfers;
 } trained;
 
-/* All that is done to gradients and weights, so that updates need what lies on the other device. */
+/* All options that process gradients and weights, so that updates need values from the other device. */
 static kn_trainer_params rich_params(void) {
     kn_trainer_params params = adam();
     params.clip_norm = 1;
@@ -54,7 +54,7 @@ static void train(kn_context *context, const char *const *pinned, trained *resul
     kn_model_destroy(&model);
 }
 
-static void training_gives_the_bits_of_one_device(void **state) {
+static void training_has_the_bits_of_one_device(void **state) {
     (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static const char *const none[] = {NULL}, *const some[] = {"conv1", "dropout1", "linear*", NULL};
@@ -72,7 +72,7 @@ static void training_gives_the_bits_of_one_device(void **state) {
     device_close(&context);
 }
 
-/* The words of the text, and those that a caller adds; the last decides. */
+/* Devices named in the text, and patterns added by the caller; the last match decides. */
 static void lines_and_blocks_are_pinned(void **state) {
     (void)state;
     kn_model *model = kn_model_parse("koine 1\n"
@@ -110,7 +110,7 @@ static void lines_and_blocks_are_pinned(void **state) {
 
 int test_devices(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_gives_the_bits_of_one_device),
+        cmocka_unit_test(training_has_the_bits_of_one_device),
         cmocka_unit_test(lines_and_blocks_are_pinned),
     };
     return cmocka_run_group_tests_name("devices", tests, NULL, NULL);

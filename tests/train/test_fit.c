@@ -1,4 +1,4 @@
-/* The training loop on small arrays: where it ends, what it reports, and how it goes on. */
+/* The training loop on small arrays: when it ends, what it reports, and how it continues. */
 #include "train_tests.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ typedef struct fitting {
     kn_fit_params params;
     kn_loader_params loader;
     kn_fit_result result;
-    /* What the callbacks saw. */
+    /* What the callbacks received. */
     int steps, epochs, stop_at_step, stop_at_epoch;
     uint64_t samples, last_count;
     double loss_sum, right_sum, rates[64], losses[16], accuracies[16];
@@ -110,7 +110,7 @@ static void epochs_are_counted(void **state) {
     assert_true(fit.result.epoch_loss == fit.losses[2] && fit.losses[2] < fit.losses[0]);
     assert_true(isnan(fit.accuracies[0]) && isnan(fit.result.epoch_accuracy));
     assert_string_equal(fit.result.message, "");
-    /* More of it: the trainer has done them already. */
+    /* Called again: the trainer has done all epochs already. */
     run(&fit, KN_OK);
     assert_int_equal(fit.steps, 3 * BATCHES);
     end(&fit);
@@ -136,7 +136,7 @@ static void full_batches_alone(void **state) {
     run(&fit, KN_OK);
     assert_int_equal(fit.steps, 2 * (BATCHES - 1));
     assert_int_equal(fit.last_count, BATCH);
-    /* Nothing but a partial batch: an error instead of an endless loop. */
+    /* No complete batch: an error instead of an endless loop. */
     fit.loader.batch = SAMPLES + 1;
     run(&fit, KN_ERROR_ARGUMENT);
     assert_int_equal(fit.result.end, KN_FIT_FAILED);
@@ -152,7 +152,7 @@ static void steps_are_of_the_trainer(void **state) {
     assert_int_equal(fit.result.end, KN_FIT_DONE);
     assert_int_equal(fit.result.step, BATCHES + 2);
     assert_int_equal(fit.result.epoch, 2);
-    /* The second epoch is not over, but judged. */
+    /* The second epoch is incomplete, but evaluated. */
     assert_int_equal(fit.epochs, 2);
     assert_int_equal(fit.result.validation.samples, SAMPLES);
     end(&fit);
@@ -189,7 +189,7 @@ static void callbacks_end_it(void **state) {
     end(&fit);
 }
 
-/* A learning rate of zero, and no statistics that move: no epoch is better than the first. */
+/* With a learning rate of zero and without statistics no epoch is better than the first. */
 static void patience_ends_it(void **state) {
     fitting fit;
     kn_trainer_params params = adam();
@@ -219,7 +219,7 @@ static void patience_ends_it(void **state) {
     end(&fit);
 }
 
-/* A trainer whose steps tell their accuracy, and nothing to judge by. */
+/* A trainer whose steps report their accuracy, without a validation session. */
 static void begin_with_accuracy(fitting *fit, kn_context *context) {
     kn_trainer_params params = adam();
     begin(fit, context, &params);
@@ -233,7 +233,7 @@ static void begin_with_accuracy(fitting *fit, kn_context *context) {
     fit->params.train_accuracy = kn_value_name(fit->net.loss.accuracy);
 }
 
-static void accuracy_is_told_beside_the_loss(void **state) {
+static void accuracy_is_reported_with_the_loss(void **state) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.validation = NULL;
@@ -251,7 +251,7 @@ static void accuracy_is_told_beside_the_loss(void **state) {
     run(&fit, KN_OK);
     assert_true(fabs(fit.accuracies[1] - (fit.right_sum - right) / SAMPLES) < 1e-12);
     assert_true(fit.result.epoch_accuracy == fit.accuracies[1]);
-    /* Training minds it not. */
+    /* Counting does not change the training. */
     assert_true(states_hash(kn_trainer_states(fit.trainer)) == without);
     fit.params.train_accuracy = "no such value";
     fit.params.epochs = 3;
@@ -259,8 +259,8 @@ static void accuracy_is_told_beside_the_loss(void **state) {
     end(&fit);
 }
 
-/* Stopped within an epoch: the mean is that of the whole epoch, or of what was counted. */
-static void accuracy_goes_on_where_it_was(void **state) {
+/* Stopped within an epoch: the mean is that of the whole epoch, or of the steps that were counted. */
+static void accuracy_continues_after_a_stop(void **state) {
     double whole = 0;
     for (int stops = 0; stops < 3; stops++) {
         fitting fit;
@@ -269,7 +269,7 @@ static void accuracy_goes_on_where_it_was(void **state) {
         fit.params.remember = true;
         if (stops) {
             fit.params.steps = BATCHES + 2;
-            if (stops == 2) fit.params.train_accuracy = NULL; /* as in a file that knows none */
+            if (stops == 2) fit.params.train_accuracy = NULL; /* like a checkpoint without the count */
             run(&fit, KN_OK);
             fit.params.steps = 0;
             fit.params.train_accuracy = name;
@@ -285,7 +285,7 @@ static void accuracy_goes_on_where_it_was(void **state) {
     }
 }
 
-/* Validation samples whose answers are wrong: the better the training, the worse they are judged. */
+/* Validation samples with wrong labels: the better the training, the worse the validation loss. */
 static void patience_keeps_the_best(void **state) {
     static int32_t wrong[SAMPLES];
     fitting fit;
@@ -310,7 +310,7 @@ static void patience_keeps_the_best(void **state) {
             assert_int_equal(kn_trainer_steps(fit.trainer), fit.result.step);
             assert_int_equal(hash == first, epochs == 1 || back);
             if (epochs > 1) assert_int_equal(fit.result.end == KN_FIT_PATIENCE, patience == 3);
-            /* What is told of it is of these weights. */
+            /* The reported score is that of the final weights. */
             kn_score score = KN_SCORE_DEFAULTS;
             assert_int_equal(kn_evaluate(fit.judge, judged_by, SAMPLES, fit.params.loss, NULL, &score),
                              KN_OK);
@@ -322,7 +322,7 @@ static void patience_keeps_the_best(void **state) {
     kn_dataset_destroy(&judged_by);
 }
 
-/* A program that was built when the result ended after `loss`. */
+/* A program built when the result ended after `loss`. */
 static void an_older_result_is_filled_in(void **state) {
     fitting fit;
     begin(&fit, *state, NULL);
@@ -337,8 +337,8 @@ static void an_older_result_is_filled_in(void **state) {
     end(&fit);
 }
 
-/* Any place, within an epoch or between two: the same order of samples, the same bits. */
-static void it_goes_on_where_it_was(void **state) {
+/* At any position, within an epoch or between two: the same order of samples, the same bits. */
+static void training_resumes_anywhere(void **state) {
     fitting fit;
     uint64_t hashes[3];
     const uint64_t stops[] = {0, BATCHES, BATCHES + 1};
@@ -360,7 +360,7 @@ static void it_goes_on_where_it_was(void **state) {
     }
     assert_true(hashes[0] == hashes[1]);
     assert_true(hashes[0] == hashes[2]);
-    /* The order matters, so that the above says something. */
+    /* The order of samples changes the result, otherwise the test above would prove nothing. */
     begin(&fit, *state, NULL);
     fit.params.validation = NULL;
     fit.loader.no_shuffle = true;
@@ -380,9 +380,9 @@ static uint64_t hash_after_foreign_step(fitting *fit) {
     return hash;
 }
 
-/* Each step has its own batch, over the ends of epochs and with fewer samples too; and what went to the
- * device for a step that did not come is not taken for something else. */
-static void steps_that_overlap_are_those_one_by_one(void **state) {
+/* Each step gets its batch, across the ends of epochs and with fewer samples too; a batch that was uploaded
+ * for a step that did not run is not used for another. */
+static void overlapping_steps_equal_separate_ones(void **state) {
     const uint64_t steps[] = {2, 2 * BATCHES + 1};
     for (int i = 0; i < 2; i++) {
         fitting fit;
@@ -429,7 +429,7 @@ static void not_finite_ends_it(void **state) {
     end(&fit);
 }
 
-static void judging_takes_every_sample(void **state) {
+static void evaluation_uses_every_sample(void **state) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.epochs = 1;
@@ -449,7 +449,7 @@ static void judging_takes_every_sample(void **state) {
     end(&fit);
 }
 
-static void broken_parts_are_told(void **state) {
+static void failing_inputs_are_reported(void **state) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.params.epochs = 1;
@@ -480,13 +480,13 @@ int test_fit(void) {
         cmocka_unit_test(patience_keeps_the_best),
         cmocka_unit_test(an_older_result_is_filled_in),
         cmocka_unit_test(patience_ends_it),
-        cmocka_unit_test(it_goes_on_where_it_was),
+        cmocka_unit_test(training_resumes_anywhere),
         cmocka_unit_test(not_finite_ends_it),
-        cmocka_unit_test(judging_takes_every_sample),
-        cmocka_unit_test(broken_parts_are_told),
-        cmocka_unit_test(steps_that_overlap_are_those_one_by_one),
-        cmocka_unit_test(accuracy_is_told_beside_the_loss),
-        cmocka_unit_test(accuracy_goes_on_where_it_was),
+        cmocka_unit_test(evaluation_uses_every_sample),
+        cmocka_unit_test(failing_inputs_are_reported),
+        cmocka_unit_test(overlapping_steps_equal_separate_ones),
+        cmocka_unit_test(accuracy_is_reported_with_the_loss),
+        cmocka_unit_test(accuracy_continues_after_a_stop),
     };
     return cmocka_run_group_tests_name("fitting", tests, device_setup, device_teardown);
 }

@@ -1,9 +1,8 @@
-/* Trajectories of training against PyTorch's: the files of tests/golden, told in tools/golden/README.md.
- *
+/* Training trajectories compared with PyTorch's: the files of tests/golden, described in
+ * tools/golden/README.md.
  *     test-golden FOLDER [NAME]
- *
- * NAME: only the trajectories of that file. Some run twice: with exact algorithms, and with those that
- * fast_math allows. */
+ * NAME: only the trajectories of that file. Some run twice: with exact algorithms, and with those of
+ * fast_math. */
 #include "device_support.h"
 
 #include <koine/koine.h>
@@ -27,7 +26,7 @@ typedef struct golden {
     const char *name;
     uint64_t seed;
     int64_t batch, steps, elements, classes; /* elements of one sample */
-    int64_t tokens, labels; /* inputs are below tokens, if it is not 0; labels of one sample */
+    int64_t tokens, labels; /* inputs are less than tokens, unless it is 0; labels of one sample */
 } golden;
 
 static const kn_json *member(const kn_json *object, const char *key) {
@@ -90,7 +89,7 @@ static void golden_close(golden *file) {
 
 /* ---- the model and its trainer ------------------------------------------------------------------------ */
 
-/* The file's layers are a text of models, save for the words of the one with batch norm. */
+/* The file's layers are the text of a model; the network with batch norm has another notation. */
 static kn_model *make_model(golden *file) {
     static const char batch_norm[] = "koine 1\n"
                                      "input x 3x15x15\n"
@@ -132,7 +131,7 @@ static void take_schedule(const kn_json *schedule, kn_trainer_params *params) {
     }
 }
 
-/* What most files do not say. */
+/* A field that most files leave out. */
 static double number_or(const kn_json *object, const char *key, double usual) {
     const kn_json *found = kn_json_member(object, key);
     return found ? found->number : usual;
@@ -150,12 +149,12 @@ static kn_optimizer rule_of(const kn_json *optimizer) {
     return KN_SGD;
 }
 
-enum { MOST_GROUPS = 4 };
+enum { MAX_GROUPS = 4 };
 
 static void take_groups(const kn_json *optimizer, kn_parameter_group *groups, kn_trainer_params *params) {
     const kn_json *list = kn_json_member(optimizer, "groups");
     for (const kn_json *item = list ? list->first : NULL; item; item = item->next) {
-        assert_true(params->group_count < MOST_GROUPS);
+        assert_true(params->group_count < MAX_GROUPS);
         groups[params->group_count++] = (kn_parameter_group){.size = sizeof *groups,
                                                              .pattern = member(item, "pattern")->text,
                                                              .rate_factor = number_of(item, "lr"),
@@ -165,9 +164,9 @@ static void take_groups(const kn_json *optimizer, kn_parameter_group *groups, kn
     if (params->group_count) params->groups = groups;
 }
 
-/* The groups and the session's parameters have to stay until the trainer is made. */
+/* The groups and the session's parameters must live until the trainer is created. */
 static kn_trainer_params take_optimizer(const golden *file, const kn_session_params *session,
-                                        kn_parameter_group groups[MOST_GROUPS]) {
+                                        kn_parameter_group groups[MAX_GROUPS]) {
     const kn_json *optimizer = file->optimizer;
     kn_trainer_params params;
     kn_trainer_params_init(&params);
@@ -203,7 +202,7 @@ static void near(const golden *file, const char *what, double actual, double exp
                  expected, allowed);
 }
 
-/* What three times PyTorch's own distance allows, and no less than 1e-4. */
+/* Three times the distance between PyTorch in float32 and in float64, and at least 1e-4. */
 static double allowed_for(double distance) {
     return fmax(3 * distance, 1e-4);
 }
@@ -352,7 +351,7 @@ static void run(const char *name, bool fast) {
     kn_model *model = make_model(&file);
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     if (kn_model_add_loss(model, "cross-entropy", &loss)) fail_msg("%s", kn_model_error(model));
-    kn_parameter_group groups[MOST_GROUPS];
+    kn_parameter_group groups[MAX_GROUPS];
     const kn_session_params session = {.size = sizeof session, .seed = file.seed, .fast_math = fast};
     kn_trainer_params params = take_optimizer(&file, &session, groups);
     kn_trainer *trainer = kn_trainer_create(context, loss.value, &params);
@@ -374,7 +373,7 @@ static void run(const char *name, bool fast) {
 
 typedef struct trajectory {
     const char *test, *name;
-    bool fast, often; /* often: on every implementation */
+    bool fast, often; /* often: on every OpenCL implementation */
 } trajectory;
 
 static void run_trajectory(void **state) {

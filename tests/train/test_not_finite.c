@@ -1,5 +1,5 @@
-/* Finding the first value of a step that is not finite: the sentence names the right operator, and nothing
- * that is trained changes by looking. */
+/* Finding the first value of a step that is not finite: the message names the right operator, and finding it
+ * changes no state. */
 #include "train_tests.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 enum { COUNT = 4 };
 static const float good_x[COUNT] = {1, 2, 3, 4};
 
-/* A graph on x (batch) and a scalar parameter w, which begins as 1; `between` makes a result of their
+/* A graph of x (batch) and a scalar parameter w, which starts at 1; `between` computes a result from their
  * product. */
 typedef struct chain {
     kn_graph *graph;
@@ -55,7 +55,7 @@ static void look(kn_context *context, kn_value *(*between)(kn_value *, kn_value 
         if (!strstr(sentence, *words)) fail_msg("'%s' is missing in: %s", *words, sentence);
     assert_true(before == states_hash(kn_trainer_states(trainer)));
     assert_int_equal(states, kn_states_count(kn_trainer_states(trainer)));
-    /* Short room cuts the sentence, and none is allowed. */
+    /* A small buffer truncates the message, and no buffer is allowed. */
     char small[8] = "1234567";
     trainer_good(trainer, kn_trainer_find_not_finite(trainer, COUNT, &fed, 1, small, 4));
     assert_true(strlen(small) == 3 && !memcmp(small, sentence, 3) && small[4] == '5');
@@ -80,14 +80,14 @@ static void gradient_of_a_root_at_zero(void **state) {
     look(*state, root, 0, words);
 }
 
-static void what_is_fed_may_be_it(void **state) {
+static void a_fed_value_may_be_the_first(void **state) {
     const char *const words[] = {
         "'product'", "mul", "infinity", "element 2", "; the input 'x' already holds infinity at element 2",
         NULL};
     look(*state, root, INFINITY, words);
 }
 
-static void spoilt_parameters_are_named(void **state) {
+static void non_finite_parameters_are_named(void **state) {
     chain made = chain_make(logarithm);
     kn_trainer *trainer = trainer_make(*state, made.loss, NULL);
     const float bad[COUNT] = {1, 2, -3, 4};
@@ -104,9 +104,9 @@ static void spoilt_parameters_are_named(void **state) {
 
 int test_not_finite(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logarithm_of_a_negative),     cmocka_unit_test(division_by_zero),
-        cmocka_unit_test(gradient_of_a_root_at_zero),  cmocka_unit_test(what_is_fed_may_be_it),
-        cmocka_unit_test(spoilt_parameters_are_named),
+        cmocka_unit_test(logarithm_of_a_negative),         cmocka_unit_test(division_by_zero),
+        cmocka_unit_test(gradient_of_a_root_at_zero),      cmocka_unit_test(a_fed_value_may_be_the_first),
+        cmocka_unit_test(non_finite_parameters_are_named),
     };
     return cmocka_run_group_tests_name("not finite", tests, device_setup, device_teardown);
 }

@@ -1,11 +1,11 @@
-/* A training that is saved and continued has the bits of one that was never stopped. */
+/* A training that is saved and resumed has the same bits as an uninterrupted one. */
 #include "train_tests.h"
 
 #include <string.h>
 
 enum { BATCH = 8 };
 
-/* Ten steps in one go. */
+/* Ten steps without interruption. */
 static uint64_t straight(kn_context *context, const kn_trainer_params *params) {
     small_net net = net_make();
     kn_trainer *trainer = trainer_make(context, net.loss.value, params);
@@ -16,7 +16,8 @@ static uint64_t straight(kn_context *context, const kn_trainer_params *params) {
     return hash;
 }
 
-/* Five, a file, and five more by another trainer with another seed for what is not in the file. */
+/* Five steps, a checkpoint, and five more by another trainer, whose seed differs in what the file does not
+ * hold. */
 static uint64_t continued(kn_context *context, kn_trainer_params params, bool training, const char *path) {
     small_net net = net_make();
     kn_trainer *trainer = trainer_make(context, net.loss.value, &params);
@@ -53,7 +54,7 @@ static void compare(kn_context *context, const kn_trainer_params *params) {
     uint64_t once = straight(context, params);
     assert_true(once == straight(context, params));
     assert_true(once == continued(context, *params, true, path));
-    /* Weights alone do not continue a training: were this equal, the file would not matter. */
+    /* Weights alone do not resume a training: otherwise the checkpoint would not matter. */
     assert_true(once != continued(context, *params, false, path));
     test_folder_remove(folder);
 }
@@ -76,7 +77,7 @@ static void sgd_with_a_schedule_continues(void **state) {
     compare(*state, &params);
 }
 
-/* Five steps end in the middle of an update. */
+/* Five steps end in the middle of an accumulated update. */
 static void accumulated_averages_continue(void **state) {
     kn_trainer_params params = adam();
     params.amsgrad = true;

@@ -1,5 +1,5 @@
-/* The same seed gives the same bits, in another process and with another number of threads: drivers for
- * processors take theirs from the environment when they start. */
+/* The same seed gives the same bits, in another process and with another number of threads: CPU drivers read
+ * their number from the environment when they start. */
 #include "train_tests.h"
 
 #include <stdio.h>
@@ -38,13 +38,13 @@ uint32_t picture_batch(uint32_t word, float x[PICTURES * PICTURE_PIXELS], int32_
     return word;
 }
 
-/* Each line of a picture is a step. */
+/* Each row of an image is a time step. */
 static kn_model *sequence_model(void) {
     return kn_model_parse("koine 1\ninput x 1x14x14\nreshape 14x14\ngru 20\nflatten\nlogits = linear 10\n",
                           NULL);
 }
 
-/* Trains the model, which it frees, and tells the hash of all that was learnt. */
+/* Trains and destroys the model, and returns the hash of its states. */
 static unsigned long long bits_of(kn_context *context, kn_model *model) {
     static float x[PICTURES * PICTURE_PIXELS];
     int32_t y[PICTURES];
@@ -75,8 +75,8 @@ int print_bits(void) {
     return 0;
 }
 
-/* The hash from a child with so many threads; *units is how many the device says that it has. Leaks are for
- * the parent to find: PoCL has some of its own wherever it compiles. */
+/* The hash computed by a child process with so many threads; *units is the reported number of compute units.
+ * The child does not check for leaks: PoCL leaks when it compiles. */
 static unsigned long long bits_with(int threads, int *units) {
     char command[4500], line[256];
     unsigned long long bits = 0;

@@ -1,4 +1,4 @@
-/* Learning rates over the steps, asked of the trainer and seen in what a step does to a parameter. */
+/* Learning rates over the steps, as the trainer reports them and as updates of a parameter show. */
 #include "train_tests.h"
 
 #include <math.h>
@@ -57,7 +57,7 @@ static void steps(void **state) {
 }
 
 static void warm_up_then_cosine(void **state) {
-    /* Two steps of warm-up, then from 0.4 down to a tenth of it over four steps; it stays there. */
+    /* Two steps of warm-up, then from 0.4 down to a tenth of it over four steps; then it stays there. */
     const double half = 0.70710678118654752440, low = 0.04, span = 0.36;
     const double rates[] = {
         0.2, 0.4, 0.4, low + span * (1 + half) / 2, low + span / 2, low + span * (1 - half) / 2, low, low};
@@ -76,7 +76,7 @@ static void warm_up_then_constant(void **state) {
     check_rates(*state, &params, rates, 6);
 }
 
-/* Rates that PyTorch's schedulers of these names gave, asked for in any order. */
+/* Rates of PyTorch's schedulers of these names, queried in any order. */
 static void check_asked(kn_context *context, const kn_trainer_params *params, const double *rates,
                         int count) {
     kn_graph *graph = kn_graph_create(NULL);
@@ -181,7 +181,7 @@ static void polynomial(void **state) {
     check_asked(*state, &params, later, 9);
 }
 
-/* What is remembered is among the states, so that another trainer goes on with it. */
+/* The memory of the schedule is among the states, so that another trainer continues with it. */
 static void plateau(void **state) {
     const double losses[] = {1, 0.9, 0.895, 0.9, 0.89, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
     const double rates[] = {0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.06, 0.06};
@@ -197,7 +197,7 @@ static void plateau(void **state) {
     kn_trainer *trainer = trainer_make(*state, loss, &params);
     const kn_session_params session = {.size = sizeof session, .states = kn_trainer_states(trainer)};
     for (int i = 0; i < 12; i++) {
-        if (i == 6) { /* in the middle of a wait */
+        if (i == 6) { /* while the schedule waits */
             params.session = &session;
             kn_trainer *next = trainer_make(*state, loss, &params);
             kn_trainer_destroy(&trainer);

@@ -1,12 +1,12 @@
-/* What one step does: clipping, leaving out what is not finite, several steps for an update, moving averages,
- * groups, frozen parameters, values fetched beside the loss. */
+/* The effects of a step: clipping, skipping gradients that are not finite, accumulation, moving averages,
+ * groups, frozen parameters, values fetched with the loss. */
 #include "train_tests.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-/* loss = a x0 + b x1 with parameters a and b, which begin as 1; the gradients are x0 and x1. */
+/* loss = a x0 + b x1 with parameters a and b, which start at 1; the gradients are x0 and x1. */
 typedef struct plane {
     kn_graph *graph;
     kn_value *a, *b, *loss;
@@ -45,21 +45,21 @@ static kn_trainer_params plain(void) {
     return params;
 }
 
-static void clipping_scales_all_alike(void **state) {
+static void clipping_scales_all_gradients(void **state) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     params.clip_norm = 1;
     kn_trainer *trainer = trainer_make(*state, made.loss, &params);
     assert_true(fabs(plane_step(trainer, 3, 4) - 7) <= 1e-6);
     expect(trainer, 1 - 0.5 * 0.6, 1 - 0.5 * 0.8);
-    /* A norm below the limit is left alone. */
+    /* A norm below the limit is not clipped. */
     plane_step(trainer, 0.25f, -0.5f);
     expect(trainer, 0.7 - 0.125, 0.6 + 0.25);
     kn_trainer_destroy(&trainer);
     kn_graph_destroy(&made.graph);
 }
 
-static void what_is_not_finite_is_left_out(void **state) {
+static void updates_that_are_not_finite_are_skipped(void **state) {
     for (int momentum = 0; momentum < 2; momentum++) {
         plane made = plane_make();
         kn_trainer_params params = plain();
@@ -73,7 +73,7 @@ static void what_is_not_finite_is_left_out(void **state) {
         assert_true(isnan(plane_step(trainer, 1, NAN)));
         expect(trainer, 0.5, 0);
         assert_int_equal(kn_trainer_steps(trainer), 3);
-        /* Moments were left alone as well. */
+        /* The moments did not change either. */
         plane_step(trainer, 1, 2);
         expect(trainer, momentum ? 0.5 - 0.75 : 0, momentum ? -1.5 : -1);
         kn_trainer_destroy(&trainer);
@@ -81,8 +81,8 @@ static void what_is_not_finite_is_left_out(void **state) {
     }
 }
 
-/* Each number by itself, before the norm of what is left. */
-static void clipping_cuts_numbers_off(void **state) {
+/* Each element is clipped, then the norm of the result. */
+static void clipping_limits_elements(void **state) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     params.clip_value = 2;
@@ -95,7 +95,7 @@ static void clipping_cuts_numbers_off(void **state) {
     params.clip_norm = 1;
     params.skip_not_finite = true;
     trainer = trainer_make(*state, made.loss, &params);
-    plane_step(trainer, 20, 2); /* (2,2), and then of length 1 */
+    plane_step(trainer, 20, 2); /* clipped to (2,2), and then to norm 1 */
     expect(trainer, 1 - 0.5 * sqrt(0.5), 1 - 0.5 * sqrt(0.5));
     plane_step(trainer, INFINITY, 2);
     expect(trainer, 1 - 0.5 * sqrt(0.5), 1 - 0.5 * sqrt(0.5));
@@ -103,7 +103,7 @@ static void clipping_cuts_numbers_off(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void several_steps_make_an_update(void **state) {
+static void gradients_are_accumulated(void **state) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     params.accumulate = 3;
@@ -114,7 +114,7 @@ static void several_steps_make_an_update(void **state) {
     expect(trainer, 1, 1);
     plane_step(trainer, 3, 6);
     expect(trainer, 0, -0.5);
-    /* One of three that is not finite spoils that update, and no other. */
+    /* One gradient of three that is not finite skips that update, and no other. */
     plane_step(trainer, 1, 1);
     plane_step(trainer, 1, NAN);
     plane_step(trainer, 1, 1);
@@ -127,7 +127,7 @@ static void several_steps_make_an_update(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void averages_stand_in_for_weights(void **state) {
+static void averages_replace_weights(void **state) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     params.average = 0.75;
@@ -147,7 +147,7 @@ static void averages_stand_in_for_weights(void **state) {
     const kn_feed feeds[] = {{"x0", &x, sizeof x}, {"x1", &x, sizeof x}};
     assert_int_equal(kn_trainer_step(trainer, 1, feeds, 2, NULL), KN_ERROR_ARGUMENT);
     assert_non_null(strstr(kn_trainer_error(trainer), "kn_trainer_use_averages"));
-    /* Another trainer on these states knows which of the two they hold. */
+    /* Another trainer on these states detects that they hold the averages. */
     const kn_session_params session = {.size = sizeof session, .states = kn_trainer_states(trainer)};
     params.session = &session;
     kn_trainer *next = trainer_make(*state, made.loss, &params);
@@ -188,7 +188,7 @@ static void groups_are_found_by_name(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void numbers_out_of_range_are_told(void **state) {
+static void settings_out_of_range_are_reported(void **state) {
     const struct {
         size_t field;
         double number;
@@ -212,7 +212,7 @@ static void numbers_out_of_range_are_told(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void without_skipping_it_spoils_the_weights(void **state) {
+static void without_skipping_weights_become_nan(void **state) {
     plane made = plane_make();
     kn_trainer_params params = plain();
     kn_trainer *trainer = trainer_make(*state, made.loss, &params);
@@ -245,7 +245,7 @@ static void frozen_parameters_stay(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void values_are_fetched_beside_the_loss(void **state) {
+static void values_are_fetched_with_the_loss(void **state) {
     small_net net = net_make();
     kn_trainer_params params = adam();
     params.extra = &net.loss.accuracy;
@@ -263,8 +263,8 @@ static void values_are_fetched_beside_the_loss(void **state) {
     net_destroy(&net);
 }
 
-/* The last batch of an epoch: another size, the same states; the mean is over what is there. */
-static void partial_batches_are_means_of_their_own(void **state) {
+/* The last batch of an epoch: another size, the same states; the mean is over its samples. */
+static void partial_batches_have_their_mean(void **state) {
     small_net net = net_make();
     kn_trainer_params params = adam();
     params.learning_rate = 0;
@@ -293,7 +293,7 @@ static void partial_batches_are_means_of_their_own(void **state) {
     net_destroy(&net);
 }
 
-/* Memory that begins anew at the same place for each graph. */
+/* An allocator that starts at the same address for each graph. */
 static _Alignas(16) unsigned char ground[1 << 20];
 static size_t ground_used;
 static void *ground_resize(void *user, void *pointer, size_t bytes) {
@@ -308,8 +308,8 @@ static void *ground_resize(void *user, void *pointer, size_t bytes) {
     return ground + place + 16;
 }
 
-/* Values of a graph that stands where another one stood are not those of that one. */
-static void graphs_at_one_address_are_told_apart(void **state) {
+/* Values of a new graph at the address of an old one are not taken for those of the old one. */
+static void graphs_at_one_address_are_distinguished(void **state) {
     plane made = plane_make();
     kn_trainer *trainer = trainer_make(*state, made.loss, NULL);
     kn_value *places[2];
@@ -332,8 +332,8 @@ static void graphs_at_one_address_are_told_apart(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-/* A trainer's weights are whole, also for who only looks: small steps are not rounded off. */
-static void weights_that_train_are_whole(void **state) {
+/* A trainer keeps its weights in float32, also for queries: small steps are not rounded away. */
+static void trained_weights_are_float32(void **state) {
     plane made = plane_make();
     kn_store(made.a, KN_BFLOAT16);
     kn_trainer_params params = plain();
@@ -352,7 +352,7 @@ static void weights_that_train_are_whole(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-static void optimizers_tell_what_they_read(void **state) {
+static void optimizers_list_their_parameters(void **state) {
     static const char *const fields[] = {"momentum", "dampening", "nesterov", "amsgrad",    "centered",
                                          "beta1",    "beta2",     "epsilon",  "rate_decay", "accumulator"};
     for (int i = 0; i < kn_optimizer_count(); i++) {
@@ -372,20 +372,20 @@ static void optimizers_tell_what_they_read(void **state) {
 
 int test_updates(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(optimizers_tell_what_they_read),
-        cmocka_unit_test(graphs_at_one_address_are_told_apart),
-        cmocka_unit_test(clipping_scales_all_alike),
-        cmocka_unit_test(clipping_cuts_numbers_off),
-        cmocka_unit_test(several_steps_make_an_update),
-        cmocka_unit_test(averages_stand_in_for_weights),
+        cmocka_unit_test(optimizers_list_their_parameters),
+        cmocka_unit_test(graphs_at_one_address_are_distinguished),
+        cmocka_unit_test(clipping_scales_all_gradients),
+        cmocka_unit_test(clipping_limits_elements),
+        cmocka_unit_test(gradients_are_accumulated),
+        cmocka_unit_test(averages_replace_weights),
         cmocka_unit_test(groups_are_found_by_name),
-        cmocka_unit_test(numbers_out_of_range_are_told),
-        cmocka_unit_test(what_is_not_finite_is_left_out),
-        cmocka_unit_test(without_skipping_it_spoils_the_weights),
+        cmocka_unit_test(settings_out_of_range_are_reported),
+        cmocka_unit_test(updates_that_are_not_finite_are_skipped),
+        cmocka_unit_test(without_skipping_weights_become_nan),
         cmocka_unit_test(frozen_parameters_stay),
-        cmocka_unit_test(weights_that_train_are_whole),
-        cmocka_unit_test(values_are_fetched_beside_the_loss),
-        cmocka_unit_test(partial_batches_are_means_of_their_own),
+        cmocka_unit_test(trained_weights_are_float32),
+        cmocka_unit_test(values_are_fetched_with_the_loss),
+        cmocka_unit_test(partial_batches_have_their_mean),
     };
     return cmocka_run_group_tests_name("updates", tests, device_setup, device_teardown);
 }

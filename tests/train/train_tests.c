@@ -111,7 +111,7 @@ uint64_t states_hash(kn_states *states) {
         own = hash_bytes(own, name, strlen(name));
         own = hash_bytes(own, info.shape, (size_t)info.rank * sizeof *info.shape);
         own = hash_bytes(own, data, (size_t)bytes);
-        hash += own * 0x9E3779B97F4A7C15u; /* the order of the states says nothing */
+        hash += own * 0x9E3779B97F4A7C15u; /* the order of the states does not matter */
         free(data);
     }
     return hash;
