@@ -1,4 +1,4 @@
-/* What the tests of the exchange room share. */
+/* Helpers of the tests of the exchange room. */
 #ifndef KN_EXCHANGE_TESTS_H
 #define KN_EXCHANGE_TESTS_H
 

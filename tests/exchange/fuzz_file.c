@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
-/* Where the file has weights they can be set, or it is told why not. */
+/* If the file has weights they can be loaded, or the error says why not. */
 static bool loads(kn_model *model) {
     kn_states *states = fake_states_make();
     if (!states) return true;

@@ -1,4 +1,4 @@
-/* Small ONNX models from a few words, for the tests of the importer. */
+/* Small ONNX models from short descriptions, for the tests of the importer. */
 #ifndef KN_TESTS_ONNX_MODEL_H
 #define KN_TESTS_ONNX_MODEL_H
 
@@ -6,7 +6,7 @@
 
 #include "../formats/onnx_bytes.h"
 
-/* Element types as the format numbers them. */
+/* Element types as numbered by the format. */
 enum { ONNX_FLOAT = 1, ONNX_INT64 = 7, ONNX_BOOL = 9, ONNX_FLOAT16 = 10 };
 
 typedef struct onnx_graph {
@@ -15,21 +15,21 @@ typedef struct onnx_graph {
 
 /* shape as "batch,3"; "" is a scalar. */
 void onnx_input(onnx_graph *graph, const char *name, int type, const char *shape);
-/* Without a type, or with what the file says of it. */
+/* Without a type, or with metadata. */
 void onnx_output(onnx_graph *graph, const char *name);
 void onnx_output_as(onnx_graph *graph, const char *name, int type, const char *shape);
-/* Elements first, first + 1, … of an initializer. */
+/* An initializer with the elements first, first + 1, … */
 void onnx_floats(onnx_graph *graph, const char *name, const char *shape, float first);
 /* A list of integers, "1,-1", as an initializer. */
 void onnx_wholes(onnx_graph *graph, const char *name, const char *numbers);
-/* What the file says of a value under a key, and of the graph. */
+/* Metadata of a value under a key, and of the graph. */
 void onnx_says(onnx_graph *graph, const char *name, const char *key, const char *says);
 void onnx_graph_says(onnx_graph *graph, const char *key, const char *says);
-/* A node, and what the file says of it. */
+/* A node, and its metadata. */
 void onnx_node_says(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
                     const char *key, const char *says);
 /* inputs and outputs separated by commas; attributes as "axis=1 alpha=0.5f perm=0:2:1 mode='edge'". A body is
- * the attribute of the name that its word gives, such as "then_branch". */
+ * the attribute with the given name, such as "then_branch". */
 void onnx_node(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
                const char *attributes);
 void onnx_node_with(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
@@ -42,7 +42,7 @@ kn_model *onnx_open(const onnx_graph *graph, const kn_model_params *params);
 kn_model *onnx_right(const onnx_graph *graph, const kn_model_params *params);
 /* Opening it must fail with exactly this message after the file's name. */
 void onnx_refused(const onnx_graph *graph, const kn_model_params *params, const char *message);
-/* Output `position`, which is made of constants, computed on the host: its elements as "1 2.5 -3". */
+/* Output `position`, which depends on constants only, computed on the host: its elements as "1 2.5 -3". */
 void onnx_gives(kn_model *model, int position, const char *shape, const char *numbers);
 
 #endif

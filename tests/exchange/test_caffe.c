@@ -1,5 +1,4 @@
-/* Nets of Caffe as models: what text they become, which numbers of a file become which weights, and what is
- * refused. */
+/* Caffe networks as models: the text, the weights taken from the file, and what is refused. */
 #include "exchange_tests.h"
 
 #include "../formats/onnx_bytes.h"
@@ -103,7 +102,7 @@ static void sides_and_groups_are_told_apart(void **state) {
         "output c_flat\n");
 }
 
-/* By the names of the weight and of the bias. */
+/* Parameters by the names of weight and bias. */
 static void layers_share(void **state) {
 #define NAMED(name, bottom, weight, bias)                                                                    \
     LAYER("InnerProduct", name, bottom, name,                                                                \
@@ -115,7 +114,7 @@ static void layers_share(void **state) {
 #undef NAMED
 }
 
-/* Names that are alike once cut are numbered; sizes and texts have their bounds. */
+/* Names that are equal once cut are numbered; sizes and lengths are bounded. */
 static void what_grows_is_bounded(void **state) {
     enum { LAYERS = 40, LAYER_BYTES = 200 };
     static char net[LAYERS * LAYER_BYTES + 200];
@@ -134,7 +133,7 @@ static void what_grows_is_bounded(void **state) {
     is_refused(state, "input: 'a' input: 'b' input_shape { dim: 1 }", "input 'b' has no shape");
 }
 
-/* Cut off anywhere, or with any sign changed, a net is refused with words or makes a model. */
+/* Truncated anywhere, or with any byte changed, a network is refused with a message or becomes a model. */
 static void hostile_texts(void **state) {
     static const char whole[] =
         INPUT LAYER("Convolution", "a", "data", "a", "convolution_param { num_output: 4 kernel_size: 3 }")
@@ -157,7 +156,7 @@ static void norms_take_their_scales(void **state) {
     snprintf(net, sizeof net, "%s%s%s", INPUT, norm,
              LAYER("Scale", "s", "b", "s", "scale_param { bias_term: true }"));
     becomes(state, net, "n = batchnorm @x epsilon=0.00001\noutput n\n");
-    /* Not where others read what the norm made, or where nothing is added. */
+    /* Not where other layers read the output of the norm, or where no scale follows. */
     strcat(net, LAYER("TanH", "t", "b", "t", ""));
     becomes(state, net,
             "n = batchnorm @x epsilon=0.00001 affine=no\ns_weight = parameter 2x1x1 init=one\ns_bias = "
@@ -184,7 +183,7 @@ static void training_is_left_out(void **state) {
         "f = linear @x 2\noutput f\n");
 }
 
-static void mistakes_are_told(void **state) {
+static void mistakes_are_reported(void **state) {
     is_refused(state, INPUT LAYER("Interp", "i", "data", "i", "") LAYER("Foo", "j", "i", "j", ""),
                "2 layers of types that Koine lacks: Interp ('i'), Foo ('j')");
     is_refused(state, INPUT LAYER("ReLU", "r", "date", "r", ""),
@@ -202,7 +201,7 @@ static void mistakes_are_told(void **state) {
     is_refused(state, INPUT, "no layer of the net makes anything");
 }
 
-/* A blob with its shape and the numbers first, first + 1, ... */
+/* A blob with its shape and the elements first, first + 1, ... */
 static void add_blob(made *to, int rank, const int *shape, float first) {
     made blob = {.count = 0}, sizes = {.count = 0};
     float numbers[16];
@@ -248,11 +247,11 @@ static void weights_find_their_layers(void **state) {
     has_numbers(states, "n.running_var", 2, (float[]){5, 5.25f});
     has_numbers(states, "f_c.weight", 6, (float[]){0, 3, 1, 4, 2, 5});
     has_numbers(states, "f_c.bias", 3, (float[]){5, 6, 7});
-    /* The net as text is no file with weights. */
+    /* A network as text is no file with weights. */
     assert_int_not_equal(kn_model_load(model, at->path, states, NULL, NULL), KN_OK);
     assert_non_null(strstr(kn_model_error(model), "is a net as text"));
     kn_model_destroy(&model);
-    /* Other classes: an error, or left out. */
+    /* Another number of classes: an error, or the layer is skipped. */
     char other[1000];
     snprintf(other, sizeof other, "%s", text);
     strstr(other, "num_output: 3")[12] = '4';
@@ -270,7 +269,7 @@ static void weights_find_their_layers(void **state) {
     fake_states_release(fewer);
 }
 
-/* Cross-entropy of a net that ends with a softmax is about what goes into it. */
+/* The cross-entropy of a network that ends with a softmax is computed from the input of the softmax. */
 static void losses_look_behind_a_softmax(void **state) {
     kn_model *model =
         open_net(state, "input: 'd' input_dim: 1 input_dim: 5 input_dim: 1 input_dim: 1\n" LAYER(
@@ -295,7 +294,7 @@ int test_caffe(void) {
         cmocka_unit_test_setup_teardown(hostile_texts, make_place, remove_place),
         cmocka_unit_test_setup_teardown(norms_take_their_scales, make_place, remove_place),
         cmocka_unit_test_setup_teardown(training_is_left_out, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(mistakes_are_told, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(mistakes_are_reported, make_place, remove_place),
         cmocka_unit_test_setup_teardown(weights_find_their_layers, make_place, remove_place),
         cmocka_unit_test_setup_teardown(losses_look_behind_a_softmax, make_place, remove_place),
     };

@@ -1,4 +1,4 @@
-/* ONNX files as models: their inputs, parameters and sizes, what is decided while they are opened, and
+/* ONNX files as models: their inputs, parameters and sizes, what is computed when they are opened, and
  * refusals. */
 #include "graph/graph.h"
 #include "onnx_model.h"
@@ -49,7 +49,7 @@ static void layers_and_parameters(void **state) {
     kn_model_destroy(&model);
 }
 
-/* (batch,3,4) to (batch,12) and (batch*3,4), by what the model works out. */
+/* (batch,3,4) to (batch,12) and (batch*3,4), with sizes that the model computes. */
 static void sizes_with_symbols(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};
@@ -70,7 +70,7 @@ static void sizes_with_symbols(void **state) {
     onnx_node(&graph, "Concat", "rows,columns", "second", "axis=0");
     onnx_node(&graph, "Reshape", "x,second", "z", NULL);
     onnx_node(&graph, "Reshape", "x,flat", "f", NULL);
-    /* The size of the batch as a number of the graph. */
+    /* The batch size as a number in the graph. */
     onnx_node(&graph, "Cast", "batch", "number", "to=1");
     onnx_node(&graph, "Div", "x,number", "share", NULL);
     onnx_node(&graph, "Range", "zero,rows,one", "places", NULL);
@@ -86,7 +86,7 @@ static void sizes_with_symbols(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Nodes that are told sizes take those of an open batch. */
+/* Nodes whose sizes are arguments get those of a symbolic batch. */
 static void sizes_of_an_open_batch(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};
@@ -160,7 +160,7 @@ static void given_numbers(void **state) {
     params.given = &wrong;
     params.given_count = 1;
     onnx_refused(&graph, &params, "input 'x': dimension 1 has size 6, and 5 in the given array");
-    /* One below 0 is as the file has it. */
+    /* A negative one is kept as in the file. */
     const kn_model_given open[] = {{"x", {KN_FLOAT32, 2, {-1, 6}}, NULL}, given[1]};
     params.given = open;
     params.given_count = 2;
@@ -177,7 +177,7 @@ static void branches_and_loops(void **state) {
     onnx_output(&yes, "sum");
     onnx_node(&no, "Sub", "one,one", "difference", NULL);
     onnx_output(&no, "difference");
-    /* Each round: the value and its square. */
+    /* Each iteration: the value and its square. */
     onnx_input(&body, "round", ONNX_INT64, "");
     onnx_input(&body, "go", ONNX_BOOL, "");
     onnx_input(&body, "v", ONNX_FLOAT, "2");
@@ -198,7 +198,7 @@ static void branches_and_loops(void **state) {
     onnx_output(&graph, "two");
     onnx_output(&graph, "end");
     onnx_output(&graph, "squares");
-    /* Cumulative sums from the end. */
+    /* Cumulative sums in reverse. */
     onnx_graph sums = {.bytes.count = 0};
     onnx_input(&sums, "sum", ONNX_FLOAT, "2");
     onnx_input(&sums, "column", ONNX_FLOAT, "2");
@@ -219,7 +219,7 @@ static void branches_and_loops(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Fractions under a shape. */
+/* Floating-point numbers given as a shape. */
 static void reshaped(onnx_graph *graph, const char *name, const char *numbers, const char *shape) {
     char whole[40], flat[40], sizes[40];
     snprintf(whole, sizeof whole, "%s_whole", name);
@@ -232,7 +232,7 @@ static void reshaped(onnx_graph *graph, const char *name, const char *numbers, c
     onnx_node(graph, "Reshape", flat, name, NULL);
 }
 
-/* What constants become; `node` reads c = 0, 1, … of (2,3) and lists of integers. */
+/* The results for constants; `node` reads c = 0, 1, … of (2,3) and lists of integers. */
 static void gives(const char *type, const char *inputs, const char *attributes, const char *shape,
                   const char *numbers) {
     onnx_graph graph = {.bytes.count = 0};
@@ -302,7 +302,7 @@ static void operators(void **state) {
     gives("STFT", "signal,two,,one", NULL, "1,3,1,2", "0 0 2 0 4 0");
 }
 
-/* More numbers of 4 bits than are unpacked while the model is opened: 7 * i modulo 16, less 8. */
+/* More 4-bit elements than are unpacked when the model is opened: 7 * i modulo 16, less 8. */
 static void numbers_below_a_byte(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};
@@ -332,7 +332,7 @@ static void numbers_below_a_byte(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Weights of 16 bits are stored so, and a cast to 16 bits rounds. */
+/* 16-bit weights are stored in 16 bits, and a cast to 16 bits rounds. */
 static void halves(void **state) {
     (void)state;
     static const struct {
@@ -364,8 +364,8 @@ static void halves(void **state) {
     }
 }
 
-/* Of (steps, batch, 3), in two directions; a GRU with the reset before the product has fixed steps.
- */
+/* x is (steps,batch,3), in two directions; a GRU with the reset before the product has a fixed number of
+ * steps. */
 static void recurrent_layers(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};
@@ -421,7 +421,7 @@ static void refusals(void **state) {
     kn_model_destroy(&model);
 }
 
-/* What contradicts itself is told with the node. */
+/* Contradictions are reported with the node. */
 static void contradictions(void **state) {
     (void)state;
     static const struct {
@@ -454,7 +454,7 @@ static void contradictions(void **state) {
     onnx_refused(&graph, NULL, "output 'y' is declared as int64, and its node makes float32");
 }
 
-/* Nodes in no order are built in one in which each reads what is there; a branch reads what is around it. */
+/* Nodes in any order are sorted so that each reads existing values; a branch reads values around it. */
 static void nodes_in_no_order(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0}, then = {.bytes.count = 0}, otherwise = {.bytes.count = 0};
@@ -489,7 +489,7 @@ static void nodes_in_no_order(void **state) {
     }
 }
 
-/* Operators that work out sizes from known numbers, without inputs that they need. */
+/* Operators that compute sizes from known numbers, with missing inputs. */
 static void inputs_left_out(void **state) {
     (void)state;
     static const struct {
@@ -517,7 +517,7 @@ static void inputs_left_out(void **state) {
     }
 }
 
-/* Cut off anywhere, or with any byte changed, a file is refused or makes a model that can be looked at. */
+/* Truncated anywhere, or with any byte changed, a file is refused or becomes a model that can be queried. */
 static void hostile_bytes(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};

@@ -1,4 +1,4 @@
-/* Graphs of texts as ONNX files: written, and read again as the same network. */
+/* Graphs of texts as ONNX files: written, and read back as the same network. */
 #include "exchange_tests.h"
 
 #include <string.h>
@@ -68,7 +68,7 @@ static void there_and_back(void **state) {
     has_shape(read, "x", "batch,3,6,6");
     assert_int_equal(kn_model_output_count(read), 1);
     has_shape(read, kn_value_name(kn_model_output(read, 0)), "batch,5");
-    /* The same weights, under the same names, trained alike. */
+    /* The same weights with the same names, and the same training. */
     kn_states *taken = fake_states_make();
     assert_int_equal(kn_model_load(read, NULL, taken, NULL, NULL), KN_OK);
     assert_int_equal(kn_states_count(taken), kn_states_count(states));
@@ -116,7 +116,7 @@ static void learns_no_more(void **state) {
     test_folder_remove(folder);
 }
 
-/* Sizes that stay open where the value itself does not tell them. */
+/* Sizes that stay symbolic where the value does not determine them. */
 static void open_sizes(void **state) {
     (void)state;
     static const struct {
@@ -143,7 +143,7 @@ static void open_sizes(void **state) {
     test_folder_remove(folder);
 }
 
-/* All that has no counterpart is named at once. */
+/* All nodes without an ONNX operator are named in one message. */
 static void without_counterpart(void **state) {
     (void)state;
     char path[4096];

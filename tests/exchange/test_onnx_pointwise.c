@@ -12,7 +12,7 @@
 
 enum { MAX_INPUTS = 3, MAX_ELEMENTS = 64 };
 
-/* What a node of the file says, none of which is anybody's default. */
+/* Attributes of a node in the file, none of which is a default. */
 static const float said[KN_IMPORT_NUMBERS] = {0.375f, 0.625f};
 
 typedef struct sample {
@@ -27,7 +27,7 @@ static double wanted_number(const sample *s, int i) {
     return s->says ? (double)said[i] : s->row->numbers[i].usual;
 }
 
-/* Inputs are of the types and shapes of the operator's own first case: "7", "bool 7". */
+/* Inputs have the types and shapes of the operator's first case: "7", "bool 7". */
 static void add_input(onnx_graph *graph, sample *s, int place, const char *text) {
     kn_dtype dtype = KN_FLOAT32;
     char name[16], word[16];
@@ -112,7 +112,7 @@ static void stays_the_same(sample *s, const char *path) {
     kn_states *states = fake_states_make();
     kn_model *read = made_model(s);
     is_the_operator(s, read);
-    /* The graph, since saving a model from an ONNX file would write the file's own node. */
+    /* Saves the graph, since saving a model from an ONNX file would write the node of that file. */
     if (kn_export_onnx(read, path, states, &params) != KN_OK) fail_msg("%s", kn_model_error(read));
     is_the_node(s, path);
     kn_model *again = kn_model_open(path, NULL);
@@ -120,7 +120,7 @@ static void stays_the_same(sample *s, const char *path) {
     is_the_operator(s, again);
     const int64_t count = compute(s, read, first);
     assert_int_equal(compute(s, again, second), count);
-    /* Defaults such as 0.2 are rounded to float32 where they are written. */
+    /* Defaults such as 0.2 are rounded to float32 when written. */
     const double allowed = s->says ? 0 : 1e-6;
     for (int64_t i = 0; i < count; i++)
         if (first[i] != second[i] && !(isnan(first[i]) && isnan(second[i])) &&
@@ -139,7 +139,7 @@ static void same_operator(void **state) {
     test_path(path, sizeof path, folder, "row.onnx");
     for (int i = 0; i < kn_import_pointwise_count; i++) {
         const kn_import_row *row = &kn_import_pointwise[i];
-        if (!row->op || !strcmp(row->op, "copy")) continue; /* which is read as nothing */
+        if (!row->op || !strcmp(row->op, "copy")) continue; /* which is read as none */
         assert_non_null(kn_operator_find(row->op));
         for (int says = 0; says < 2; says++) {
             sample s = {.row = row, .op = kn_operator_find(row->op), .says = says != 0};
@@ -151,7 +151,7 @@ static void same_operator(void **state) {
     test_folder_remove(folder);
 }
 
-/* Attributes of Selu that Koine's operator has not leave it to others. */
+/* Selu with attributes that Koine's operator does not have becomes other operators. */
 static void other_selu(void **state) {
     (void)state;
     onnx_graph graph = {.bytes = {.count = 0}};

@@ -13,12 +13,12 @@
 
 enum { MAX_INPUTS = 8, MAX_ELEMENTS = 4096 };
 
-/* A case on its way. */
+/* A case while it is tested. */
 typedef struct trip {
     const kn_operator *row;
     const kn_case *sample;
     kn_model *model;
-    kn_value *inputs[MAX_INPUTS], *given[MAX_INPUTS]; /* by place, and those that are there */
+    kn_value *inputs[MAX_INPUTS], *given[MAX_INPUTS]; /* by position, and those that are present */
     int count, given_count;
     kn_value *outputs[KN_MAX_OUTPUTS];
     int output_count;
@@ -56,7 +56,7 @@ static void draw(trip *t, int place) {
         high = strtod(dots + 2, NULL);
     }
     if (place == 1 && !strncmp(t->row->name, "scatter", 7) && !(words && strstr(words, "axis"))) {
-        /* Of places that are not there ONNX promises nothing. */
+        /* For indices out of range ONNX specifies no result. */
         const double size = (double)t->inputs[0]->shape.dims[0];
         low = low < -size ? -size : low;
         high = high > size - 1 ? size - 1 : high;
@@ -68,13 +68,13 @@ static void draw(trip *t, int place) {
         float uniform = kn_random_uniform(key, (uint64_t)i);
         double number =
             whole ? floor(low + uniform * (high - low + 1)) : (float)(low + uniform * (high - low));
-        uint64_t element = 0; /* as the type holds it */
+        uint64_t element = 0; /* rounded to the type */
         kn_element_set(value->shape.dtype, &element, 0, number);
         t->numbers[place][i] = kn_element_get(value->shape.dtype, &element, 0);
     }
 }
 
-/* The model of one node; false where the case is too large for this. */
+/* Creates the model of one node; false if the case is too large. */
 static bool make(trip *t) {
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
     kn_error error = {0};
@@ -124,7 +124,7 @@ static kn_graph *bound_of(kn_graph *graph, kn_value *const *outputs, int count, 
 }
 
 static bool same_numbers(const trip *t, const double *wanted, const double *found, int64_t count) {
-    /* Of places that are not there ONNX promises nothing. */
+    /* For indices out of range ONNX specifies no result. */
     bool outside = !strcmp(t->row->name, "embedding") || !strncmp(t->row->name, "gather", 6);
     for (int64_t i = 0; i < count; i++) {
         double allowed = 1e-5 * (1 + fabs(wanted[i]));
@@ -139,7 +139,7 @@ static bool same_numbers(const trip *t, const double *wanted, const double *foun
     return true;
 }
 
-/* Reads the file and compares; *refused where the reader knows less than what was written. */
+/* Reads the file and compares; *refused: the importer supports less than the exporter wrote. */
 static bool read_again(trip *t, int *refused) {
     kn_model *read = kn_model_open(t->path, NULL);
     bool same = kn_model_status(read) == KN_OK, unknown = kn_model_status(read) == KN_ERROR_UNSUPPORTED;
@@ -197,13 +197,13 @@ static tally cases_of(const kn_operator *row, const char *path) {
     return done;
 }
 
-/* Cases of a row that have no counterpart. */
+/* Cases of a row that ONNX cannot represent. */
 static const struct {
     const char *row;
     int refused;
 } known[] = {
-    {"conv2d_data", 2}, /* more at one end of one axis */
-    {"gather", 1},      /* zeros for what is outside */
+    {"conv2d_data", 2}, /* more padding at one end of one axis */
+    {"gather", 1},      /* zeros outside */
 };
 
 static void rows_there_and_back(void **state) {

@@ -1,5 +1,4 @@
-/* ONNX files that are trained: which weights are, what batch norms and dropouts become, and the file that is
- * saved. */
+/* Training of ONNX files: which weights are trained, batch norms and dropouts, and the file that is saved. */
 #include "onnx_model.h"
 
 #include <stdio.h>
@@ -9,7 +8,7 @@
 #include "formats/formats.h"
 #include "graph/graph.h"
 
-/* why: it is not trained, or "" */
+/* why: the reason not to train it, or "" */
 static void is_weight(const kn_model *model, int position, const char *name, const char *shape,
                       const char *why) {
     kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
@@ -28,7 +27,7 @@ static int count_nodes(const kn_model *model, const char *row) {
     return count;
 }
 
-/* x (batch,3,4), a batch norm of it, what a weight adds, and a dropout. */
+/* x (batch,3,4), a batch norm of it, an addition of a weight, and a dropout. */
 static void network(onnx_graph *graph, bool training) {
     onnx_input(graph, "images", ONNX_FLOAT, "batch,3,4");
     onnx_floats(graph, "scale", "3", 1);
@@ -89,7 +88,7 @@ static void weights_and_reasons(void **state) {
     kn_model_destroy(&model);
 }
 
-/* An initializer is trained or not as `why` says, which begins with a + where it is. */
+/* An initializer is trained if `why` begins with +; the rest must occur in the reason. */
 static void is_learnt(const kn_model *model, const char *name, const char *why) {
     kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
     for (int i = 0; kn_model_weight_at(model, i, &weight); i++) {
@@ -102,7 +101,7 @@ static void is_learnt(const kn_model *model, const char *name, const char *why) 
     fail_msg("there is no weight '%s'", name);
 }
 
-/* What PyTorch's exporter says of initializers counts, whatever reads them. */
+/* PyTorch's exporter marks trained initializers; the mark decides, whatever reads them. */
 static void what_the_file_says(void **state) {
     (void)state;
     static const char kind[] = "pkg.torch.export.graph_signature.InputSpec.kind",
@@ -149,8 +148,7 @@ static void changed(kn_states *states, const char *name, int64_t count, float fi
     assert_int_equal(kn_states_set(states, name, &info, numbers, (size_t)count * sizeof *numbers), KN_OK);
 }
 
-/* Exporters make one initializer of all that begin alike; each is learnt by itself all the same, and saved
- * so. */
+/* Exporters merge initializers with equal values; each is still trained separately, and saved so. */
 static void one_for_several(void **state) {
     (void)state;
     static const char kind[] = "pkg.torch.export.graph_signature.InputSpec.kind";
@@ -205,7 +203,7 @@ static void one_for_several(void **state) {
     }
 }
 
-/* Names that are made for what is told apart meet others in the file; copies are told apart once. */
+/* Names generated for separated copies avoid names in the file; copies are separated once. */
 static void names_that_are_taken(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};
@@ -233,8 +231,8 @@ static void names_that_are_taken(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Where the file says nothing: names, numbers, and the nodes that read an initializer, by way of others or
- * not. */
+/* Without marks: names, element types, and the nodes that read an initializer, directly or through others,
+ * decide. */
 static void what_nodes_make_of_it(void **state) {
     (void)state;
     static const struct {
@@ -284,7 +282,7 @@ static void what_nodes_make_of_it(void **state) {
     kn_model_destroy(&model);
 }
 
-/* What a comparison is made of goes no further back. */
+/* The search stops at comparisons. */
 static void no_gradient(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};
@@ -349,7 +347,7 @@ static void saved_again(void **state) {
     assert_true(kn_onnx_tensor_number(find_tensor(&file, "mean"), 0) == 20);
     assert_true(kn_onnx_tensor_number(find_tensor(&file, "variance"), 1) == 3);
     assert_true(kn_onnx_tensor_number(find_tensor(&file, "ratio"), 0) == 0.25);
-    /* Both nodes only infer now. */
+    /* Both nodes are in inference mode now. */
     const kn_onnx_node *norm = &file.graph.nodes[0], *dropout = &file.graph.nodes[1];
     assert_int_equal(norm->output_count, 1);
     assert_int_equal(kn_onnx_find_attribute(norm, "training_mode")->ints[0], 0);
@@ -420,7 +418,7 @@ static void shared_statistics(void **state) {
     check_shared(true);
 }
 
-/* Weights in a safetensors file are taken by the model that they are from. */
+/* Weights in a safetensors file can be loaded by the model that they are from. */
 static void weights_alone(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};
