@@ -1,4 +1,4 @@
-/* What the tests of the public interface share. */
+/* Helpers of the tests of the public interface. */
 #ifndef KN_API_TESTS_H
 #define KN_API_TESTS_H
 
@@ -11,7 +11,7 @@ int test_null(void);
 int test_null_builders(void);
 int test_null_files(void);
 int test_wrong_graphs(void);
-int test_custom(bool device); /* what needs one, or what needs none */
+int test_custom(bool device); /* groups that need a device, or that need none */
 int test_wrong_runs(void);
 int test_steps(void);
 

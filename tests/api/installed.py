@@ -17,7 +17,7 @@ from report import run  # noqa: E402
 
 SOURCE, BUILD, VERSION = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 MESON, COMPILERS = sys.argv[4], [words.split() for words in sys.argv[5:]]
-LEAST_ACCURACY, MOST_LINES = 0.9, 40
+MIN_ACCURACY, MAX_LINES = 0.9, 40
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
@@ -51,7 +51,7 @@ class Copy:
         return result.stdout.split()
 
     def compile(self, compiler, language, text, name):
-        """Answers the program's path and the compiler's complaints."""
+        """Returns the program's path and the compiler's complaints."""
         standard = "-std=c++11" if language == "c++" else "-std=c11"
         target = self.root / name
         result = subprocess.run([*compiler, *STRICT, standard, "-x", language, "-", "-x", "none", "-o", str(target),
@@ -68,9 +68,9 @@ def program_is_short():
     complaints = []
     if not lines:
         complaints.append("docs/tutorials/embed.md has no block of C")
-    if len(lines) > MOST_LINES:
-        complaints.append(f"it has {len(lines)} lines; at most {MOST_LINES} are promised")
-    complaints += [f"a macro of its own: {line}" for line in lines if re.match(r"\s*#\s*define", line)]
+    if len(lines) > MAX_LINES:
+        complaints.append(f"it has {len(lines)} lines; at most {MAX_LINES} are promised")
+    complaints += [f"it defines a macro: {line}" for line in lines if re.match(r"\s*#\s*define", line)]
     complaints += [f"too long to be read: {line}" for line in lines if len(line) > 120]
     return complaints
 
@@ -91,8 +91,8 @@ def learns(copy, compiler, language, text):
     match = re.search(r"^accuracy (\d\.\d+)\n\Z", result.stdout, flags=re.M)
     if result.returncode or not match or "WRONG" in result.stdout:
         return [f"status {result.returncode}, output {result.stdout!r}", *result.stderr.splitlines()[:10]]
-    if float(match.group(1)) <= LEAST_ACCURACY:
-        return [f"{result.stdout.strip()}; expected more than {LEAST_ACCURACY}"]
+    if float(match.group(1)) <= MIN_ACCURACY:
+        return [f"{result.stdout.strip()}; expected more than {MIN_ACCURACY}"]
     return []
 
 
@@ -136,7 +136,7 @@ def command_runs(copy):
 
 
 def pages_are_there(copy):
-    """Each command that the page of all names has one of its own."""
+    """Each command that the main page names has a page."""
     index = next(iter(copy.root.rglob("man1/koine.1")), None)
     if not index:
         return ["man1/koine.1 was not installed"]

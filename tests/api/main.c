@@ -1,4 +1,4 @@
-/* The public interface in wrong hands. Runs without a device as far as that goes. */
+/* Wrong uses of the public interface. As far as possible it runs without a device. */
 #include "api_tests.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* Operators of a caller's own: how they are made and refused, and what they compute, fused, trained and let
- * go. */
+/* Custom operators: how they are created and refused, what they compute, fused and trained, and when they are
+ * released. */
 #include "api_tests.h"
 
 #include <stdio.h>
@@ -70,7 +70,7 @@ static kn_operator *windows(const char *sign, int *alive) {
     params.release = alive ? count_down : NULL;
     if (alive) ++*alive;
     made = kn_operator_create_kernel(&params);
-    kn_operator_destroy(&gradient); /* the other one keeps it */
+    kn_operator_destroy(&gradient); /* the other operator keeps it */
     assert_null(gradient);
     assert_string_equal(kn_operator_error(made), "");
     return made;
@@ -332,7 +332,7 @@ static void kernels_are_computed(void **state) {
     kn_operator_destroy(&custom);
 }
 
-/* Between operators of the library: one step for relu, mine and the addition. */
+/* Between operators of the library: one step for relu, the custom operator and the addition. */
 static void expressions_are_fused(void **state) {
     kn_operator *custom = pointwise("x * sigmoid(beta * x)", NULL, NULL, "beta=1.0");
     kn_graph *graph = kn_graph_create(NULL);
@@ -352,7 +352,7 @@ static void expressions_are_fused(void **state) {
     kn_session_destroy(&session);
 }
 
-/* Nodes keep their operator alive; other sizes do not compile it again. */
+/* Nodes keep their operator alive; other sizes do not recompile it. */
 static void operators_live_as_long_as_needed(void **state) {
     int alive = 0;
     kn_operator *custom = windows("", &alive);
@@ -390,7 +390,7 @@ static void strange_gradient(void *user, const kn_custom_gradient *call) {
         call->input_gradients[0] = kn_sum(call->result_gradients[0], NULL, false);
 }
 
-/* What only the device, or only the training, finds out. */
+/* Mistakes that only the device or only the training can detect. */
 static void mistakes_name_the_operator(void **state) {
     static const struct {
         const char *source, *words;

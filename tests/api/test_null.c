@@ -333,7 +333,7 @@ static void verifying(void **state) {
     assert_null(kn_verify_name(kn_verify_count()));
 }
 
-/* What is made from a context that failed carries its error. */
+/* Objects created from a failed context carry its error. */
 static void failed_contexts(void **state) {
     (void)state;
     kn_context_params params;

@@ -4,7 +4,7 @@
 typedef kn_value *unary(kn_value *x);
 typedef kn_value *binary(kn_value *x, kn_value *y);
 
-/* What moves and picks elements; x is of a graph that does not fail here. */
+/* Builders that move and select elements; x is of a graph that has not failed. */
 static void shapes(kn_value *x) {
     kn_value *parts[2] = {x, x}, *places = x;
     assert_true(kn_value_failed(kn_flip(NULL, NULL)) && kn_value_failed(kn_squeeze(NULL, NULL)));
@@ -39,7 +39,7 @@ static void shapes(kn_value *x) {
     };
     for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
         assert_true(kn_value_failed(reductions[i](NULL, NULL, false)));
-    /* Inside a graph it is told. */
+    /* Within a graph the error is the graph's. */
     for (int i = 0; i < 6; i++) {
         kn_graph *graph = kn_graph_create(NULL);
         kn_value *own = kn_input(graph, "x", KN_FLOAT32, "2,3"), *both[2] = {own, NULL}, *value = NULL;
@@ -236,7 +236,7 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_cosine_embedding(NULL, NULL, NULL, 0)));
     assert_true(kn_value_failed(kn_triplet_margin(NULL, NULL, NULL, 1)));
     kn_graph_destroy(&graph);
-    /* A text that is missing is the graph's error. */
+    /* A missing text is an error of the graph. */
     kn_value *(*const texts[])(kn_value *, const char *) = {kn_reshape, kn_broadcast};
     for (size_t i = 0; i < 2; i++) {
         graph = kn_graph_create(NULL);

@@ -1,4 +1,4 @@
-/* Every function for data, models and files, with NULL for whatever it takes. */
+/* Every function for data, models and files, with NULL for each argument. */
 #include "api_tests.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* A model that writes place by place gives what it gives for its whole window. */
+/* A model that generates token by token computes the same as for its whole window. */
 #include "api_tests.h"
 
 #include <math.h>
@@ -24,7 +24,8 @@ static const char text[] = "koine 1\n"
                            "gelu_tanh\n"
                            "logits = linear 7 bias=no\n";
 
-/* Of a layer that training goes on from one step to the next, too: outside it, it begins with zeros. */
+/* The same for a layer whose state a training continues from one step to the next: outside training it starts
+ * with zeros. */
 static const char recurrent_text[] = "koine 1\n"
                                      "model walk\n"
                                      "input x 9 int32\n"
@@ -80,7 +81,7 @@ static void steps_are_the_whole(void **state) {
     const int32_t x[WINDOW] = {3, 1, 4, 1, 5, 0, 2, 6, 5}, unlike[PROMPT] = {3, 1, 0, 0};
     float expected[WINDOW * ANSWERS], got[WINDOW * ANSWERS];
     run(whole, x, -1, WINDOW, expected);
-    run(prompt, unlike, 0, PROMPT, got); /* two signs, and places that are written over */
+    run(prompt, unlike, 0, PROMPT, got); /* two tokens, and positions that are overwritten */
     compare(got, expected, 0, 2);
     for (int32_t place = 2; place < WINDOW; place++) {
         run(single, x + place, place, 1, got);
@@ -98,7 +99,7 @@ static void steps_are_the_whole(void **state) {
     kn_context_destroy(&context);
 }
 
-/* A prompt that fills the rows in part, then sign by sign, then anew. */
+/* A prompt that fills some of the rows, then token by token, then from the start again. */
 static void recurrent_steps_are_the_whole(void **state) {
     (void)state;
     kn_context *context = kn_context_create(NULL);
@@ -134,7 +135,7 @@ static void recurrent_steps_are_the_whole(void **state) {
     kn_context_destroy(&context);
 }
 
-/* What looks at other places otherwise has no steps. */
+/* A model that reads other positions in another way has no steps. */
 static void others_are_refused(void **state) {
     (void)state;
     static const char *const lines[] = {

@@ -1,5 +1,4 @@
-/* Graphs with mistakes: the error names what was wrong, stays the first one, and nothing made later crashes.
- */
+/* Graphs with mistakes: the error names the mistake and stays the first one, and later calls do not crash. */
 #include "api_tests.h"
 
 #include <limits.h>
@@ -225,7 +224,7 @@ static void try_mistake(void **state) {
     if (status != mistakes[number].status)
         fail_msg("%s instead of %s: %s", kn_status_name(status), kn_status_name(mistakes[number].status),
                  text);
-    /* The first error stays, whatever comes after it. */
+    /* The first error stays, whatever follows. */
     char first[512];
     strncpy(first, text, sizeof first - 1);
     first[sizeof first - 1] = 0;

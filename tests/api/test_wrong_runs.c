@@ -1,4 +1,4 @@
-/* Wrong feeds, names, types and numbers on a device: each call says what was wrong, and the right call after
+/* Wrong feeds, names, types and numbers on a device: each call reports the mistake, and the right call after
  * it works on the same session, trainer and context. */
 #include "api_tests.h"
 
@@ -190,7 +190,7 @@ static void limits_and_variants(void **state) {
     session_works(made);
 }
 
-/* A batch that no device has the memory for: an error at plan time, then smaller ones as before. */
+/* A batch that does not fit the memory of any device: an error when it is planned, then smaller ones work. */
 static void more_than_the_device_has(void **state) {
     fixture *made = *state;
     kn_session *session = kn_session_create(made->context, &made->y, 1, NULL);
@@ -327,7 +327,7 @@ static void trainers_that_cannot_be(void **state) {
             fail_msg("case %zu: '%s' is missing in: %s", i, wrong[i].word, kn_trainer_error(trainer));
         kn_trainer_destroy(&trainer);
     }
-    /* A loss that is no scalar, and one that nothing can be learnt from. */
+    /* A loss that is not a scalar, and one without trainable parameters. */
     kn_trainer *trainer = kn_trainer_create(made->context, made->y, NULL);
     say(kn_trainer_status(trainer), KN_ERROR_SHAPE, kn_trainer_error(trainer), "scalar");
     kn_trainer_destroy(&trainer);
@@ -360,7 +360,7 @@ static void wrong_contexts(void **state) {
     assert_non_null(strstr(kn_session_error(session), "/no/such/folder"));
     kn_session_destroy(&session);
     kn_context_destroy(&context);
-    /* A cache that cannot be is no reason to fail. */
+    /* A cache that cannot be created is not an error. */
     params = device_params();
     params.cache_folder = "/proc/no/such/place";
     context = device_open(&params);
