@@ -1,5 +1,4 @@
-/* libFuzzer's entry to pictures and to archives of them. The libraries that decode are those of the system.
- */
+/* libFuzzer's entry to images and to archives of them. The decoding libraries are those of the system. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Archives: the names and bytes of what is in them, and damaged ones. */
+/* Archives: the names and bytes of their members, and damaged files. */
 #include "support.h"
 
 #include <stdbool.h>
@@ -99,7 +99,7 @@ static void write_archive(const char *path, bool zip, bool packed) {
     archive_write_free(archive);
 }
 
-/* The file with its end cut off is refused, and nothing is lost. */
+/* A truncated file is refused, without a leak. */
 static void check_cut(const char *folder, const char *path, double share) {
     char cut[600], message[300];
     seen state = {.answer = KN_OK};

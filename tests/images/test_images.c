@@ -1,4 +1,4 @@
-/* Pictures from files: read as they were written, and refused where they are broken or too large. */
+/* Image files: decoded as they were encoded, and refused if they are damaged or too large. */
 #include "support.h"
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 
 enum { WIDTH = 24, HEIGHT = 16, PIXELS = WIDTH * HEIGHT };
 
-static int live; /* blocks that were taken and not given back */
+static int live; /* blocks that are not freed */
 
 static void *resize(void *user, void *pointer, size_t bytes) {
     (void)user;
@@ -50,7 +50,7 @@ static void paint(uint8_t pixels[PIXELS * 3]) {
     }
 }
 
-/* Colours differ by `most` at most, greys from the usual mixture by 2 more. */
+/* Colours differ by `most` at most, greys from the usual weighted mean by 2 more. */
 static void expect_picture(const uint8_t *bytes, size_t count, int most) {
     uint8_t painted[PIXELS * 3];
     char message[300];
@@ -75,7 +75,7 @@ static void expect_picture(const uint8_t *bytes, size_t count, int most) {
     assert_int_equal(live, 0);
 }
 
-/* What is cut off, too large or altered is refused, or read as something else; nothing is lost. */
+/* Truncated, too large or changed files are refused, or decoded differently; nothing leaks. */
 static void expect_care(const uint8_t *bytes, size_t count, const char *name) {
     kn_image image;
     char message[300];
