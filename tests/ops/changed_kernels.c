@@ -1,4 +1,4 @@
-/* Kernels in a folder of a test's: links to the library's, and changed copies. */
+/* Kernels in a folder of a test: links to the library's, and modified copies. */
 #include "changed_kernels.h"
 
 #include <dirent.h>

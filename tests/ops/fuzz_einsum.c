@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
-/* The first byte says how many values there are, and of what shape each is. */
+/* The first byte encodes the number of values and their shapes. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     static const char *const shapes[] = {"", "3", "2,3", "3,3", "b,2,3", "2,2,3,3"};
     kn_value *values[3];

@@ -1,4 +1,4 @@
-/* The operators of tools/golden/layers.py in Koine's words. */
+/* The operators of tools/golden/layers.py, built with Koine. */
 #include "ops_tests.h"
 
 #include <string.h>

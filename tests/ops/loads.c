@@ -1,6 +1,5 @@
-/* A training step of two layers on the kernels of many threads, for loads.py, which counts what they load
- * from global memory. Each product, forward and for the gradients, is of size 128.
- *
+/* A training step of two layers with the kernels of many-thread devices, for loads.py, which counts what they
+ * load from global memory. Each product, forward and for the gradients, is of size 128.
  *     loads linear | conv */
 #include <koine/koine.h>
 

@@ -52,7 +52,7 @@ def case(layer):
             products += 1
             said = f"{name}: {moved} bytes for {work} multiply-adds, {moved * MULTIPLY_ADDS / work:.2f} for {MULTIPLY_ADDS}"
             print(f"  {said}")
-            # Both operands have to be read once: fewer bytes would be a mistake of the counting.
+            # Both operands must be read once: fewer bytes would be a mistake in counting.
             if not 2 * SIZE * SIZE * 4 <= moved <= BYTES * work / MULTIPLY_ADDS:
                 complaints.append(said)
         return complaints if products == PRODUCTS else [*complaints, f"{products} products, expected {PRODUCTS}"]

@@ -1,4 +1,4 @@
-/* The groups of the ops room's tests, and what they share. */
+/* The test groups of the ops room, and their helpers. */
 #ifndef KN_OPS_TESTS_H
 #define KN_OPS_TESTS_H
 
@@ -18,24 +18,25 @@ int test_rows(void);
 int test_lowering(void);
 int test_golden(const char *file);
 
-/* An operator of tools/golden/layers.py by its name there; NULL if it is none of them (golden_layers.c). */
+/* Builds an operator of tools/golden/layers.py by its name there; NULL if there is no such name
+ * (golden_layers.c). */
 kn_value *golden_layer(const char *name, const kn_json *given, kn_value **in, int count);
 
 /* ---- computing graphs on the host, in double precision (host_graph.c) ------------------------------ */
 
-/* An input's numbers, row-major. */
+/* The elements of an input, row-major. */
 typedef struct host_input {
     const char *name;
     const double *numbers;
 } host_input;
 
-/* The numbers of all values of a bound graph, by id; states have what they are initialised with. */
+/* The elements of all values of a bound graph, by id; states have their initial elements. */
 typedef struct host_values {
     size_t count;
     double **numbers;
 } host_values;
 
-/* Computes every node by its reference; fails the test when one cannot be. */
+/* Computes every node with its reference; fails the test if a node has none. */
 host_values host_compute(const kn_graph *bound, const host_input *inputs, int count);
 void host_release(host_values *values);
 

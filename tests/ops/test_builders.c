@@ -197,7 +197,7 @@ static void losses(void **state) {
     shape_is(kn_triplet_margin(x, y, x, 1), "mean", "float32 ()");
 }
 
-/* What the row cross_entropy does not know is made of others. */
+/* Parameters that the row cross_entropy does not have are built of other rows. */
 static void weighted_losses(void **state) {
     (void)state;
     kn_value *weights = kn_input(graph, "weights", KN_FLOAT32, "4"), *value;
@@ -213,8 +213,8 @@ static void weighted_losses(void **state) {
     shape_is(kn_binary_cross_entropy_weighted(x, y, weights), "mean", "float32 ()");
 }
 
-/* By hand: the mean over samples of share * loss against one class and the rest against the other; of
- * weighted classes over what they weigh. */
+/* By hand: the mean over samples of share * loss for one class and (1 - share) * loss for the other; with
+ * class weights, divided by their sum. */
 static void mixed_losses(void **state) {
     (void)state;
     enum { BATCH = 3, MANY = 4 };
@@ -267,7 +267,7 @@ static void mixed_losses(void **state) {
     assert_non_null(strstr(kn_graph_error(graph), "the fraction of the first"));
 }
 
-/* One state counts the steps of all of them; outside training nothing is dropped. */
+/* One state counts the steps of all dropouts; outside training nothing is dropped. */
 static void dropout_counts_steps(void **state) {
     (void)state;
     kn_value *first = kn_dropout(x, 0.25), *second = kn_dropout(first, 0.5), *result;
@@ -374,7 +374,7 @@ static void dropout_drops(void **state) {
     kn_graph_destroy(&own);
 }
 
-/* A bool mask hides what is false; lengths precede it. */
+/* A bool mask hides keys where it is false; lengths are applied before it. */
 static void attention_takes_limits(void **state) {
     (void)state;
     kn_value *q = kn_input(graph, "q", KN_FLOAT32, "batch,2,8"),
@@ -404,7 +404,7 @@ static void attention_takes_limits(void **state) {
     host_input inputs[4] = {{"q", queries}, {"k", keys}, {"labels", &length}, {"mask", shown}};
     host_values values = host_compute(bound, inputs, 4);
     const double *numbers = values.numbers[result->id];
-    for (int i = 0; i < 16; i++) /* heads share keys by two; the second query sees none */
+    for (int i = 0; i < 16; i++) /* two heads share one key head; the second query sees no keys */
         assert_true(numbers[i] == (i < 8 ? 4 + i / 4 * 2 + i % 2 : 0));
     host_release(&values);
     kn_graph_destroy(&bound);
@@ -412,8 +412,7 @@ static void attention_takes_limits(void **state) {
 
 enum { DROPPED_KEYS = 4000 };
 
-/* Equal weights on ones: the result is the mean of what is kept, and the gradient of v shows which those are.
- */
+/* Equal scores on ones: the result is the mean of what is kept, and the gradient of v shows what was kept. */
 static void attention_drops(void **state) {
     (void)state;
     static double ones[DROPPED_KEYS], query[1];
@@ -552,7 +551,7 @@ static void mistakes(void **state) {
         if (!kn_value_failed(value)) fail_msg("mistake %d was accepted", i);
         if (kn_graph_status(own) != expected) fail_msg("mistake %d: %s", i, kn_graph_error(own));
         assert_true(strlen(kn_graph_error(own)) > 20);
-        /* What is built on it fails too, and the first message stays. */
+        /* Later calls fail too, and the first message stays. */
         char message[200];
         strncpy(message, kn_graph_error(own), sizeof message - 1);
         message[sizeof message - 1] = 0;
@@ -567,7 +566,7 @@ static void mistakes(void **state) {
         assert_int_equal(strncmp(kn_graph_error(own), message, sizeof message - 1), 0);
         kn_graph_destroy(&own);
     }
-    /* Without any value there is no graph to tell. */
+    /* Without any value there is no graph to carry the error. */
     assert_null(kn_add(NULL, NULL));
     assert_null(kn_relu(NULL));
     assert_null(kn_concat(NULL, 0, 0));
@@ -580,7 +579,7 @@ static kn_status misspelt_rule(kn_shape_call *call) {
     return kn_shape_attribute(call, "widht")->integer < 0 ? KN_ERROR_SHAPE : KN_OK;
 }
 
-/* A slip in a row or in what builds it is no 0. */
+/* An attribute that a row or a builder misspells is an error, not 0. */
 static void misspelt_attributes(void **state) {
     (void)state;
     static const kn_attribute attributes[] = {KN_INT("width", 3, ""), KN_INT("stride", 1, "")};

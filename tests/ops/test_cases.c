@@ -56,7 +56,7 @@ static int close_device(void **state) {
     return 0;
 }
 
-/* "matmul#3": the operator and which of its cases. */
+/* "matmul#3": the operator and the number of its case. */
 static void name_case(one_case *named, int position) {
     int number = 0;
     while (number < position && !strcmp(kn_verify_name(position - number - 1), kn_verify_name(position)))
@@ -65,7 +65,7 @@ static void name_case(one_case *named, int position) {
     snprintf(named->name, sizeof named->name, "%s#%d", kn_verify_name(position), number);
 }
 
-/* How many cases each operator has. */
+/* The number of cases of each operator. */
 static void print_counts(int total) {
     for (int first = 0, next; first < total; first = next) {
         for (next = first + 1; next < total && !strcmp(kn_verify_name(next), kn_verify_name(first));)

@@ -1,5 +1,5 @@
-/* References and gradient rules against numbers from outside: tests/golden/operators.json, whose format is
- * told in tools/golden/README.md. Everything is computed on the host in double precision. */
+/* References and gradient rules compared with numbers from PyTorch: tests/golden/operators.json, whose format
+ * is described in tools/golden/README.md. Everything is computed on the host in double precision. */
 #include "ops_tests.h"
 
 #include "formats/formats.h"
@@ -72,7 +72,7 @@ static void draw_uniform(const char *stream, const char *name, double low, doubl
         numbers[i] = (float)(low + (high - low) * (double)kn_random_uniform(key, (uint64_t)i));
 }
 
-/* The numbers of an input; its sum says whether the rule was read rightly. */
+/* The elements of an input; their sum shows whether the rule was implemented right. */
 static double *numbers_of_input(const kn_json *sample, const kn_json *input) {
     int64_t count = product_of(member(input, "shape"));
     double *numbers = take(count), sum = 0, size = 1;
@@ -186,13 +186,14 @@ static kn_value *build(const kn_json *sample, kn_graph *graph, kn_value **in, in
     if (!strcmp(name, "expand")) return kn_broadcast(in[0], list_of(given, "shape"));
     kn_value *layer = golden_layer(name, given, in, count);
     return layer ? layer
-                 : kn_apply(graph, name, in, (size_t)count, NULL); /* the names agree, and no attributes */
+                 : kn_apply(graph, name, in, (size_t)count,
+                            NULL); /* the names are the same, and there are no attributes */
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* 1e-10 of the tensor's largest number: the order of sums may differ, nothing else. But the file was
- * computed with 1/6 as a float32 in the hard activations. */
+/* 1e-10 of the largest element of the tensor: only the order of sums may differ. But the file was computed
+ * with 1/6 as a float32 in the hard activations. */
 static void compare(const char *name, const char *what, const kn_json *expected, const double *actual,
                     int64_t count) {
     double largest = 1e-3, share = !strncmp(name, "hard_", 5) ? 1e-7 : 1e-10;
@@ -234,7 +235,7 @@ static void run(const kn_json *sample) {
         assert_true(output_count < 4);
         outputs[output_count++] = first;
     }
-    /* More than one: running statistics, which are the last of the hidden results. */
+    /* With several: running statistics, which are the last of the hidden results. */
     for (int i = 1; i < output_count; i++)
         outputs[i] = first->producer->outputs[first->producer->output_count - output_count + i];
     const kn_json *training = kn_json_member(member(sample, "attributes"), "training");

@@ -1,6 +1,6 @@
-/* The kernels that this device would not get: other widths of vectors, many threads, 64-bit indices, small
- * blocks of memory. And kernels that compute wrongly here: they are refused, counted, said once, remembered,
- * and replaced. They are the library's, in a folder of the test's, with one line changed. */
+/* Kernels that this device would not use: other vector widths, many threads, 64-bit indices, small blocks of
+ * memory. And kernels that compute wrongly on it: they are refused, counted, reported once, remembered, and
+ * replaced. They are the library's, copied to a folder of the test with one line changed. */
 #include "changed_kernels.h"
 #include "device_support.h"
 
@@ -22,7 +22,7 @@ typedef struct forced {
     const char *operators, *variants;
 } forced;
 
-/* One of each family whose kernels differ by it. */
+/* One of each family whose kernels depend on it. */
 static const char wide_kernels[] =
     "wide,first,first_padded,wide_first,wide_last,wide_padded,depthwise_wide,pointwise,window";
 static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add";
@@ -37,7 +37,7 @@ static const forced forcings[] = {
     {"blocks of 16 MiB", .small_blocks = true, .operators = "add,neg"},
 };
 
-/* Whether the table of all cases has run with these kernels anyway. */
+/* Whether operator-cases has run all cases with these kernels already. */
 static bool is_usual(const forced *forcing) {
     kn_context *context = device_open(NULL);
     const kn_capabilities *device = kn_context_capabilities(context);
@@ -76,12 +76,12 @@ static void forced_kernels_are_right(void **state) {
     for (const char *letter = forcing->operators; *letter; letter++)
         operators += *letter == ',';
     assert_true(seen.right >= operators);
-    /* One that computes wrongly would be replaced, and never compared. */
+    /* A kernel that computes wrongly would be replaced, and never compared. */
     assert_int_equal(device_counts(context).variants_refused, 0);
     device_close(&context);
 }
 
-/* Values of 12 MiB find room in blocks of 16 MiB; one of 20 MiB is named. */
+/* Values of 12 MiB fit into blocks of 16 MiB; one of 20 MiB is refused by name. */
 static void values_are_spread_over_small_blocks(void **state) {
     (void)state;
     kn_context_params params = device_params();
@@ -133,7 +133,8 @@ static void remember(void *user, kn_log_level level, const char *message) {
     snprintf(log->text + used, sizeof log->text - used, "%s\n", message);
 }
 
-/* y = a b with a (3,5), b (5,7), twice in one graph: what uses a kernel twice is told of it once. */
+/* y = a b with a (3,5), b (5,7), twice in one graph: a refused variant is reported once, although two nodes
+ * use it. */
 static kn_session *product_session(kn_context *context) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *a = kn_input(graph, "a", KN_FLOAT32, "3,5"), *b = kn_input(graph, "b", KN_FLOAT32, "5,7");
@@ -160,7 +161,7 @@ static bool product_is_right(kn_context *context, char *plan, size_t bytes) {
         float sum = 0;
         for (int k = 0; k < 5; k++)
             sum += a[i / 7 * 5 + k] * b[k * 7 + i % 7];
-        right = right && y[i] == sum; /* small integers */
+        right = right && y[i] == sum; /* small integers, so that sums are exact */
     }
     char *text = kn_session_plan_text(session);
     assert_non_null(text);
@@ -171,7 +172,7 @@ static bool product_is_right(kn_context *context, char *plan, size_t bytes) {
 }
 
 typedef struct wrong_kernel {
-    const char *name, *to, *reason, *again; /* said first, and when it is met again */
+    const char *name, *to, *reason, *again; /* reported first, and when it occurs again */
 } wrong_kernel;
 
 static const char line_of_matmul[] = "vector finished = value;";
@@ -187,8 +188,8 @@ static void wrong_kernels_are_replaced(void **state) {
     char *folder = test_folder_make(), *cache = test_folder_make(), plan[8000];
     link_kernels(KERNEL_FOLDER, folder);
     change_kernel(folder, "matmul/wide_finish.cl", line_of_matmul, wrong->to);
-    /* On the second turn a wrong result is known, and what did not compile is tried again; on the third the
-     * kernels are the library's. */
+    /* In the second turn a wrong result is remembered, and what did not compile is tried again; in the third
+     * the kernels are the library's. */
     for (int turn = 0; turn < 3; turn++) {
         remembered log = {.lines = 0};
         kn_context_params params = device_params();
@@ -216,7 +217,7 @@ static void wrong_kernels_are_replaced(void **state) {
     test_folder_remove(cache);
 }
 
-/* Without a check the wrong kernel would be taken: the test above would see it. */
+/* Without a trial the wrong kernel would be used: the test above would detect it. */
 static void wrong_kernels_would_give_wrong_numbers(void **state) {
     (void)state;
     char *folder = test_folder_make();
@@ -247,8 +248,8 @@ static void wrong_kernels_would_give_wrong_numbers(void **state) {
     test_folder_remove(folder);
 }
 
-/* Kernels for wide vectors, and more elements than a driver that ends loops early has rounds for: either they
- * are right, or they are refused, counted, said once, and replaced by kernels that are. */
+/* Wide-vector kernels, and more elements than rounds of the loop that a driver runs if it ends loops early:
+ * either the kernels are right, or they are refused, counted, reported once, and replaced by right ones. */
 static void long_loops_are_right_or_refused(void **state) {
     (void)state;
     enum { ROWS = 600, COLUMNS = 900, DEPTH = 2000 };
@@ -298,8 +299,8 @@ static void long_loops_are_right_or_refused(void **state) {
     device_close(&context);
 }
 
-/* y = convolution of x (8,16,32,32) with w (16,16,3,3), on vectors of four. Fills in the plan's text. Answers
- * false where the device gets no kernels for vectors. */
+/* y = convolution of x (8,16,32,32) with w (16,16,3,3), on vectors of four. Writes the text of the plan.
+ * Returns false if the device gets no wide-vector kernels. */
 static bool convolve(const char *folder, bool fast, remembered *log, char *plan, size_t bytes,
                      float *result) {
     enum { X = 8 * 16 * 32 * 32, W = 16 * 16 * 3 * 3 };
@@ -339,8 +340,8 @@ static bool convolve(const char *folder, bool fast, remembered *log, char *plan,
     return wide;
 }
 
-/* Winograd's convolutions are for those who ask for them, are almost right, and are left alone where a device
- * makes a larger error of them. */
+/* Winograd's convolutions are used on request only, are almost right, and are not used where a device makes a
+ * larger error with them. */
 static void fast_math_is_asked_for_and_measured(void **state) {
     (void)state;
     enum { Y = 8 * 16 * 32 * 32 };
@@ -373,7 +374,7 @@ static void fast_math_is_asked_for_and_measured(void **state) {
     test_folder_remove(folder);
 }
 
-/* 64-bit floats are computed with, or refused by name. */
+/* 64-bit floats are computed, or refused by name. */
 static void doubles_are_right_or_refused(void **state) {
     (void)state;
     kn_context *context = device_open(NULL);

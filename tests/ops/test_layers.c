@@ -1,5 +1,5 @@
-/* Layers and what goes with them: names and shapes of parameters, how these begin, windows and padding, batch
- * norm's two lives, and mistakes that a newcomer must understand. */
+/* Layers: names, shapes and initial values of parameters, windows and padding, batch norm in and outside
+ * training, and messages for mistakes. */
 #include "ops_tests.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ static void linear_layers(void **state) {
     parameter_is("linear1.weight", "7,20", 1 / sqrt(20));
     parameter_is("linear1.bias", "7", 1 / sqrt(20));
     parameter_is("linear2.weight", "3,7", 1 / sqrt(7));
-    /* The bias is added after the product, where an epilogue can take it. */
+    /* The bias is added after the product, so that it can be an epilogue. */
     assert_string_equal(first->producer->op->name, "add");
     assert_string_equal(first->producer->inputs[0]->producer->op->name, "matmul");
 }
@@ -75,11 +75,11 @@ static void linear_parameters(void **state) {
     state_is("top.head.weight", "5,20", KN_STATE_PARAMETER, KN_INITIALIZE_NORMAL, 0.25);
     assert_null(kn_graph_find(graph, "top.head.bias"));
     assert_string_equal(y->producer->op->name, "matmul");
-    /* More leading dimensions need no view. */
+    /* With more leading dimensions no view is needed. */
     shape_is(kn_linear(kn_input(graph, "text", KN_FLOAT32, "batch,length,4"), 2, NULL), "batch,length,2");
 }
 
-/* A program built against an older struct has less of it. */
+/* A program built with an older struct sets less of it. */
 static void shorter_structs(void **state) {
     (void)state;
     kn_linear_params params = {.size = offsetof(kn_linear_params, no_bias), .name = "short", .no_bias = true};
@@ -124,7 +124,7 @@ static void windows(void **state) {
         params.size = sizeof params;
         shape_is(kn_conv(images, 4, 3, 0, &params), cases[i].shape);
     }
-    /* `same` pads the odd line at the end. */
+    /* `same` pads one more line at the end if the number is odd. */
     kn_conv_params params = {.size = sizeof params, .same = true, .no_bias = true};
     const kn_attribute_value *padding =
         kn_attribute_of(kn_conv(images, 4, 2, 3, &params)->producer, "padding");
@@ -146,7 +146,7 @@ static void filters_of_the_caller(void **state) {
     assert_string_equal(kn_conv2d(images, filters, NULL, NULL)->producer->op->name, "conv2d");
 }
 
-/* A length is an image of one row; its padding is before and after. */
+/* A sequence is an image of one row; its padding is before and after. */
 static void lengths(void **state) {
     (void)state;
     kn_value *signal = kn_input(graph, "signal", KN_FLOAT32, "batch,6,time");
@@ -171,7 +171,7 @@ static void lengths(void **state) {
     shape_is(kn_global_max_pool(signal), "batch,6,1");
 }
 
-/* As large as what a convolution would have read. */
+/* The size is that of the input that a convolution would map to x. */
 static void transposed(void **state) {
     (void)state;
     kn_conv_params params = {.size = sizeof params, .stride = {2}, .padding = {1}, .output_padding = {1}};
@@ -218,7 +218,7 @@ static void pools(void **state) {
     shape_is(kn_adaptive_max_pool(open, 4, 3), "batch,6,4,3");
     shape_is(kn_adaptive_average_pool(images, 4, 0), "batch,6,4,4");
     shape_is(kn_global_max_pool(images), "batch,6,1,1");
-    /* Places in small windows are bytes. */
+    /* Positions in small windows are stored in bytes. */
     kn_value *small = kn_max_pool(images, 2, NULL);
     assert_int_equal(small->producer->outputs[1]->shape.dtype, KN_UINT8);
     kn_value *large = kn_max_pool(kn_input(graph, "large", KN_FLOAT32, "1,1,40,40"), 17, NULL);
@@ -258,7 +258,7 @@ static void batch_norm_lives_twice(void **state) {
     assert_string_equal(result->producer->op->name, "batch_norm");
     assert_int_equal(count_rows(bound, "assign"), 2);
     kn_graph_destroy(&bound);
-    /* Outside training nothing is written, and all that is left are pointwise operators, which fuse. */
+    /* Outside training nothing is written, and only pointwise operators remain, which fuse. */
     bound = bind(y, false, &result);
     assert_int_equal(count_rows(bound, "batch_norm") + count_rows(bound, "assign"), 0);
     for (size_t i = 0; i < bound->node_count; i++) {
@@ -268,7 +268,7 @@ static void batch_norm_lives_twice(void **state) {
     kn_graph_destroy(&bound);
 }
 
-/* The running statistics, and their epsilon and momentum, as a person would work them out. */
+/* The running statistics with epsilon and momentum, computed by hand. */
 static void batch_norm_by_hand(void **state) {
     (void)state;
     const double x[6] = {1, 10, 2, 20, 6, 60}; /* (3,2): channels 1 2 6 and 10 20 60 */
@@ -293,8 +293,8 @@ static void batch_norm_by_hand(void **state) {
     kn_graph_destroy(&bound);
 }
 
-/* Statistics that two norms share follow the first, then the second; outside training both read what there
- * is. */
+/* Statistics that two norms share are updated by the first, then by the second; outside training both read
+ * them. */
 static void batch_norms_share_statistics(void **state) {
     (void)state;
     const double x[6] = {1, 10, 2, 20, 6, 60}; /* (3,2): means 3 and 30 */
@@ -455,8 +455,8 @@ static void lowered_as(kn_value *value, const char *variant, const kn_target *ta
     kn_graph_destroy(&bound);
 }
 
-/* Groups fit the device, whatever it takes; a long sum with few tiles is split and joined by a second launch.
- */
+/* Work-groups fit the limits of any device; a long sum with few tiles is split, and a second launch adds the
+ * partial sums. */
 static void tiles_fit(void **state) {
     (void)state;
     kn_host host = kn_host_defaults();
@@ -480,7 +480,7 @@ static void tiles_fit(void **state) {
     }
 }
 
-/* The variant that a target takes first, for inputs that change. */
+/* The first variant that a target accepts, with inputs that change. */
 static const char *taken(kn_value *value, const kn_target *target) {
     kn_value *result;
     kn_graph *bound = bind(value, true, &result);
@@ -495,7 +495,8 @@ static const char *taken(kn_value *value, const kn_target *target) {
     return name;
 }
 
-/* On wide-vector devices images of whole blocks stay blocked, and sums over them read them so. */
+/* On wide-vector devices images whose channels fill whole blocks stay blocked, and sums over them read this
+ * layout. */
 static void what_targets_take(void **state) {
     (void)state;
     kn_target wide = {.wide_vector = true,
@@ -580,8 +581,8 @@ static void pick_and_multiply(int64_t table_rows, const char *maker, double foun
     kn_graph_destroy(&own);
 }
 
-/* With eight rows picked from a table of three the product is made of the table; from one of five it is not.
- */
+/* If more rows are picked than the table has, the product is computed on the table first; otherwise on the
+ * picked rows. */
 static void small_tables_are_multiplied(void **state) {
     (void)state;
     double of_table[PICKED], of_rows[PICKED];

@@ -1,6 +1,5 @@
-/* Matrix products by the library for them, where Koine was built with one: all cases are right by it, in
- * single and in double precision; the plan gives it its workspace; and it is taken where it was measured to
- * be the faster one. */
+/* Matrix products by the library for them, if Koine was built with one: all cases are right, in single and in
+ * double precision; the plan allocates its workspace; and it is used where it was measured to be faster. */
 #include "device_support.h"
 
 #include <koine/koine.h>
@@ -25,7 +24,7 @@ static void all_cases_are_right(void **state) {
     params.report = take_verify_result;
     kn_status status = kn_verify(context, &params, NULL, NULL);
     if (status != KN_OK || seen.failures[0]) fail_msg("%s%s", kn_status_name(status), seen.failures);
-    /* Those without elements, and those with many batches, are not for it. */
+    /* Not products without elements, nor those with many batches. */
     assert_in_range(seen.right, 15, 40);
     device_close(&context);
 }
@@ -82,7 +81,7 @@ static void double_precision(void **state) {
     device_close(&context);
 }
 
-/* The times that were measured, kept in the folder of verdicts, as if they had been others. */
+/* Rewrites the measured times in the verdicts folder. */
 static void pretend(const char *cache, const char *ratio) {
     char folder[300], path[600], text[8192];
     snprintf(folder, sizeof folder, "%s/devices", cache);
@@ -97,7 +96,7 @@ static void pretend(const char *cache, const char *ratio) {
         size_t length = fread(text, 1, sizeof text - 1, file);
         fclose(file);
         text[length] = 0;
-        char front[80]; /* of another version it would be measured anew */
+        char front[80]; /* with another version it would be measured again */
         snprintf(front, sizeof front, "faster/%s/", kn_version_text());
         char *place = strstr(text, front);
         if (!place) continue;
@@ -127,7 +126,7 @@ static void the_faster_one_is_taken(void **state) {
         kn_session *session = product_session(context, LARGE, KN_FLOAT32, NULL);
         if (turn)
             check_plan(session, " clblast ", turn == 1);
-        else if (kn_session_compile(session, NULL, 0) != KN_OK) /* whichever it is */
+        else if (kn_session_compile(session, NULL, 0) != KN_OK) /* any number */
             fail_msg("%s", kn_session_error(session));
         kn_session_destroy(&session);
         device_close(&context);
@@ -135,7 +134,7 @@ static void the_faster_one_is_taken(void **state) {
     test_folder_remove(cache);
 }
 
-/* Products of this size go through workspace, which the case table's do not. */
+/* Products of this size use workspace, unlike those of the case table. */
 static void workspace_is_the_plans(void **state) {
     (void)state;
     kn_context *context = device_open(NULL);

@@ -1,5 +1,5 @@
-/* From nodes to steps: every variant lowers every case of its row, nothing is launched for nothing, and the
- * number of a device's units changes no step. */
+/* From nodes to steps: every variant lowers every case of its row, no step is empty, and the number of
+ * compute units changes no step. */
 #include "ops_tests.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct lowered {
     kn_emitter emitter;
 } lowered;
 
-/* The steps of a node by a variant; the caller calls drop. */
+/* The steps of a node with a variant; the caller frees them with drop. */
 static void lower(lowered *on, const kn_node *node, const kn_variant *variant, const kn_target *target) {
     on->host = kn_host_defaults();
     on->error = (kn_error){0};
@@ -46,7 +46,7 @@ static void drop(lowered *on) {
     kn_arena_finish(&on->arena);
 }
 
-/* A case bound; *node is NULL where binding left nothing. */
+/* A bound case; *node is NULL if binding removed it. */
 static kn_graph *bind_case(const kn_operator *row, const kn_case *sample, const kn_node **node) {
     kn_graph *graph = kn_graph_create(NULL), *bound = NULL;
     kn_value *inputs[8] = {NULL}, *outputs[KN_MAX_OUTPUTS];
@@ -81,7 +81,7 @@ static bool suits(const kn_variant *variant, const kn_target *target, const kn_n
     return !variant->choice.accepts || variant->choice.accepts(target, node);
 }
 
-/* The first `count` outputs hold nothing. */
+/* The first `count` outputs are empty. */
 static bool empty(const kn_node *node, int count) {
     for (int i = 0; i < count; i++)
         if (host_elements(node->outputs[i])) return false;
@@ -162,8 +162,7 @@ static void steps_are_equal(const kn_step *left, const kn_step *right, const cha
     assert_int_equal(left->argument_count, right->argument_count);
 }
 
-/* A reduction over everything is dealt out by its shape: its parts are the same on a device with 64 times the
- * units. */
+/* A full reduction is split by its shape: its parts are the same on a device with 64 times the units. */
 static void units_change_no_bits(void **state) {
     (void)state;
     static const char *const names[] = {"sum", "mean", "softmax", "cross_entropy", "accuracy", "reduce_max"};
@@ -195,7 +194,7 @@ static void units_change_no_bits(void **state) {
     }
 }
 
-/* A long reduction has parts, so that a device with many units is not left with one at work. */
+/* A long reduction is split, so that more than one unit of a large device works. */
 static void long_reductions_are_split(void **state) {
     (void)state;
     const kn_operator *row = kn_operator_find("sum");

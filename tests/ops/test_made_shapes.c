@@ -1,4 +1,4 @@
-/* What is built of other rows: each builder on small numbers, against what PyTorch answers. */
+/* Builders that combine rows: each on small numbers, compared with PyTorch. */
 #include "ops_tests.h"
 
 #include <math.h>
@@ -20,8 +20,8 @@ static kn_value *resized(kn_resize_params params) {
     return kn_resize_image(y, 5, 3, &params);
 }
 
-/* The difference of an integer convolution and the same one in floating point: of images in two groups, or
- * along a length with a zero point for each filter. */
+/* The difference between an integer convolution and the same in floating point: images in two groups, or a
+ * sequence with a zero point for each filter. */
 static kn_value *convolution_off_by(bool along) {
     const uint8_t zero = 17;
     const int8_t low = 3, lows[6] = {1, -2, 3, -4, 5, -6};
@@ -299,7 +299,7 @@ static kn_value *whole_numbers(const char *shape, const int32_t *data, size_t co
     return kn_constant(graph, KN_INT32, shape, data, count * sizeof *data);
 }
 
-/* Arrays count from 1 on. */
+/* The elements of each input are 1, 2, 3, … */
 static int begin(void **state) {
     (void)state;
     graph = kn_graph_create(NULL);
@@ -352,7 +352,7 @@ static void builders_answer(void **state) {
     }
 }
 
-/* Products over axes have gradients where an element is 0. */
+/* Products over axes have gradients even if an element is 0. */
 static void products_have_gradients(void **state) {
     (void)state;
     const double given_numbers[6] = {3, 0, 2, 5, 4, 7}, expected[6] = {0, 6, 0, 28, 35, 20};
@@ -371,7 +371,7 @@ static void products_have_gradients(void **state) {
     kn_graph_destroy(&bound);
 }
 
-/* What is kept of open sizes is known when these are. */
+/* Saved symbolic sizes get their numbers on binding. */
 static void triangles_of_open_sizes(void **state) {
     (void)state;
     const double given_numbers[6] = {1, 2, 3, 4, 5, 6},
@@ -399,7 +399,7 @@ static void shape_is(kn_value *value, const char *expected) {
     assert_string_equal(shape, expected);
 }
 
-/* Sizes may be symbols wherever nothing is counted. */
+/* Sizes may be symbols unless they decide a number of nodes. */
 static void symbols_stay(void **state) {
     (void)state;
     kn_value *v = kn_input(graph, "v", KN_FLOAT32, "batch,length,6"), *parts[3], *places;
@@ -429,7 +429,7 @@ static void symbols_stay(void **state) {
 }
 
 /* Each in a separate graph, since the first failure is permanent. */
-static void mistakes_are_told(void **state) {
+static void mistakes_are_reported(void **state) {
     (void)state;
     const struct {
         kn_value *(*make)(void);
@@ -482,7 +482,7 @@ int test_made_shapes(void) {
         cmocka_unit_test_setup_teardown(products_have_gradients, begin, end),
         cmocka_unit_test_setup_teardown(triangles_of_open_sizes, begin, end),
         cmocka_unit_test_setup_teardown(symbols_stay, begin, end),
-        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(mistakes_are_reported),
     };
     return cmocka_run_group_tests_name("what is built of other rows", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Every pointwise row against a function of the C library: its value at many points, and its gradient
- * expressions against central differences of that function. */
+/* Every pointwise row compared with a function of the C library: its values at many points, and its gradient
+ * expressions with central differences of that function. */
 #include "ops_tests.h"
 
 #include <math.h>
@@ -247,7 +247,7 @@ static const known table[] = {
 static kn_arena arena;
 static kn_host host;
 
-/* What an expression may read. */
+/* The variables of an expression. */
 typedef struct point {
     double in[3], result, gradient, uniform;
     double attributes[KN_MAX_ATTRIBUTES];
@@ -296,7 +296,8 @@ static point point_of(const known *entry, const kn_operator *row, int sample) {
 
 enum { SAMPLES = 60 };
 
-/* What the function gives at a sample, and what the expression `text` in the place of the row's own does. */
+/* The value of the reference function at a sample, and the value of the expression `text`, which replaces one
+ * of the row's. */
 typedef struct answers {
     point at;
     double expected, actual;
@@ -365,8 +366,8 @@ static void gradients_are_right(void **state) {
     }
 }
 
-/* Whether a sample of one of the row's functions tells `text` from its value (by -1) or its gradient by an
- * input. */
+/* Whether a sample distinguishes `text` from the value of the row (by -1) or from its gradient by an input.
+ */
 static bool is_noticed(const kn_operator *row, int by, const char *text) {
     for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
         if (row_of(&table[i]) != row || (by >= 0 && !has_gradient(&table[i], row, by))) continue;
@@ -400,7 +401,7 @@ static int unnoticed_signs(const kn_operator *row, int by, const char *expressio
     int unnoticed = 0;
     assert_true(strlen(expression) + 4 < sizeof text);
     for (size_t place = 0; place <= strlen(expression); place++) {
-        bool whole = place == strlen(expression); /* after the last: that of the whole expression */
+        bool whole = place == strlen(expression); /* past the end: the sign of the whole expression */
         snprintf(text, sizeof text, whole ? "-(%s)" : "%s", expression);
         if ((!whole && !turn_sign(text, place)) || is_noticed(row, by, text)) continue;
         print_error("%s: \"%s\" instead of \"%s\" is not noticed\n", row->name, text, expression);
@@ -409,8 +410,7 @@ static int unnoticed_signs(const kn_operator *row, int by, const char *expressio
     return unnoticed;
 }
 
-/* Devices and references get these numbers from one expression, so that only this table would notice a sign
- * in it. */
+/* Devices and references compute from one expression, so only this table can detect a wrong sign in it. */
 static void signs_are_noticed(void **state) {
     (void)state;
     int unnoticed = 0;
@@ -425,8 +425,8 @@ static void signs_are_noticed(void **state) {
     assert_int_equal(unnoticed, 0);
 }
 
-/* Where two are equal, and where a function has a corner, there is no difference to take: these are choices.
- */
+/* Where two inputs are equal or a function has a corner, central differences do not apply: the gradient is a
+ * convention. */
 static void corners_are_chosen(void **state) {
     (void)state;
     static const struct {
@@ -465,7 +465,7 @@ static void corners_are_chosen(void **state) {
     }
 }
 
-/* A NaN that goes in comes out, whatever the operator; comparisons answer. */
+/* Every operator propagates NaN; comparisons return a bool. */
 static void nan_is_passed_on(void **state) {
     (void)state;
     for (size_t i = 0; i < KN_COUNT_OF(table); i++) {

@@ -1,5 +1,5 @@
-/* Every row of the table with every one of its cases, on the host: shapes are inferred, references compute,
- * and the gradient that its rule builds agrees with central differences of the references, sign and all. */
+/* Every case of every row of the table, on the host: shapes are inferred, references compute, and the
+ * gradients built by the rules agree with central differences of the references, including their sign. */
 #include "ops_tests.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 enum { MAX_INPUTS = 8, PROBES = 24 };
 
-/* A case made into a graph. */
+/* A case as a graph. */
 typedef struct trial {
     const kn_operator *row;
     const kn_case *sample;
@@ -95,7 +95,7 @@ static void finish(trial *on) {
     kn_graph_destroy(&on->graph);
 }
 
-/* Of the first result: the others, such as running statistics, have no gradient. */
+/* By the first result: the others, such as running statistics, have no gradient. */
 static double weighted(trial *on) {
     host_values values = host_compute(on->bound, on->given, on->input_count);
     double sum = 0;
@@ -105,7 +105,7 @@ static double weighted(trial *on) {
     return sum;
 }
 
-/* Whether `sign` times the gradient is right; where it is to be (`sign` 1), fails. */
+/* Whether `sign` times the gradient is right; with `sign` 1 a wrong one fails the test. */
 static bool compare(trial *on, int input, const double *gradient, int64_t elements, double sign) {
     double largest = 1;
     for (int64_t i = 0; i < elements; i++)
@@ -126,7 +126,7 @@ static bool compare(trial *on, int input, const double *gradient, int64_t elemen
     return true;
 }
 
-/* By input of a row: whether a gradient flows, and whether a case would notice one of the wrong sign. */
+/* By input of a row: whether it has a gradient, and whether a case would detect its wrong sign. */
 typedef struct signs {
     bool flows[MAX_INPUTS], held[MAX_INPUTS];
 } signs;
@@ -153,7 +153,7 @@ static void check_gradients(trial *on, signs *seen) {
         double *gradient = calloc((size_t)elements + 1, sizeof *gradient);
         assert_non_null(gradient);
         seen->flows[inputs[i]] = seen->flows[inputs[i]] || gradients[i];
-        if (gradients[i]) { /* none: nothing flows, so that the slopes must be 0 */
+        if (gradients[i]) { /* none: no gradient, so the slopes must be 0 */
             assert_true(kn_shape_same(&gradients[i]->shape, &by[i]->shape));
             assert_int_equal(gradients[i]->shape.dtype, by[i]->shape.dtype);
             memcpy(gradient, values.numbers[gradients[i]->id], (size_t)elements * sizeof *gradient);
@@ -180,7 +180,7 @@ static void cases_compute(void **state) {
         }
 }
 
-/* Every gradient that a row has is held by a case: with its sign turned round, that case would fail. */
+/* Every gradient of a row is covered by a case that would fail if its sign were wrong. */
 static void gradients_agree(void **state) {
     (void)state;
     int checked = 0;
@@ -223,7 +223,7 @@ static void rows_are_complete(void **state) {
             fail_msg("%s lacks a variant or a reference", row->name);
         for (int j = 0; j < row->case_count; j++)
             smallest = smallest || row->cases[j].smallest;
-        /* The planner alone makes layout, from values that it laid out; assign has no result. */
+        /* Only the planner makes layout nodes, from values with layouts; assign has no result. */
         if (!smallest && strcmp(row->name, "layout") != 0 && row->class != KN_CLASS_ASSIGN)
             fail_msg("%s has no smallest case", row->name);
     }
@@ -231,7 +231,7 @@ static void rows_are_complete(void **state) {
     assert_null(kn_operator_find(NULL));
 }
 
-/* By hand, so that rule and reference cannot be wrong alike. */
+/* By hand, in case rule and reference have the same error. */
 static void known_results(void **state) {
     (void)state;
     static const struct {

@@ -1,4 +1,4 @@
-/* Shape rules, with numbers and with symbols, and what they say of mistakes. */
+/* Shape rules with numbers and with symbols, and their messages for mistakes. */
 #include "ops_tests.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 typedef struct rule {
     const char *row, *attributes;
     const char *inputs[3];
-    const char *result; /* as kn_shape_words has it; or, of a mistake: */
+    const char *result; /* as printed by kn_shape_words; or, of a mistake: */
     kn_status status;
     const char *message; /* a part of it */
 } rule;
@@ -116,8 +116,8 @@ static void shapes_follow(void **state) {
     }
 }
 
-/* A mistake has its status, names the operator, and says what was found or expected. */
-static void mistakes_are_told(void **state) {
+/* A mistake has its status, names the operator, and reports what was found or expected. */
+static void mistakes_are_reported(void **state) {
     (void)state;
     for (size_t i = 0; i < KN_COUNT_OF(rules); i++) {
         if (rules[i].result) continue;
@@ -134,7 +134,7 @@ static void mistakes_are_told(void **state) {
     }
 }
 
-/* What cannot be known with symbols is found when they have numbers. */
+/* What cannot be checked with symbols is checked when they have numbers. */
 static void numbers_decide(void **state) {
     (void)state;
     static const struct {
@@ -171,7 +171,7 @@ static void numbers_decide(void **state) {
 int test_shapes(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_follow),
-        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(mistakes_are_reported),
         cmocka_unit_test(numbers_decide),
     };
     return cmocka_run_group_tests_name("shapes", tests, NULL, NULL);

@@ -1,7 +1,6 @@
-/* One sign of every family of kernels is turned round, in a copy of the library's kernels: the smallest cases
- * of the table have to notice, or the device has to refuse the kernel. With no sign turned round they have to
- * pass. A file of cl/ that has no line here fails, so that a new family must add its sign. (Expressions
- * and rules of gradients: test_rows.c.) */
+/* In a copy of the library's kernels one sign of each family is inverted: the smallest cases of the table
+ * must detect it, or the device must refuse the kernel. Unmodified they must pass. A file of cl/ without a
+ * row here fails, so that a new family must add its sign. (Expressions and gradient rules: test_rows.c.) */
 #include "changed_kernels.h"
 #include "device_support.h"
 
@@ -138,7 +137,8 @@ static void a_wrong_sign_is_noticed(void **state) {
 
 /* ---- that none is missing -------------------------------------------------------------------- */
 
-/* Of tests, of helpers that families include, and of two operators at once (tests/run/test_producers.c). */
+/* Files of tests, of helpers that families include, and of two operators at once
+ * (tests/run/test_producers.c). */
 static bool is_no_family(const char *name) {
     return !strncmp(name, "probe/", 6) || !strncmp(name, "common/", 7) ||
            !strcmp(name, "conv/fused_depthwise.cl");
@@ -173,7 +173,7 @@ static void every_family_has_one(void **state) {
     assert_int_equal(count_missing(KERNEL_FOLDER, ""), 0);
 }
 
-/* With PART PARTS, one of so many parts of the families; with one argument, only tests whose name fits it:
+/* With PART PARTS, one of so many parts of the families; with one argument, only tests whose name matches it:
  * "conv*". */
 int main(int argc, char **argv) {
     enum { COUNT = sizeof families / sizeof *families };

@@ -1,4 +1,4 @@
-/* Spectrograms compared with direct sums of sines and cosines. */
+/* Spectrograms compared with direct Fourier sums. */
 #include "ops_tests.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ static int end(void **state) {
     return 0;
 }
 
-/* The power of a window of `sound` (window) at frequency k, with Hann's weights; a tone of 1 has 1. */
+/* The power of a window of `sound` (window) at frequency k, with a Hann window, scaled so that a tone of
+ * amplitude 1 has power 1. */
 static double power_of(const double *sound, int window, int k) {
     double real = 0, imaginary = 0, sum = 0;
     for (int t = 0; t < window; t++) {
@@ -34,8 +35,7 @@ static double power_of(const double *sound, int window, int k) {
     return 4 * (real * real + imaginary * imaginary) / (sum * sum);
 }
 
-/* What a band takes of a frequency in Hz: the `band`-th triangle of so many from low to high on the mel
- * scale. */
+/* The weight of a frequency in Hz in mel band `band`: one of `bands` triangles from low to high. */
 static double share_of(double hertz, int band, int bands, double low, double high) {
     double corner[3];
     for (int i = 0; i < 3; i++) {
@@ -100,7 +100,7 @@ static void plain_sums_agree(void **state) {
     kn_spectrogram_params_init(&params);
     params.no_log = true;
     compare(40, 16, 8, &params, 1e-12); /* halves of windows become channels */
-    compare(31, 9, 4, &params, 1e-12);  /* nothing in common, and samples left over */
+    compare(31, 9, 4, &params, 1e-12);  /* no common divisor, and samples left over */
     compare(12, 12, 100, &params, 1e-12);
     params.no_log = false;
     params.floor = 1e-3;
@@ -126,7 +126,7 @@ static kn_value *sound(void) {
     return kn_input(graph, "x", KN_FLOAT32, "batch,1,100");
 }
 
-static void mistakes_are_told(void **state) {
+static void mistakes_are_reported(void **state) {
     (void)state;
     kn_spectrogram_params params;
     kn_spectrogram_params_init(&params);
@@ -150,7 +150,7 @@ static void mistakes_are_told(void **state) {
 int test_spectrogram(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(plain_sums_agree, begin, end),
-        cmocka_unit_test_setup_teardown(mistakes_are_told, begin, end),
+        cmocka_unit_test_setup_teardown(mistakes_are_reported, begin, end),
     };
     return cmocka_run_group_tests_name("spectrograms", tests, NULL, NULL);
 }
