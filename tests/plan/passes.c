@@ -48,7 +48,7 @@ void passes_wide(pass_run *passes, int width, const char *switches) {
     passes_switch(passes, switches);
 }
 
-/* Runs a pass on a planner in which the fields that its row does not name hold garbage. */
+/* Runs a pass on a planner whose fields hold garbage, except those that its row names. */
 static void run_checked(pass_run *passes, const kn_pass *pass) {
     kn_planner before = passes->planner;
     unsigned char garbage[sizeof before];

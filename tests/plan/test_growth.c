@@ -1,5 +1,4 @@
-/* How the work of planning grows with the network, counted in elementary steps: nearly as the network does.
- */
+/* How the cost of planning grows with the network, counted in elementary operations: nearly linearly. */
 #include "support.h"
 
 #include <stdio.h>
@@ -25,7 +24,7 @@ static kn_status train(void *user, kn_graph *bound, kn_value *const *values, siz
     return kn_optimizer_extend(&with->params, with->settings, bound, values[0], error);
 }
 
-/* Notes in work[] what each pass counts when the training of a network is planned. */
+/* Writes to work[] what each pass counts when the training of a network is planned. */
 static void count_work(kn_graph *graph, kn_value *loss, uint64_t work[PASSES]) {
     static training with;
     if (kn_graph_status(graph) != KN_OK) fail_msg("%s", kn_graph_error(graph));
@@ -52,7 +51,7 @@ static void check_growth(const char *what, uint64_t small, uint64_t large) {
                  what, (unsigned long long)small, (unsigned long long)large, growth_most);
 }
 
-/* Each layer reads the one before, and with `shortcuts` the one before that as well: x is (batch,8). */
+/* Each layer reads the one before, and with `shortcuts` the second one before as well: x is (batch,8). */
 static void plan_layers(int layers, bool shortcuts, uint64_t work[PASSES]) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,8"),
@@ -88,7 +87,8 @@ static void planning_shortcuts_grows_with_their_number(void **state) {
     check_layers(true);
 }
 
-/* As in training: what each layer leaves lives until its gradient is taken, and each gradient is short. */
+/* Lifetimes as in training: what each layer stores lives until its gradient is computed, and each gradient is
+ * short-lived. */
 static uint64_t place_layers(int layers) {
     int count = 3 * layers, blocks, culprit;
     uint64_t *sizes, work = 0;
@@ -114,7 +114,7 @@ static uint64_t place_layers(int layers) {
 
 static void placing_grows_with_the_values(void **state) {
     (void)state;
-    /* So many that no order is tried twice, which is done as often as a fixed amount of work allows. */
+    /* So many that no order is tried twice, except as often as a fixed amount of work allows. */
     check_growth("place", place_layers(4 * SMALL), place_layers(4 * LARGE));
 }
 

@@ -1,4 +1,4 @@
-/* Each pass before and after: what it must do, and that it is the pass that does it. */
+/* Each pass before and after: what it must change, and that no other pass changes it. */
 #include "support.h"
 
 #include <stdio.h>
@@ -201,7 +201,7 @@ static void fuse_makes_no_cycle(void **state) {
     passes_end(&passes);
 }
 
-/* What one group makes is read through a view by a node of the same space: it must be finished first. */
+/* A group's result is read through a view by a node of the same space: the group must be complete first. */
 static void fuse_sees_views(void **state) {
     (void)state;
     kn_value *a = kn_exp(x);
@@ -227,20 +227,20 @@ static void fuse_merges_two_branches(void **state) {
 
 /* ---- order and states --------------------------------------------------------------------------- */
 
-/* w is read by a node made after its new value: that node must still see the old one. */
+/* w is read by a node created after its new value: that node must still read the old value. */
 static kn_status assign_early(void *user, kn_graph *bound, kn_value *const *values, size_t count,
                               kn_error *error) {
     (void)user, (void)count, (void)error;
     kn_value *w = kn_graph_find(bound, "w");
     kn_assign(bound, w, kn_scale(w, 2));
-    /* Another reader, made later. */
+    /* Another reader, created later. */
     kn_value *late = kn_sum(kn_mul(w, w), NULL, false);
     kn_assign(bound, kn_state_add(bound, "late", &late->shape, KN_STATE_OPTIMIZER, NULL), late);
     (void)values;
     return KN_OK;
 }
 
-/* Two sums of twelve arrays each would read too much as one kernel: both stay as they were. */
+/* Two sums of twelve arrays each would read too many as one kernel: they are not fused. */
 static void fuse_leaves_what_is_too_much_together_alone(void **state) {
     (void)state;
     kn_value *sums[2] = {NULL, NULL};
@@ -279,7 +279,7 @@ static void order_reads_states_before_they_change(void **state) {
     assert_non_null(change);
     assert_true(passes_group_of(&passes, "matmul")->id < change->id);
     assert_true(passes_group_of(&passes, "mul")->id < change->id);
-    /* And then the new value is written in place: no copy. */
+    /* Then the new value is written in place: no copy. */
     for (int i = 0; i < passes.planner.emitter.step_count; i++)
         assert_int_not_equal(passes.planner.emitter.steps[i]->kind, KN_STEP_COPY);
     kn_value *bound_w = kn_graph_find(passes.graph, "w");
@@ -287,7 +287,7 @@ static void order_reads_states_before_they_change(void **state) {
     passes_end(&passes);
 }
 
-/* The running statistics of a batch norm are read and written in one place. */
+/* The running statistics of a batch norm are updated in place. */
 static void order_updates_statistics_in_place(void **state) {
     (void)state;
     kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,16,3,5");
@@ -304,7 +304,7 @@ static void order_updates_statistics_in_place(void **state) {
     passes_end(&passes);
 }
 
-/* Steps that run this kernel. */
+/* The number of steps that run this kernel. */
 static int count_kernels(const pass_run *passes, const char *kernel) {
     int count = 0;
     for (int i = 0; i < passes->planner.emitter.step_count; i++) {
@@ -314,7 +314,7 @@ static int count_kernels(const pass_run *passes, const char *kernel) {
     return count;
 }
 
-/* What stands around a batch norm of an image (batch,64,9,9) that a convolution made. */
+/* The surroundings of a batch norm of an image (batch,64,9,9) computed by a convolution. */
 typedef enum norm_place {
     ALONE,
     BESIDE_A_READER,
@@ -325,7 +325,7 @@ typedef enum norm_place {
     FROZEN
 } norm_place;
 
-/* How many batch norms are given statistics. */
+/* The number of batch norms that get statistics from convolutions. */
 static int count_gathered(norm_place place, bool training, const char *variants) {
     const kn_conv_params same = {.size = sizeof same, .padding = {1}};
     const kn_batch_norm_params norm = {
@@ -405,8 +405,8 @@ static void layout_inserts_one_conversion(void **state) {
     passes_begin(&passes, &h, 1, false, NULL, NULL);
     passes_wide(&passes, 16, "conv2d=wide");
     passes_run(&passes, "lower");
-    /* The image becomes blocked (unless the first convolution reads it as it is), and the result plain again.
-     */
+    /* The image is converted to the blocked layout (unless the first convolution reads it plain), and the
+     * result back to plain. */
     int conversions = passes.planner.conversions;
     assert_true(conversions == 1 || conversions == 2);
     assert_int_equal(passes_group_of(&passes, "conv2d")->anchor->outputs[0]->layout, KN_LAYOUT_BLOCKED);
@@ -465,7 +465,7 @@ static bool has_vectors(kn_value *y, int width, bool training) {
     return body != NULL;
 }
 
-/* Functions and random numbers are written for vectors where the device has them; the compiler sees to the
+/* Functions and random numbers get vector bodies where the device has vectors; the compiler vectorizes the
  * rest. */
 static void lower_writes_vectors_of_functions(void **state) {
     (void)state;
@@ -487,7 +487,7 @@ static kn_status train(void *user, kn_graph *bound, kn_value *const *values, siz
     return kn_optimizer_extend(params, settings, bound, values[0], error);
 }
 
-/* Four parameters are updated in one launch; steps that count may be joined as well. */
+/* Four parameters are updated in one launch; steps that advance counters may be joined as well. */
 static void check_joined(kn_value *loss, kn_trainer_params *params) {
     pass_run passes;
     passes_begin(&passes, &loss, 1, true, train, params);
@@ -517,7 +517,7 @@ static void bucket_joins_updates(void **state) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
     check_joined(loss, &params);
-    /* With all that can be done to them; LAMB has norms in between, and so has clipping by the norm. */
+    /* With all options; LAMB and clipping by the norm are excluded, since they compute norms in between. */
     const kn_parameter_group biases = {sizeof biases, "*.bias", 2, 0, false};
     for (int rule = 0; rule < kn_optimizer_count(); rule++) {
         if (rule == KN_LAMB) continue;
