@@ -1,4 +1,4 @@
-/* What the tests of running plans share. */
+/* Helpers of the tests of running plans. */
 #ifndef KN_PLAN_RUN_TESTS_H
 #define KN_PLAN_RUN_TESTS_H
 
@@ -38,16 +38,16 @@ kn_context_counts counts_of(const kn_context *context);
 /* Requires success, and shows the session's or the states' message otherwise. */
 void session_good(const kn_session *session, kn_status status);
 void states_good(const kn_states *states, kn_status status);
-/* Requires a failure with this status whose text holds all of the words (NULL at the end). */
+/* Requires a failure with this status whose text contains all of the words (NULL at the end). */
 void session_bad(const kn_session *session, kn_status expected, kn_status status, ...);
 
-/* y = relu(x w + b): x is (batch,3), w is (3,2), b is (2). The graph is the caller's. */
+/* y = relu(x w + b): x is (batch,3), w is (3,2), b is (2). The caller destroys the graph. */
 typedef struct small_net {
     kn_graph *graph;
     kn_value *x, *w, *b, *y;
 } small_net;
 small_net small_net_make(void);
-/* Requires that `y`, (rows,2), is what the net gives for `x`, (rows,3), with these states. */
+/* Requires that `y`, (rows,2), is the net's result for `x`, (rows,3), with these states. */
 void small_net_check(kn_states *states, const float *x, size_t rows, const float *y);
 /* Numbers in [-1, 1) that depend on `seed`. */
 void fill_numbers(float *target, size_t count, uint64_t seed);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct two_devices {
-    kn_context *single, *main; /* main has another joined to it, as "other" */
+    kn_context *single, *main; /* `other` is joined to main */
 } two_devices;
 
 static int open_two(void **state) {
@@ -32,7 +32,7 @@ typedef struct winding_net {
     kn_value *values[3]; /* y, and intermediate values: on the other device, and on main */
 } winding_net;
 
-/* pins: what else may differ. x is (batch,3), y (batch,2). */
+/* pins: further pins. x is (batch,3), y (batch,2). */
 static winding_net winding_net_make(const char *pin) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,3");
@@ -70,7 +70,7 @@ static void run_winding(kn_session *session, size_t batch, uint64_t seed, windin
     const kn_fetch fetches[] = {{"y", results->y, 2 * batch * sizeof(float)},
                                 {"far", results->far, 8 * batch * sizeof(float)},
                                 {"h", results->h, 8 * batch * sizeof(float)}};
-    /* One that waits for nothing before one that fetches: both turns of the inputs are under way. */
+    /* A run without fetches does not wait; with the next, both buffers of the inputs are in use. */
     session_good(session, kn_session_run(session, &feed, 1, NULL, 0));
     session_good(session, kn_session_run(session, &feed, 1, fetches, 3));
 }
@@ -91,7 +91,7 @@ static void results_are_those_of_one_device(void **state) {
     kn_session_destroy(&both);
 }
 
-/* A guard lets no step write outside its values, and elements that were not written are NaN. */
+/* The guard checks that no step writes outside its values, and that no element stays unwritten (NaN). */
 static void transfers_stay_inside_their_values(void **state) {
     const two_devices *two = *state;
     winding_net net = winding_net_make("other");
@@ -115,7 +115,7 @@ static void a_plan_tells_devices_and_transfers(void **state) {
     session_good(both, kn_session_compile(both, &feed, 1));
     session_good(both, kn_session_plan(both, &info));
     assert_int_equal(info.devices, 2);
-    assert_int_equal(info.transfers, 2); /* h there, far back */
+    assert_int_equal(info.transfers, 2); /* h to the other device, far back */
     assert_int_equal(info.transfer_bytes, 2 * 4 * 8 * sizeof(float));
     char *text = kn_session_plan_text(both);
     static const char *const expected[] = {"device main: ",
@@ -136,7 +136,7 @@ static void a_plan_tells_devices_and_transfers(void **state) {
         assert_true(far || !strcmp(step.device, KN_DEVICE_MAIN));
         if (!strncmp(step.label, "send ", 5)) sends[far] = i;
         if (strncmp(step.label, "receive ", 8)) continue;
-        /* It reads from the step that sent it, which stands before it. */
+        /* It reads from the step that sent it, which comes before it. */
         assert_int_equal(step.input_count, 1);
         assert_true(step.inputs[0] < i);
         kn_plan_step sender = KN_PLAN_STEP_DEFAULTS;
@@ -173,7 +173,7 @@ static void a_joined_device_without_pins_changes_no_plan(void **state) {
     }
 }
 
-/* Pinned to the only device there is, a node is still the same as its equal without a pin. */
+/* Pinned to the only device, a node is still equal to the same node without a pin. */
 static void pins_to_main_alone_change_no_plan(void **state) {
     const two_devices *two = *state;
     int steps[2];
@@ -195,8 +195,8 @@ static void pins_to_main_alone_change_no_plan(void **state) {
     assert_int_equal(steps[0], steps[1]);
 }
 
-/* sum is written on the other device, and read on both: main sees it as it was before the run. */
-/* v (8,8) in 16 bits is where it is read, and nothing of it goes from one device to the other. */
+/* sum is written on the other device, and read on both: main reads the value of before the run. */
+/* v (8,8) in 16 bits is stored where it is read, and is not transferred between the devices. */
 static void narrow_weights_live_where_they_are_read(void **state) {
     const two_devices *two = *state;
     kn_plan_info infos[2];
@@ -247,7 +247,7 @@ static void a_state_lives_on_one_device_and_is_read_on_both(void **state) {
     assert_float_equal(total[4], 10, 0);
     assert_float_equal(doubled[4], 10, 0);
 
-    /* Another session with these states finds them where they are, also without a pin. */
+    /* Another session with these states finds them on their devices, also without a pin. */
     kn_pin(made.total, NULL);
     kn_session_params_init(&params);
     params.states = states;
@@ -260,7 +260,7 @@ static void a_state_lives_on_one_device_and_is_read_on_both(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
-/* What the host sets before a run reaches both devices, in the order of the runs. */
+/* States that the host sets between runs reach both devices, in the order of the runs. */
 static void scalars_reach_both_devices(void **state) {
     const two_devices *two = *state;
     kn_graph *graph = kn_graph_create(NULL);
@@ -285,7 +285,7 @@ static void scalars_reach_both_devices(void **state) {
     kn_graph_destroy(&graph);
 }
 
-static void mistakes_are_told(void **state) {
+static void mistakes_are_reported(void **state) {
     const two_devices *two = *state;
     const kn_feed feed = {"x", NULL, 4 * 3 * sizeof(float)};
     kn_session *session = winding_session(two->main, "others", NULL);
@@ -296,7 +296,7 @@ static void mistakes_are_told(void **state) {
     session_bad(session, KN_ERROR_NOT_FOUND, kn_session_compile(session, &feed, 1), "'other'",
                 "there are: main", NULL);
     kn_session_destroy(&session);
-    /* A kernel that is not there, on the device where it was looked for. */
+    /* A kernel that does not exist: the error names the device. */
     kn_session_params params;
     kn_session_params_init(&params);
     params.switches = "matmul=library";
@@ -338,7 +338,7 @@ static void contexts_are_joined_by_name(void **state) {
     assert_int_equal(kn_context_join(main, "again", &kept), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_context_join(third, "whole", &main),
                      KN_ERROR_ARGUMENT); /* devices are already joined to it */
-    kn_context *copy = kept; /* which main destroys: no other context may own it or join devices to it */
+    kn_context *copy = kept; /* main destroys it: no other context may own it or join devices to it */
     assert_int_equal(kn_context_join(third, "stolen", &copy), KN_ERROR_ARGUMENT);
     assert_ptr_equal(copy, kept);
     assert_int_equal(kn_context_device_count(third), 1);
@@ -358,12 +358,12 @@ static void contexts_are_joined_by_name(void **state) {
 }
 
 int test_devices(void) {
-    /* Simulators cannot run two kernels at once: these only plan. */
+    /* Simulators cannot run two kernels at once: they only plan. */
     const struct CMUnitTest planned[] = {
         cmocka_unit_test(a_plan_tells_devices_and_transfers),
         cmocka_unit_test(a_joined_device_without_pins_changes_no_plan),
         cmocka_unit_test(pins_to_main_alone_change_no_plan),
-        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(mistakes_are_reported),
         cmocka_unit_test(contexts_are_joined_by_name),
     };
     const struct CMUnitTest tests[] = {
@@ -375,7 +375,7 @@ int test_devices(void) {
         cmocka_unit_test(a_state_lives_on_one_device_and_is_read_on_both),
         cmocka_unit_test(narrow_weights_live_where_they_are_read),
         cmocka_unit_test(scalars_reach_both_devices),
-        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(mistakes_are_reported),
         cmocka_unit_test(contexts_are_joined_by_name),
     };
     if (test_cases_wanted() == TEST_SMALLEST)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks without a failing call among its own. */
+/* Checks without a failing call. */
 static void check_quietly(kn_states *states, const float *x, size_t batch, const float *y) {
     wrapped before = wrapped_calls;
     wrapped_calls.fail_at = 0;
@@ -73,7 +73,7 @@ static void every_allocation_may_fail(void **state) {
             failures++;
             if (status != KN_ERROR_MEMORY)
                 fail_msg("allocation %zu: %s: %s", n, kn_status_name(status), kn_session_error(session));
-            /* The session goes on, unless it never began. */
+            /* The session works afterwards, unless it was never complete. */
             float x[3] = {1, 2, 3}, y[2], twice[2];
             kn_feed feed = {"x", x, sizeof x};
             kn_fetch fetches[] = {{"y", y, sizeof y}, {"twice", twice, sizeof twice}};
@@ -109,7 +109,7 @@ static void every_opencl_call_may_fail(void **state) {
         kn_status status = live(context, states, &session);
         bool reached = wrapped_calls.calls >= n;
         wrapped_calls.fail_at = 0;
-        /* A flush that fails delays work, and loses none. */
+        /* A failed flush delays work, and loses none. */
         bool harmless = wrapped_calls.failed && !strcmp(wrapped_calls.failed, "clFlush");
         if (reached && !harmless && !status)
             fail_msg("call %d, %s, failed unnoticed", n, wrapped_calls.failed);

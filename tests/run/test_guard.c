@@ -1,5 +1,6 @@
-/* The guard of a session: a kernel that writes outside its value is found, with the value's name. The kernel
- * is the library's pointwise one, in a folder of the test's, changed to take one element too many. */
+/* The guard of a session: a kernel that writes outside its value is detected, with the value's name. The
+ * kernel is the library's pointwise kernel, modified in a folder of the test to process one element too many.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,10 @@
-/* Lifetimes into memory, without a device. */
+/* From lifetimes to offsets in memory, without a device. */
 #include "run_tests.h"
 
 #include <stdlib.h>
 
-/* Places, and requires that no two that are alive together overlap and no block is above the limit. */
+/* Places the intervals, and requires that no two that are live together overlap and that no block exceeds the
+ * limit. */
 static uint64_t place(kn_interval *intervals, int count, uint64_t alignment, uint64_t limit, int *blocks) {
     kn_host host = kn_host_defaults();
     kn_arena arena;
@@ -69,7 +70,7 @@ static void random_lifetimes_never_overlap(void **state) {
 
 static void chains_reach_the_bound(void **state) {
     (void)state;
-    /* Each lives until the next is made; sizes that the largest-first order alone does not manage. */
+    /* Each lives until the next is computed; for these sizes largest-first order alone is not optimal. */
     static const uint64_t sizes[][6] = {
         {4, 3, 2, 5, 0, 0}, {5, 4, 5, 4, 5, 4}, {1, 2, 3, 4, 5, 6}, {9, 1, 8, 2, 7, 3}};
     for (size_t k = 0; k < KN_COUNT_OF(sizes); k++) {
@@ -80,7 +81,7 @@ static void chains_reach_the_bound(void **state) {
         assert_int_equal(place(intervals, count, 64, UINT64_MAX / 8, &blocks),
                          bound_of(intervals, count, 64));
     }
-    /* Forward and backward: activations that wait for their gradient. */
+    /* Forward and backward: activations live until their gradient is computed. */
     enum { LAYERS = 20 };
     kn_interval training[2 * LAYERS];
     for (int i = 0; i < LAYERS; i++) {

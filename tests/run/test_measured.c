@@ -1,5 +1,4 @@
-/* Variants that are measured: what was found is kept for the version and the kernels that it was found with.
- */
+/* Measured variants: a measurement is stored with the version and the kernels that it is valid for. */
 #include "run_tests.h"
 
 #include <stdio.h>
@@ -8,7 +7,7 @@
 
 #include "verify/verify_private.h"
 
-/* y = a b with a and b (64,64), bound; and its variant that every device runs. */
+/* y = a b with a and b (64,64), bound; and its variant that any device runs. */
 static const kn_variant *product(kn_graph **graph, kn_graph **bound, kn_value **result) {
     const kn_bind_request request = {.seed = 1};
     kn_error error = {0};
@@ -23,7 +22,7 @@ static const kn_variant *product(kn_graph **graph, kn_graph **bound, kn_value **
     return NULL;
 }
 
-/* The text of the one file about devices in a cache; the caller frees it. */
+/* The text of the only file about devices in a cache; the caller frees it. */
 static char *verdicts_text(const char *cache) {
     kn_host host = kn_host_defaults();
     kn_arena arena;

@@ -6,8 +6,8 @@
 
 enum { WIDE = 600, MAX_ROWS = 8 };
 
-/* y = (x exp(u)) exp(v) * s: x is (batch,3), u (3,600), v (600,2), s a number. The exponentials and what a
- * product makes of them depend on states alone. */
+/* y = (x exp(u)) exp(v) * s: x is (batch,3), u (3,600), v (600,2), s a number. The exponentials and their
+ * products depend on states alone. */
 typedef struct deep_net {
     kn_graph *graph;
     kn_value *u, *y, *grown; /* grown = exp(u) */
@@ -95,7 +95,7 @@ static void the_second_run_leaves_out_what_has_not_changed(void **state) {
     kn_session_destroy(&session);
 }
 
-/* As benchmarks of a product of two states want it. */
+/* A product of two states, as a benchmark runs it. */
 static void nothing_is_kept_where_that_is_asked_for(void **state) {
     deep_net net = deep_net_make();
     kn_session_params params;
@@ -116,7 +116,7 @@ static void the_plan_tells_what_is_kept(void **state) {
     session_good(session, kn_session_bind(session, "batch", 4));
     session_good(session, kn_session_compile(session, NULL, 0));
     kn_plan_info info = plan_of(session);
-    /* What the products read: at least both exponentials, whether as they are or packed. */
+    /* What the products read: at least both exponentials, plain or packed. */
     assert_true(info.kept_bytes >= (3 + 2) * WIDE * sizeof(float));
     assert_true(info.scratch_bytes >= info.kept_bytes && info.peak_bytes > info.scratch_bytes);
     char *text = kn_session_plan_text(session);
@@ -139,7 +139,7 @@ static void a_parameter_that_is_set_counts(void **state) {
     assert_int_equal(run_rows(session, 4), less);
     states_good(states, kn_states_set(states, "v", NULL, numbers, 2 * WIDE * sizeof *numbers));
     assert_int_equal(run_rows(session, 4), first);
-    /* Nothing that is kept depends on s, whichever way it is set. */
+    /* No kept result depends on s, whichever way it is set. */
     float half = 0.5f;
     states_good(states, kn_states_set(states, "s", NULL, &half, sizeof half));
     assert_int_equal(run_rows(session, 4), less);
@@ -154,7 +154,7 @@ static void bindings_in_turn_disturb_nothing(void **state) {
     int launches[KN_COUNT_OF(rows)];
     for (size_t i = 0; i < KN_COUNT_OF(rows); i++)
         launches[i] = run_rows(session, rows[i]);
-    /* They share memory, so that only the same one again finds its results. */
+    /* Bindings share memory, so only the same one again finds its results. */
     assert_int_equal(launches[2], launches[0]);
     assert_int_equal(launches[6], launches[0]);
     assert_true(launches[5] < launches[4] && launches[7] < launches[6]);
@@ -196,11 +196,11 @@ static void another_session_that_writes_states_counts(void **state) {
         int before = wrapped_calls.launches;
         session_good(trainer, kn_session_run(trainer, &feed, 1, &fetch, 1));
         training[i] = wrapped_calls.launches - before;
-        if (i == 1) continue; /* two updates between two judgements */
+        if (i == 1) continue; /* two updates between two evaluations */
         assert_int_equal(run_rows(judge, 4), first);
         assert_int_equal(run_rows(judge, 4), less);
     }
-    /* What it writes itself it computes with anew, in each run; the rest stays. */
+    /* What depends on states that it writes is computed in each run; the rest is kept. */
     assert_true(training[1] == training[2] && training[1] < training[0]);
     kn_session_destroy(&trainer);
     kn_session_destroy(&judge);

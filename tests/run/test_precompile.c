@@ -1,4 +1,4 @@
-/* Precompiling: what is compiled, in which order, and what they leave alone. */
+/* Precompiling: which programs are compiled, in which order, and that states and memory are not touched. */
 #include "run_tests.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static void note_file(void *user, const char *label, uint64_t done, uint64_t tot
         snprintf(seen->files[seen->count++], sizeof seen->files[0], "%s", label);
 }
 
-/* A precompiling context, keeps nothing, and notes what is compiled. */
+/* A precompiling context without a cache, which records what is compiled. */
 static kn_context *open_precompile(compiled *seen) {
     kn_context_params params = test_params();
     params.cache_folder = NULL;
@@ -27,7 +27,7 @@ static kn_context *open_precompile(compiled *seen) {
     return open_context(&params);
 }
 
-/* A product and a softmax, which are kernels of two files. */
+/* A product and a softmax, whose kernels are in two files. */
 static kn_session *try_session(kn_context *context, kn_status *status) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,3");

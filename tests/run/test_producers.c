@@ -7,14 +7,13 @@
 
 #include "../ops/changed_kernels.h"
 
-/* x is (images,channels,height,width); the second filter, its steps and the zeros around are those of `conv`.
- */
+/* x is (images,channels,height,width); `conv` has the size of the second filter, its stride and padding. */
 typedef struct pair {
     int images, channels, height, width, outputs, filter_height, filter_width;
     kn_conv_params conv;
 } pair;
 
-/* Ends of tiles, of panels, of rings and of bands fall everywhere. */
+/* Sizes for which the last tile, panel, ring and band are incomplete. */
 static const pair pairs[] = {
     {1, 16, 14, 14, 96, 3, 3, {.padding = {1}}},
     {2, 16, 9, 7, 64, 3, 3, {.padding = {1}, .stride = {2}}},
@@ -53,7 +52,7 @@ static kn_session *open_pair(kn_context *context, const pair *form, bool shared,
     return session;
 }
 
-/* y of fixed numbers, which the caller frees; its elements, and how many steps they took. */
+/* y for fixed inputs, which the caller frees; its elements, and the number of steps. */
 static float *run_pair(kn_context *context, const pair *form, bool shared, const char *variants,
                        size_t *count, int *steps) {
     size_t numbers = (size_t)(form->images * form->channels * form->height * form->width);
@@ -80,7 +79,8 @@ static float *run_pair(kn_context *context, const pair *form, bool shared, const
     return y;
 }
 
-/* Requires that `variants` give the same result as the separate nodes; returns how many steps that saved. */
+/* Requires that `variants` compute the same result as the separate nodes; returns how many steps they save.
+ */
 static int compare_pair(kn_context *context, const pair *form, bool shared, const char *variants) {
     size_t counts[2];
     int steps[2];
@@ -100,7 +100,7 @@ static int compare_pair(kn_context *context, const pair *form, bool shared, cons
     return steps[0] - steps[1];
 }
 
-/* On kernels for wide vectors, whatever the device is. */
+/* With wide-vector kernels, on any device. */
 static kn_context *open_wide(int width, const char *folder) {
     kn_context_params params = test_params();
     params.kind = 1;
@@ -131,7 +131,7 @@ static void what_others_read_stays(void **state) {
     kn_context_destroy(&context);
 }
 
-/* By itself a device joins what it was seen to compute rightly, and nothing else. */
+/* Without switches a device fuses what it computed right in a trial, and nothing else. */
 static void devices_are_tried_first(void **state) {
     (void)state;
     kn_context *context = open_wide(4, NULL);

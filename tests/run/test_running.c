@@ -1,4 +1,5 @@
-/* Runs in a row: nothing is allocated, data may change at once, states are updated in order. */
+/* Consecutive runs: nothing is allocated, the caller may change its data at once, states are updated in
+ * order. */
 #include "run_tests.h"
 
 #include <math.h>
@@ -58,7 +59,7 @@ static void data_may_change_when_a_run_returns(void **state) {
     kn_session_destroy(&session);
 }
 
-/* The input is read at the end of a long run: what is uploaded meanwhile must go elsewhere, and the upload
+/* The input is read at the end of a long run: an upload meanwhile must use another buffer, and the upload
  * after that must wait. */
 static void uploads_do_not_disturb_runs_under_way(void **state) {
     enum { COUNT = 256, RUNS = 12 };
@@ -214,12 +215,12 @@ static void runs_allocate_nothing(void **state) {
     assert_int_equal(wrapped_calls.slices, 0);
     assert_int_equal(wrapped_calls.kernels, 0);
     assert_int_equal(wrapped_calls.builds, 0);
-    /* Only what reads the input is switched. */
+    /* Only the steps that read the input get other arguments. */
     assert_in_range(wrapped_calls.arguments, 17, 17 * 4);
     kn_session_destroy(&session);
 }
 
-/* The first device that there is, for a program that brings its own context. */
+/* The first device found, for a program that brings its own context. */
 static cl_device_id any_device(void) {
     cl_platform_id platforms[8];
     cl_uint count = 0;
@@ -230,8 +231,8 @@ static cl_device_id any_device(void) {
     return device;
 }
 
-/* Drivers keep a queue's last command, with all that it refers to, for a while: so the guest works a little
- * on its own before it counts. */
+/* Drivers keep a queue's last command, with all that it refers to, for a while: so the guest runs a little
+ * work of another kind before it counts. */
 static void count_references(cl_context context, cl_command_queue queue, cl_uint counts[2]) {
     cl_int zero = 0, code;
     cl_mem memory = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof zero, NULL, &code);
@@ -278,8 +279,8 @@ static void a_callers_queue_is_used_and_left_as_it_was(void **state) {
     clReleaseContext(given);
 }
 
-/* In training two runs over the halves of sequences give what one gives over all; outside it each begins
- * anew. */
+/* In training two runs over the halves of sequences compute the same as one run over all; outside training
+ * each starts with zeros. */
 static void recurrences_go_on(void **state) {
     enum { BATCH = 2, LENGTH = 6, INPUTS = 3, UNITS = 5, HALF = LENGTH / 2 };
     kn_context *context = *state;
@@ -312,7 +313,7 @@ static void recurrences_go_on(void **state) {
             }
             assert_true(run == 0 || training ? apart < 1e-5f : apart > 1e-3f);
         }
-        if (training) { /* put back, it begins anew */
+        if (training) { /* with the state reset it starts again */
             float zeros[BATCH][UNITS] = {{0}};
             kn_states *states = kn_session_states(two);
             states_good(states, kn_states_set(states, "walk.state", NULL, zeros, sizeof zeros));

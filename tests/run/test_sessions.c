@@ -1,4 +1,4 @@
-/* Sessions: results, what is fed and fetched, what is told of a plan, mistakes. */
+/* Sessions: results, feeds and fetches, the description of a plan, mistakes. */
 #include "run_tests.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ static void the_callers_buffers_take_the_place_of_host_memory(void **state) {
     kn_fetch fetch = {"y", again, sizeof again};
     session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
     assert_memory_equal(again, ys, sizeof ys);
-    xs[0] += 1; /* y stays as it was */
+    xs[0] += 1; /* y is unchanged */
     session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
     assert_int_equal(
         kn_queue_read(context, 0, y, 0, again, sizeof again, true, (kn_event){NULL}, NULL, &error), KN_OK);
@@ -152,7 +152,7 @@ static void mistakes_in_feeds_and_fetches_are_told(void **state) {
     session_good(session, kn_session_bind(session, "batch", 2));
     session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, NULL, 0, &fine, 1), "'x'", "not fed",
                 NULL);
-    /* After all that it works, and a wait keeps nothing of the mistakes. */
+    /* After all these mistakes it works, and waiting reports none of them. */
     session_good(session, kn_session_run(session, &good, 1, &fine, 1));
     small_net_check(kn_session_states(session), x, 2, y);
     session_good(session, kn_session_wait(session));
@@ -254,14 +254,14 @@ static void plans_tell_what_they_are(void **state) {
     assert_non_null(strstr(text, "float32 (5,2) plain"));
     assert_non_null(strstr(text, "peak"));
     kn_session_free_text(session, text);
-    /* A run takes what was announced. */
+    /* A run takes what was uploaded ahead. */
     float x[15], y[10];
     fill_numbers(x, 15, 3);
     kn_feed feed = {"x", x, sizeof x};
     kn_fetch fetch = {"y", y, sizeof y};
     session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
     assert_int_equal(counts_of(context).device_bytes - before, info.peak_bytes);
-    /* Older programs know a smaller struct. */
+    /* A program built with an older, smaller struct. */
     kn_plan_info part = {.size = offsetof(kn_plan_info, state_bytes)};
     part.state_bytes = 12345;
     session_good(session, kn_session_plan(session, &part));

@@ -1,4 +1,4 @@
-/* The parameters that steps are compared with are those that the device's compiler sees. */
+/* The signatures that steps are checked against are those that the device's compiler reports. */
 #include "run_tests.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void check_kernel(const char *file, cl_kernel kernel) {
         if (code == CL_KERNEL_ARG_INFO_NOT_AVAILABLE)
             skip_because("a driver that does not tell of parameters");
         assert_int_equal(code, CL_SUCCESS);
-        /* PoCL marks those that are called like a function. */
+        /* PoCL marks parameters with the name of a function. */
         arguments[i].name = strncmp(names[i], "_cl_", 4) ? names[i] : names[i] + 4;
         arguments[i].kind = kind_of(kernel, i);
     }

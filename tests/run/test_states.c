@@ -1,4 +1,4 @@
-/* States: first contents, setting and getting, sharing, blocks. */
+/* States: initial contents, setting and getting, sharing, blocks. */
 #include "run_tests.h"
 
 #include <math.h>
@@ -58,8 +58,7 @@ static void first_contents_follow_seed_and_name(void **state) {
     kn_session_destroy(&session);
 }
 
-/* Products of rows (of columns, where there are fewer) are those of a unit matrix, times the square of the
- * gain. */
+/* The rows (the columns, if there are fewer) are orthogonal, with the square of the gain as square norm. */
 static void check_orthogonal(const float *numbers, int rows, int columns, double gain) {
     bool wide = columns >= rows;
     int count = wide ? rows : columns, length = wide ? columns : rows;
@@ -110,7 +109,7 @@ static void normal_numbers_can_be_cut_off_or_straightened(void **state) {
         sum += t[i];
         squares += (double)t[i] * t[i];
     }
-    /* The deviation of what is within two deviations is 0.8796 of that of all. */
+    /* The deviation of a normal truncated at two deviations is 0.8796 of that of the normal. */
     assert_true(fabs(sum / 20000) < 0.02 && fabs(sqrt(squares / 20000) - 0.5 * 0.8796) < 0.01 && far > 100);
 }
 
@@ -147,7 +146,7 @@ static void what_was_set_before_is_kept(void **state) {
     kn_feed feed = {"x", x, sizeof x};
     kn_fetch fetch = {"y", y, sizeof y};
     session_good(session, kn_session_compile(session, &feed, 1));
-    states_good(states, kn_states_set(states, "b", NULL, b, sizeof b)); /* asked for, without memory */
+    states_good(states, kn_states_set(states, "b", NULL, b, sizeof b)); /* queried without memory */
     session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
     assert_true(y[0] == 0.0f && y[1] == 0.0f);
     b[0] = 5;
@@ -186,7 +185,7 @@ static void two_sessions_share_states(void **state) {
     kn_session_destroy(&other);
 }
 
-static void mistakes_are_told(void **state) {
+static void mistakes_are_reported(void **state) {
     kn_context *context = *state;
     kn_states *states = kn_states_create(context, 3);
     float data[6] = {0};
@@ -208,7 +207,7 @@ static void mistakes_are_told(void **state) {
     assert_non_null(strstr(kn_states_error(states), "(2,3)"));
     assert_non_null(strstr(kn_states_error(states), "(3,2)"));
     assert_int_equal(kn_states_get(states, "w", data, 4), KN_ERROR_SHAPE);
-    /* A session whose graph wants another shape. */
+    /* A session whose graph has another shape for it. */
     small_net net = small_net_make();
     kn_session *session = session_over(context, net.graph, &net.y, 1, states, 0);
     float x[3] = {0};
@@ -259,8 +258,8 @@ static void states_share_blocks_within_the_limit(void **state) {
 
 enum { SIDE = 64 };
 
-/* y = relu(x w) + rows of t, picked by an input with a name as nodes get: x is (2,64), w (64,64), t (64,64),
- * cast1 (2). */
+/* y = relu(x w) + rows of t, picked by an input named like a generated node: x is (2,64), w (64,64), t
+ * (64,64), cast1 (2). */
 static kn_session *narrow_session(kn_context *context, kn_states *states, kn_dtype w_type, kn_dtype t_type) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "64,64", NULL);
@@ -301,7 +300,7 @@ static kn_plan_info info_of_plan(kn_session *session) {
     return info;
 }
 
-/* What is stored in 16 bits takes half the memory, and nothing wide is kept of it. */
+/* States stored in 16 bits take half the memory, and no float32 copy is kept. */
 static void weights_are_stored_narrow(void **state) {
     kn_context *context = *state;
     static float w[SIDE * SIDE], got[SIDE * SIDE];
@@ -313,9 +312,9 @@ static void weights_are_stored_narrow(void **state) {
     w[1] = 1e6f;
     w[2] = 1.0f / 3;
     const kn_tensor_info info = {KN_FLOAT32, 2, {SIDE, SIDE}};
-    states_good(states, kn_states_set(states, "t", &info, w, sizeof w)); /* before there is memory */
+    states_good(states, kn_states_set(states, "t", &info, w, sizeof w)); /* before it has memory */
     kn_session *session = narrow_session(context, states, KN_FLOAT16, KN_BFLOAT16);
-    narrow_run(session, states); /* w as it is drawn */
+    narrow_run(session, states); /* w as initialized */
     states_good(states, kn_states_get(states, "t", got, sizeof got));
     assert_true(got[1] == 999424.0f && got[2] == 0.333984375f);
     w[1] = 7;
@@ -329,7 +328,7 @@ static void weights_are_stored_narrow(void **state) {
     assert_int_equal(narrow.kept_bytes, 0);
     assert_true(narrow.peak_bytes <= wide.peak_bytes - SIDE * SIDE * 4);
     kn_session_destroy(&session);
-    /* Who comes later takes them as they are, unless it needs them whole. */
+    /* Later sessions use them as they are, unless they need float32. */
     kn_session *other = narrow_session(context, states, KN_FLOAT16, KN_FLOAT32);
     const float x[2 * SIDE] = {0};
     const int32_t n[2] = {0};
@@ -338,7 +337,7 @@ static void weights_are_stored_narrow(void **state) {
                 NULL);
     kn_session_destroy(&other);
     kn_states_destroy(&states);
-    /* States that are stored in full stay so, as do those of a trainer. */
+    /* States that are stored in float32 stay so, as do those of a trainer. */
     for (int trained = 0; trained < 2; trained++) {
         states = trained ? kn_states_create(context, 4) : kn_session_states(whole);
         if (trained) kn_states_keep_whole(states);
@@ -389,7 +388,7 @@ static void caches_are_kept_between_runs(void **state) {
     kn_fetch fetch = {"all", expected, sizeof expected};
     session_good(whole, kn_session_run(whole, &feed, 1, &fetch, 1));
     int kernels = 0;
-    for (int round = 0; round < 2; round++) /* what the first left is written over */
+    for (int round = 0; round < 2; round++) /* the second round overwrites the first */
         for (int32_t first = 0, taken = 3; first < CACHED; first += taken, taken = 1) {
             int32_t length = first + taken;
             size_t bytes = (size_t)taken * CACHE_COLUMNS * sizeof(float);
@@ -416,7 +415,7 @@ int test_states(void) {
         cmocka_unit_test(entries_are_listed_in_order),
         cmocka_unit_test(what_was_set_before_is_kept),
         cmocka_unit_test(two_sessions_share_states),
-        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(mistakes_are_reported),
         cmocka_unit_test(states_share_blocks_within_the_limit),
         cmocka_unit_test(caches_are_kept_between_runs),
         cmocka_unit_test(weights_are_stored_narrow),

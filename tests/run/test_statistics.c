@@ -1,4 +1,4 @@
-/* Statistics for batch norms, gathered by the convolutions before them. */
+/* Statistics for batch norms, collected by the convolutions before them. */
 #include "run_tests.h"
 
 #include <math.h>
@@ -7,11 +7,11 @@
 
 enum { IMAGES = 2, CHANNELS = 3, HEIGHT = 13, WIDTH = 11, PIXELS = HEIGHT * WIDTH, LAYERS = 4, WIDEST = 80 };
 
-/* Channels, side of the filter, groups: the ends of tiles, of panels and of parts fall everywhere. */
+/* Channels, side of the filter, groups: sizes for which the last tile, panel and part are incomplete. */
 static const int layers[LAYERS][3] = {{16, 3, 1}, {WIDEST, 3, 1}, {WIDEST, 3, WIDEST}, {48, 1, 1}};
 
-/* x (2,3,13,11) through convolutions, each followed by a batch norm. What these read has means of about
- * 100, and deviations below 1. */
+/* x (2,3,13,11) through convolutions, each followed by a batch norm, whose input has means of about 100 and
+ * deviations below 1. */
 static kn_session *open_net(kn_context *context, const char *variants) {
     kn_graph *graph = kn_graph_create(NULL);
     assert_non_null(graph);
@@ -72,8 +72,8 @@ static void check_layer(kn_session *session, int layer, const float *y) {
     }
 }
 
-/* y (images,channels,pixels) is what the last norm reads, last what it makes: mean 0 and variance 1, but for
- * epsilon. */
+/* y (images,channels,pixels) is the input of the last norm, last its result: mean 0 and variance 1, except
+ * for epsilon. */
 static void check_norm(const float *y, const float *last) {
     const int channels = layers[LAYERS - 1][0];
     for (int c = 0; c < channels; c++) {
@@ -109,7 +109,7 @@ static void run_and_check(kn_context *context, const char *variants) {
     for (int i = 0; i < LAYERS; i++)
         check_layer(session, i, y[i]);
     check_norm(y[LAYERS - 1], y[LAYERS]);
-    /* One that computes wrongly would be replaced by one that gathers nothing. */
+    /* A kernel that computes wrongly would be replaced by one that does not collect statistics. */
     if (test_cases_wanted() == TEST_SMALLEST) assert_int_equal(counts_of(context).variants_refused, 0);
     kn_session_destroy(&session);
 }
@@ -186,8 +186,8 @@ static void shared_statistics_follow_both(void **state) {
     kn_session_destroy(&training);
 }
 
-/* The convolutions that gather are those for wide vectors; a simulator, which watches what they touch, is
- * made to run them. */
+/* Wide-vector convolutions collect statistics; a simulator, which checks their memory accesses, is made to
+ * run them. */
 static int open_gathering(void **state) {
     kn_context_params params = test_params();
     if (test_cases_wanted() == TEST_SMALLEST) {

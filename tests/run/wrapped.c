@@ -39,7 +39,7 @@ void *__wrap_realloc(void *old, size_t bytes) {
     return __real_realloc(old, bytes);
 }
 
-/* WRAP answers a code; MAKE answers an object and sets *code. */
+/* WRAP returns a status; MAKE returns an object and sets *code. */
 #define WRAP(name, counter, parameters, arguments)                                                           \
     cl_int __real_##name parameters;                                                                         \
     cl_int __wrap_##name parameters;                                                                         \

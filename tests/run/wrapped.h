@@ -1,4 +1,4 @@
-/* Calls that the linker leads through the tests: counted, and failing on request. */
+/* Calls that the linker redirects to the tests: counted, and failing on request. */
 #ifndef KN_PLAN_RUN_WRAPPED_H
 #define KN_PLAN_RUN_WRAPPED_H
 
