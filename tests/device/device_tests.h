@@ -1,4 +1,4 @@
-/* What the tests of the device room share. */
+/* Helpers of the tests of the device room. */
 #ifndef KN_DEVICE_TESTS_H
 #define KN_DEVICE_TESTS_H
 
@@ -7,7 +7,7 @@
 
 #include "wrapped.h"
 
-/* A log that remembers its lines, those above DEBUG apart. */
+/* A log that keeps its lines, those above DEBUG separately. */
 typedef struct remembered {
     char all[16384];
     int loud; /* messages at WARNING or ERROR */

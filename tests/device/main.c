@@ -1,4 +1,4 @@
-/* The tests of the device room, on the device at hand. */
+/* The tests of the device room, on the device under test. */
 #include "device_tests.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ kn_context *open_context(const kn_context_params *params) {
 
 const char twice_source[] =
     "kernel void twice(global float *x) { x[get_global_id(0)] *= 2.0f; }\n"
-    "/* Slow enough to see what overtakes it. */\n"
+    "/* Slow enough to show what overtakes it. */\n"
     "kernel void slow_sum(global const float *x, global float *y, int count, int rounds) {\n"
     "    float sum = 0.0f;\n"
     "    for (int round = 0; round < rounds; round++)\n"

@@ -1,6 +1,6 @@
 /* A small OpenCL driver for the tests: platforms and devices with faults that real ones have. It compiles
- * nothing; it knows the probes' kernels by name and runs C instead, for some devices wrongly. The loader
- * finds it like any driver. What Koine does not call is missing. */
+ * nothing; it knows the kernels of the probes by name and runs C instead, for some devices wrongly. The
+ * loader finds it like any driver. It has only the functions that Koine calls. */
 #include <CL/cl_icd.h>
 
 #include <math.h>
@@ -24,12 +24,12 @@ struct _cl_device_id {
     const char *name, *version, *extensions;
     cl_device_type type;
     bool away, mute;                                /* not available; without a compiler */
-    bool no_kernel;                                 /* its compiler fails, whatever it gets */
-    bool frail;                                     /* does so worse, where the environment says so */
+    bool no_kernel;                                 /* its compiler always fails */
+    bool frail;                                     /* it fails as the environment requests */
     cl_ulong local_bytes;                           /* 0: 32768 */
     bool wrong_half, wrong_product, no_half_kernel; /* computes or compiles wrongly */
-    bool short_loops;                               /* ends them early */
-    bool compiles_binaries;                         /* takes long to hand one over */
+    bool short_loops;                               /* loops end early */
+    bool compiles_binaries;                         /* returning a binary takes long */
     int delay_ms;                                   /* of each launch */
 };
 struct _cl_context {
@@ -97,7 +97,7 @@ static struct _cl_device_id devices[] = {
 #endif
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };
 
-/* Answers a question of the Get…Info kind. */
+/* Returns the result of a Get…Info query. */
 static cl_int answer(const void *value, size_t bytes, size_t room, void *target, size_t *needed) {
     if (needed) *needed = bytes;
     if (target && room < bytes) return CL_INVALID_VALUE;
@@ -107,7 +107,7 @@ static cl_int answer(const void *value, size_t bytes, size_t room, void *target,
 #define ANSWER_TEXT(text) answer(text, strlen(text) + 1, room, target, needed)
 #define ANSWER(type, value) answer(&(type){value}, sizeof(type), room, target, needed)
 
-/* Aborts, ends the program or never answers, where the environment says so of this call. */
+/* Aborts, exits or never returns, if the environment requests it for this call. */
 static void suffer(const char *call) {
     const char *dies = getenv("STUB_ABORT"), *ends = getenv("STUB_EXIT"), *hangs = getenv("STUB_HANG");
     if (dies && strcmp(dies, call) == 0) abort();
@@ -235,7 +235,7 @@ static cl_int CL_API_CALL finish(cl_command_queue queue) {
     return CL_SUCCESS;
 }
 
-/* Everything is done at once, so an event is complete when it is made. */
+/* All commands are executed at once, so an event is complete when it is created. */
 static cl_int complete(cl_event *event) {
     if (!event) return CL_SUCCESS;
     *event = calloc(1, sizeof **event);
@@ -314,7 +314,7 @@ static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what,
     if (what == CL_PROGRAM_DEVICES) return ANSWER(cl_device_id, program->device);
     if (what == CL_PROGRAM_BINARY_SIZES && program->device->compiles_binaries)
         nanosleep(&(struct timespec){0, 50 * 1000000L}, NULL);
-    if (what == CL_PROGRAM_BINARY_SIZES) return ANSWER(size_t, 0); /* it has none to give */
+    if (what == CL_PROGRAM_BINARY_SIZES) return ANSWER(size_t, 0); /* it has no binary */
     return CL_INVALID_VALUE;
 }
 
@@ -343,7 +343,7 @@ static cl_int CL_API_CALL group_info(cl_kernel kernel, cl_device_id device, cl_k
     return ANSWER(size_t, 256);
 }
 
-/* To the nearest number of 11 bits, ties to even. */
+/* Rounds to 11 bits, ties to even. */
 static float to_half(float value) {
     int exponent;
     frexpf(value, &exponent);
@@ -355,8 +355,9 @@ static void run_half(cl_device_id device, cl_kernel kernel, size_t items) {
     float *y = (float *)kernel->arguments[2]->bytes;
     for (size_t i = 0; i < items; i++) {
         float sum = x[2 * i] + x[2 * i + 1], product = x[2 * i] * x[2 * i + 1];
-        y[4 * i] =
-            device->wrong_half ? sum : to_half(sum); /* a float in disguise keeps bits that a half has not */
+        y[4 * i] = device->wrong_half
+                       ? sum
+                       : to_half(sum); /* a float that poses as a half keeps bits that a half does not have */
         y[4 * i + 1] = y[4 * i + 2] = y[4 * i + 3] = device->wrong_half ? product : to_half(product);
     }
 }
@@ -448,7 +449,7 @@ STUB_EXPORT cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_pla
 }
 
 STUB_EXPORT void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) {
-    /* A function's address as a data pointer is what the interface asks for. */
+    /* The interface requires a function's address as a data pointer. */
     union {
         void *pointer;
         cl_int(CL_API_CALL *platforms)(cl_uint, cl_platform_id *, cl_uint *);

@@ -1,4 +1,4 @@
-/* The disk cache: what is kept is used, and what is not exactly right is replaced in silence. */
+/* The disk cache: valid entries are used, and invalid ones are replaced silently. */
 #include "device_tests.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 
 static kn_host host;
 
-/* A context with the cache, its log remembered; probing is off so that only our program counts. */
+/* A context with the cache, with its log kept; probing is off so that only the test's program counts. */
 static kn_context *cached_context(const char *folder, remembered *lines) {
     kn_context_params params = test_params();
     params.cache_folder = folder;
@@ -21,8 +21,8 @@ static kn_context *cached_context(const char *folder, remembered *lines) {
     return open_context(&params);
 }
 
-/* Gets the program in a new context and answers whether it was compiled; it must work and nobody may
- * complain. */
+/* Gets the program in a new context and returns whether it was compiled; it must work, and nothing may be
+ * logged. */
 static bool compiles(const char *folder, const char *source) {
     remembered lines;
     kn_context *context = cached_context(folder, &lines);
@@ -56,7 +56,7 @@ static bool compiles(const char *folder, const char *source) {
 static const char source[] = "kernel void k(global int *y) { y[0] = 5; }\n";
 static const char other_source[] = "kernel void k(global int *y) { y[0] = 2 + 3; }\n";
 
-/* The paths of the entries; answers how many. */
+/* The paths of the entries; returns their number. */
 static int entries(const char *folder, char paths[][512], int room) {
     char programs[512];
     DIR *listing = opendir(test_path(programs, sizeof programs, folder, "programs"));
@@ -64,18 +64,18 @@ static int entries(const char *folder, char paths[][512], int room) {
     if (!listing) return 0;
     for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
         if (entry->d_name[0] == '.' && strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-            fail_msg("%s was left behind", entry->d_name);
+            fail_msg("%s was not removed", entry->d_name);
         if (entry->d_name[0] == '.') continue;
         assert_true(count < room);
         if (strlen(entry->d_name) != 20 || strcmp(entry->d_name + 16, ".bin"))
-            fail_msg("%s was left behind", entry->d_name);
+            fail_msg("%s was not removed", entry->d_name);
         test_path(paths[count++], 512, programs, entry->d_name);
     }
     closedir(listing);
     return count;
 }
 
-/* The one entry's path and bytes. */
+/* The path and the bytes of the only entry. */
 static uint8_t *only_entry(const char *folder, char path[1][512], uint64_t *count) {
     uint8_t *bytes = NULL;
     assert_int_equal(entries(folder, path, 1), 1);
@@ -102,7 +102,7 @@ static void a_second_context_compiles_nothing(void **state) {
     test_folder_remove(folder);
 }
 
-/* Nobody waits for a binary before the first launch. */
+/* The first launch does not wait for a binary. */
 static void entries_are_written_at_the_end(void **state) {
     char *folder = test_folder_make(), paths[2][512];
     remembered lines;
@@ -117,8 +117,8 @@ static void entries_are_written_at_the_end(void **state) {
     test_folder_remove(folder);
 }
 
-/* A driver that keeps programs itself is not asked for binaries: the entry says that it has this one. */
-static void what_the_driver_keeps_has_an_empty_entry(void **state) {
+/* A driver that caches programs itself is not asked for binaries: the entry records that it has this one. */
+static void programs_kept_by_the_driver_have_an_empty_entry(void **state) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), path[1][512];
     for (int turn = 0; turn < 2; turn++) {
@@ -151,8 +151,8 @@ static void what_the_driver_keeps_has_an_empty_entry(void **state) {
     test_folder_remove(folder);
 }
 
-/* What nobody will ask for again is not written, unless someone else wants the same program kept. */
-static void passing_programs_are_not_written(void **state) {
+/* A program that is used only once is not written, unless another use wants it kept. */
+static void programs_used_once_are_not_written(void **state) {
     static const char prelude[] = "#define KEPT 1\n";
     const kn_program_request requests[] = {{.file = "probe/matmul.cl", .prelude = "", .passing = true},
                                            {.file = "probe/matmul.cl", .prelude = prelude, .passing = true},
@@ -215,7 +215,7 @@ static void truncated_and_longer_entries_are_replaced(void **state) {
     test_folder_remove(folder);
 }
 
-/* A whole and sound entry of another program under our name: the key inside decides. */
+/* A valid entry of another program under the name of ours: the key in it decides. */
 static void foreign_entries_are_replaced(void **state) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), *other = test_folder_make(), path[1][512], other_path[1][512];
@@ -230,7 +230,7 @@ static void foreign_entries_are_replaced(void **state) {
     uint8_t *bytes = only_entry(folder, path, &count),
             *other_bytes = only_entry(other, other_path, &other_count);
     put(path[0], other_bytes, other_count);
-    assert_true(compiles(folder, source)); /* and gives 5, not 6 */
+    assert_true(compiles(folder, source)); /* and returns 5, not 6 */
     assert_false(compiles(folder, source));
     kn_release(&host, bytes);
     kn_release(&host, other_bytes);
@@ -238,7 +238,7 @@ static void foreign_entries_are_replaced(void **state) {
     test_folder_remove(other);
 }
 
-/* The entry is sound, but the driver does not take it any more. (No driver is shown a made-up binary: some
+/* The entry is valid, but the driver no longer accepts it. (No driver is given an invalid binary: some
  * abort.) */
 static void stale_entries_are_replaced(void **state) {
     host = kn_host_defaults();
@@ -257,14 +257,14 @@ static void stale_entries_are_replaced(void **state) {
         wrapped_calls.fail_name = cases[i].function;
         wrapped_calls.fail_code = cases[i].code;
         kn_status status = kn_program_get_source(context, "cached.cl", source, &program, &error);
-        assert_int_equal(wrapped_calls.sources, 1); /* the way back to the source was taken */
+        assert_int_equal(wrapped_calls.sources, 1); /* it fell back to the source */
         assert_int_equal(status, i == 0 ? KN_OK : KN_ERROR_COMPILE);
         assert_int_equal(lines.loud, 0);
         wrapped_reset();
         kn_context_destroy(&context);
         assert_false(compiles(folder, source));
     }
-    /* An entry of another format version, otherwise whole. */
+    /* An entry of another format version, otherwise valid. */
     char path[1][512];
     uint64_t count = 0;
     uint8_t *bytes = only_entry(folder, path, &count);
@@ -284,7 +284,7 @@ static void a_cache_that_cannot_be_written_is_no_failure(void **state) {
     assert_true(compiles(file, source));
     assert_true(compiles(NULL, source));
     assert_true(compiles("", source));
-    /* Drivers that give no binary. */
+    /* Drivers that return no binary. */
     remembered lines;
     char paths[2][512];
     kn_context *context = cached_context(file, &lines);
@@ -303,8 +303,8 @@ static void a_cache_that_cannot_be_written_is_no_failure(void **state) {
     test_folder_remove(folder);
 }
 
-/* As on a disk that is full: said once, with the reason, and half an entry is not left. */
-static void entries_without_room_are_told(void **state) {
+/* As on a full disk: reported once, with the reason, and no incomplete entry is left. */
+static void full_disks_are_reported(void **state) {
     char *folder = test_folder_make(), paths[2][512];
     remembered lines;
     kn_context *context = cached_context(folder, &lines);
@@ -325,7 +325,8 @@ static void entries_without_room_are_told(void **state) {
     test_folder_remove(folder);
 }
 
-/* What killed programs left is removed; what may still be written, and files of others, are not. */
+/* Temporary files of killed programs are removed; those that may still be written, and files of others, are
+ * not. */
 static void old_temporary_files_are_swept(void **state) {
     host = kn_host_defaults();
     static const char *const names[] = {".koine-0123456789abcdef.tmp", ".koine-0123456789abcde0.tmp",
@@ -353,15 +354,15 @@ int test_cache(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_context_compiles_nothing),
         cmocka_unit_test(entries_are_written_at_the_end),
-        cmocka_unit_test(what_the_driver_keeps_has_an_empty_entry),
-        cmocka_unit_test(passing_programs_are_not_written),
+        cmocka_unit_test(programs_kept_by_the_driver_have_an_empty_entry),
+        cmocka_unit_test(programs_used_once_are_not_written),
         cmocka_unit_test(corrupt_entries_are_replaced),
         cmocka_unit_test(truncated_and_longer_entries_are_replaced),
         cmocka_unit_test(foreign_entries_are_replaced),
         cmocka_unit_test(stale_entries_are_replaced),
         cmocka_unit_test(a_cache_that_cannot_be_written_is_no_failure),
         cmocka_unit_test(old_temporary_files_are_swept),
-        cmocka_unit_test(entries_without_room_are_told),
+        cmocka_unit_test(full_disks_are_reported),
     };
     return cmocka_run_group_tests_name("device: program cache", tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
-/* Opening devices: parameters, selection, capabilities, and what is learnt of a device. */
+/* Opening devices: parameters, selection, capabilities, and measured limits. */
 #include "device_tests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void a_context_tells_what_it_opened(void **state) {
+static void a_context_describes_its_device(void **state) {
     kn_context *context = open_context(NULL);
     const kn_device_info *info = kn_context_device(context);
     const kn_capabilities *capabilities = kn_context_capabilities(context);
@@ -31,7 +31,7 @@ static void a_context_tells_what_it_opened(void **state) {
     kn_context_destroy(NULL);
 }
 
-/* Every failure: the code, a text that names the matter, and functions that answer with the same error. */
+/* Every failure: the status, a text that names the cause, and functions that return the same error. */
 static void refuse(const kn_context_params *params, kn_status status, const char *part) {
     kn_context *context = kn_context_create(params);
     assert_non_null(context);
@@ -64,7 +64,7 @@ static void refuse(const kn_context_params *params, kn_status status, const char
     kn_context_destroy(&context);
 }
 
-/* What is known stands; measuring again never makes it less. */
+/* A stored limit is kept; measuring again never lowers it. */
 static void limits_are_measured_once(void **state) {
     kn_context *context = open_context(NULL);
     kn_limits first = {.size = sizeof first}, second = first, third = first, none = {.size = 0};
@@ -94,7 +94,7 @@ static void wrong_parameters_are_named(void **state) {
     refuse(&params, KN_ERROR_ARGUMENT, "kind is -1");
 }
 
-static void no_context_answers_too(void **state) {
+static void null_contexts_return_errors(void **state) {
     assert_int_equal(kn_context_status(NULL), KN_ERROR_MEMORY);
     assert_true(strlen(kn_context_error(NULL)) > 0);
     assert_null(kn_context_device(NULL));
@@ -106,7 +106,7 @@ static void no_context_answers_too(void **state) {
     kn_context_timeline_clear(NULL);
 }
 
-/* A program built when the struct ended after `device` passes that size; what follows is not looked at. */
+/* A program built when the struct ended after `device` passes that size; later fields are not read. */
 static void an_older_program_is_understood(void **state) {
     kn_context_params params = test_params();
     params.size = offsetof(kn_context_params, cache_folder);
@@ -158,7 +158,7 @@ static void a_device_is_chosen_by_number_type_or_name(void **state) {
         params.device = wrong[i];
         refuse(&params, KN_ERROR_NO_DEVICE, wrong[i]);
     }
-    /* The message helps: it lists what is there. */
+    /* The message lists the devices. */
     snprintf(text, sizeof text, "%d: ", info.index);
     params.device = "zebra";
     refuse(&params, KN_ERROR_NO_DEVICE, text);
@@ -171,7 +171,7 @@ static void kinds_and_widths_can_be_forced(void **state) {
     assert_false(kn_context_capabilities(context)->wide_vector);
     kn_context_destroy(&context);
     params.kind = 1;
-    params.trust_claims = true; /* not every device can take them */
+    params.trust_claims = true; /* not every device can allocate them */
     static const int widths[] = {4, 8, 16};
     for (size_t i = 0; i < KN_COUNT_OF(widths); i++) {
         params.vector_width = widths[i];
@@ -217,7 +217,7 @@ static void refused_variants_are_counted_and_logged(void **state) {
     assert_int_equal(counts.variants_refused, 1);
     assert_non_null(strstr(lines.all, "matmul/wide 6x64"));
     assert_non_null(strstr(lines.all, "element 3 is 7"));
-    /* Each place that would have used it asks; it counts once. */
+    /* Each caller asks; the variant is counted once. */
     kn_variant_refused(context, "matmul/wide 6x64", "it computed wrongly here before");
     kn_variant_refused(context, "conv2d/wide", "element 5 is 1 instead of 2");
     assert_int_equal(kn_context_get_counts(context, &counts), KN_OK);
@@ -253,7 +253,7 @@ static void verdicts_outlive_a_context(void **state) {
         assert_true(kn_verdict_get(context, "answer", &value) && value == 0.1);
         kn_context_destroy(&context);
     }
-    /* Without a folder they last as long as the context. */
+    /* Without a folder they are kept as long as the context. */
     params.cache_folder = NULL;
     kn_context *context = open_context(&params);
     double value;
@@ -264,7 +264,7 @@ static void verdicts_outlive_a_context(void **state) {
     test_folder_remove(folder);
 }
 
-static void writers_keep_what_others_wrote(void **state) {
+static void writers_keep_the_entries_of_others(void **state) {
     quiet_host = kn_host_defaults();
     char *folder = test_folder_make();
     kn_verdicts one, two;
@@ -322,12 +322,12 @@ static void probes_are_run_once(void **state) {
     assert_memory_equal(&first, kn_context_capabilities(context), sizeof first);
     assert_int_equal(wrapped_calls.builds, 0);
     kn_context_destroy(&context);
-    /* trust_claims asks nothing at all. */
+    /* trust_claims runs no probes */
     params.cache_folder = NULL;
     params.trust_claims = true;
     wrapped_reset();
     context = open_context(&params);
-    if (!params.device) assert_true(wrapped_calls.builds <= 1); /* measuring several devices is no probe */
+    if (!params.device) assert_true(wrapped_calls.builds <= 1); /* measuring several devices is not a probe */
     const kn_capabilities *capabilities = kn_context_capabilities(context);
     assert_int_equal(capabilities->double_precision, capabilities->double_claimed);
     kn_context_destroy(&context);
@@ -336,17 +336,17 @@ static void probes_are_run_once(void **state) {
 
 int test_context(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_context_tells_what_it_opened),
+        cmocka_unit_test(a_context_describes_its_device),
         cmocka_unit_test(limits_are_measured_once),
         cmocka_unit_test(wrong_parameters_are_named),
-        cmocka_unit_test(no_context_answers_too),
+        cmocka_unit_test(null_contexts_return_errors),
         cmocka_unit_test(an_older_program_is_understood),
         cmocka_unit_test(a_device_is_chosen_by_number_type_or_name),
         cmocka_unit_test(kinds_and_widths_can_be_forced),
         cmocka_unit_test(the_cache_folder_is_suggested),
         cmocka_unit_test(refused_variants_are_counted_and_logged),
         cmocka_unit_test(verdicts_outlive_a_context),
-        cmocka_unit_test(writers_keep_what_others_wrote),
+        cmocka_unit_test(writers_keep_the_entries_of_others),
         cmocka_unit_test(bad_verdict_files_count_as_empty),
         cmocka_unit_test(probes_are_run_once),
     };

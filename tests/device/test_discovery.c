@@ -1,4 +1,4 @@
-/* The list of devices, GPUs that OpenCL does not show, and the names of errors. */
+/* The list of devices, GPUs that OpenCL does not list, and the names of errors. */
 #include "device_tests.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void drivers_that_fail_are_explained(void **state) {
     assert_int_equal(kn_context_status(context), KN_ERROR_NO_DEVICE);
     assert_non_null(strstr(kn_context_error(context), "pocl-opencl-icd"));
     kn_context_destroy(&context);
-    /* Another failure says nothing of what is installed. */
+    /* Another error does not mention what is installed. */
     wrapped_calls.fail_code = -6;
     list = kn_device_list_create(NULL, NULL);
     assert_string_equal(kn_device_list_entry(list, 0)->problem,
@@ -61,7 +61,7 @@ static void drivers_that_fail_are_explained(void **state) {
     wrapped_reset();
 }
 
-/* Makes folders down to root/path and a file with one line there. */
+/* Creates folders down to root/path and a file with one line there. */
 static void put(const char *root, const char *path, const char *line) {
     char full[512];
     snprintf(full, sizeof full, "%s/%s", root, path);
@@ -89,7 +89,7 @@ static void hidden_gpus_come_with_their_package(void **state) {
     put(root, "bus/pci/devices/0000:06:00.0/class", "0x030000"); /* a service processor's display */
     put(root, "bus/pci/devices/0000:06:00.0/vendor", "0x1a03");
     put(root, "bus/pci/devices/0000:07:00.0/class", "0x030000"); /* no vendor file */
-    put(root, "class/drm/card0/device/vendor", "0x10de");        /* the first, seen again */
+    put(root, "class/drm/card0/device/vendor", "0x10de");        /* the first one again */
     put(root, "class/drm/card1/device/uevent", "DRIVER=panfrost");
     put(root, "class/drm/card1-HDMI/device/uevent", "DRIVER=panfrost");
     put(root, "class/drm/card2/device/uevent", "DRIVER=simple-framebuffer");
@@ -97,7 +97,7 @@ static void hidden_gpus_come_with_their_package(void **state) {
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     int before = list->count;
     for (int i = 0; i < before; i++)
-        list->entries[i].info.type = KN_DEVICE_CPU; /* no GPU is shown */
+        list->entries[i].info.type = KN_DEVICE_CPU; /* no GPU is listed */
     assert_true(kn_hidden_gpus_add(list, root));
     assert_int_equal(list->count, before + 4);
     static const struct {
@@ -114,14 +114,14 @@ static void hidden_gpus_come_with_their_package(void **state) {
         assert_int_equal(info->index, -1);
         assert_false(info->usable);
     }
-    /* Asking for one of them tells what to install. */
+    /* Requesting one of them says what to install. */
     kn_error error = {0};
     kn_context_params params = test_params();
     assert_int_equal(kn_device_select(list, "nvidia gpu", &params, &error), -1);
     assert_int_equal(error.status, KN_ERROR_NO_DEVICE);
     assert_non_null(strstr(error.text, "nvidia-opencl-icd"));
 
-    /* A GPU that OpenCL shows accounts for its maker's cards, and for any board's. */
+    /* A GPU that OpenCL lists accounts for cards of its vendor, and for any board. */
     list->count = before;
     list->entries[0].device = (cl_device_id)list; /* never followed */
     list->entries[0].info.type = KN_DEVICE_GPU;
@@ -148,7 +148,7 @@ static void errors_have_names_and_advice(void **state) {
                         "kernel 7: OpenCL returned CL_INVALID_KERNEL_ARGS (-52); not all arguments are set");
     assert_int_equal(kn_fail_cl(&error, -6, "x"), KN_ERROR_MEMORY);
     assert_int_equal(kn_fail_cl(&error, -4, "x"), KN_ERROR_DEVICE_MEMORY);
-    assert_null(strstr(error.text, "batch")); /* of a queue, it would help nothing */
+    assert_null(strstr(error.text, "batch")); /* of a queue, for which it would not help */
     assert_int_equal(kn_fail_cl(NULL, -4, "x"), KN_ERROR_DEVICE_MEMORY);
 }
 

@@ -1,11 +1,11 @@
-/* Each allocation and each OpenCL call fails once: an error comes back, nothing leaks, nothing is left
- * broken. */
+/* Each allocation and each OpenCL call fails once: an error is returned, nothing leaks, and everything works
+ * afterwards. */
 #include "device_tests.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A small life of a context: programs, a block, a slice, work. Answers the first failure. */
+/* A short life of a context: programs, a block, a slice, work. Returns the first failure. */
 static kn_status live(const kn_context_params *params, bool *made) {
     kn_context *context = kn_context_create(params);
     *made = context != NULL;
@@ -38,7 +38,7 @@ static kn_status live(const kn_context_params *params, bool *made) {
         size_t count;
         kn_context_timeline(context, &count);
     } else {
-        /* A failure says something. */
+        /* A failure has a message. */
         assert_true(strlen(error.text) > 0 || strlen(kn_context_error(context)) > 0);
     }
     kn_buffer_destroy(&slice);
@@ -68,8 +68,8 @@ static void every_allocation_may_fail(void **state) {
             memory.fail_at = at;
             kn_status status = live(&params, &made);
             memory.fail_at = 0;
-            /* What is only kept for later may be dropped; all else is out of memory, or of no device seen for
-             * it. */
+            /* What is optional may be dropped; otherwise the error is out of memory, or no device found
+             * because of it. */
             if (status != KN_OK && status != KN_ERROR_MEMORY)
                 fail_msg("allocation %zu of %zu: %s", at, calls, kn_status_name(status));
             failed += status != KN_OK;
@@ -114,8 +114,8 @@ static bool same_capabilities(const kn_context *context, const kn_capabilities *
            found->subgroups == expected->subgroups && found->integer_dot == expected->integer_dot;
 }
 
-/* A disk that was full for a moment must not decide about the device for good. */
-static void what_could_not_be_tried_is_tried_again(void **state) {
+/* A transient full disk must not decide about the device permanently. */
+static void failed_trials_are_repeated(void **state) {
     static const char *const functions[] = {"clBuildProgram", "clCreateKernel", "clCreateBuffer",
                                             "clEnqueueNDRangeKernel", "clEnqueueReadBuffer"};
     kn_context *context = open_context(NULL);
@@ -150,8 +150,8 @@ static void check_numbers(const kn_capabilities *c) {
     assert_in_range(c->vector_width, 1, 16);
 }
 
-/* A context works whatever number the driver tells of its device. */
-static void numbers_of_a_driver_are_doubted(void **state) {
+/* A context works whatever number the driver reports for its device. */
+static void reported_numbers_are_checked(void **state) {
     static const cl_device_info questions[] = {
         CL_DEVICE_MAX_COMPUTE_UNITS,   CL_DEVICE_MAX_CLOCK_FREQUENCY, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT,
         CL_DEVICE_MEM_BASE_ADDR_ALIGN, CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
@@ -169,8 +169,9 @@ static void numbers_of_a_driver_are_doubted(void **state) {
     wrapped_reset();
 }
 
-/* The driver may still read or write the caller's memory: it is given back only when the queues are done. */
-static void failed_waits_leave_nothing_under_way(void **state) {
+/* The driver may still read or write the caller's memory: the call returns only when the queues have
+ * finished. */
+static void failed_waits_leave_no_work_running(void **state) {
     kn_context *context = open_context(NULL);
     kn_error error = {0};
     kn_event none = {NULL}, done;
@@ -223,9 +224,9 @@ int test_faults(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(every_opencl_call_may_fail),
-        cmocka_unit_test(what_could_not_be_tried_is_tried_again),
-        cmocka_unit_test(numbers_of_a_driver_are_doubted),
-        cmocka_unit_test(failed_waits_leave_nothing_under_way),
+        cmocka_unit_test(failed_trials_are_repeated),
+        cmocka_unit_test(reported_numbers_are_checked),
+        cmocka_unit_test(failed_waits_leave_no_work_running),
         cmocka_unit_test(lists_survive_failing_allocations),
     };
     return cmocka_run_group_tests_name("device: faults", tests, NULL, NULL);

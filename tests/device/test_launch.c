@@ -116,7 +116,7 @@ static void failing_drivers_are_reported(void **state) {
     assert_int_equal(kn_queue_mark(context, 0, &event, &error), KN_ERROR_DEVICE);
     assert_null(event.handle);
     wrapped_reset();
-    /* The context is as good as before. */
+    /* The context still works. */
     assert_int_equal(kn_queue_write(context, 0, buffer, 0, values, 16, true, none, NULL, &error), KN_OK);
     assert_int_equal(kn_kernel_launch(context, kernel, &launch, "twice", &error), KN_OK);
     assert_int_equal(kn_queue_read(context, 0, buffer, 0, values, 16, true, none, NULL, &error), KN_OK);

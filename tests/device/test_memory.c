@@ -1,4 +1,4 @@
-/* Blocks and slices: limits, alignment, what is counted, and that neighbours stay apart. */
+/* Blocks and slices: limits, alignment, counters, and that slices do not overlap. */
 #include "device_tests.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static void limits_are_kept_and_named(void **state) {
     assert_non_null(strstr(error.text, "1001"));
     assert_non_null(strstr(error.text, "1000"));
     assert_int_equal(kn_buffer_create(context, UINT64_MAX, &buffer, &error), KN_ERROR_DEVICE_MEMORY);
-    /* The sum of blocks stays below the device's memory. */
+    /* The sum of blocks does not exceed the device's memory. */
     context->capabilities.memory_bytes = device_bytes(context) + 1024;
     kn_buffer *second = NULL;
     assert_int_equal(kn_buffer_create(context, 512, &buffer, &error), KN_OK);
@@ -61,7 +61,7 @@ static void limits_are_kept_and_named(void **state) {
     assert_int_equal(kn_buffer_create(context, 1000, &second, &error), KN_OK);
     kn_buffer_destroy(&second);
     kn_context_destroy(&context);
-    /* The limit lowers, it does not raise. */
+    /* A limit may lower it, but not raise it. */
     params.largest_block_bytes = UINT64_MAX;
     context = open_context(&params);
     assert_int_equal(kn_context_capabilities(context)->largest_block_bytes,
@@ -126,8 +126,8 @@ static void slices_are_checked(void **state) {
     kn_context_destroy(&context);
 }
 
-/* A kernel doubles a slice of a slice; what lies before and behind keeps its value. */
-static void slices_stay_in_their_place(void **state) {
+/* A kernel doubles a slice of a slice; the bytes before and after it are unchanged. */
+static void slices_do_not_overlap(void **state) {
     enum { FLOATS = 37 };
     kn_context *context = open_context(NULL);
     uint32_t unit = kn_context_capabilities(context)->alignment_bytes;
@@ -146,7 +146,7 @@ static void slices_stay_in_their_place(void **state) {
                                     none, NULL, &error),
                      KN_OK);
     launch_twice(context, kernel, inner, FLOATS);
-    /* The block goes first; the slices still work. */
+    /* The block is destroyed first; the slices still work. */
     kn_buffer_destroy(&block);
     memset(values, 0, count * sizeof(float));
     assert_int_equal(kn_queue_read(context, KN_QUEUE_COMPUTE, outer, 0, values, kn_buffer_bytes(outer), true,
@@ -200,7 +200,7 @@ int test_memory(void) {
         cmocka_unit_test(limits_are_kept_and_named),
         cmocka_unit_test(a_driver_without_memory_is_survived),
         cmocka_unit_test(slices_are_checked),
-        cmocka_unit_test(slices_stay_in_their_place),
+        cmocka_unit_test(slices_do_not_overlap),
         cmocka_unit_test(mapped_memory_is_the_blocks),
     };
     return cmocka_run_group_tests_name("device: memory", tests, NULL, NULL);

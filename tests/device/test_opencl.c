@@ -6,7 +6,7 @@
 
 static const kn_event none = {NULL};
 
-/* What a program might have before it meets Koine. */
+/* What a program may have before it uses Koine. */
 typedef struct guest {
     cl_device_id device;
     cl_context context;
@@ -56,8 +56,8 @@ typedef struct references {
     cl_uint context, queue, memory;
 } references;
 
-/* Drivers keep a queue's last command, with all that it refers to, and let go of it some time later; so the
- * guest works a little on its own before it counts. */
+/* Drivers keep a queue's last command, with all that it refers to, and release it some time later; so the
+ * guest runs a little work of another kind before it counts. */
 static references count_references(const guest *own, cl_mem memory) {
     cl_int zero = 0;
     assert_int_equal(clEnqueueWriteBuffer(own->queue, memory, CL_TRUE, 0, 4, &zero, 0, NULL, NULL),
@@ -87,7 +87,7 @@ static kn_context *borrow(const guest *own) {
     return context;
 }
 
-static void references_are_as_they_were(void **state) {
+static void reference_counts_are_restored(void **state) {
     guest own = guest_open(0);
     cl_int code;
     cl_mem memory = clCreateBuffer(own.context, CL_MEM_READ_WRITE, 1000, NULL, &code);
@@ -144,7 +144,7 @@ static void refuse(cl_context context, cl_device_id device, cl_command_queue que
     kn_context_destroy(&refused);
 }
 
-static void strangers_are_refused(void **state) {
+static void foreign_objects_are_refused(void **state) {
     guest own = guest_open(0), other = guest_open(0);
     cl_uint contexts = context_references(own.context), queues = queue_references(own.queue);
     refuse(NULL, own.device, own.queue, "NULL");
@@ -185,7 +185,7 @@ static bool complete(cl_event event) {
     return status <= CL_COMPLETE;
 }
 
-/* Work waits for the guest's event; the marker is complete after the work, on both kinds of contexts. */
+/* Work waits for the guest's event; the marker is complete after the work, in both kinds of contexts. */
 static void work_waits_and_marks(void **state) {
     guest own = guest_open(0);
     for (int borrowed = 0; borrowed < 2; borrowed++) {
@@ -197,7 +197,7 @@ static void work_waits_and_marks(void **state) {
         cl_event start = clCreateUserEvent(context->context, &code), end = NULL;
         assert_int_equal(code, CL_SUCCESS);
         assert_int_equal(kn_context_wait_for(context, &start, 1), KN_OK);
-        /* A simulator runs everything at once in the caller's thread: it cannot be made to wait. */
+        /* A simulator executes everything at once in the caller's thread, so it cannot be made to wait. */
         bool waits = !context->found.simulated;
         if (!waits) clSetUserEventStatus(start, CL_COMPLETE);
         kn_event uploaded = {NULL};
@@ -228,7 +228,7 @@ static void work_waits_and_marks(void **state) {
     guest_close(&own);
 }
 
-/* Guests' buffers begin anywhere: copies reach them at every offset, kernels where the alignment allows. */
+/* Guests' buffers begin at any offset: copies work at every offset, kernels where the alignment allows. */
 static void guests_buffers_begin_anywhere(void **state) {
     guest own = guest_open(0);
     cl_uint bits = 0;
@@ -317,8 +317,8 @@ static void a_queue_without_profiling_gives_an_empty_timeline(void **state) {
 
 int test_opencl(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(references_are_as_they_were),
-        cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(reference_counts_are_restored),
+        cmocka_unit_test(foreign_objects_are_refused),
         cmocka_unit_test(work_waits_and_marks),
         cmocka_unit_test(guests_buffers_begin_anywhere),
         cmocka_unit_test(a_queue_without_profiling_gives_an_empty_timeline),

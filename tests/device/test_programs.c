@@ -1,4 +1,4 @@
-/* Programs: files with their includes, messages of the compiler, many at once, many threads. */
+/* Programs: files with their includes, messages of the compiler, several at once, several threads. */
 #include "device/embedded.h"
 #include "device_tests.h"
 
@@ -63,7 +63,7 @@ static void a_program_is_compiled_once(void **state) {
     kn_context_destroy(&context);
 }
 
-static void includes_are_taken_in_once(void **state) {
+static void includes_are_read_once(void **state) {
     char *folder;
     kn_context *context = folder_context(&folder);
     char path[512];
@@ -130,7 +130,7 @@ static void the_compilers_message_is_shown(void **state) {
     expect_failure(context, "whole.cl", "", KN_ERROR_COMPILE, "whole.cl");
     expect_failure(context, "whole.cl", "", KN_ERROR_COMPILE, "mistake_here");
     expect_failure(context, "whole.cl", "#define mistake_here )\n", KN_ERROR_COMPILE, "whole.cl");
-    /* What was wrong can be mended, and nothing else suffered. */
+    /* The mistake can be corrected, and other programs are not affected. */
     kn_program *program = NULL;
     kn_error error = {0};
     assert_int_equal(get(context, "whole.cl", "#define mistake_here 2\n", &program, &error), KN_OK);
@@ -139,7 +139,7 @@ static void the_compilers_message_is_shown(void **state) {
     finish_folder(context, folder);
 }
 
-/* A skipped #include brings lines that the compiler counts, and a number that it does not read. */
+/* A skipped #include adds lines that the compiler counts, and a number that it does not read. */
 static void lines_keep_their_numbers(void **state) {
     char *folder;
     kn_context *context = folder_context(&folder);
@@ -156,7 +156,7 @@ static void lines_keep_their_numbers(void **state) {
     finish_folder(context, folder);
 }
 
-/* Where a device's compiler takes common/builtins.cl, each file compiles with it. */
+/* Where a device's compiler accepts common/builtins.cl, each file compiles with it. */
 static bool needs_full_header(const char *name) {
     static const char *const files[] = {"probe/half.cl", "probe/dot.cl", "probe/subgroups.cl"};
     for (size_t i = 0; i < KN_COUNT_OF(files); i++)
@@ -192,7 +192,7 @@ static void each_file_compiles_alone(void **state) {
     kn_context_destroy(&context);
 }
 
-/* What the short list of functions lacks, the compiler's own header has. */
+/* What the short list of builtins lacks comes from the compiler's header. */
 static void a_missing_function_is_found_in_the_whole_header(void **state) {
     char *folder, path[512];
     kn_context *context = folder_context(&folder);
@@ -215,8 +215,8 @@ static void a_missing_function_is_found_in_the_whole_header(void **state) {
     finish_folder(context, folder);
 }
 
-/* KN_ONLY leaves those kernels that are named. */
-static void kernels_are_compiled_as_wanted(void **state) {
+/* KN_ONLY keeps the named kernels only. */
+static void only_named_kernels_are_compiled(void **state) {
     kn_context *context = open_context(NULL);
     kn_program *program = NULL;
     kn_kernel *kernel = NULL;
@@ -353,7 +353,7 @@ static void many_are_compiled_at_once(void **state) {
     kn_error error = {0};
     char preludes[MANY][32];
     for (int i = 0; i < MANY; i++) {
-        snprintf(preludes[i], sizeof preludes[i], "#define NUMBER %d\n", i % 4); /* one is asked for twice */
+        snprintf(preludes[i], sizeof preludes[i], "#define NUMBER %d\n", i % 4); /* one is requested twice */
         requests[i] = (kn_program_request){.file = "probe/matmul.cl", .prelude = preludes[i]};
     }
     wrapped_reset();
@@ -368,7 +368,7 @@ static void many_are_compiled_at_once(void **state) {
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < i; j++)
             assert_ptr_not_equal(programs[i], programs[j]);
-    /* Whether threads help may have been learnt: not on a busy machine, nor with one processor. */
+    /* A measurement may have decided whether threads help: not on a busy machine, nor with one processor. */
     double gain = 1.0;
     bool learnt = kn_verdict_get(context, "compile_threads_gain", &gain);
     assert_true(gain >= 0.9 && gain <= kn_processor_count() + 0.5);
@@ -381,7 +381,7 @@ static void many_are_compiled_at_once(void **state) {
         assert_ptr_not_equal(programs[0], programs[3]);
     }
     assert_int_equal(kn_program_get_all(context, requests, 0, NULL, programs, &error), KN_OK);
-    /* One that fails is named. */
+    /* The error names the one that fails. */
     requests[2].prelude = "#error stop here\n";
     assert_int_equal(kn_program_get_all(context, requests, MANY, NULL, programs, &error), KN_ERROR_COMPILE);
     assert_non_null(strstr(error.text, "stop here"));
@@ -391,13 +391,13 @@ static void many_are_compiled_at_once(void **state) {
 int test_programs(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_is_compiled_once),
-        cmocka_unit_test(includes_are_taken_in_once),
+        cmocka_unit_test(includes_are_read_once),
         cmocka_unit_test(wrong_files_are_named),
         cmocka_unit_test(the_compilers_message_is_shown),
         cmocka_unit_test(lines_keep_their_numbers),
         cmocka_unit_test(each_file_compiles_alone),
         cmocka_unit_test(a_missing_function_is_found_in_the_whole_header),
-        cmocka_unit_test(kernels_are_compiled_as_wanted),
+        cmocka_unit_test(only_named_kernels_are_compiled),
         cmocka_unit_test(a_language_can_be_asked_for),
         cmocka_unit_test(threads_share_one_compilation),
         cmocka_unit_test(many_are_compiled_at_once),

@@ -25,7 +25,7 @@ static void read_all(kn_context *context, kn_buffer *buffer, void *bytes, uint64
         fail_msg("%s", error.text);
 }
 
-static void bytes_travel_at_any_offset(void **state) {
+static void bytes_are_copied_at_any_offset(void **state) {
     enum { BYTES = 300 };
     kn_context *context = open_context(NULL);
     kn_buffer *source = new_buffer(context, BYTES), *target = new_buffer(context, BYTES);
@@ -128,7 +128,7 @@ static void patterns_fill(void **state) {
     kn_context_destroy(&context);
 }
 
-static void nothing_keeps_the_order(void **state) {
+static void empty_commands_keep_the_order(void **state) {
     kn_context *context = open_context(NULL);
     kn_buffer *buffer = new_buffer(context, 16);
     kn_error error = {0};
@@ -153,7 +153,7 @@ static void nothing_keeps_the_order(void **state) {
 
 enum { COUNT = 64 };
 
-/* Enqueues y = x after a while. Several short launches: some drivers stop loops that take long. */
+/* Enqueues y = x after a while. Several short launches: some drivers end long loops. */
 static void launch_slow(kn_context *context, kn_kernel *kernel, kn_buffer *x, kn_buffer *y) {
     kn_error error = {0};
     cl_int count = COUNT, rounds = test_cases_wanted() == TEST_ALL ? 400 : 10;
@@ -192,8 +192,8 @@ static void a_write_does_not_overtake_a_kernel(void **state) {
     kn_context_destroy(&context);
 }
 
-/* Batches go up on the transfer queue while the one before is computed, results come down on it; two places
- * of each are used in turn, as in training. */
+/* Batches are uploaded on the transfer queue while the previous one is computed, and results are downloaded
+ * on it; each has two buffers in turn, as in training. */
 static void the_queues_work_side_by_side(void **state) {
     enum { ROUNDS = 12 };
     kn_context *context = open_context(NULL);
@@ -211,7 +211,7 @@ static void the_queues_work_side_by_side(void **state) {
         int place = round % 2;
         for (int i = 0; i < COUNT; i++)
             sent[round][i] = (float)(round * 100 + i);
-        /* The place is free when the kernel before last has read it. */
+        /* The buffer is free when the last kernel but one has read it. */
         kn_event_release(&uploaded[place]);
         assert_int_equal(kn_queue_write(context, KN_QUEUE_TRANSFER, x[place], 0, sent[round],
                                         sizeof sent[round], false, computed[place], &uploaded[place], &error),
@@ -243,10 +243,10 @@ static void the_queues_work_side_by_side(void **state) {
 
 int test_queue(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_travel_at_any_offset),
+        cmocka_unit_test(bytes_are_copied_at_any_offset),
         cmocka_unit_test(ranges_are_checked),
         cmocka_unit_test(patterns_fill),
-        cmocka_unit_test(nothing_keeps_the_order),
+        cmocka_unit_test(empty_commands_keep_the_order),
         cmocka_unit_test(a_write_does_not_overtake_a_kernel),
         cmocka_unit_test(the_queues_work_side_by_side),
     };

@@ -1,5 +1,4 @@
-/* Discovery, selection and probing against a driver with faults (stub_icd.c), which is the only one in sight.
- */
+/* Discovery, selection and probing with a driver with faults (stub_icd.c), the only one that is found. */
 #include "device/device_private.h"
 #include "support.h"
 
@@ -41,7 +40,7 @@ static const kn_device_info *entry_of(const kn_device_list *list, const char *pl
     return NULL;
 }
 
-static void what_cannot_be_used_is_explained(void **state) {
+static void unusable_devices_are_explained(void **state) {
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     assert_non_null(list);
     static const struct {
@@ -90,8 +89,8 @@ static void unusable_devices_are_refused_with_their_reason(void **state) {
     }
 }
 
-/* Both claim halves; one computes them as floats and one does not compile them. */
-static void claims_are_believed_when_proved(void **state) {
+/* Both claim halves; one computes them as floats and the other does not compile them. */
+static void claims_are_accepted_after_a_probe(void **state) {
     static const struct {
         const char *name;
         bool half, double_precision, double_claimed;
@@ -115,7 +114,7 @@ static void claims_are_believed_when_proved(void **state) {
         if (cases[i].half) assert_string_equal(messages, "");
         kn_context_destroy(&context);
     }
-    /* Who says so is not contradicted. */
+    /* With trust_claims the claim is accepted. */
     kn_context_params params = stub_params("Stub Liar", NULL);
     params.trust_claims = true;
     kn_context *context = kn_context_create(&params);
@@ -138,10 +137,11 @@ static void verdicts_are_kept_per_device_and_driver(void **state) {
     test_folder_remove(folder);
 }
 
-/* Kernels for wide vectors loop for long: where that goes wrong they are not used, whoever asks for them. */
+/* Wide-vector kernels have long loops: a device that gets those wrong does not use these kernels, even on
+ * request. */
 static void wide_vectors_need_long_loops(void **state) {
     char *folder = test_folder_make();
-    for (int turn = 0; turn < 3; turn++) { /* the second time it is known; the third it is trusted */
+    for (int turn = 0; turn < 3; turn++) { /* the second time it is remembered; the third it is trusted */
         for (int honest = 0; honest < 2; honest++) {
             kn_context_params params = stub_params(honest ? "Stub Honest" : "Stub Liar", folder);
             params.kind = 1;
@@ -163,7 +163,7 @@ static void wide_vectors_need_long_loops(void **state) {
     test_folder_remove(folder);
 }
 
-/* A driver that compiles once more to hand over a binary is measured once, and never asked again. */
+/* A driver that recompiles to return a binary is measured once, and never asked again. */
 static void slow_binaries_are_left_to_the_driver(void **state) {
     char *folder = test_folder_make();
     for (int turn = 0; turn < 2; turn++) {
@@ -175,7 +175,7 @@ static void slow_binaries_are_left_to_the_driver(void **state) {
         kn_context_destroy(&slow);
         kn_context_destroy(&quick);
     }
-    /* Without a cache nobody asks for binaries. */
+    /* Without a cache no binary is requested. */
     kn_context *context = open_stub("Stub Twice", NULL);
     assert_false(context->driver_keeps);
     kn_context_destroy(&context);
@@ -200,7 +200,7 @@ static void the_fastest_that_is_right_is_chosen(void **state) {
     expect_chosen("2:5", folder, "Stub Honest", false);
     expect_chosen("HONEST", NULL, "Stub Honest", false);
     expect_chosen("tenderness", NULL, "Stub Honest", false); /* its version says so */
-    /* What is remembered decides, not the order. */
+    /* The stored measurement decides, not the order. */
     kn_context *context = open_stub("honest", folder);
     kn_verdict_put(context, "matmul_gflops", 1e6);
     kn_context_destroy(&context);
@@ -210,9 +210,9 @@ static void the_fastest_that_is_right_is_chosen(void **state) {
 
 int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_be_used_is_explained),
+        cmocka_unit_test(unusable_devices_are_explained),
         cmocka_unit_test(unusable_devices_are_refused_with_their_reason),
-        cmocka_unit_test(claims_are_believed_when_proved),
+        cmocka_unit_test(claims_are_accepted_after_a_probe),
         cmocka_unit_test(verdicts_are_kept_per_device_and_driver),
         cmocka_unit_test(wide_vectors_need_long_loops),
         cmocka_unit_test(slow_binaries_are_left_to_the_driver),
@@ -222,7 +222,7 @@ int main(int count, char **arguments) {
         fprintf(stderr, "the driver's path is the one argument\n");
         return 2;
     }
-    /* A folder of .icd files is what every loader understands. */
+    /* Every loader accepts a folder of .icd files. */
     char folder[] = "/tmp/koine-icd-XXXXXX", path[64];
     if (!mkdtemp(folder)) return 2;
     snprintf(path, sizeof path, "%s/stub.icd", folder);

@@ -47,7 +47,7 @@ static void work_is_recorded_in_order(void **state) {
         assert_int_equal(entries[i].queue, i == 0 ? 1 : 0);
         assert_true(entries[i].start <= entries[i].end);
         if (i > 1) assert_true(entries[i].start >= entries[i - 1].end - 1e-6);
-        /* On the host's clock, give or take what tying the clocks costs. */
+        /* On the host's clock, within the error of relating the two clocks. */
         assert_true(entries[i].start > before - 0.05 && entries[i].end < after + 0.05);
     }
     kn_context_timeline_clear(context);
@@ -71,7 +71,7 @@ static void long_recordings_are_complete(void **state) {
     size_t count = 0;
     assert_non_null(kn_context_timeline(context, &count));
     assert_int_equal(count, PIECES);
-    /* What was answered stays as it was while work goes on. */
+    /* What was returned does not change while work continues. */
     const kn_timeline_entry *entries = kn_context_timeline(context, &count);
     kn_timeline_entry first = entries[0];
     for (int i = 0; i < PIECES; i++)
@@ -79,7 +79,7 @@ static void long_recordings_are_complete(void **state) {
                          KN_OK);
     assert_memory_equal(&first, &entries[0], sizeof first);
     assert_int_equal(entries[PIECES - 1].queue, KN_QUEUE_COMPUTE);
-    /* Work that is still unread when the context goes leaves nothing behind. */
+    /* Work that is still unread when the context is destroyed leaks nothing. */
     assert_int_equal(kn_queue_fill(context, KN_QUEUE_COMPUTE, buffer, 0, 64, &zero, 4, NULL, &error), KN_OK);
     kn_buffer_destroy(&buffer);
     kn_context_destroy(&context);

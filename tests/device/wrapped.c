@@ -24,7 +24,7 @@ static bool fails(const char *name) {
     return chosen;
 }
 
-/* WRAP(function, parameters, arguments) answers a code; MAKE(type, …) answers an object and sets *code. */
+/* WRAP(function, parameters, arguments) returns a code; MAKE(type, …) returns an object and sets *code. */
 #define WRAP(name, parameters, arguments)                                                                    \
     cl_int __real_##name parameters;                                                                         \
     cl_int __wrap_##name parameters;                                                                         \

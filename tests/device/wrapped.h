@@ -1,4 +1,4 @@
-/* OpenCL calls that the linker leads through the tests: counted, and failing on request. */
+/* OpenCL calls that the linker redirects to the tests: counted, and failing on request. */
 #ifndef KN_DEVICE_WRAPPED_H
 #define KN_DEVICE_WRAPPED_H
 
@@ -14,12 +14,12 @@ typedef struct wrapped {
     int fail_at;           /* or: the call with this number fails; 0 for none */
     cl_int fail_code;
     const char *failed;       /* which function failed last */
-    cl_device_info lie_about; /* clGetDeviceInfo answers `lie` to this question; 0 for none */
+    cl_device_info lie_about; /* clGetDeviceInfo returns `lie` for this query; 0 for none */
     cl_ulong lie;
 } wrapped;
 
 extern wrapped wrapped_calls;
-/* Counters to zero, nothing fails. */
+/* Resets the counters; nothing fails. */
 void wrapped_reset(void);
 
 #endif
