@@ -1,4 +1,4 @@
-/* What the models learn, by the command itself: long, so in the full suite only. */
+/* The accuracy that models reach, trained with the command: slow, so in the full suite only. */
 #include "support.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 
 static const char *command; /* the built koine */
 
-/* Runs `koine train MODEL … --json`; returns the number `key` of the object that it prints at the end.
- * MODEL is the first of the arguments, or, with a text, a model of that text. */
+/* Runs `koine train MODEL … --json`; returns the number `key` of the object that it prints at the end. MODEL
+ * is the first of the arguments, or, if `text` is given, a model with that text. */
 static double trained_number(const char *text_model, const char *arguments, const char *key) {
     char *folder = test_folder_make(), line[1600], text[600] = "", wanted[40];
     char out[400], model[400], source[400] = "";
@@ -69,7 +69,7 @@ static void linear_does_not_learn_digits(void **state) {
     assert_true(accuracy > 0.5 && accuracy < 0.92);
 }
 
-/* At least 90% of the 82.1% that can be explained. */
+/* At least 90% of the explainable 82.1%. */
 static void wind_is_explained(void **state) {
     (void)state;
     assert_true(trained_number(NULL, "wind --data wind --epochs 15 --lr 0.003", "r2") >= 0.9 * 0.821);
@@ -80,7 +80,7 @@ static void keyword_learns_tones(void **state) {
     assert_true(trained_accuracy("keyword --data tones --epochs 2") >= 0.97);
 }
 
-/* A trigram needs more than 0.91 nats a character (data-hardness). */
+/* A trigram needs more than 0.91 nats per character (data-hardness). */
 static void lstm_beats_a_trigram(void **state) {
     (void)state;
     double nats = trained_number("koine 1\nmodel reader\ninput x 64 int32\nembedding 30 32\nlstm 128\n"
@@ -91,7 +91,7 @@ static void lstm_beats_a_trigram(void **state) {
 
 /* ---- data of the tester's own: KOINE_TEST_DATA is a folder ------------------------------------------- */
 
-/* Trains by `format`, in which %s is the folder; a test without its file or folder in there is skipped. */
+/* Trains with `format`, in which %s is the folder; skipped if the file or folder is not there. */
 static double trained_on(const char *needed, const char *format, const char *key) {
     const char *data = getenv("KOINE_TEST_DATA");
     char path[600], arguments[900];
@@ -120,7 +120,7 @@ static void cifar_cnn_learns_photographs(void **state) {
                            "accuracy") >= 0.72);
 }
 
-/* Nats a character on the last tenth of a text of a million characters. */
+/* Nats per character on the last tenth of a text of a million characters. */
 static void char_rnn_learns_to_read(void **state) {
     (void)state;
     double nats =
