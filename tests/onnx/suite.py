@@ -45,7 +45,7 @@ def write_status(found, before):
 
 
 def take(arguments, option):
-    """Removes an option from the arguments and answers whether it was there."""
+    """Removes an option from the arguments; returns whether it was there."""
     there = option in arguments
     if there:
         arguments.remove(option)
