@@ -78,7 +78,7 @@ def cifar(**files):
 
 
 RECORD = b"\3" + b"\0" * 3072
-PICTURES = {"p/a/1.png": picture(), "p/b/1.png": picture()}  # beside what is broken, so that something can be left
+PICTURES = {"p/a/1.png": picture(), "p/b/1.png": picture()}  # valid ones, so that some samples remain
 SOUNDS = {"s/a/1.wav": sound(), "s/b/1.wav": sound()}
 IMAGES, TAGS = "i/train-images-idx3-ubyte", "i/train-labels-idx1-ubyte"
 

@@ -1,4 +1,4 @@
-"""Nets of Caffe at the command line: planned, run with weights beside them and inside, trained and converted.
+"""Caffe networks with the command: planned, run with weights in a second file and inside, trained and converted.
 
 usage: caffe.py KOINE HOUSE_TESTS
 """

@@ -61,7 +61,7 @@ def a_softmax_that_is_applied_twice(folder):
 
 @case
 def parameters_without_a_gradient(folder):
-    # Behind a relu of what is always below 0.
+    # After a relu whose input is always negative.
     x = [-abs(number) - 0.1 for number in numbers_of(SAMPLES * WIDTH)]
     problem(folder)
     write_npy(os.path.join(folder, "x.npy"), "<f4", (SAMPLES, WIDTH), x)

@@ -1,4 +1,4 @@
-"""Several devices beside one another: --device auto and koine bench crossover.
+"""Several devices compared: --device auto and koine bench crossover.
 
 usage: choosing.py KOINE HOUSE_TESTS
 """
@@ -87,7 +87,7 @@ def auto_where_a_batch_does_not_fit(folder):
         expect(f"auto: device {one['index']} ({one['name']}) is left out" in found.err, f"{found}")
 
 
-# ---- layers on devices of their own
+# ---- layers on different devices
 
 
 @case
@@ -150,7 +150,7 @@ def crossover(folder):
     expect({one["operation"] for one in found} == {"matmul", "train"}, f"found {found}")
     for operation, first in (("matmul", 16), ("train", 1)):
         rows = [one for one in found if one["operation"] == operation]
-        # A device that is slow on this machine is left behind, but each is tried at the smallest size.
+        # A device that is slow on this machine is dropped, but each is tried at the smallest size.
         expect([one["index"] for one in rows if one["size"] == first] == [one["index"] for one in usable], f"found {rows}")
         expect({one["size"] for one in rows} <= {first, 2 * first, 4 * first}, f"found {rows}")
         leader = None

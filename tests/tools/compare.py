@@ -164,7 +164,7 @@ def without_a_probe_and_peers():
     text = table.markdown(raw)
     return [
         f"has '{words}'"
-        for words in ("PyTorch as installed", "Share of the limit")
+        for words in ("PyTorch as installed", "Fraction of the limit")
         if words in text.split("## What")[0]
     ]
 

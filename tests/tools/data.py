@@ -200,7 +200,7 @@ def faults_of_the_standard_input_are_its_own(folder):
         write_bytes(folder, "given", data)
         with open(os.path.join(folder, "given"), "rb") as given:
             found = koine("infer", "table.safetensors", "-", folder=folder, given=given).needs(1, out="", err=fault)
-        expect("/koine-" not in found.err, f"a file of its own is named: {found}")
+        expect("/koine-" not in found.err, f"a temporary file is named: {found}")
 
 
 @case
@@ -416,7 +416,7 @@ def bytes_are_written(folder):
     koine("eval", "bytes.safetensors", "--data", "text:raw", folder=folder).needs(0, out="nats a byte")
 
 
-# Looks back, has places of its own, and a window that the text outgrows.
+# Attention over the past, learnt positions, and a window shorter than the text.
 ATTEND = """koine 1
 input x 6 int32
 place = parameter 6x8 init=normal:1

@@ -11,7 +11,7 @@ import sys
 from koine import ENVIRONMENT, Result, Skipped, case, expect, koine, run_cases, strict, write
 
 DOCTOR, STUB = (os.path.abspath(path) for path in sys.argv[3:5])
-NOBODY = 65534
+UNPRIVILEGED = 65534
 
 
 def place(root, path, text=""):
@@ -151,7 +151,7 @@ def a_node_that_may_not_be_opened(folder):
     as_user = {}
     if os.getuid() == 0:  # may open everything
         os.chmod(folder, 0o755)
-        as_user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        as_user = {"user": UNPRIVILEGED, "group": UNPRIVILEGED, "extra_groups": []}
     try:
         done = subprocess.run([DOCTOR, "--json", "--root", folder], env=ENVIRONMENT, capture_output=True, text=True,
                               **as_user)
@@ -219,7 +219,7 @@ def a_driver_that_ends_its_program(folder):
                                   capture_output=True, text=True)
             needs(findings_of(Result([DOCTOR], done.returncode, done.stdout, done.stderr)), "problem", "icd", STUB, how)
         needs(with_vendors(folder, (variable, "info"), status=1), "problem", "platform", "devices are listed", how)
-        # While it compiles: the devices behind this one are tried.
+        # While it compiles: the devices after this one are tried.
         found = with_vendors(folder, (variable, "build"), status=1)
         needs(found, "problem", "device", "Stub Frail (Stub Sick) fails", how, "--device")
         needs(found, "hint", "device", "Stub Mute", "no compiler")

@@ -130,7 +130,7 @@ def stage(folder):
     os.chmod(os.path.join(folder, "bin/koine"), 0o755)
 
 
-# ---- what they are to give, beside files: by how a line begins
+# ---- expected results besides files, by the beginning of a line
 
 
 def digits(out, _):

@@ -21,7 +21,7 @@ def start():
 
 
 def files(folder, samples=BATCH * BATCHES):
-    """Writes tiny.koine, w.safetensors and xy.safetensors; answers the parameters, the samples and their classes."""
+    """Writes tiny.koine, w.safetensors and xy.safetensors; returns the parameters, the samples and their classes."""
     write(folder, "tiny.koine", TINY)
     parameters, x = start(), numbers_of(samples * WIDTH, 3)
     x = [x[i * WIDTH:(i + 1) * WIDTH] for i in range(samples)]

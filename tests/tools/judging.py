@@ -1,4 +1,4 @@
-"""What koine eval says beside loss and accuracy, counted again from what koine infer computes.
+"""What koine eval reports besides loss and accuracy, recomputed from the results of koine infer.
 
 usage: judging.py KOINE HOUSE_TESTS
 """

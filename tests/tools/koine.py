@@ -1,6 +1,6 @@
 """What the tests of the command share: running it, small data and models, JSON read strictly.
 
-A test is a function with @case; it gets a folder of its own, and complains by `expect`.
+A test is a function with @case; it gets a new folder, and checks with `expect`.
 """
 import json
 import math

@@ -25,7 +25,7 @@ def exported(folder, name, text):
 
 
 def field(number, value):
-    """A field of a message: a whole number, or a text, bytes or messages."""
+    """A field of a message: an integer, or a text, bytes or messages."""
     def varint(rest):
         return bytes([rest & 127 | 128]) + varint(rest >> 7) if rest > 127 else bytes([rest])
     if isinstance(value, int):
@@ -48,7 +48,7 @@ def tensor(name, sizes, numbers, kind="f"):
 
 
 def node(kind, inputs, output, **attributes):
-    """One with attributes that are whole numbers."""
+    """A node with integer attributes."""
     return field(1, b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, kind) + b"".join(
         field(5, field(1, key) + field(3, number) + field(20, 2)) for key, number in attributes.items()))
 
@@ -99,7 +99,7 @@ def masks_by_their_numbers(folder):
 
 @case
 def sizes_made_of_an_open_batch(folder):
-    """A row for each sample is put behind its own, and one of these picked by the number of the sample."""
+    """A row for each sample is appended to its own, and one of these is selected by the index of the sample."""
     token = numbers_of(3, 4)
     for place in (-1, -2):
         onnx_file(folder, "net.onnx", value(11, "x", ("s97", 2, 3)), tensor("token", (1, 1, 3), token),

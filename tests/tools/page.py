@@ -1,4 +1,4 @@
-"""koine train --report: one HTML file that is whole, needs nothing beside it, and says what the training did.
+"""koine train --report: one self-contained HTML file that describes the training.
 
 usage: page.py KOINE HOUSE_TESTS [COUNT_BUFFERS]
 """
@@ -103,7 +103,7 @@ def classes_and_pictures(folder):
     cells = [[int(number) for number in re.findall(r">(\d+)</td>", row)] for row in rows]
     expect(len(cells) == 3 and sum(map(sum, cells)) == 30, f"found {cells}")
     wrong = sum(sum(row) for row in cells) - sum(cells[c][c] for c in range(3))
-    expect(len(page.images) - 1 == min(wrong, 24) > 0, f"{len(page.images)} pictures of {wrong} mistakes")
+    expect(len(page.images) - 1 == min(wrong, 24) > 0, f"{len(page.images)} images for {wrong} mistakes")
     for source in page.images[:-1]:
         width, height, channels, pixels = png(source)
         expect((width, height, channels) == (4, 4, 3) and max(pixels) == 255 and min(pixels) == 0, "not the picture")
@@ -183,7 +183,7 @@ def stays(folder, before, found, *words):
 
 @case
 def where_the_disk_is_full(folder):
-    """No file may grow beyond what the model and compiled kernels need, which a picture of its filters does."""
+    """No file may become larger than the model and compiled kernels, which an image of its filters is."""
     write_npy(os.path.join(folder, "x.npy"), "<f4", (4, 3, 32, 32), numbers_of(4 * 3 * 32 * 32))
     write_npy(os.path.join(folder, "y.npy"), "<i4", (4,), [0, 1, 2, 0])
     write(folder, "big.koine", "koine 1\ninput x 3x32x32\nconv 64 31\nflatten\nlogits = linear 3\n")

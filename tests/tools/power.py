@@ -9,7 +9,7 @@ from koine import case, expect, koine, run_cases, write, TINY
 
 KEYS = ["watts", "power_source", "samples_per_joule", "samples_per_money"]
 DEVICE = next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])
-# A device with memory of its own needs a sensor of its own.
+# A device with dedicated memory needs a dedicated sensor.
 APART = DEVICE["type"] != "CPU" and not DEVICE["shares_memory"]
 
 
@@ -72,7 +72,7 @@ def zone(folder, zone_name, name, microjoules, span=None):
 
 
 class Ticking:
-    """A counter that goes on by a fifth of a joule, at most fifty times a second, and begins again after ten joules."""
+    """A counter that advances by a fifth of a joule, at most fifty times per second, and wraps after ten joules."""
 
     def __init__(self, folder, path):
         self.folder, self.path, self.ended = folder, path, threading.Event()

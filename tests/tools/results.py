@@ -52,7 +52,7 @@ def models(folder):
     expect(flops["linear"] == 2 * 7840 + 10 and all(flops.values()), f"found {flops}")
     text = koine("models").needs(0, err="").out
     expect([line.split()[0] for line in text.splitlines()] == list(known), f"found {text}")
-    expect("lenet         1x28x28     1.20 M parameters  Classes of small grey pictures: " in text, f"found {text}")
+    expect("lenet         1x28x28     1.20 M parameters  Classifies small grey images: " in text, f"found {text}")
     expect(all(len(model["about"]) in range(20, 85) and model["about"].endswith(".") for model in found), f"found {found}")
     koine("models", "lenet").needs(0, err="", out=("1199882 parameters, ", "MFLOP a sample, trained with cross-entropy",
                                                    "x float32 (batch,1,28,28)", "logits float32 (batch,10)",
@@ -416,7 +416,7 @@ def bench_of_plans(folder):
         expect(len(row["passes"]) >= 10 and 0 < sum(row["passes"].values()) < row["seconds"], f"found {row}")
 
 
-# ---- shares of the device's limits
+# ---- fractions of the device's limits
 
 PROFILE_KEYS = ("limit_gflops", "limit_gb_s", "busy_ms", "busy_best_ms", "parts")
 PART_KEYS = ["label", "kernel", "queue", "times", "ms", "best_ms", "gflops", "gb_s", "of_limit", "bound"]

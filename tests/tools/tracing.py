@@ -50,14 +50,14 @@ def of_a_training(folder):
 
 @case
 def the_next_batch_goes_there_beside_a_step(folder):
-    """By the order in which work was queued: uploads behind a step's last kernel are those of the batch after it."""
+    """By the order in which work was queued: uploads after a step's last kernel are those of the next batch."""
     train(folder, "--steps", "24", "--batch", "10", "--trace", "trace.json", "--quiet")
     spans(folder)
     with open(os.path.join(folder, "trace.json"), encoding="utf-8") as file:
         events = strict(file.read())["traceEvents"]
     hosts, = [event["tid"] for event in events if event["name"] == "thread_name" and event["args"]["name"] == HOST]
     steps, work = [], []
-    for event in events:  # what a stretch of the host's queued stands behind it
+    for event in events:  # what an interval of the host queued follows it
         if event["ph"] == "X" and event["tid"] == hosts:
             work = []
             steps += [work] if event["name"].startswith("step ") else []
@@ -65,10 +65,10 @@ def the_next_batch_goes_there_beside_a_step(folder):
             work.append("kernel" if event["args"]["kernel"] else event["name"])
     ends = [max(i for i, name in enumerate(work) if name == "kernel") for work in steps]
     before = [work[:end].count("upload") for work, end in zip(steps, ends)]
-    behind = [work[end:].count("upload") for work, end in zip(steps, ends)]
-    expect(len(steps) == 24 and before[0] >= 2, f"before the kernels {before}, behind them {behind}")
-    expect(all(behind[i] + before[i + 1] == 2 for i in range(23)), f"before the kernels {before}, behind them {behind}")
-    expect(sum(behind[:-1]) > 0, "no batch went to the device beside a step")
+    after = [work[end:].count("upload") for work, end in zip(steps, ends)]
+    expect(len(steps) == 24 and before[0] >= 2, f"before the kernels {before}, after them {after}")
+    expect(all(after[i] + before[i + 1] == 2 for i in range(23)), f"before the kernels {before}, after them {after}")
+    expect(sum(after[:-1]) > 0, "no batch was uploaded during a step")
 
 
 @case

@@ -147,7 +147,7 @@ def the_log(folder):
     expect(f"done after 6 steps: loss {mean:.4f} over the last epoch, accuracy {100 * right:.2f}%, validation loss "
            in found.out, f"found {found}")
     expect(f"epoch 2/2  loss {mean:.4f}  accuracy {100 * right:.2f}%  validation loss " in found.err, f"found {found}")
-    expect(0 <= end["accuracy"] <= 1 and (end["accuracy"] * 20) % 1 == 0, f"not a share of 20 samples: {end}")
+    expect(0 <= end["accuracy"] <= 1 and (end["accuracy"] * 20) % 1 == 0, f"not a fraction of 20 samples: {end}")
     expect(end["validation_loss"] > 0, f"found {end}")
     for number in (steps[0]["loss"], end["validation_loss"]):
         expect(len(repr(number)) <= 12, f"more digits than a float has: {number}")

@@ -182,7 +182,7 @@ MISTAKES = [
     ("plan lenet --batch 0", "--batch is 0"),
     ("plan lenet --mode both", "--mode is 'both'; expected train or infer"),
     ("plan lenet --optimizer x", "--optimizer is 'x'"),
-    ("plan lenet --kind thin", "--kind is 'thin'; expected wide or many"),
+    ("plan lenet --kind narrow", "--kind is 'narrow'; expected wide or many"),
     ("plan lenet --math slow", "--math is 'slow'; expected exact or fast"),
     ("bench", "bench needs a case"),
     ("bench lenet --math slow", "--math is 'slow'"),

@@ -132,19 +132,19 @@ def the_same_training_goes_on(folder):
 def report_and_trace_of_another_training(folder):
     """--resume replaces those of the training that goes on, and no others."""
     problem(folder)
-    beside = ["--report", "page.html", "--trace", "t.json"]
-    train(folder, "--steps", "1", "--save", "one", *beside)
+    outputs = ["--report", "page.html", "--trace", "t.json"]
+    train(folder, "--steps", "1", "--save", "one", *outputs)
     train(folder, "--steps", "1", "--save", "two", "--seed", "2")
     pages = [read(folder, name) for name in ("page.html", "t.json")]
     json.loads(pages[1])
-    for option, name in (beside[:2], beside[2:]):
+    for option, name in (outputs[:2], outputs[2:]):
         found = train(folder, "--steps", "2", "--resume", "two", "--seed", "2", option, name, status=1, out="",
                       err=f"koine: '{name}' {TAKEN}")
         expect("training tiny" not in found.err, f"it was told after the training began: {found}")
     expect([read(folder, name) for name in ("page.html", "t.json")] == pages, "one was replaced")
-    train(folder, "--steps", "2", "--resume", "one", *beside, out="done after 2 steps")
+    train(folder, "--steps", "2", "--resume", "one", *outputs, out="done after 2 steps")
     expect(all(read(folder, name) != page for name, page in zip(("page.html", "t.json"), pages)), "one was not replaced")
-    train(folder, "--steps", "2", "--resume", "two", "--seed", "2", *beside, "--overwrite", out="done after 2 steps")
+    train(folder, "--steps", "2", "--resume", "two", "--seed", "2", *outputs, "--overwrite", out="done after 2 steps")
 
 
 @case
