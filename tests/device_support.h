@@ -1,4 +1,4 @@
-/* A context on the device at hand, for tests that use the public interface: KOINE_DEVICE picks it, and
+/* A context on the device under test, for tests that use the public interface: KOINE_DEVICE selects it, and
  * compiled programs are kept in the cache of the tests. */
 #ifndef KN_TESTS_DEVICE_SUPPORT_H
 #define KN_TESTS_DEVICE_SUPPORT_H
@@ -8,20 +8,21 @@
 
 #include "support.h"
 
-/* A crash from here on ends the program, not the case alone: cmocka would leap out of whichever of the
- * driver's threads it was, and go on while that one's locks are held. device_open does it, too. */
+/* From here on a crash ends the program, not the case alone: cmocka would longjmp out of a thread of the
+ * driver and continue while that thread's locks are held. device_open calls it too. */
 void let_crashes_end_the_program(void);
 /* Parameters that name the device and the cache folder. */
 kn_context_params device_params(void);
-/* NULL params: as above. Fails the test where there is no device that works. */
+/* NULL params: as above. Fails the test if no device works. */
 kn_context *device_open(const kn_context_params *params);
-/* Fails unless nothing of the device's memory is held any more, then destroys the context. */
+/* Fails the test unless all device memory is freed, then destroys the context. */
 void device_close(kn_context **context);
-/* Whether a device can be opened at all; says why not. For main, which answers 77 then. */
+/* Whether a device can be opened; prints why not. For main, which returns 77 then. */
 bool device_is_there(void);
 kn_context_counts device_counts(const kn_context *context);
 
-/* What kn_verify said, gathered by its report: how many were right, and the others, a line each. */
+/* The outcome of kn_verify, collected by its report: the number of right cases, and the others, a line each.
+ */
 typedef struct verify_outcome {
     int right;
     char failures[8000];

@@ -10,8 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The path of a file in memory with these bytes, the same in every call; NULL where it could not be written.
- */
+/* The path of a file in memory with these bytes, the same in each call; NULL if it could not be written. */
 static inline const char *fuzz_file(const uint8_t *bytes, size_t count) {
     static char path[40];
     static int file = -1;

@@ -28,7 +28,7 @@ class Failed(Exception):
 
 
 def built(folder, names):
-    """What a working copy has beside the sources."""
+    """What a working copy contains besides the sources."""
     patterns = ("build*", ".git", "*.safetensors") if pathlib.Path(folder) == ROOT else ("__pycache__",)
     return [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
 

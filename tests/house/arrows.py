@@ -25,13 +25,13 @@ ALLOWED = {
     "graph": {"base"},
     "device": {"base"},
     "base": set(),
-    # A library of its own, made with the public headers alone.
+    # A separate library, built with the public headers alone.
     "images": set(),
 }
 CL_HEADER = re.compile(r"^(CL|OpenCL)/")
 # The one public header with OpenCL types; it comes with the device room.
 CL_PUBLIC = "koine/opencl.h"
-# That of the library beside this one.
+# The header of the second library.
 APART = "koine/images.h"
 
 # The library exits, aborts, prints, forks and reads the environment nowhere, and follows no locale.

@@ -1,4 +1,4 @@
-/* The kernels inside the library are the files of cl/, byte for byte. */
+/* The kernels embedded in the library are the files of cl/, byte for byte. */
 #include "support.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""The program that embeds the kernels: every byte arrives, and a failure leaves no file behind.
+"""The program that embeds the kernels: every byte arrives, and a failure leaves no file.
 
 usage: embedder.py EMBED
 """
@@ -59,7 +59,7 @@ def refused(files, names, word):
     status, text, messages = embed(files, names)
     complaints = [] if status == 1 else [f"exit status {status}"]
     if text is not None:
-        complaints.append("left its output behind")
+        complaints.append("did not remove its output")
     if word not in messages:
         complaints.append(f"does not say '{word}': {messages}")
     return complaints

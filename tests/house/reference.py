@@ -48,7 +48,7 @@ def each_is_there():
 
 
 def contracts_are_there():
-    """Comments of the headers appear whole, beside what they are about."""
+    """Comments of the headers appear completely, with their declarations."""
     complaints = []
     for name, words in (("kn_trainer_step_fetch", "also fetches the extra values by name"),
                         ("kn_loader_seek", "may be <a href=\"#kn_loader_batches\">kn_loader_batches</a>()"),

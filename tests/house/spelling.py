@@ -2,7 +2,7 @@
 
 usage: spelling.py SOURCE_ROOT
 
-Words that it takes for mistakes and are none, and mistakes that tests make on purpose, are in spelling.txt beside this file.
+Words that it takes for mistakes and are none, and mistakes that tests make on purpose, are in spelling.txt in this folder.
 """
 import pathlib
 import shutil

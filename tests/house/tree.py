@@ -18,7 +18,7 @@ TOP = {"meson.build", "meson_options.txt", "include", "src", "cl", "tests", "too
 # What may come.
 MAYBE = {"pyproject.toml"}
 README_LINES = 150
-# What a working copy collects beside the files of the project.
+# What accumulates in a working copy besides the files of the project.
 STRAY = ["build*", "*.safetensors", ".git", ".cache", ".vscode", ".idea", "compile_commands.json"]
 
 
