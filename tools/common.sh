@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: messages, system packages on Debian and Ubuntu, building, testing.
+# Sourced by the scripts in this folder: messages, system packages on Debian and Ubuntu, building, testing.
 # shellcheck shell=bash
 
 say() { printf '%s: %s\n' "${0##*/}" "$*"; }
@@ -19,7 +19,7 @@ with_news() {
     done
   ) &
   news=$!
-  # In a shell of its own, so that what fails there is still told here.
+  # In a subshell, so that its failure is still reported here.
   ("$@") </dev/null >"$log" 2>&1 || status=$?
   # At once: a process that has only begun would still do what this script does at its end.
   kill -KILL "$news" 2>/dev/null || true
@@ -130,7 +130,7 @@ use_meson() {
 build_packages=(gcc libc6-dev meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers zlib1g-dev libcmocka-dev
   pocl-opencl-icd)
 # shellcheck disable=SC2034
-# g++ compiles the public headers as C++; binutils reads the library's symbols; pictures are optional for users.
+# g++ compiles the public headers as C++; binutils reads the library's symbols; images are optional for users.
 test_packages=(g++ binutils python3 libjpeg-dev libpng-dev libarchive-dev)
 
 # build_koine FOLDER TARGET [MESON OPTION…]   configures FOLDER where it is new, and builds quietly

@@ -56,18 +56,18 @@ class Header:
                     about = ""
             else:
                 end = declaration_end(rest)
-                beside = re.match(r"[ \t]*/\*(.*?)\*/", rest[end:], re.S)
-                self.add(rest[:end].strip(), about, same, cleaned(beside.group(1)) if beside else "")
-                at, same = at + end + (beside.end() if beside else 0), not beside
+                trailing = re.match(r"[ \t]*/\*(.*?)\*/", rest[end:], re.S)
+                self.add(rest[:end].strip(), about, same, cleaned(trailing.group(1)) if trailing else "")
+                at, same = at + end + (trailing.end() if trailing else 0), not trailing
             at += len(block[at:]) - len(block[at:].lstrip())
 
-    def add(self, code, about, same, beside):
+    def add(self, code, about, same, trailing):
         """`same`: the declaration before has the same comment."""
         items = self.parts[-1][2]
-        if same and not beside:
+        if same and not trailing:
             items[-1][0].append(Declaration(code))
         else:
-            items.append(([Declaration(code)], "\n\n".join(filter(None, ("" if same else about, beside)))))
+            items.append(([Declaration(code)], "\n\n".join(filter(None, ("" if same else about, trailing)))))
 
     def declarations(self):
         return [declaration for _, _, items in self.parts for group, _ in items for declaration in group]

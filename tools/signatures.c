@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FILES = 256, MOST_MACROS = 4096, MOST_DEPTH = 8, MOST_TEXT = 1 << 16 };
+enum { MAX_FILES = 256, MAX_MACROS = 4096, MAX_DEPTH = 8, MAX_TEXT = 1 << 16 };
 
 typedef struct source {
     const char *name;
     char *text; /* without comments, each directive on one line */
-    int includes[MOST_FILES], include_count;
+    int includes[MAX_FILES], include_count;
 } source;
 
 typedef struct macro {
@@ -25,8 +25,8 @@ typedef struct macro {
     int takes_number; /* NAME(i), whose value has ##i */
 } macro;
 
-static source files[MOST_FILES];
-static macro macros[MOST_MACROS];
+static source files[MAX_FILES];
+static macro macros[MAX_MACROS];
 static int file_count, macro_count;
 
 static int fail(const char *what, const char *name) {
@@ -38,7 +38,7 @@ static int fail(const char *what, const char *name) {
 
 static char *read_text(const char *folder, const char *name) {
     size_t length = strlen(folder) + strlen(name) + 2, count = 0;
-    char *path = malloc(length), *text = calloc(MOST_TEXT, 1);
+    char *path = malloc(length), *text = calloc(MAX_TEXT, 1);
     if (!path || !text) {
         free(path);
         free(text);
@@ -47,11 +47,11 @@ static char *read_text(const char *folder, const char *name) {
     snprintf(path, length, "%s/%s", folder, name);
     FILE *input = fopen(path, "rb");
     if (input) {
-        count = fread(text, 1, MOST_TEXT - 1, input);
+        count = fread(text, 1, MAX_TEXT - 1, input);
         fclose(input);
     }
     free(path);
-    if (input && count < MOST_TEXT - 1) return text;
+    if (input && count < MAX_TEXT - 1) return text;
     free(text);
     return NULL;
 }
@@ -107,7 +107,7 @@ static int read_directives(int file) {
             if (*at == '(') at += strcspn(at, ")\n") + 1;
             made->value = skip_blanks(at);
             made->value_length = strcspn(made->value, "\n");
-            if (++macro_count == MOST_MACROS) return fail("too many macros", files[file].name);
+            if (++macro_count == MAX_MACROS) return fail("too many macros", files[file].name);
         }
     }
     return 1;
@@ -187,9 +187,9 @@ static void write_parameter(FILE *output, const char *text, size_t length) {
     fprintf(output, "%c:%.*s ", kind, (int)(text + length - name), name);
 }
 
-/* Parameters between commas; a macro may stand behind one without a comma, and begins with one then. */
+/* Parameters between commas; a macro may follow one without a comma, and begins with one then. */
 static int write_list(FILE *output, int file, const char *list, size_t length, int depth) {
-    if (depth > MOST_DEPTH) return fail("a macro among parameters holds itself", files[file].name);
+    if (depth > MAX_DEPTH) return fail("a macro among parameters holds itself", files[file].name);
     for (size_t at = 0; at < length;) {
         size_t size = 0, end, last;
         while (at < length && (isspace((unsigned char)list[at]) || list[at] == ','))
@@ -213,7 +213,7 @@ static int write_list(FILE *output, int file, const char *list, size_t length, i
             before--;
         while (before && isspace((unsigned char)list[at + before - 1]))
             before--;
-        /* In front of the macro stands a parameter, or one more macro. */
+        /* Before the macro stands a parameter, or another macro. */
         if (called && before && !write_list(output, file, list + at, before, depth + 1)) return 0;
         if (called && !write_macro(output, file, list + at + first, last - first, depth)) return 0;
         if (!called && before && !first)
@@ -267,7 +267,7 @@ static int write_kernels(FILE *output, int file, int from) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 3 || argc - 3 > MOST_FILES) {
+    if (argc < 3 || argc - 3 > MAX_FILES) {
         fputs("usage: signatures OUTPUT.c FOLDER NAME...\n", stderr);
         return 2;
     }

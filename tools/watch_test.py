@@ -21,7 +21,7 @@ import threading
 import time
 
 STALL_SECONDS, REPORT_SECONDS, LOOK_SECONDS = 300, 60, 2
-LEAST_BUSY_FRACTION = 0.01  # of one processor over STALL_SECONDS: less is a hang, more may be a busy machine
+MIN_BUSY_FRACTION = 0.01  # of one processor over STALL_SECONDS: less is a hang, more may be a busy machine
 TIMED_OUT = 124
 
 
@@ -95,7 +95,7 @@ def tell(name, output, seconds):
 
 
 def watch(child, name, limit, output):
-    """Waits for the end; answers why the test had to be ended, or None."""
+    """Waits for the end; returns why the test was ended, or None."""
     start = last_work = last_report = time.monotonic()
     used = worked = 0.0  # worked: what was used at last_work
     while True:
@@ -107,7 +107,7 @@ def watch(child, name, limit, output):
         now, seconds = time.monotonic(), processor_seconds(child.pid)
         if seconds is None:
             seconds = now - start
-        if seconds - worked > LEAST_BUSY_FRACTION * STALL_SECONDS:
+        if seconds - worked > MIN_BUSY_FRACTION * STALL_SECONDS:
             last_work, worked = now, seconds
         used = max(used, seconds)
         if now - last_report >= REPORT_SECONDS:

@@ -3,7 +3,7 @@
 usage: compare.py KOINE FOLDER [NETWORK...]
 
 Each network (networks.py) is written to FOLDER with made-up weights and computed from the net as text with the weights
-beside it, and from the file with weights alone. A line tells how far Koine's numbers are from OpenCV's, over the largest;
+in a second file, and from the file with weights alone. A line tells how far Koine's numbers are from OpenCV's, over the largest;
 beyond 1e-4 the comparison fails.
 """
 import pathlib
@@ -36,7 +36,7 @@ def compare(koine, folder, name):
   theirs.setInput(x)
   wanted = theirs.forward()
   worst = 0
-  for found in (computed(koine, folder, "beside", deploy, "--weights", weights), computed(koine, folder, "alone", weights)):
+  for found in (computed(koine, folder, "separate", deploy, "--weights", weights), computed(koine, folder, "alone", weights)):
     if found.size != wanted.size:
       raise SystemExit(f"{name}: {found.shape} from Koine, {wanted.shape} from OpenCV")
     worst = max(worst, float(numpy.abs(found.ravel() - wanted.ravel()).max() / numpy.abs(wanted).max()))

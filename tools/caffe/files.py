@@ -93,7 +93,7 @@ def blob(shape, numbers):
 
 
 def old_blob(shape, numbers):
-  """Four sizes, and each number a field of its own."""
+  """Four sizes, and each number in a separate field."""
   sizes = [1] * (4 - len(shape)) + list(shape)
   return (b"".join(varint(i + 1 << 3) + varint(size) for i, size in enumerate(sizes)) +
           b"".join(b"\x2d" + struct.pack("<f", number) for number in numbers))

@@ -8,7 +8,7 @@ MAX, AVE = Word("MAX"), Word("AVE")
 
 
 class Net:
-  """Layers one after the other; each answers the name of its top. Shapes of inputs are told where weights need them."""
+  """A chain of layers; each method returns the name of its top. Input shapes are given where weights need them."""
 
   def __init__(self, name, shape, seed=1):
     self.random = numpy.random.default_rng(seed)
@@ -56,7 +56,7 @@ class Net:
                     inner_product_param=[("num_output", units)])
 
   def norm(self, name, blob, factor=3.0):
-    """BatchNorm, whose sums are `factor` times the statistics, and the Scale behind it, both in place."""
+    """BatchNorm, whose sums are `factor` times the statistics, and the Scale after it, both in place."""
     channels = self.channels[blob]
     self.add("BatchNorm", "bn_" + name, blob, top=blob,
              blobs=[self.random.normal(0, 0.3, channels) * factor, self.random.uniform(0.5, 1.5, channels) * factor,
@@ -133,7 +133,7 @@ def googlenet():
 
 
 def resnet():
-  """Both kinds of blocks, with BatchNorm and Scale behind each convolution."""
+  """Both kinds of blocks, with BatchNorm and Scale after each convolution."""
   net = Net("ResNet", (2, 3, 64, 64))
   x = net.relu("conv1_relu", net.norm("conv1", net.conv("conv1", "data", 16, 7, False, pad=3, stride=2)))
   x = net.pool("pool1", x, MAX, 3, 2)

@@ -16,12 +16,12 @@ from cases import CASES, Mistake, rows  # noqa: E402
 from probe import Probe  # noqa: E402
 from results import PEERS  # noqa: E402
 
-TEXT = """Puts Koine beside PyTorch as installed, PyTorch at its best and ONNX Runtime (inference), on this machine's
+TEXT = """Compares Koine with PyTorch as installed, PyTorch at its best and ONNX Runtime (inference), on this machine's
 processor.
 
 All do the same networks with the same shapes, one after the other in several rounds, and what counts is the ratio
 within a round: machines are not equally fast all day. Before anything is timed, logits (in training the losses of the
-first steps) from the same weights and samples are compared. Beside each measurement a probe tells what the machine
+first steps) from the same weights and samples are compared. With each measurement a probe tells what the machine
 could have done just then.
 
 Needs a built Koine, and whatever of its peers is wanted, in the Python that runs this:
@@ -49,7 +49,7 @@ def arguments():
         "--cases",
         default="",
         metavar="A,B:8",
-        help="networks, with a batch behind a colon (all: " + " ".join(CASES) + ")",
+        help="networks, with a batch after a colon (all: " + " ".join(CASES) + ")",
     )
     parser.add_argument("--modes", default="train,infer", help="train, infer or both (both)")
     parser.add_argument(

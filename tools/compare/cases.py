@@ -2,7 +2,7 @@
 
 import collections
 
-# `shape` of one sample; `tokens`: samples are numbers below this, and each has a class of its own; 0: they are pictures
+# `shape` of one sample; `tokens`: samples are numbers below this, each with a class; 0: they are images
 # or vectors of fractions, with one class for all of a sample.
 Case = collections.namedtuple("Case", "name shape classes tokens optimizer convolutions dropout")
 
@@ -68,6 +68,6 @@ def rows(words, modes):
             if name not in CASES:
                 raise Mistake(f"--cases: found '{name}', expected some of {' '.join(CASES)}")
             if colon and not (batch.isdigit() and int(batch)):
-                raise Mistake(f"--cases: found '{word}', expected a number behind the colon, such as {name}:8")
+                raise Mistake(f"--cases: found '{word}', expected a number after the colon, such as {name}:8")
             chosen += [Row(name, mode, int(batch))] if colon else [Row(name, mode, one) for one in BATCHES[mode][name]]
     return list(dict.fromkeys(chosen))

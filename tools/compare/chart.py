@@ -33,7 +33,7 @@ def text(x, y, words, size=12, anchor="start", colour=INK, weight="normal"):
 
 
 def bar(scale, y, found, colour):
-    """From 1 to the median, with the spread as a thin line."""
+    """From 1 to the median, with the spread as a fine line."""
     ends = sorted((scale.x(1), scale.x(found.median)))
     middle = y + BAR / 2 - 1
     return [

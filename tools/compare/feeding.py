@@ -2,8 +2,8 @@
 
 usage: feeding.py --images FOLDER [--koine KOINE] [--rounds N] [--json FILE]
 
-FOLDER holds a folder for each class, or train/ with such; a part of it is used, through links in a folder of its own. Times
-are what koine train tells with --json: opening the data, which is where pictures are decoded, and training, all its waiting
+FOLDER holds a folder for each class, or train/ with such; a part of it is used, through links in a new folder. Times
+are what koine train tells with --json: opening the data, which is where images are decoded, and training, all its waiting
 included; compiling is not among them. Samples in memory are an npy file of random bytes in the pictures' shape: what they
 hold changes no time. Runs take turns, and ratios are made within a round.
 
@@ -25,7 +25,7 @@ GOALS = {"resnet18c": 0.97, "lenet": 0.90}
 
 
 def link_pictures(source, target, most):
-    """A folder for each class in `target` with links, `most` in all; answers how many."""
+    """A folder for each class in `target` with links, `most` in all; returns their number."""
     source = os.path.abspath(source)
     parts = os.path.join(source, "train")
     source = parts if os.path.isdir(parts) else source
@@ -75,7 +75,7 @@ class Case:
         return json.loads(done.stdout.splitlines()[-1])
 
     def train(self, data, *limit):
-        """(samples a second, share of the time waited for data)"""
+        """(samples per second, fraction of the time spent waiting for data)"""
         found = self.ask("train", self.model, "--data", data, "--save", "saved", "--overwrite",
                          *(limit or ("--epochs", str(self.epochs))))
         seconds = found["opening_s"] + found["training_s"]

@@ -37,7 +37,7 @@ class Turn:
         self.row, self.settings, self.last = row, settings, settings.probe.run()
 
     def measure(self, run):
-        """What `run` answers, with the probes beside it."""
+        """The result of `run`, with that of the probes."""
         found, before = run(), self.last
         self.last = self.settings.probe.run()
         found["probe"] = probes.between(before, self.last)

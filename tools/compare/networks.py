@@ -58,7 +58,7 @@ def convolution(inputs, outputs, window, stride=1, groups=1):
 
 
 class Residual(nn.Module):
-    """Convolutions with batch norms beside a shortcut, which has a convolution where the shape changes."""
+    """Convolutions with batch norms and a shortcut, which has a convolution where the shape changes."""
 
     def __init__(self, sizes, shortcut):
         """sizes: (inputs, outputs, window, stride) of each convolution"""
@@ -66,7 +66,7 @@ class Residual(nn.Module):
         count = len(sizes)
         self.way, self.shortcut = [], shortcut
         for i, size in enumerate(sizes, 1):
-            # Where there are two ways, the last batch norm of the longer one has a name of its own in Koine's text.
+            # Where there are two ways, the last batch norm of the longer one has a separate name in Koine's text.
             norm = "main" if shortcut and i == count else f"batchnorm{i}"
             self.add_module(f"conv{i}", convolution(*size))
             self.add_module(norm, nn.BatchNorm2d(size[1]))
@@ -89,7 +89,7 @@ class Residual(nn.Module):
 
 
 def resnet18c():
-    """For 32x32: a first convolution of 3x3 and no pooling behind it."""
+    """For 32x32: a first convolution of 3x3 without pooling after it."""
     parts = {"conv1": convolution(3, 64, 3), "batchnorm1": nn.BatchNorm2d(64), "relu1": nn.ReLU()}
     inputs, same, halve = 64, 0, 0
     for width in (64, 64, 128, 128, 256, 256, 512, 512):

@@ -1,4 +1,4 @@
-"""ONNX Runtime's side of one row, in a process of its own.
+"""ONNX Runtime's side of one row, in a separate process.
 
 usage: onnx_worker.py FOLDER THREADS      FOLDER as torch_worker.py prepare left it
 """

@@ -29,7 +29,7 @@ class Failed(Exception):
 
 
 def find_koine(path):
-    """The built command: as told, of a build folder beside the sources, or installed."""
+    """The built command: as given, of a build folder in the sources, or installed."""
     root = os.path.dirname(os.path.dirname(HERE))
     builds = sorted(glob.glob(os.path.join(root, "build*", "tools", "koine")))
     for found in [path] if path else [*builds, shutil.which("koine")]:
@@ -53,7 +53,7 @@ def find_jemalloc():
 
 
 def missing(peer):
-    """What has to be installed before a peer can take part; "" if nothing."""
+    """What must be installed before a peer can take part; "" if nothing."""
     if not has("torch") or not has("numpy"):
         return f"PyTorch is not installed: {sys.executable} -m pip install torch numpy"
     if peer == "best":
@@ -153,7 +153,7 @@ class Worker:
 
 
 def prepare(row, folder, limits, log, onnx):
-    """Weights, samples and what should come out, made by PyTorch in a process of its own."""
+    """Weights, samples and expected results, computed by PyTorch in a separate process."""
     command = [
         sys.executable,
         os.path.join(HERE, "torch_worker.py"),
@@ -199,7 +199,7 @@ def onnx_worker(folder, limits, log):
 
 
 class Koine:
-    """The command; each time a process of its own."""
+    """The command; a new process each time."""
 
     def __init__(self, path, limits, log):
         self.path, self.limits, self.log = path, limits, log

@@ -1,12 +1,12 @@
-"""The pipeline of pictures alone, without any training: Koine beside PyTorch's DataLoader with torchvision.
+"""The image pipeline alone, without training: Koine and PyTorch's DataLoader with torchvision.
 
 usage: pictures.py FOLDER [--koine KOINE] [--size N] [--batch N] [--workers N] [--rounds N] [--json FILE]
 
 FOLDER holds a folder for each class, or train/ with such. Both sides cut the middle square out of each picture, scale it to
 the size, flip half of them, move them by up to four pixels and give float32 batches (N,3,size,size) in a shuffled order.
-PyTorch decodes anew in each epoch, with its workers running on from one to the next, and its best epoch behind the first counts.
+PyTorch decodes anew in each epoch, with its workers running on from one to the next, and its best epoch after the first counts.
 Koine decodes when the data is opened, with a thread for each core, and keeps bytes: its first epoch, opening included, is what
-is compared, and the epochs behind it are told beside. Both run on as many cores as there are workers, in turn, and ratios are
+is compared, and the epochs after it are reported as well. Both run on as many cores as there are workers, in turn, and ratios are
 made within a round.
 """
 import argparse

@@ -2,7 +2,7 @@
  *
  *     cc -O3 -march=native -ffp-contract=fast -pthread probe.c -o probe && ./probe 2
  *
- * prints GFLOP/s and GB/s. With MEGABYTES behind the threads so much memory is read (256; 0: none). */
+ * prints GFLOP/s and GB/s. With MEGABYTES after the threads so much memory is read (256; 0: none). */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum { LANES = 4 };
 #endif
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
-enum { SUMS = 12, ROUNDS = 1 << 23, MOST_THREADS = 256 };
+enum { SUMS = 12, ROUNDS = 1 << 23, MAX_THREADS = 256 };
 
 typedef struct share {
     pthread_t thread;
@@ -88,9 +88,9 @@ static double run(void *(*work)(void *), share *shares, int threads) {
 }
 
 int main(int count, char **words) {
-    static share shares[MOST_THREADS];
+    static share shares[MAX_THREADS];
     int threads = count > 1 ? atoi(words[1]) : 1, megabytes = count > 2 ? atoi(words[2]) : 256;
-    if (threads < 1 || threads > MOST_THREADS || megabytes < 0) return 2;
+    if (threads < 1 || threads > MAX_THREADS || megabytes < 0) return 2;
     double seconds = run(multiply, shares, threads);
     printf("%.2f ", 2e-9 * SUMS * LANES * (double)ROUNDS * threads / seconds);
     size_t each = ((size_t)megabytes << 20) / (size_t)threads / sizeof(lanes), all = each * (size_t)threads;

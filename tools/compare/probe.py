@@ -1,4 +1,4 @@
-"""The machine's peak, probed beside every measurement: multiply-adds and reading memory."""
+"""The machine's peak, probed with every measurement: multiply-adds and reading memory."""
 
 import os
 import shutil

@@ -124,7 +124,7 @@ def markdown(raw):
     """The whole page."""
     about, lines = raw["about"], results.lines(raw)
     page = [
-        "# Koine beside other programs",
+        "# Koine and other programs",
         "",
         f"{about['date']}, {about['machine']}, {about['threads']} threads, single precision; "
         f"{about['rounds']} rounds of {about['seconds']:g} s in turn.",
@@ -132,7 +132,7 @@ def markdown(raw):
     if about.get("peak"):
         page += [
             "",
-            "Peak of the machine, probed beside each measurement, median (least..most): "
+            "Peak of the machine, probed with each measurement, median (least..most): "
             + ", ".join(
                 f"{number(low[0])} ({number(low[1])}..{number(low[2])}) {unit}"
                 for low, unit in ((about["peak"]["gflops"], "GFLOP/s"), (about["peak"]["gbytes"], "GB/s"))
@@ -162,7 +162,7 @@ def markdown(raw):
             "",
             *speed_table(chosen, peers),
             *(
-                ["", "Share of the limit, medians.", "", *share_table(chosen, peers)]
+                ["", "Fraction of the limit, medians.", "", *share_table(chosen, peers)]
                 if any(one.shares for one in chosen)
                 else []
             ),
@@ -198,7 +198,7 @@ def how_to_read():
         "A step of training is forward, loss, backward, update (SGD with momentum; AdamW for gpt) and the loss read; a "
         "step of inference is the whole output. Times are medians of a round, and then over the rounds; ratios are "
         "made in each round, of measurements one after the other. PyTorch at its best is the fastest of "
-        "channels-last, `torch.compile`, both and neither, each with jemalloc and huge pages. The share of the limit "
+        "channels-last, `torch.compile`, both and neither, each with jemalloc and huge pages. The fraction of the limit "
         "is the time that the probed peak would need for the operations counted by the direct method (math), or for "
         "reading and updating the parameters once (memory), whichever is longer, of the time taken.",
     ]

@@ -1,4 +1,4 @@
-"""PyTorch's side of one row, in a process of its own.
+"""PyTorch's side of one row, in a separate process.
 
 usage: torch_worker.py prepare CASE BATCH FOLDER MODE [--onnx]      weights, samples, and what should come out
        torch_worker.py serve CASE BATCH FOLDER MODE [--threads N] [--channels-last] [--compile]

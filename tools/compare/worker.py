@@ -11,7 +11,7 @@ import statistics
 import sys
 import time
 
-MOST_STEPS = 100000
+MAX_STEPS = 100000
 
 
 def memory(field):
@@ -45,7 +45,7 @@ def serve(stream, step, base, first):
     for line in sys.stdin:
         seconds, times = float(line), []
         end = time.perf_counter() + seconds
-        while (time.perf_counter() < end or len(times) < 3) and len(times) < MOST_STEPS:
+        while (time.perf_counter() < end or len(times) < 3) and len(times) < MAX_STEPS:
             before = time.perf_counter()
             step()
             times.append(time.perf_counter() - before)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the golden files of tests/golden with PyTorch. See README.md beside this file."""
+"""Makes the golden files of tests/golden with PyTorch. See README.md in this folder."""
 
 import argparse
 import json

@@ -11,7 +11,7 @@ from operators import case, pair, pool_gap
 
 
 def conv1d(name, x, weight, stride=1, padding=(0, 0), dilation=1, groups=1):
-  """padding: (before, behind)"""
+  """padding: (before, after)"""
 
   def function(x, weight, bias):
     return F.conv1d(F.pad(x, padding), weight, bias, stride, 0, dilation, groups)
@@ -266,7 +266,7 @@ MODULES = {"rnn": torch.nn.RNN, "lstm": torch.nn.LSTM, "gru": torch.nn.GRU}
 
 
 def recurrent(name, kind, layers=1, bidirectional=False, relu=False, lengths=None, start=False):
-  """The result and the last states, one behind the other. x is (3, 5, 4), with 3 units."""
+  """The result and the last states, one after the other. x is (3, 5, 4), with 3 units."""
   more = {"nonlinearity": "relu"} if relu else {}
   network = MODULES[kind](4, 3, layers, bidirectional=bidirectional, batch_first=True, **more).double()
   parameters = [(label, tuple(value.shape)) for label, value in network.named_parameters()]

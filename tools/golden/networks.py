@@ -18,7 +18,7 @@ class Network:
   parameters: list  # (name, shape, fan_in, or the constant "one" or "zero")
   forward: object  # forward(values, x, training) -> logits (N, classes)
   buffers: list = field(default_factory=list)  # (name, shape, "one" or "zero")
-  tokens: int = 0  # inputs are whole numbers below this, with a label for each; 0: inputs are real
+  tokens: int = 0  # inputs are integers below this, with a label for each; 0: inputs are real
   label_shape: tuple = ()  # of the labels of one sample
 
 

@@ -1,7 +1,7 @@
 """Koine's counter-based random numbers (src/base/random.c) in numpy.
 
 Philox4x32-10: nothing here has a state, so element i of a stream is the same number
-whoever asks for it, in whatever order, in C or in Python.
+for any caller, in any order, in C or in Python.
 """
 
 import numpy

@@ -109,9 +109,9 @@ def pair(name, inputs, channels):
 
 
 def level(down, inner, up, below, channels):
-  """inner and the levels below it at half the size, between a pair on the way down and one on the way up."""
+  """inner and the levels below it at half the size, between the pair before and the pair after."""
   lower = chain(pool(2, 2), inner, up_part(f"{up}.convtranspose1", below, channels))
-  joined = branches(lambda beside, x: torch.cat([beside, x], 1), SAME, lower)
+  joined = branches(lambda skip, x: torch.cat([skip, x], 1), SAME, lower)
   return chain(down, joined, pair(f"{up}.pair1", 2 * channels, channels))
 
 
@@ -125,9 +125,9 @@ relu
 conv channels 3 padding=1 init=uniform:0.25
 relu
 end
-block up @in @beside channels
+block up @in @skip channels
 convtranspose @in channels 2 stride=2 init=uniform:0.5
-concat @beside @ axis=1
+concat @skip @ axis=1
 pair channels
 end
 input
@@ -370,7 +370,7 @@ def normed(name, number, inputs, outputs, size, *after, bias=False, **settings):
 
 
 def basic(name, inputs, channels, stride):
-  """Two convolutions of 3x3 beside a shortcut."""
+  """Two convolutions of 3x3 and a shortcut."""
   main = [normed(name, 1, inputs, channels, 3, F.relu, stride=stride, padding=1)]
   second = conv_part(f"{name}.conv2", channels, channels, 3, False, padding=1)
   if stride == 1:
@@ -430,7 +430,7 @@ logits = linear 10""",
 
 
 def bottleneck(name, inputs, width, stride, first):
-  """The convolution of 3x3 between two of 1x1 beside a shortcut, which has a convolution in the first of a stage."""
+  """The convolution of 3x3 between two of 1x1, and a shortcut, which has a convolution in the first of a stage."""
   main = [normed(name, 1, inputs, width, 1, F.relu)]
   main += [normed(name, 2, width, width, 3, F.relu, stride=stride, padding=1)]
   main += [conv_part(f"{name}.conv3", width, 4 * width, 1, False)]

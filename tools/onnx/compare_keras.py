@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exports Keras models by tf2onnx and holds what Koine makes of the files against ONNX Runtime.
 
-Needs numpy, tensorflow, tf2onnx, onnx and onnxruntime, in an environment of its own. See README.md beside this file.
+Needs numpy, tensorflow, tf2onnx, onnx and onnxruntime, in a separate environment. See README.md in this folder.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exports networks from PyTorch, has Koine train the files, and holds the result against PyTorch and ONNX Runtime.
 
-Needs numpy, torch, onnx, onnxscript and onnxruntime. See README.md beside this file.
+Needs numpy, torch, onnx, onnxscript and onnxruntime. See README.md in this folder.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the backend tests of the onnx package as files. See README.md beside this file."""
+"""Writes the backend tests of the onnx package as files. See README.md in this folder."""
 
 import argparse
 import hashlib

@@ -158,7 +158,7 @@ static kn_context *open_context(const test_options *options) {
     return kn_context_create(&params);
 }
 
-/* Reads options; the folders are left in front of the arguments. Answers how many, or -1. */
+/* Reads options and moves the folders before the other arguments. Returns their number, or -1. */
 static int read_options(int count, char **arguments, test_options *options) {
     const struct {
         const char *name;

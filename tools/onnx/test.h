@@ -23,7 +23,7 @@ typedef struct test_outcome {
     char reason[REASON_ROOM]; /* one line without tabs; "" where it passed */
 } test_outcome;
 
-/* Sets verdict and reason, made one line, and answers false. */
+/* Sets verdict and reason, made one line, and returns false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif

@@ -7,7 +7,7 @@
 
 #include "test.h"
 
-enum { MOST_VALUES = 64 };
+enum { MAX_VALUES = 64 };
 
 bool conclude(test_outcome *outcome, test_verdict verdict, const char *format, ...) {
     va_list arguments;
@@ -40,15 +40,15 @@ static bool conclude_status(test_outcome *outcome, kn_status status, const char 
 typedef struct data_set {
     const char *folder; /* of the set */
     kn_onnx_file *file;
-    kn_model_given given[MOST_VALUES];
-    void *inputs[MOST_VALUES];
+    kn_model_given given[MAX_VALUES];
+    void *inputs[MAX_VALUES];
     int input_count;
     kn_model *model;
     kn_states *states;
     kn_session *session;
-    kn_value *values[MOST_VALUES];
-    kn_tensor_info infos[MOST_VALUES];
-    kn_fetch fetches[MOST_VALUES];
+    kn_value *values[MAX_VALUES];
+    kn_tensor_info infos[MAX_VALUES];
+    kn_fetch fetches[MAX_VALUES];
     int output_count;
 } data_set;
 
@@ -56,7 +56,7 @@ static void release(data_set *set) {
     kn_session_destroy(&set->session);
     kn_states_destroy(&set->states);
     kn_model_destroy(&set->model);
-    for (int i = 0; i < MOST_VALUES; i++) {
+    for (int i = 0; i < MAX_VALUES; i++) {
         free(set->inputs[i]);
         free(set->fetches[i].data);
     }
@@ -64,7 +64,7 @@ static void release(data_set *set) {
 
 /* ---- inputs ------------------------------------------------------------------------------- */
 
-/* Whole numbers below a byte are given as bytes. */
+/* Integers below a byte are given as bytes. */
 static bool is_narrow(const char *type) {
     return !strcmp(type, "int4") || !strcmp(type, "uint4") || !strcmp(type, "int2") || !strcmp(type, "uint2");
 }
@@ -98,9 +98,9 @@ static bool read_input(data_set *set, int position, test_outcome *outcome) {
 
 static bool read_inputs(data_set *set, test_outcome *outcome) {
     set->input_count = kn_onnx_file_input_count(set->file);
-    if (set->input_count > MOST_VALUES)
+    if (set->input_count > MAX_VALUES)
         return conclude(outcome, VERDICT_ERROR, "%d inputs, at most %d are expected", set->input_count,
-                        MOST_VALUES);
+                        MAX_VALUES);
     for (int i = 0; i < set->input_count; i++)
         if (!read_input(set, i, outcome)) return false;
     return true;
@@ -118,7 +118,7 @@ static bool open_model(data_set *set, const char *path, test_outcome *outcome) {
     if (status != KN_OK)
         return conclude_status(outcome, status, set->model ? kn_model_error(set->model) : "");
     set->output_count = kn_model_output_count(set->model);
-    if (set->output_count != kn_onnx_file_output_count(set->file) || set->output_count > MOST_VALUES)
+    if (set->output_count != kn_onnx_file_output_count(set->file) || set->output_count > MAX_VALUES)
         return conclude(outcome, VERDICT_ERROR, "%d outputs, the file has %d", set->output_count,
                         kn_onnx_file_output_count(set->file));
     for (int i = 0; i < set->output_count; i++)
@@ -146,7 +146,7 @@ static bool find_feeds(const data_set *set, kn_feed *feeds, int *count, test_out
         const kn_model_given *given = NULL;
         for (int j = 0; j < set->input_count; j++)
             if (strcmp(set->given[j].name, name) == 0) given = &set->given[j];
-        if (!given || i == MOST_VALUES)
+        if (!given || i == MAX_VALUES)
             return conclude(outcome, VERDICT_ERROR, "the model reads an input %s that the case does not give",
                             name);
         uint64_t bytes = 0;
@@ -157,7 +157,7 @@ static bool find_feeds(const data_set *set, kn_feed *feeds, int *count, test_out
 }
 
 static bool compute(data_set *set, test_outcome *outcome) {
-    kn_feed feeds[MOST_VALUES];
+    kn_feed feeds[MAX_VALUES];
     int count = 0;
     if (!find_feeds(set, feeds, &count, outcome)) return false;
     kn_status status = kn_session_compile(set->session, feeds, (size_t)count);

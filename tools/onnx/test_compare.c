@@ -1,4 +1,4 @@
-/* koine-onnx-test: an output beside what is expected. */
+/* koine-onnx-test: an output compared with what is expected. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
