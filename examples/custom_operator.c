@@ -1,4 +1,4 @@
-/* Operators of one's own: a small network of radial bumps learns which points lie inside a circle.
+/* Custom operators: a small network of radial bumps learns which points lie inside a disc.
  *
  * `distances` is a kernel: how far each of n points is from each of m centres, squared. Its gradient is built
  * of operators that the library has. `bump` is an expression for each element, which the library fuses with
