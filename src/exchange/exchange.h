@@ -1,5 +1,5 @@
 /* The door of the exchange room: models that other programs made, and models for other programs.
- * Nothing stands above this room but the command, which sees the public headers only. */
+ * Only the command is above this room, and it uses the public headers alone. */
 #ifndef KN_EXCHANGE_DOOR_H
 #define KN_EXCHANGE_DOOR_H
 

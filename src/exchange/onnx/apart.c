@@ -9,11 +9,11 @@ typedef struct apart {
     kn_onnx_graph *graph;
     kn_onnx_tensor *list; /* the initializers, with room for more */
     size_t count, capacity;
-    size_t *reads;     /* inputs of nodes, by initializer of the file, */
-    size_t read_count; /* the number of them, which come first in the list */
-    kn_map names;      /* numbers of initializers, plus 1 */
+    size_t *reads;     /* inputs of nodes that read each initializer of the file */
+    size_t read_count; /* the initializers of the file, which come first in the list */
+    kn_map names;      /* positions of initializers, plus 1 */
     kn_map split;      /* the names of new ones */
-    kn_map folded;     /* names that initializers were made of */
+    kn_map folded;     /* names of initializers that were folded into others */
     kn_map results;    /* names of the graph's outputs */
     kn_signature signature;
 } apart;

@@ -145,7 +145,7 @@ const kn_import_row *kn_import_find_op(const char *op);
 
 /* Makes the graph of the file that the model has opened. */
 bool kn_import_onnx(kn_model *model);
-/* Writes the file anew with the weights in `states`, which may be NULL: with its own. */
+/* Writes the file again with the weights in `states`; NULL: with those of the file. */
 kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
                          const kn_model_save_params *params);
 
