@@ -276,8 +276,8 @@ kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t 
  * caller's graph. The caller destroys *copy, which is NULL on failure. */
 kn_status kn_graph_copy(const kn_graph *graph, kn_value *const *outputs, size_t count, kn_graph **copy,
                         kn_value **copied_outputs, kn_error *error);
-/* Marks the nodes that `output` needs in training, the assigns that come along included; `needed`, by id of
- * the nodes, is all false before. */
+/* Marks the nodes that `output` needs in training, including assigns (see bind.c); `needed`, by id of the
+ * nodes, is all false before. */
 kn_status kn_graph_needed(const kn_graph *graph, kn_value *output, bool *needed, kn_error *error);
 /* An empty bound graph with the seed of another, to receive nodes by kn_node_copy. NULL: out of memory. */
 kn_graph *kn_graph_part(const kn_graph *bound);

@@ -176,7 +176,7 @@ typedef struct kn_case {
     bool smallest; /* also run on slow devices: at least one per variant */
 } kn_case;
 
-/* When a node's result is one of its inputs as it is, where their types and shapes are the same. */
+/* When a node returns an input unchanged, provided that the types and shapes are the same. */
 typedef enum kn_identity {
     KN_IDENTITY_NEVER = 0,
     KN_IDENTITY_ALWAYS,   /* the first input (a cast) */
