@@ -7,11 +7,12 @@
 /* Completes the lists of attributes: stride and dilation to 2, padding to 4 (top, left, bottom, right). */
 kn_status kn_window_lists(kn_shape_call *call);
 /* The size of the result along one axis, 0 height or 1 width, for a window of `size` with its dilation. With
- * `same` the padding is worked out, too, and an odd line put before the image with `lower`. */
+ * `same` the padding is computed too; with `lower` an odd line of it is before the image. */
 kn_status kn_window_size(kn_shape_call *call, int axis, int64_t size, bool same, bool lower, kn_dim *result);
-/* As parameter structs have them: 0 means 1 in the first and the first in the second. */
+/* A pair of a parameter struct: 0 means `usual` in the first number, and the first in the second. */
 void kn_window_pair(kn_settings *settings, const char *name, const int64_t pair[2], int64_t usual);
-/* With `all` as it stands; otherwise only the first set: all alike; the first two: mirrored. */
+/* Padding (top, left, bottom, right). Unless `all`: if only the first is set, it applies to all sides; if the
+ * first two are, bottom and right repeat them. */
 void kn_window_padding(kn_settings *settings, const int64_t padding[4], bool all);
 /* Numbers along a length L as those of images of 1 x L: the first of a pair becomes the second. Of padding
  * (before, after) a 0 in the second repeats the first, unless `all`. */

@@ -24,7 +24,7 @@ typedef struct kn_cell_step {
     bool relu;
     const double *sum, *x; /* of each gate: the product with the state, and the inputs' contribution */
     double bias, before, cell_before;
-    double kept[4], h, cell; /* what comes of them */
+    double kept[4], h, cell; /* the results */
 } kn_cell_step;
 typedef struct kn_cell_back {
     bool relu;
