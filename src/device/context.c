@@ -1,4 +1,4 @@
-/* What all files ask of a context: its device, counters and verdicts. Life is in open.c and create.c. */
+/* Queries of a context: its device, counters and verdicts. open.c and create.c open and destroy it. */
 #include <stdio.h>
 #include <string.h>
 

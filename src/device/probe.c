@@ -199,7 +199,7 @@ static void decide_kind(kn_context *context) {
     if (capabilities->wide_vector && width == 1) width = 4;
     if (context->vector_width && capabilities->wide_vector) width = context->vector_width;
     capabilities->vector_width = width;
-    /* Of the instruction sets in use: 16 lanes come with 32 registers, and so does 64-bit ARM. */
+    /* Instruction sets with 16 lanes have 32 vector registers, and so has 64-bit ARM. */
 #if defined(__aarch64__)
     capabilities->vector_registers = 32;
 #else
