@@ -4,7 +4,7 @@
  *
  * Each NAME is a path below FOLDER and becomes the entry's name, without ENDING if it ends so.
  * The table is PREFIX_files, its length PREFIX_file_count, its type PREFIX_file, declared in
- * HEADER: kn_embedded and src/device/embedded.h unless told otherwise. It runs on the machine
+ * HEADER: kn_embedded and src/device/embedded.h by default. It runs on the machine
  * that builds, so that cross builds work, and needs nothing but the C library. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static int fail(const char *what, const char *path) {
     return 0;
 }
 
-/* In the order of the names up to their first dot, so that NAME comes before NAME-MORE. */
+/* Orders names by the part before the first dot, so that NAME is before NAME-MORE. */
 static int compare_names(const void *left, const void *right) {
     const char *a = ((const entry *)left)->name, *b = ((const entry *)right)->name;
     size_t own = strcspn(a, "."), other = strcspn(b, ".");
@@ -61,7 +61,7 @@ static int write_bytes(FILE *output, const char *folder, entry *item, size_t num
     return good;
 }
 
-/* The length of a name without the ending that is to be left out. */
+/* The length of a name without ENDING. */
 static int shown_length(const char *name, const char *strip) {
     size_t length = strlen(name), ending = strlen(strip);
     return (int)(length > ending && !strcmp(name + length - ending, strip) ? length - ending : length);
@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
     int failed = ferror(output);
     failed |= fclose(output);
     if (good && failed) good = fail("cannot write", argv[1]);
-    /* A half-written file would look up to date to the next build. */
+    /* The next build would take an incomplete file for an up-to-date one. */
     if (!good) remove(argv[1]);
     return good ? 0 : 1;
 }

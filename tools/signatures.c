@@ -3,7 +3,7 @@
  *     signatures OUTPUT.c FOLDER NAME...
  *
  * Each NAME is a path below FOLDER. The table is kn_signatures, declared in src/graph/signature.h, which
- * tells what a row holds. A macro among parameters is written with all its definitions, those of included
+ * describes the rows. A macro among parameters is written with all its definitions, those of included
  * files too. It runs on the machine that builds and needs nothing but the C library. */
 #include <ctype.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ typedef struct source {
 
 typedef struct macro {
     int file;
-    const char *name, *value; /* as many characters as the lengths say */
+    const char *name, *value; /* not terminated; the lengths follow */
     size_t name_length, value_length;
     int takes_number; /* NAME(i), whose value has ##i */
 } macro;
@@ -56,7 +56,7 @@ static char *read_text(const char *folder, const char *name) {
     return NULL;
 }
 
-/* Comments become blanks, and so does the end of a line that goes on. */
+/* Replaces comments and line continuations by blanks. */
 static void simplify(char *text) {
     for (char *at = text; *at; at++) {
         if (at[0] == '\\' && at[1] == '\n') at[0] = at[1] = ' ';
@@ -85,7 +85,7 @@ static int find_file(const char *name, size_t length) {
     return -1;
 }
 
-/* Takes note of what the file includes and defines. */
+/* Records the includes and macros of a file. */
 static int read_directives(int file) {
     for (const char *line = files[file].text; line;
          line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
@@ -226,7 +226,7 @@ static int write_list(FILE *output, int file, const char *list, size_t length, i
     return 1;
 }
 
-/* "kernel void", or a macro that ends so. */
+/* The length of "kernel void" at `at`, or of a macro that ends with it; 0: neither. */
 static size_t kernel_word(const char *at) {
     static const char plain[] = "kernel void";
     if (!strncmp(at, plain, sizeof plain - 1)) return sizeof plain - 1;
@@ -243,7 +243,7 @@ static size_t kernel_word(const char *at) {
     return 0;
 }
 
-/* The kernels that stand in file `from`, as part of `file`. */
+/* The kernels in file `from`, which `file` includes. */
 static int write_kernels(FILE *output, int file, int from) {
     const char *text = files[from].text;
     for (const char *at = text; *at; at++) {
@@ -293,7 +293,7 @@ int main(int argc, char **argv) {
         int failed = ferror(output);
         failed |= fclose(output);
         if (good && failed) good = fail("cannot write", argv[1]);
-        /* A half-written file would look up to date to the next build. */
+        /* The next build would take an incomplete file for an up-to-date one. */
         if (!good) remove(argv[1]);
     }
     for (int i = 0; i < file_count; i++)

@@ -27,15 +27,15 @@ typedef struct training_setup {
     bool any_sizes; /* sizes that keep a file from being opened may have any value that allows it */
     /* as given on the command line; NULL: none. It determines sizes that an ONNX file leaves open */
     const char *data;
-    kn_model_given given[SETUP_FIELDS]; /* those, if the file could not be opened without them */
+    kn_model_given given[SETUP_FIELDS]; /* the sizes, if the file cannot be opened without them */
     size_t given_count;
-    kn_onnx_file *file;   /* then: the file's description, for the names in `given` */
+    kn_onnx_file *file;   /* with `given`: the file's description, which holds the names */
     bool weighted;        /* --class-weights balanced */
-    float *class_weights; /* then, once the data is open */
+    float *class_weights; /* set once the data is open */
     size_t weight_count;
-    bool changes; /* training samples are changed, as `augment` (NULL: the model's text) says */
+    bool changes; /* training samples are augmented by `augment`; NULL: by the model's text */
     const char *augment;
-    kn_augmentation augmentation; /* then */
+    kn_augmentation augmentation; /* with `changes` */
     bool skip_bad;                /* --on-bad-sample skip */
     uint64_t cache;               /* --cache; 0: all */
     bool by_name;                 /* the data's classes are numbered by their names in the model's file */
