@@ -84,11 +84,19 @@ static const char *closing(const char *at) {
     }
 }
 
-/* $NAME{…|…}: matches generated arguments, or one of the macro's definitions. */
+/* Whether $NAME is the macro that the step generated for the argument. */
+static bool is_generated(const kn_argument *argument, const char *words) {
+    static const char ending[] = "_PARAMETERS{";
+    size_t length = argument->macro ? strlen(argument->macro) : 0;
+    return length && !strncmp(words + 1, argument->macro, length) &&
+           !strncmp(words + 1 + length, ending, sizeof ending - 1);
+}
+
+/* $NAME{…|…}: matches the arguments generated for it, or one of the macro's definitions. */
 static bool match_macro(matching *all, const char *words, const following *rest, int at) {
     const char *open = strchr(words, '{'), *close = closing(open);
     int made = at;
-    while (made < all->step->argument_count && all->step->arguments[made].generated)
+    while (made < all->step->argument_count && is_generated(&all->step->arguments[made], words))
         made++;
     if (made > at) return match(all, rest->words, rest->end, rest->next, made);
     for (const char *from = open + 1, *to = from;; to++) {
@@ -118,13 +126,12 @@ static bool match(matching *all, const char *words, const char *end, const follo
         const following rest = {close + 1, end, next}, again = {words, end, next};
         if (*words == '$') return match_macro(all, words, &rest, at);
         /* Repeat while it matches; each repetition consumes an argument. */
-        return (at < step->argument_count && !step->arguments[at].generated &&
+        return (at < step->argument_count && !step->arguments[at].macro &&
                 match(all, strchr(words, '{') + 1, close, &again, at)) ||
                match(all, rest.words, rest.end, rest.next, at);
     }
     size_t length = strcspn(words, " |}");
-    if (at < step->argument_count && !step->arguments[at].generated &&
-        takes(words, length, &step->arguments[at]))
+    if (at < step->argument_count && !step->arguments[at].macro && takes(words, length, &step->arguments[at]))
         return match(all, words + length, end, next, at + 1);
     if (at >= all->furthest) {
         all->furthest = at;

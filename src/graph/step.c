@@ -188,7 +188,7 @@ static void add_argument(kn_step *step, kn_argument argument) {
         step->arguments = arguments;
         step->argument_capacity = capacity;
     }
-    argument.generated = step->generating;
+    argument.macro = step->generating;
     step->arguments[step->argument_count++] = argument;
 }
 
@@ -246,9 +246,58 @@ void kn_step_local(kn_step *step, const char *name, size_t bytes) {
     add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_LOCAL, .integer = (int64_t)bytes});
 }
 
-void kn_step_generate(kn_step *step, bool generating) {
-    if (step) step->generating = generating;
+/* ---- generated parameters -------------------------------------------------------------------------- */
+
+const char *kn_step_name(kn_step *step, const char *format, ...) {
+    if (!step) return NULL;
+    char name[64];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof name)
+        fail(step, KN_ERROR_INTERNAL, "the name of a parameter is too long");
+    const char *kept = kn_arena_text(step->arena, name);
+    if (!kept) fail(step, KN_ERROR_MEMORY, NULL);
+    return kept;
 }
+
+void kn_step_generate(kn_step *step, const char *macro) {
+    if (step) step->generating = macro;
+}
+
+void kn_step_generated(kn_step *step, const char *qualifier) {
+    if (!step) return;
+    const char *macro = step->generating;
+    kn_text parameters, names;
+    kn_text_init(&parameters, step->arena->host);
+    kn_text_init(&names, step->arena->host);
+    for (int i = 0; i < step->argument_count && step->failed == KN_OK; i++) {
+        const kn_argument *argument = &step->arguments[i];
+        if (!argument->macro || strcmp(argument->macro, macro)) continue;
+        if (argument->kind == KN_ARGUMENT_VALUE)
+            kn_text_format(&parameters, "%sglobal %s%s *%s %s", i ? ", " : "",
+                           argument->writes ? "" : "const ", kn_opencl_type(argument->value->shape.dtype),
+                           qualifier, argument->name);
+        else
+            kn_text_format(&parameters, "%sconst KN_INDEX %s", i ? ", " : "", argument->name);
+        kn_text_format(&names, "%s%s", i ? ", " : "", argument->name);
+    }
+    if (kn_text_failed(&parameters) || kn_text_failed(&names)) {
+        fail(step, KN_ERROR_MEMORY, NULL);
+    } else {
+        char name[64];
+        snprintf(name, sizeof name, "%s_PARAMETERS", macro);
+        kn_step_define(step, name, "%s", parameters.data);
+        snprintf(name, sizeof name, "%s_ARGUMENTS", macro);
+        kn_step_define(step, name, "%s", names.data);
+    }
+    kn_text_finish(&parameters);
+    kn_text_finish(&names);
+    step->generating = NULL;
+}
+
+/* ---- costs and epilogues --------------------------------------------------------------------------- */
 
 void kn_step_cost(kn_step *step, double flops, double bytes) {
     if (step) step->cost = (kn_cost){.flops = flops, .bytes = bytes};
@@ -258,16 +307,19 @@ void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering) {
     if (step) kn_node_cost(lowering->node, &step->cost);
 }
 
+const char *const kn_epilogue_axes[3] = {"outer", "middle", "inner"};
+
 static void add_epilogue(kn_step *step, const kn_epilogue *epilogue) {
     if (!step || !epilogue) return;
-    add_define(step, step->arena, epilogue->prelude ? epilogue->prelude : "");
-    kn_step_generate(step, true);
+    kn_step_generate(step, epilogue->macro);
     for (int i = 0; i < epilogue->operand_count; i++) {
-        kn_step_read(step, NULL, epilogue->operands[i].value);
+        kn_step_read(step, kn_step_name(step, "%s%d", epilogue->operand, i), epilogue->operands[i].value);
         for (int j = 0; j < 3; j++)
-            kn_step_index(step, NULL, epilogue->operands[i].strides[j]);
+            kn_step_index(step, kn_step_name(step, "%s%d_%s", epilogue->operand, i, kn_epilogue_axes[j]),
+                          epilogue->operands[i].strides[j]);
     }
-    kn_step_generate(step, false);
+    kn_step_generated(step, "restrict");
+    add_define(step, step->arena, epilogue->prelude);
 }
 
 void kn_step_epilogue(kn_step *step, const kn_lowering *lowering) {
@@ -386,21 +438,26 @@ static bool launches_nothing(const kn_step *step) {
     return false;
 }
 
-kn_status kn_step_end(kn_step *step, kn_lowering *lowering) {
-    kn_emitter *emitter = lowering->emitter;
-    kn_error *error = lowering->error ? lowering->error : emitter->error;
-    if (!step) return kn_fail_memory(error, sizeof *step);
+kn_status kn_step_complete(kn_step *step, const kn_target *target, kn_error *error) {
     if (step->failed == KN_ERROR_MEMORY)
         return kn_fail(error, step->failed, "%s: out of host memory", step->label ? step->label : "a step");
     if (step->failed != KN_OK) return kn_fail(error, step->failed, "%s: %s", step->label, step->problem);
     kn_status status = check_values(step, error);
-    if (status == KN_OK && step->kind == KN_STEP_KERNEL) status = check_groups(step, emitter->target, error);
+    if (status == KN_OK && step->kind == KN_STEP_KERNEL) status = check_groups(step, target, error);
     if (status == KN_OK && step->kind == KN_STEP_KERNEL && !step->source)
         status = kn_step_check_arguments(step, error);
+    if (status == KN_OK && !build_prelude(step)) status = kn_fail_memory(error, sizeof *step);
+    return status;
+}
+
+kn_status kn_step_end(kn_step *step, kn_lowering *lowering) {
+    kn_emitter *emitter = lowering->emitter;
+    kn_error *error = lowering->error ? lowering->error : emitter->error;
+    if (!step) return kn_fail_memory(error, sizeof *step);
+    kn_status status = kn_step_complete(step, emitter->target, error);
     if (status != KN_OK || launches_nothing(step)) return status;
     void *steps = emitter->steps;
-    if (!build_prelude(step) ||
-        !reserve(emitter, &steps, &emitter->step_capacity, emitter->step_count, sizeof *emitter->steps))
+    if (!reserve(emitter, &steps, &emitter->step_capacity, emitter->step_count, sizeof *emitter->steps))
         return kn_fail_memory(error, sizeof *step);
     emitter->steps = steps;
     emitter->steps[emitter->step_count++] = step;

@@ -37,7 +37,7 @@ typedef struct kn_argument {
     const char *name; /* of the kernel's parameter; NULL: any */
     kn_value *value;  /* NULL with KN_ARGUMENT_VALUE: a null pointer */
     bool reads, writes;
-    bool generated; /* its parameter is in a macro of the prelude */
+    const char *macro; /* KN_X: kn_step_generate defined its parameter in KN_X_PARAMETERS; NULL: in cl/ */
     int64_t integer;
     double number;
 } kn_argument;
@@ -62,7 +62,7 @@ typedef struct kn_step {
     struct kn_step_define *defines, *last_define; /* while being written */
     kn_arena *arena;
     bool wide_indices;
-    bool generating; /* arguments belong to a macro that the prelude defines */
+    const char *generating; /* the macro of the arguments that follow */
 } kn_step;
 
 /* Collects steps. Created by the plan; memory comes from its arena. */
@@ -81,7 +81,7 @@ void kn_emitter_init(kn_emitter *emitter, kn_arena *arena, const kn_host *host, 
 void kn_emitter_finish(kn_emitter *emitter); /* frees the arrays; steps stay in the arena */
 
 /* Between kn_step_begin and kn_step_end a step gets its arguments in the kernel's order, each with the name
- * of its parameter (a static string, with # for any number; NULL where the prelude generates it). A failure
+ * of its parameter (a static string, with # for any number; or from kn_step_name). A failure
  * (memory, a value too large for 32-bit indices) is carried to kn_step_end, which compares kinds and names
  * with the kernel's; a NULL step means out of memory. Every prelude starts with KN_INDEX. A step with 0 in
  * its global size launches nothing and is dropped. */
@@ -110,10 +110,18 @@ void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3])
 /* Sets the cost of the step, for nodes with several steps; by default the node's first step has the node's
  * cost. kn_step_cost_of_node: this step has the node's cost. */
 void kn_step_cost(kn_step *step, double flops, double bytes);
-/* Starts or ends arguments that belong to a macro that the prelude defines in the parameter list. */
-void kn_step_generate(kn_step *step, bool generating);
+/* The parameters of the values and indices that follow, until kn_step_generated, are not in cl/: this defines
+ * them, in their order, as MACRO_PARAMETERS, and their names as MACRO_ARGUMENTS. Both begin with a comma
+ * if the step has arguments before them. Pointers get the qualifier. */
+void kn_step_generate(kn_step *step, const char *macro);
+void kn_step_generated(kn_step *step, const char *qualifier);
+/* A name with the lifetime of the step, for a generated parameter. */
+const char *kn_step_name(kn_step *step, const char *format, ...) KN_PRINTF(2, 3);
 void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering);
 kn_status kn_step_end(kn_step *step, kn_lowering *lowering);
+/* The first half of kn_step_end: reports failures, compares the arguments with the signature, and makes the
+ * prelude of the defines. The second half adds the step to the emitter. */
+kn_status kn_step_complete(kn_step *step, const kn_target *target, kn_error *error);
 /* Allocates scratch memory for the steps of this node, and of nodes that it passes the id to; returns the
  * id. */
 int kn_emit_scratch(kn_lowering *lowering, uint64_t bytes);
@@ -140,8 +148,10 @@ const char *kn_opencl_type(kn_dtype dtype);
  * applies KN_PRODUCER_VECTOR to the producer's results. */
 enum { KN_EPILOGUE_OPERANDS = 6 };
 struct kn_epilogue {
-    const char *prelude; /* the macros */
-    bool of_producer;    /* they belong to a producer that is computed by its consumer */
+    /* "KN_EPILOGUE", "kn_epilogue", "e"; of a producer that its consumer computes: "KN_PRODUCER", …, "b".
+     * Operand i is parameter e<i>, its strides are e<i>_outer and so on (kn_epilogue_axes). */
+    const char *macro, *function, *operand;
+    const char *prelude; /* its functions and the macros that call them */
     int operand_count;
     struct {
         kn_value *value;
@@ -149,6 +159,7 @@ struct kn_epilogue {
         int64_t strides[3];
     } operands[KN_EPILOGUE_OPERANDS];
 };
+extern const char *const kn_epilogue_axes[3];
 /* Adds the epilogue's macros and, as the last arguments, its operands, each followed by its three strides
  * (KN_INDEX). Does nothing without an epilogue. */
 void kn_step_epilogue(kn_step *step, const kn_lowering *lowering);

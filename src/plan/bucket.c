@@ -36,55 +36,48 @@ static bool can_merge(const kn_planner *planner, kn_step *const *steps, int coun
     return true;
 }
 
-static kn_status write_prelude(kn_planner *planner, kn_step *const *steps, int count, kn_text *text) {
-    kn_text_add(text, steps[0]->prelude);
-    kn_text_add(text, "#define KN_BUCKET_PARAMETERS ");
+/* Argument i of step s becomes parameter q<s>_<i>, its count count<s>; the kernel calls the body for each. */
+static void add_sets(kn_step *step, kn_step *const *steps, int count, kn_text *calls) {
+    kn_step_generate(step, "KN_BUCKET");
     for (int s = 0; s < count; s++) {
-        kn_text_format(text, "%sconst KN_INDEX count%d", s ? ", " : "", s);
+        kn_step_index(step, kn_step_name(step, "count%d", s), steps[s]->arguments[0].integer);
+        kn_text_format(calls, "kn_walk(count%d", s);
         for (int i = 1; i < steps[s]->argument_count; i++) {
             const kn_argument *argument = &steps[s]->arguments[i];
-            kn_text_format(text, ", global %s%s *restrict q%d_%d", argument->writes ? "" : "const ",
-                           kn_opencl_type(argument->value->shape.dtype), s, i);
+            const char *name = kn_step_name(step, "q%d_%d", s, i);
+            if (!argument->writes)
+                kn_step_read(step, name, argument->value);
+            else if (!argument->reads)
+                kn_step_write(step, name, argument->value);
+            else
+                kn_step_update(step, name, argument->value);
+            kn_text_format(calls, ", q%d_%d", s, i);
         }
+        kn_text_add(calls, "); ");
     }
-    kn_text_add(text, "\n#define KN_BUCKET_CALLS ");
-    for (int s = 0; s < count; s++) {
-        kn_text_format(text, "kn_walk(count%d", s);
-        for (int i = 1; i < steps[s]->argument_count; i++)
-            kn_text_format(text, ", q%d_%d", s, i);
-        kn_text_add(text, "); ");
-    }
-    kn_text_add(text, "\n");
-    return kn_text_failed(text) ? kn_fail_memory(planner->error, text->length) : KN_OK;
+    kn_step_generated(step, "restrict");
 }
 
 static kn_status merge(kn_planner *planner, kn_step *const *steps, int count, kn_step **merged) {
     kn_step *step = kn_arena_copy(planner->arena, steps[0], 1, sizeof *step);
-    int arguments = 0;
-    for (int s = 0; s < count; s++)
-        arguments += steps[s]->argument_count;
-    kn_argument *all = kn_arena_take(planner->arena, (size_t)arguments, sizeof *all);
-    if (!step || !all) return kn_fail_memory(planner->error, sizeof *step + (size_t)arguments * sizeof *all);
-    step->arguments = all;
-    step->argument_count = step->argument_capacity = arguments;
-    step->cost = (kn_cost){0, 0};
-    for (int s = 0; s < count; s++) {
-        memcpy(all, steps[s]->arguments, (size_t)steps[s]->argument_count * sizeof *all);
-        all += steps[s]->argument_count;
+    if (!step) return kn_fail_memory(planner->error, sizeof *step);
+    step->arguments = NULL;
+    step->argument_count = step->argument_capacity = 0;
+    step->kernel = "pointwise_bucket";
+    step->label = kn_arena_format(planner->arena, "%s and %d more", steps[0]->label, count - 1);
+    for (int s = 1; s < count; s++) {
         step->cost.flops += steps[s]->cost.flops;
         step->cost.bytes += steps[s]->cost.bytes;
         if (steps[s]->global[0] > step->global[0]) step->global[0] = steps[s]->global[0];
     }
-    kn_text text;
-    kn_text_init(&text, planner->host);
-    kn_status status = write_prelude(planner, steps, count, &text);
-    if (status == KN_OK) {
-        step->prelude = kn_arena_text(planner->arena, text.data);
-        step->label = kn_arena_format(planner->arena, "%s and %d more", steps[0]->label, count - 1);
-        step->kernel = "pointwise_bucket";
-        if (!step->prelude || !step->label) status = kn_fail_memory(planner->error, text.length);
-    }
-    kn_text_finish(&text);
+    kn_text calls;
+    kn_text_init(&calls, planner->host);
+    add_sets(step, steps, count, &calls);
+    kn_step_define(step, "KN_BUCKET_CALLS", "%s", kn_text_failed(&calls) ? "" : calls.data);
+    kn_status status = step->label && !kn_text_failed(&calls)
+                           ? kn_step_complete(step, planner->target, planner->error)
+                           : kn_fail_memory(planner->error, calls.length);
+    kn_text_finish(&calls);
     *merged = step;
     return status;
 }

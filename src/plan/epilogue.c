@@ -4,17 +4,6 @@
 
 #include "plan/plan_private.h"
 
-/* The names in an epilogue's macros. A producer fused into a consumer has its own_strides, so that both can
- * be defined in one program. */
-typedef struct macro_names {
-    const char *macro, *function, *operand;
-} macro_names;
-
-static macro_names macro_names_of(const kn_epilogue *epilogue) {
-    return epilogue->of_producer ? (macro_names){"KN_PRODUCER", "kn_producer", "b"}
-                                 : (macro_names){"KN_EPILOGUE", "kn_epilogue", "e"};
-}
-
 typedef struct epilogue_names {
     const kn_group *group;
     const kn_epilogue *epilogue;
@@ -88,7 +77,7 @@ static void find_strides(const kn_planner *planner, const kn_group *group, kn_va
 static kn_status write_function(kn_planner *planner, const kn_group *group, const kn_epilogue *epilogue,
                                 const char *type, const char *ending, kn_text *text) {
     epilogue_names naming = {.group = group, .epilogue = epilogue};
-    kn_text_format(text, "static %s %s%s(const %s v", type, macro_names_of(epilogue).function, ending, type);
+    kn_text_format(text, "static %s %s%s(const %s v", type, epilogue->function, ending, type);
     for (int i = 0; i < epilogue->operand_count; i++)
         kn_text_format(text, ", const %s x%d", type, i);
     kn_text_add(text, ") {");
@@ -103,9 +92,8 @@ static kn_status write_function(kn_planner *planner, const kn_group *group, cons
 }
 
 static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
-    const macro_names in = macro_names_of(epilogue);
-    const char *e = in.operand;
-    kn_text_format(text, "#define %s(v, outer, middle, inner) %s(v", in.macro, in.function);
+    const char *e = epilogue->operand;
+    kn_text_format(text, "#define %s(v, outer, middle, inner) %s(v", epilogue->macro, epilogue->function);
     for (int i = 0; i < epilogue->operand_count; i++) {
         kn_text_format(text, ", %s%d[(outer) * %s%d_outer", e, i, e, i);
         kn_text_format(text, " + (middle) * %s%d_middle + (inner) * %s%d_inner]", e, i, e, i);
@@ -116,12 +104,11 @@ static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
 /* Strides 0, 1 and the vector width are written as constants, which saves the kernel a multiplication for
  * each vector of results; others are arguments, so that one program serves all sizes. */
 static void write_stride(const kn_epilogue *epilogue, int operand, int axis, int width, kn_text *text) {
-    static const char *const names[] = {"outer", "middle", "inner"};
     int64_t stride = epilogue->operands[operand].strides[axis];
     if (axis > 0 && (stride == 0 || stride == 1 || stride == width))
         kn_text_format(text, "%d", (int)stride);
     else
-        kn_text_format(text, "%s%d_%s", macro_names_of(epilogue).operand, operand, names[axis]);
+        kn_text_format(text, "%s%d_%s", epilogue->operand, operand, kn_epilogue_axes[axis]);
 }
 
 /* Writes the offset of a vector of an operand: "(outer) * … + (middle) * … + (inner) * …". */
@@ -138,22 +125,22 @@ static void write_vector_offset(const kn_epilogue *epilogue, int operand, bool b
 }
 
 static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int width, kn_text *text) {
-    const macro_names in = macro_names_of(epilogue);
-    kn_text_format(text, "#define %s_VECTOR(v, outer, middle, inner) %s_vector(v", in.macro, in.function);
+    kn_text_format(text, "#define %s_VECTOR(v, outer, middle, inner) %s_vector(v", epilogue->macro,
+                   epilogue->function);
     for (int i = 0; i < epilogue->operand_count; i++) {
         bool varies = epilogue->operands[i].strides[blocked ? 1 : 2] != 0;
         if (varies)
-            kn_text_format(text, ", vload%d(0, %s%d + (", width, in.operand, i);
+            kn_text_format(text, ", vload%d(0, %s%d + (", width, epilogue->operand, i);
         else
-            kn_text_format(text, ", (float%d)(%s%d[", width, in.operand, i);
+            kn_text_format(text, ", (float%d)(%s%d[", width, epilogue->operand, i);
         write_vector_offset(epilogue, i, blocked, width, text);
         kn_text_add(text, varies ? "))" : "])");
     }
     /* An operand that varies along one axis only is small enough to stay in cache. */
-    kn_text_format(text, ")\n#define %s_PREFETCH(outer, middle, inner)", in.macro);
+    kn_text_format(text, ")\n#define %s_PREFETCH(outer, middle, inner)", epilogue->macro);
     for (int i = 0; i < epilogue->operand_count; i++) {
         if (!epilogue->operands[i].strides[1] || !epilogue->operands[i].strides[2]) continue;
-        kn_text_format(text, " KN_PREFETCH(%s%d + (", in.operand, i);
+        kn_text_format(text, " KN_PREFETCH(%s%d + (", epilogue->operand, i);
         write_vector_offset(epilogue, i, blocked, width, text);
         kn_text_add(text, "))");
     }
@@ -162,25 +149,17 @@ static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int wi
 
 kn_status kn_make_epilogue(kn_planner *planner, const kn_group *group, bool of_producer,
                            kn_epilogue *epilogue) {
-    *epilogue = (kn_epilogue){.prelude = "", .of_producer = of_producer};
-    const macro_names in = macro_names_of(epilogue);
-    const char *e = in.operand;
+    /* Different names, so that both can be defined in one program. */
+    *epilogue = of_producer ? (kn_epilogue){"KN_PRODUCER", "kn_producer", "b", .prelude = ""}
+                            : (kn_epilogue){"KN_EPILOGUE", "kn_epilogue", "e", .prelude = ""};
     if (!find_operands(group, epilogue))
         return kn_fail(planner->error, KN_ERROR_INTERNAL, "an epilogue has more than %d operands",
                        KN_EPILOGUE_OPERANDS);
     bool blocked = group->anchor->outputs[0]->layout == KN_LAYOUT_BLOCKED;
     kn_text text;
     kn_text_init(&text, planner->host);
-    kn_text_format(&text, "#define %s_PARAMETERS ", in.macro);
-    for (int i = 0; i < epilogue->operand_count; i++) {
-        find_strides(planner, group, epilogue->operands[i].value, epilogue->operands[i].strides);
-        kn_text_format(&text, ", global const float *restrict %s%d, const KN_INDEX %s%d_outer", e, i, e, i);
-        kn_text_format(&text, ", const KN_INDEX %s%d_middle, const KN_INDEX %s%d_inner", e, i, e, i);
-    }
-    kn_text_format(&text, "\n#define %s_ARGUMENTS ", in.macro);
     for (int i = 0; i < epilogue->operand_count; i++)
-        kn_text_format(&text, ", %s%d, %s%d_outer, %s%d_middle, %s%d_inner", e, i, e, i, e, i, e, i);
-    kn_text_add(&text, "\n");
+        find_strides(planner, group, epilogue->operands[i].value, epilogue->operands[i].strides);
     kn_status status = KN_OK;
     if (!blocked) {
         status = write_function(planner, group, epilogue, "float", "", &text);

@@ -27,7 +27,7 @@ typedef struct kernel_text {
     int64_t sizes[MAX_AXES];
     int axes;
     int lanes; /* of the body being written: 1, or the vector width */
-    kn_text parameters, arguments, row, body, vector_body;
+    kn_text row, body, vector_body;
 } kernel_text;
 
 const char *kn_pointwise_type(kn_dtype dtype) {
@@ -142,16 +142,8 @@ static void write_offset(const kernel_text *kernel, const char *prefix, int numb
         kn_text_format(text, "j * %s%d_i", prefix, number);
 }
 
-static void write_strides(kernel_text *kernel, const char *prefix, int number, const int64_t *strides) {
+static void write_beginning(kernel_text *kernel, const char *prefix, int number) {
     int inner = kernel->axes - 1;
-    for (int a = 0; a < inner; a++) {
-        kn_text_format(&kernel->parameters, ", const KN_INDEX %s%d_%d", prefix, number, a);
-        kn_text_format(&kernel->arguments, ", %s%d_%d", prefix, number, a);
-    }
-    if (strides[inner] > 1) {
-        kn_text_format(&kernel->parameters, ", const KN_INDEX %s%d_i", prefix, number);
-        kn_text_format(&kernel->arguments, ", %s%d_i", prefix, number);
-    }
     if (inner == 0) return;
     kn_text_format(&kernel->row, " const KN_INDEX %s%d_o = ", prefix, number);
     for (int a = 0; a < inner; a++)
@@ -159,11 +151,7 @@ static void write_strides(kernel_text *kernel, const char *prefix, int number, c
     kn_text_add(&kernel->row, ";");
 }
 
-static void write_head(kernel_text *kernel) {
-    for (int a = 1; a < kernel->axes; a++) {
-        kn_text_format(&kernel->parameters, ", const KN_INDEX size%d", a);
-        kn_text_format(&kernel->arguments, ", size%d", a);
-    }
+static void write_row(kernel_text *kernel) {
     int inner = kernel->axes - 1;
     if (inner) {
         kn_text_add(&kernel->row, "KN_INDEX rest = row;");
@@ -171,15 +159,9 @@ static void write_head(kernel_text *kernel) {
             kn_text_format(&kernel->row, " const KN_INDEX a%d = rest %% size%d; rest /= size%d;", a, a, a);
         kn_text_add(&kernel->row, " const KN_INDEX a0 = rest;");
     }
-    if (kernel->random) write_strides(kernel, "u", 0, kernel->random_strides);
-    for (int i = 0; i < kernel->count; i++) {
-        const kernel_operand *operand = &kernel->operands[i];
-        const char *type = kn_opencl_type(operand->value->shape.dtype);
-        kn_text_format(&kernel->parameters, ", global %s%s *%s p%d", operand->written ? "" : "const ", type,
-                       "KN_RESTRICT", i);
-        kn_text_format(&kernel->arguments, ", p%d", i);
-        write_strides(kernel, "p", i, operand->strides);
-    }
+    if (kernel->random) write_beginning(kernel, "u", 0);
+    for (int i = 0; i < kernel->count; i++)
+        write_beginning(kernel, "p", i);
 }
 
 static void write_loads(kernel_text *kernel, kn_text *body) {
@@ -385,10 +367,35 @@ static kn_status write_body(kernel_text *kernel, int lanes, kn_text *body) {
     return status;
 }
 
-static void add_stride_arguments(kn_step *step, const kernel_text *kernel, const int64_t *strides) {
-    for (int a = 0; a < kernel->axes - 1; a++)
-        kn_step_index(step, NULL, strides[a]);
-    if (strides[kernel->axes - 1] > 1) kn_step_index(step, NULL, strides[kernel->axes - 1]);
+static void add_strides(kn_step *step, const kernel_text *kernel, const char *prefix, int number,
+                        const int64_t *strides) {
+    int inner = kernel->axes - 1;
+    for (int a = 0; a < inner; a++)
+        kn_step_index(step, kn_step_name(step, "%s%d_%d", prefix, number, a), strides[a]);
+    if (strides[inner] > 1) kn_step_index(step, kn_step_name(step, "%s%d_i", prefix, number), strides[inner]);
+}
+
+/* The sizes of the axes except the first, and pointers, each with its strides; counts the bytes moved. */
+static void add_arguments(kn_step *step, const kernel_text *kernel) {
+    kn_step_generate(step, "KN");
+    for (int a = 1; a < kernel->axes; a++)
+        kn_step_index(step, kn_step_name(step, "size%d", a), kernel->sizes[a]);
+    if (kernel->random) add_strides(step, kernel, "u", 0, kernel->random_strides);
+    for (int i = 0; i < kernel->count; i++) {
+        const kernel_operand *operand = &kernel->operands[i];
+        const char *name = kn_step_name(step, "p%d", i);
+        if (!operand->written)
+            kn_step_read(step, name, operand->value);
+        else if (operand->written == operand->value)
+            kn_step_write(step, name, operand->value);
+        else
+            kn_step_update(step, name, operand->written);
+        add_strides(step, kernel, "p", i, operand->strides);
+        double size = (double)kn_shape_elements(&operand->value->shape) *
+                      (double)kn_dtype_bytes(operand->value->shape.dtype);
+        step->cost.bytes += operand->written && operand->written != operand->value ? 2 * size : size;
+    }
+    kn_step_generated(step, "KN_RESTRICT");
 }
 
 static kn_status emit(kernel_text *kernel) {
@@ -403,38 +410,19 @@ static kn_status emit(kernel_text *kernel) {
                             .error = planner->error};
     kn_step *step = kn_step_begin(&lowering, "pointwise/pointwise.cl", "pointwise");
     if (!step) return kn_fail_memory(planner->error, sizeof *step);
+    int64_t count = kn_shape_elements(&group->space);
+    step->cost.flops = (double)count * group->member_count;
     kn_step_define(step, "KN_CHUNKS", "%d", target->wide_vector);
     kn_step_define(step, "KN_RANK", "%d", kernel->axes);
     kn_step_define(step, "KN_RANDOM", "%d", kernel->random);
-    kn_step_define(step, "KN_PARAMETERS", "%s", kernel->parameters.data);
-    kn_step_define(step, "KN_ARGUMENTS", "%s", kernel->arguments.data);
+    kn_step_index(step, "count", count);
+    add_arguments(step, kernel);
     kn_step_define(step, "KN_ROW", "%s", kernel->row.data);
     kn_step_define(step, "KN_BODY", "%s", kernel->body.data);
     if (kernel->vector_body.length) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
         kn_step_define(step, "KN_VECTOR_BODY", "%s", kernel->vector_body.data);
     }
-    int64_t count = kn_shape_elements(&group->space);
-    kn_step_index(step, "count", count);
-    kn_step_generate(step, true);
-    for (int a = 1; a < kernel->axes; a++)
-        kn_step_index(step, NULL, kernel->sizes[a]);
-    if (kernel->random) add_stride_arguments(step, kernel, kernel->random_strides);
-    double bytes = 0;
-    for (int i = 0; i < kernel->count; i++) {
-        const kernel_operand *operand = &kernel->operands[i];
-        if (!operand->written)
-            kn_step_read(step, NULL, operand->value);
-        else if (operand->written == operand->value)
-            kn_step_write(step, NULL, operand->value);
-        else
-            kn_step_update(step, NULL, operand->written);
-        add_stride_arguments(step, kernel, operand->strides);
-        double size = (double)kn_shape_elements(&operand->value->shape) *
-                      (double)kn_dtype_bytes(operand->value->shape.dtype);
-        bytes += operand->written && operand->written != operand->value ? 2 * size : size;
-    }
-    step->cost = (kn_cost){.flops = (double)count * group->member_count, .bytes = bytes};
     if (target->wide_vector) {
         size_t chunks = (size_t)(count / 4096);
         kn_step_size1(step, count ? chunks < 1 ? 1 : chunks > 16 ? 16 : chunks : 0, 1);
@@ -455,12 +443,11 @@ kn_status kn_lower_pointwise(kn_planner *planner, kn_group *group) {
                        MAX_OPERANDS);
     for (int i = 0; i < group->member_count; i++)
         kernel.random = kernel.random || group->members[i]->op->random;
-    kn_text *texts[] = {&kernel.parameters, &kernel.arguments, &kernel.row, &kernel.body,
-                        &kernel.vector_body};
+    kn_text *texts[] = {&kernel.row, &kernel.body, &kernel.vector_body};
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
         kn_text_init(texts[i], planner->host);
     find_axes(&kernel);
-    write_head(&kernel);
+    write_row(&kernel);
     kn_status status = write_body(&kernel, 1, &kernel.body);
     if (status == KN_OK && wants_vectors(&kernel))
         status = write_body(&kernel, planner->target->vector_width, &kernel.vector_body);

@@ -222,8 +222,8 @@ static void test_mistakes(void **state) {
 static void test_epilogue(void **state) {
     (void)state;
     bench *b = bench_make("5,7");
-    kn_epilogue epilogue = {.prelude = "#define KN_EPILOGUE_PARAMETERS , global const float *e0\n",
-                            .operand_count = 2};
+    kn_epilogue epilogue = {
+        .macro = "KN_EPILOGUE", .operand = "e", .prelude = "#define KN_EPILOGUE\n", .operand_count = 2};
     epilogue.operands[0].value = b->x;
     epilogue.operands[0].strides[2] = 7;
     epilogue.operands[1].value = b->y;
@@ -239,13 +239,21 @@ static void test_epilogue(void **state) {
     assert_ptr_equal(step->arguments[1].value, b->x);
     assert_true(step->arguments[4].kind == KN_ARGUMENT_INDEX && step->arguments[4].integer == 7);
     assert_ptr_equal(step->arguments[5].value, b->y);
-    assert_string_equal(step->prelude,
-                        "#define KN_INDEX int\n#define KN_EPILOGUE_PARAMETERS , global const float *e0\n");
+    assert_string_equal(
+        step->prelude,
+        "#define KN_INDEX int\n"
+        "#define KN_EPILOGUE_PARAMETERS "
+        ", global const float *restrict e0, const KN_INDEX e0_outer, const KN_INDEX e0_middle, "
+        "const KN_INDEX e0_inner, global const float *restrict e1, const KN_INDEX e1_outer, "
+        "const KN_INDEX e1_middle, const KN_INDEX e1_inner\n"
+        "#define KN_EPILOGUE_ARGUMENTS , e0, e0_outer, e0_middle, e0_inner, e1, e1_outer, "
+        "e1_middle, e1_inner\n"
+        "#define KN_EPILOGUE\n");
     bench_release(b);
 }
 
 /* Emits a step with arguments as in signatures: "p:x i:rows g" is memory, an int, and an operand of an
- * epilogue. */
+ * epilogue; h is an operand of a producer. */
 static kn_status give(bench *b, const char *file, const char *kernel, const char *words) {
     static char names[64][32];
     kn_step *step = kn_step_begin(&b->lowering, file, kernel);
@@ -273,9 +281,9 @@ static kn_status give(bench *b, const char *file, const char *kernel, const char
             kn_step_local(step, name, 4);
             break;
         default:
-            kn_step_generate(step, true);
-            kn_step_read(step, NULL, b->x);
-            kn_step_generate(step, false);
+            kn_step_generate(step, *words == 'g' ? "KN_EPILOGUE" : "KN_PRODUCER");
+            kn_step_read(step, kn_step_name(step, "%c0", *words == 'g' ? 'e' : 'b'), b->x);
+            kn_step_generated(step, "restrict");
         }
         words += length + (words[length] == ' ');
     }
@@ -306,7 +314,9 @@ static void test_arguments(void **state) {
         {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size i:more",
          "is int 'more'; expected no more arguments"},
         {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts g x:middle_size x:inner_size",
-         "is memory; expected KN_INDEX 'middle_size'"},
+         "is memory 'e0'; expected KN_INDEX 'middle_size'"},
+        {sum, "kn_sum_parts", "p:partials p:result x:elements i:parts x:middle_size x:inner_size h",
+         "is memory 'b0'; expected no more arguments"},
         {"matmul/tiled.cl", "kn_sum_parts",
          "p:partials p:result x:elements i:parts x:middle_size x:inner_size", NULL},
         {sum, "kn_sum_part", "p:partials", "there is no kernel kn_sum_part in common/sum_parts.cl"},
