@@ -12,7 +12,7 @@ import re
 import sys
 
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
-# What is the compiler's business, not the reader's: all directives but definitions, and the guards.
+# For the compiler only: all directives but definitions, and the include guards.
 PLUMBING = re.compile(r'^(?:#ifdef __cplusplus\n.*?#endif|#(?!define)\w+[^\n]*|#define (?:KOINE_\w+_H|KN_API|CL_\w+)[^\n]*)\n', re.S | re.M)
 STYLE = """body { max-width: 62em; margin: 2em auto; padding: 0 1em; font: 16px/1.5 sans-serif; color: #222; }
 pre { background: #f4f4f4; padding: .6em .8em; overflow-x: auto; font-size: 14px; line-height: 1.4; margin: 0 0 .4em; }
@@ -39,7 +39,7 @@ class Header:
         first = COMMENT.match(text)
         self.about = cleaned(first.group(1)) if first else ""
         text = PLUMBING.sub("", text[first.end() if first else 0:])
-        self.parts = [("", "", [])]  # title, text, items: (declarations, what is said of them) each
+        self.parts = [("", "", [])]  # title, text, items: (declarations, their comment) each
         for block in re.split(r"\n\s*\n(?=\S)", text):
             self.add_block(block.strip())
 

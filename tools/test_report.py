@@ -57,7 +57,7 @@ def cases_of(entry):
 
 
 def why(output, found):
-    """The lines that say why: from what was found on, or the last, without the cases that went well."""
+    """The lines that explain the failure: from the first complaint on, or the last lines, without passed cases."""
     if found:
         output = output[output.rfind("\n", 0, found.start()) + 1:]
     lines = [line for line in output.splitlines() if line.strip() and not re.match(r"\[( RUN|       OK|=====)", line)]

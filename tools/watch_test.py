@@ -64,7 +64,7 @@ def processor_seconds(root):
 
 
 class Output(threading.Thread):
-    """Passes on what the test prints, and remembers how far it is."""
+    """Passes on the output of the test, and records its progress."""
 
     def __init__(self, stream):
         super().__init__(daemon=True)
@@ -97,7 +97,7 @@ def tell(name, output, seconds):
 def watch(child, name, limit, output):
     """Waits for the end; returns why the test was ended, or None."""
     start = last_work = last_report = time.monotonic()
-    used = worked = 0.0  # worked: what was used at last_work
+    used = worked = 0.0  # worked: the processor time at last_work
     while True:
         try:
             child.wait(timeout=LOOK_SECONDS)
@@ -120,7 +120,7 @@ def watch(child, name, limit, output):
 
 
 def end(child):
-    """Kills the test and what it started."""
+    """Kills the test and its child processes."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Caffe's files, written without Caffe: nets as text, and with weights as protocol buffers.
+"""Caffe files, written without Caffe: networks as text, and with weights as protocol buffers.
 
 A message is a list of pairs (field, value), where a value is a number, a text, a Word or a message. Blobs are (shape, numbers).
 """
@@ -56,7 +56,7 @@ class Word(str):
 
 
 def text(message, indent=""):
-  """The message as text; what it has of weights is left out."""
+  """The message as text, without weights."""
   lines = []
   for name, value in message:
     if name == "blobs":

@@ -1,4 +1,4 @@
-"""What is compared: which networks, in which batches, and what goes in and comes out."""
+"""The compared networks: their batch sizes, inputs and outputs."""
 
 import collections
 
@@ -54,7 +54,7 @@ Row = collections.namedtuple("Row", "case mode batch")
 
 
 class Mistake(Exception):
-    """What is wrong with the command line, or missing on this machine."""
+    """A mistake on the command line, or something missing on this machine."""
 
 
 def rows(words, modes):

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 
 class Chain(nn.Module):
-    """Modules one after the other, each under its own name."""
+    """A chain of modules, each with its name."""
 
     def __init__(self, **parts):
         super().__init__()
@@ -104,7 +104,7 @@ def resnet18c():
 
 
 def resnet50():
-    """The stride stands at the convolution of 3x3."""
+    """The stride is that of the 3x3 convolution."""
     parts = {
         "conv1": convolution(3, 64, 7, 2),
         "batchnorm1": nn.BatchNorm2d(64),
@@ -167,7 +167,7 @@ def alexnet():
 
 
 class Inverted(Chain):
-    """Widens, filters each channel by itself, narrows; added to what came in where the shape stays."""
+    """Widens, filters each channel separately, narrows; added to the input if the shape is the same."""
 
     def __init__(self, inputs, outputs, stride):
         wide = 6 * inputs
@@ -186,7 +186,7 @@ class Inverted(Chain):
 
 
 class Stage(nn.Module):
-    """The first block's parts stand in the stage itself, as in Koine's text."""
+    """The parts of the first block belong to the stage itself, as in Koine's text."""
 
     def __init__(self, inputs, outputs, blocks, stride):
         super().__init__()
@@ -240,7 +240,7 @@ class Recurrent(nn.Module):
         self.logits = nn.Linear(512, 96)
 
     def forward(self, x):
-        """x is (N, 64) signs, the result (N, 64, 96)"""
+        """x is (N, 64) tokens, the result (N, 64, 96)"""
         return self.logits(self.lstm(self.embedding1(x))[0])
 
 
@@ -274,7 +274,7 @@ class Transformer(nn.Module):
         self.layernorm1, self.logits = nn.LayerNorm(width), nn.Linear(width, 96, bias=False)
 
     def forward(self, x):
-        """x is (N, 128) signs, the result (N, 128, 96)"""
+        """x is (N, 128) tokens, the result (N, 128, 96)"""
         x = self.sign(x) + self.place.weight[: x.shape[1]]
         for i in range(1, self.layers + 1):
             x = getattr(self, f"layer{i}")(x)

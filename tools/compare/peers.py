@@ -81,7 +81,7 @@ def versions():
 
 
 class Limits:
-    """So many threads for everybody: processors by affinity, and what each asks for by itself."""
+    """The same number of threads for each peer: by processor affinity, and by the settings of each."""
 
     def __init__(self, threads):
         self.threads = threads

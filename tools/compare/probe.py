@@ -8,7 +8,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Probe:
-    """Answers {"gflops", "gbytes"}, or None where there is no C compiler."""
+    """Returns {"gflops", "gbytes"}, or None without a C compiler."""
 
     def __init__(self, folder, limits):
         compiler = next(
@@ -38,6 +38,6 @@ class Probe:
 
 
 def between(before, after):
-    """What a measurement between two probes could have had."""
+    """The peak available to a measurement between two probes."""
     known = [probe for probe in (before, after) if probe]
     return {key: sum(probe[key] for probe in known) / len(known) for key in known[0]} if known else None

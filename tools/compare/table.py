@@ -20,7 +20,7 @@ def megabytes(value):
 
 
 def rows_of(table):
-    """Columns of even width, so that the text can be read as it is."""
+    """Columns padded to equal width, so that the Markdown is readable as text."""
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
     lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in table]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")

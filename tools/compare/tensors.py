@@ -1,4 +1,4 @@
-"""safetensors files with the standard library alone: what the peers hand to one another."""
+"""safetensors files with the standard library alone, which the peers exchange."""
 
 import array
 import json

@@ -1,4 +1,4 @@
-"""What the workers share: a process for one peer and one row, which runs steps when it is told to.
+"""Common parts of the workers: a process for one peer and one row, which runs steps on request.
 
 Lines on the standard input are seconds; for each comes one JSON object on the standard output. Between them the
 process waits and takes no time from the others.

@@ -28,7 +28,7 @@ def makers():
 
 
 def write(value, indent=0):
-  """JSON where what fits on a line, and each list of numbers, stands on one line."""
+  """JSON in which each value that fits, and each list of numbers, is on one line."""
   plain = json.dumps(value, allow_nan=False)
   numbers = isinstance(value, list) and all(isinstance(item, (int, float)) for item in value)
   if len(plain) + indent <= 110 or numbers or not isinstance(value, (dict, list)):

@@ -148,7 +148,7 @@ case(
 
 
 def smallest_gap(axes, count):
-  """How far the two largest, and the two smallest, of each reduced part stand apart."""
+  """The smallest difference between the two largest, and the two smallest, elements of each reduced part."""
 
   def gap(x):
     kept = [axis for axis in range(x.dim()) if axis not in axes]

@@ -101,7 +101,7 @@ def golden():
     (2**64 - 1, "stage2.conv1.weight"),
   ):
     stream = key(seed, name)
-    # Word 2^34 lies in block 2^32, where the high counter word begins to count.
+    # Word 2^34 is in block 2^32, where the high counter word begins to count.
     streams.append(
       {
         "seed": f"0x{seed:016x}",

@@ -36,7 +36,7 @@ class Case:
   more: dict = field(default_factory=dict)  # of OTHERS, by the keys of the golden file
   clip_value: float = 0.0  # 0: no clipping; before the norm's
   accumulate: int = 1  # steps whose mean gradient makes an update
-  average: float = 0.0  # what the moving average of the weights keeps; 0: none
+  average: float = 0.0  # decay of the moving average of the weights; 0: none
   decay_matrices: bool = False  # no weight decay for biases
   samples: int = SAMPLES
   groups: list = field(default_factory=list)  # of {"pattern", "lr" (a factor), "decay" (-1: the others'), "frozen"}
@@ -53,7 +53,7 @@ class Case:
     return self.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (STEPS - warmup)))
 
   def settings(self):
-    """What the golden file says of the optimizer."""
+    """The optimizer's entry in the golden file."""
     out = {"name": self.optimizer, "lr": self.lr, "weight_decay": self.weight_decay}
     if self.optimizer == "sgd":
       out.update(momentum=self.momentum, nesterov=self.nesterov)

@@ -52,7 +52,7 @@ def linear_part(name, inputs, outputs, init=None):
 
 
 def chain(*parts):
-  """One after the other; functions of x are parts without parameters."""
+  """A chain; functions of x are parts without parameters."""
   parts = [part if isinstance(part, Part) else plain(part) for part in parts]
 
   def apply(values, x, training):

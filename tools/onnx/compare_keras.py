@@ -32,7 +32,7 @@ def pictures():
 
 
 def sequences():
-  """Tokens, a recurrence each way, one that tells the last state."""
+  """Tokens, a bidirectional recurrence, and one that returns its last state."""
   return keras.Sequential([
       keras.Input((12,), dtype="int32"), layers.Embedding(20, 8),
       layers.Bidirectional(layers.LSTM(6, return_sequences=True)),

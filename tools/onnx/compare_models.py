@@ -1,4 +1,4 @@
-"""Networks for compare_torch.py as they are known by name, with weights drawn at random and few classes."""
+"""Well-known networks for compare_torch.py, with random weights and few classes."""
 
 import torch
 from torch import nn
@@ -99,7 +99,7 @@ class Twice(nn.Module):
 
 
 class Unet3(nn.Module):
-  """Three sizes; one way up learns its enlargement, the other takes what lies between pixels."""
+  """Three sizes; one upsampling is a learnt transposed convolution, the other interpolates."""
 
   def __init__(self, width=16):
     super().__init__()

@@ -155,7 +155,7 @@ class Gpt(nn.Module):
 
 
 class Rotary(nn.Module):
-  """Attention whose places are told by tables of turns, and whose mask is added: buffers all."""
+  """Attention with rotary positions and an additive mask, which are buffers."""
 
   def __init__(self, places=8, width=16, heads=2):
     super().__init__()

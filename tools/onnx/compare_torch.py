@@ -22,7 +22,7 @@ import compare_models
 import compare_networks
 
 STEPS, BATCH, MOMENTUM = 20, 16, 0.9
-LEAST = 1e-4  # what losses may be apart whatever PyTorch's own precisions are
+LEAST = 1e-4  # the minimum tolerance of losses, whatever PyTorch's precision
 ASTRAY = 3e-3  # where the losses of these are further apart, the rule would allow anything
 OUTPUTS = 1e-4
 
@@ -149,7 +149,7 @@ def compare(koine, folder, network, exporter):
       continue
     compared += 1
     faults += apart(name, saved[name], value.numpy(), other.numpy())
-  # What the trained file gives, by Koine, by ONNX Runtime and by PyTorch.
+  # The results of the trained file in Koine, ONNX Runtime and PyTorch.
   part = x[:8]
   numpy.save(folder / "part.npy", part)
   run(koine, "infer", folder / "model.out.onnx", "--input", folder / "part.npy", "--output", folder / "koine.npy",
