@@ -72,6 +72,25 @@ static kn_status find_lifetimes(kn_planner *planner) {
     return KN_OK;
 }
 
+/* Inputs, states and constants are not packed here, but each has to fit into one allocation too. */
+static kn_status check_given(kn_planner *planner) {
+    const uint64_t most = planner->target->largest_block_bytes;
+    for (size_t i = 0; i < planner->placement_count; i++) {
+        const kn_placement *placement = &planner->placements[i];
+        const kn_value *value = planner->graph->values[i];
+        if (value->kind == KN_VALUE_RESULT || placement->first < 0 || placement->bytes <= most) continue;
+        return kn_fail(
+            planner->error, KN_ERROR_DEVICE_MEMORY,
+            "the %s '%s', %s, has %llu bytes, and the device allows at most %llu in one allocation",
+            value->kind == KN_VALUE_INPUT   ? "input"
+            : value->kind == KN_VALUE_STATE ? "state"
+                                            : "constant",
+            value->name, kn_shape_words(planner->graph, &value->shape), (unsigned long long)placement->bytes,
+            (unsigned long long)most);
+    }
+    return KN_OK;
+}
+
 static bool needs_memory(const kn_placement *placement) {
     return placement->storage == KN_STORAGE_SCRATCH && placement->bytes && placement->first >= 0;
 }
@@ -93,6 +112,7 @@ static int gather(kn_planner *planner, kn_placement **placements) {
 kn_status kn_pass_place(kn_planner *planner) {
     kn_status status = find_roots(planner);
     if (status == KN_OK) status = find_lifetimes(planner);
+    if (status == KN_OK) status = check_given(planner);
     if (status != KN_OK) return status;
     kn_once_keep(planner);
     int count = gather(planner, NULL), culprit = -1;

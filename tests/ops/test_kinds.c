@@ -118,6 +118,28 @@ static void values_are_spread_over_small_blocks(void **state) {
     device_close(&context);
 }
 
+/* Of values of 20 MiB, which only one kernel reads. */
+static void large_inputs_and_states_are_named(void **state) {
+    (void)state;
+    kn_context_params params = device_params();
+    params.largest_block_bytes = 16 << 20;
+    kn_context *context = device_open(&params);
+    for (int trained = 0; trained < 2; trained++) {
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *large = trained ? kn_parameter(graph, "w", KN_FLOAT32, "5,1024,1024", NULL)
+                                  : kn_input(graph, "x", KN_FLOAT32, "5,1024,1024");
+        kn_value *total = kn_name(kn_sum(large, NULL, false), "total");
+        kn_session *session = kn_session_create(context, &total, 1, NULL);
+        kn_graph_destroy(&graph);
+        assert_int_equal(kn_session_compile(session, NULL, 0), KN_ERROR_DEVICE_MEMORY);
+        const char *said = kn_session_error(session);
+        if (!strstr(said, trained ? "the state 'w'" : "the input 'x'") || !strstr(said, "20971520 bytes"))
+            fail_msg("%s", said);
+        kn_session_destroy(&session);
+    }
+    device_close(&context);
+}
+
 /* ---- wrong kernels --------------------------------------------------------------------------------- */
 
 typedef struct remembered {
@@ -400,13 +422,14 @@ int main(void) {
         WRONG = sizeof wrong_kernels / sizeof *wrong_kernels
     };
     if (!device_is_there()) return 77;
-    struct CMUnitTest tests[FORCINGS + WRONG + 5];
+    struct CMUnitTest tests[FORCINGS + WRONG + 6];
     size_t count = 0;
     for (int i = 0; i < FORCINGS; i++)
         tests[count++] = (struct CMUnitTest){.name = forcings[i].name,
                                              .test_func = forced_kernels_are_right,
                                              .initial_state = (void *)&forcings[i]};
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(values_are_spread_over_small_blocks);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(large_inputs_and_states_are_named);
     for (int i = 0; i < WRONG; i++)
         tests[count++] = (struct CMUnitTest){.name = wrong_kernels[i].name,
                                              .test_func = wrong_kernels_are_replaced,
