@@ -55,6 +55,13 @@ def kernels_listed():
             [f"cl/{name} is listed and does not exist" for name in sorted(KERNELS - on_disk)])
 
 
+def no_subgroups():
+    """docs/porting.md promises that their width does not matter."""
+    return [f"cl/{name} uses subgroups: a test has to force widths of 8 to 128, and docs/porting.md to say so"
+            for name in sorted(KERNELS) if not name.startswith("probe/")
+            and "sub_group" in (ROOT / "cl" / name).read_text(encoding="utf-8")]
+
+
 def families_mirrored():
     """Each folder of src/ops has the folder of its kernels in cl/."""
     families, kernels = ({path.name for path in (ROOT / folder).iterdir() if path.is_dir()} for folder in ("src/ops", "cl"))
@@ -70,4 +77,4 @@ def wraps_only():
 
 
 run([("top level", top_level), ("the README is short", readme_is_short), ("kernels listed", kernels_listed),
-     ("families mirrored", families_mirrored), ("wraps only", wraps_only)])
+     ("no subgroups", no_subgroups), ("families mirrored", families_mirrored), ("wraps only", wraps_only)])

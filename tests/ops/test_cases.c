@@ -1,11 +1,11 @@
 /* The operator cases: every row of the operator table, on the device at hand, against its reference in double
  * precision, results and gradients, with a pattern around every value in the device's memory.
  *
- *     test-operator-cases [SHARD SHARDS [KERNELS]]
+ *     test-operator-cases [SHARD SHARDS [KERNELS [each]]]
  *
- * runs the cases of each SHARDS-th operator, from number SHARD on: cases of one operator share programs.
- * KERNELS is which set of them: `probed`, as suits the device, `wide` or `threads`. KOINE_TEST_SEED draws
- * other inputs; a failure names the seed that it had. */
+ * runs the cases of each SHARDS-th operator, from number SHARD on: cases of one operator share programs. With
+ * `each`, runs each SHARDS-th case. KERNELS is which set of them: `probed`, as suits the device, `wide` or
+ * `threads`. KOINE_TEST_SEED draws other inputs; a failure names the seed that it had. */
 #include "device_support.h"
 
 #include <koine/verify.h>
@@ -94,8 +94,9 @@ int main(int argc, char **argv) {
     struct CMUnitTest *tests = calloc((size_t)total + 1, sizeof *tests);
     if (!cases || !tests) return 1;
     if (shard == 0) print_counts(total);
+    const bool each = argc >= 5 && !strcmp(argv[4], "each");
     for (int position = 0, number = 0; position < total; position++) {
-        number += position && strcmp(kn_verify_name(position - 1), kn_verify_name(position)) != 0;
+        number += position && (each || strcmp(kn_verify_name(position - 1), kn_verify_name(position)) != 0);
         if (number % shards != shard) continue;
         name_case(&cases[count], position);
         tests[count] = (struct CMUnitTest){

@@ -1,0 +1,62 @@
+"""The operator cases on the kernels of many threads, in a simulator of a small device: work-groups of 64, 32 KiB of
+local memory. It tells of values that nobody has written, data races and accesses out of bounds; then the case fails.
+
+usage: limited.py CASES_PROGRAM UNWRITTEN_PROGRAM OCLGRIND [PART PARTS]
+
+UNWRITTEN_PROGRAM runs a kernel that reads what it has not written, of which the simulator has to tell. Without PART
+the smallest cases run.
+"""
+import os
+import re
+import subprocess
+import sys
+
+CASES, UNWRITTEN, OCLGRIND, *PART = sys.argv[1:]
+# As link-time optimization prepares a program, it lacks the instruction `freeze`, which Oclgrind 21.10 does not know.
+SIMULATOR = [OCLGRIND, "--uninitialized", "--data-races", "--check-api", "--max-wgsize", "64", "--local-mem-size",
+             str(32 << 10), "--build-options", "-O2 -flto=thin", "--num-threads", "1", "--max-errors", "20"]
+RESULT = re.compile(r"\[ +(RUN|OK|SKIPPED|FAILED) +\] (\S+)$")
+# The table's size, reasons of what is skipped, cmocka's first and last lines.
+EXPECTED = re.compile(r"$|cases: |  \S|\[==|\[  (PASSED|SKIPPED) | *\d+ SKIPPED TEST")
+WARNING = re.compile(r"\d+ warnings? generated\.$")  # about the options above
+
+
+def lines_of(command):
+    """What the simulator and the program print. Without a cache: other programs have been optimized otherwise."""
+    environment = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
+    if not PART:
+        environment["KOINE_TEST_CASES"] = "smallest"
+    with subprocess.Popen(SIMULATOR + command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", env=environment) as child:
+        yield from (line.rstrip("\n") for line in child.stdout if not WARNING.match(line))
+    if child.returncode:
+        yield f"exit status {child.returncode}"
+
+
+def cases_are_right():
+    """Prints what the program prints, with FAILED for a case of which something was told."""
+    case, well, right, started = "", True, 0, 0
+    for line in lines_of([CASES, *(PART or ["0", "1"]), "threads", "each"]):
+        result = RESULT.match(line)
+        if not result:
+            well = well and bool(EXPECTED.match(line))
+        elif result.group(1) == "RUN":
+            case = result.group(2)
+            started += 1
+        elif result.group(2) == case:  # those that failed are listed once more at the end
+            line = line if well else f"[  FAILED  ] {case}"
+            right += "FAILED" not in line
+            case, well = "", True
+        print(line, flush=True)
+    return well and 0 < right == started
+
+
+def unwritten_is_told():
+    case = "unwritten values are told"
+    print(f"[ RUN      ] {case}")
+    told = any("Uninitialized value" in line for line in lines_of([UNWRITTEN, "unwritten"]))
+    print(f"[       OK ] {case}" if told else f"[  FAILED  ] {case}")
+    return told
+
+
+sys.exit(0 if unwritten_is_told() & cases_are_right() else 1)
