@@ -146,7 +146,7 @@ def pages_are_there(copy):
 
 
 def completion_is_there(copy):
-    """For each shell that the command knows, where it looks; what is installed is what the command prints."""
+    """The installed completion of each shell is what the command prints."""
     complaints = []
     for shell, place in (("bash", "bash-completion/completions/koine"), ("zsh", "zsh/site-functions/_koine"),
                          ("fish", "fish/vendor_completions.d/koine.fish")):

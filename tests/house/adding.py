@@ -55,7 +55,7 @@ class Copy:
                 raise Skipped(f"{program} is not here")
         shutil.copytree(ROOT, self.tree, symlinks=True, ignore=built)
         self.command(MESON, "setup", self.build, "-Dwerror=true")
-        # What the tests around this one have compiled need not be compiled again.
+        # Programs that other tests have compiled need not be compiled again.
         caches = os.environ.get("XDG_CACHE_HOME")
         if caches and pathlib.Path(caches).is_dir():
             shutil.copytree(caches, self.build / "tests/cache", dirs_exist_ok=True)

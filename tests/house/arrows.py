@@ -147,7 +147,7 @@ def manners():
     return bad
 
 
-# What a pass must know of an operator is a field of its row.
+# Passes read properties of an operator from fields of its row.
 NAMES_OF_ROWS = re.compile(r"kn_operator_find\s*\(|strcmp\s*\([^;]*->(op|row)->name|\bkn_row_\w+")
 
 

@@ -23,7 +23,7 @@ def defaults_of(source):
 
 
 def compiler(text, *more):
-    """What is wrong with a program."""
+    """The compiler's complaints about a program."""
     result = subprocess.run(
         COMPILER + ["-x", LANGUAGE, f"-std={STANDARD}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
                     f"-I{FOLDER}", "-"] + list(more), input=text, capture_output=True, text=True)

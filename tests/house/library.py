@@ -1,4 +1,4 @@
-"""What the built library shows to its users and asks of the machine.
+"""The symbols that the built library exports, and the libraries that it needs.
 
 usage: library.py LIBRARY INCLUDE_FOLDER OPTIONAL COMPILER...
 
@@ -29,7 +29,7 @@ def exported():
 
 
 def declared():
-    """Functions that the public headers promise, whatever macros they are declared with."""
+    """Functions that the public headers declare, with any macro."""
     names = set()
     for path in HEADERS.rglob("*.h"):
         if path.name == "images.h":  # of libkoine-images

@@ -16,7 +16,7 @@ PAGE = subprocess.run([sys.executable, GENERATOR, str(HEADERS), "1.2.3"], captur
 
 
 class Page(html.parser.HTMLParser):
-    """What is open, which anchors there are, and what the page links to."""
+    """Open elements, anchors, and links of a page."""
 
     def __init__(self):
         super().__init__()

@@ -1,10 +1,10 @@
-"""Runs the cases of a house test and prints them the way cmocka does, so that they are counted alike."""
+"""Runs the cases of a house test and prints them the way cmocka does, so that they are counted the same way."""
 import re
 import sys
 
 
 class Skipped(Exception):
-    """What a case needs and the machine does not have."""
+    """A requirement of a case that the machine lacks."""
 
 
 def part_of(cases, part, parts):

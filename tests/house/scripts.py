@@ -1,4 +1,4 @@
-"""What the shell scripts of tools share: news of what takes long, and a link to the command.
+"""The functions of tools/common.sh: progress of slow commands, and a link to the command.
 
 usage: scripts.py TOOLS
 """
@@ -23,7 +23,7 @@ def script(text, folder, **environment):
 
 
 def what_takes_long_is_told():
-    """The command ends when it was told of."""
+    """The progress ends with the command."""
     with tempfile.TemporaryDirectory() as folder:
         done = script("""news_seconds=0.1
             work() { echo '[1/2] Compiling'; echo '[2/2] Linking'; until grep -q Linking news; do sleep 0.05; done; return 3; }
@@ -34,7 +34,7 @@ def what_takes_long_is_told():
 
 
 def the_end_of_a_script_stays_its_own():
-    """What a script does at its end, and why a command failed."""
+    """The cleanup of a script, and the report of a failed command."""
     with tempfile.TemporaryDirectory() as folder:
         done = script("""trap 'echo the end' EXIT
             broken() { fail 'there is no sudo'; }

@@ -13,7 +13,7 @@ from report import Skipped, run
 
 ROOT = pathlib.Path(sys.argv[1])
 FOLDERS = ("src", "cl", "include", "tools", "tests", "examples", "docs")
-# Numbers, and what is no text.
+# Numbers and other words that are no text.
 SKIPPED = "*.json,*.tsv,*.png,*.npy,*.safetensors,__pycache__,spelling.txt"
 
 

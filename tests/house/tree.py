@@ -1,4 +1,4 @@
-"""What is in the tree: the top level, every kernel in the list that is built in, a folder of kernels for each family.
+"""The tree: the top level, every kernel in the list that is built in, a folder of kernels for each family.
 
 usage: tree.py SOURCE_ROOT KERNEL_NAME...
 """

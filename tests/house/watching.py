@@ -11,7 +11,7 @@ import tempfile
 
 from report import run
 
-# The watcher with limits that suit a test, the first word being how long one may stand still.
+# The watcher with limits for a test; the first argument is the seconds without progress.
 WATCH = f"""import runpy, sys
 module = runpy.run_path({sys.argv[1]!r})
 module["main"].__globals__.update(STALL_SECONDS=float(sys.argv[1]), REPORT_SECONDS=0.4, LOOK_SECONDS=0.1)
@@ -20,7 +20,7 @@ sys.exit(module["main"](sys.argv[2:]))
 
 
 def watched(program, limit=60, patience="1", stall="60"):
-    """A Python program under the watcher: its result, and what was told of its progress."""
+    """A Python program under the watcher: its result, and the reported progress."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", program]
         tests, progress = os.path.join(folder, "tests.json"), os.path.join(folder, "progress")

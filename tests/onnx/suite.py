@@ -1,4 +1,4 @@
-"""ONNX's backend tests, run and held against what is expected of each: tests/onnx/status.tsv.
+"""ONNX's backend tests, compared with the expected status of each: tests/onnx/status.tsv.
 
 usage: suite.py KOINE_ONNX_TEST [FOLDER] [--every N] [--allow-better] [--write-status] [ARGUMENT OF KOINE_ONNX_TEST...]
 

@@ -61,7 +61,7 @@ def write(folder, name, files):
 
 
 def case(operator="Neg", expected=None, given=None, **others):
-    """The files of a case; what is None in `others` is left out."""
+    """The files of a case, without those that are None in `others`."""
     files = {"model.onnx": model(operator), "test_data_set_0/input_0.pb": given or tensor(GIVEN),
              "test_data_set_0/output_0.pb": expected or tensor(EXPECTED)}
     files.update(others.get("files", {}))

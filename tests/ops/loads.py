@@ -1,4 +1,4 @@
-"""What the products of a training step load from global memory on the kernels of many threads, counted by a
+"""The loads from global memory by the products of a training step, with the kernels for many threads, counted by a
 simulator: at most 4 bytes for 16 multiply-adds.
 
 usage: loads.py PROGRAM HOUSE_FOLDER OCLGRIND

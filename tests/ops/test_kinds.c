@@ -48,7 +48,7 @@ static bool is_usual(const forced *forcing) {
 
 static void forced_kernels_are_right(void **state) {
     const forced *forcing = *state;
-    if (is_usual(forcing)) skip_because("what this device has anyway, which operator-cases runs");
+    if (is_usual(forcing)) skip_because("the default of this device, which operator-cases tests");
     if (test_cases_wanted() == TEST_SMALLEST && forcing->width > 4) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context_params params = device_params();
     params.kind = forcing->kind;

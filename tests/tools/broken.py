@@ -11,7 +11,7 @@ import zipfile
 
 from koine import add, expect, koine, needs_headers, png, run_cases, wave, write_bytes
 
-# A grey JPEG of 8 by 8 pixels, all alike: one table of steps, two of codes with a word each.
+# A grey JPEG of 8 by 8 equal pixels: one quantization table, two Huffman tables with one code each.
 JPEG = (b"\xff\xd8" + b"\xff\xdb\0\x43\0" + b"\1" * 64 + b"\xff\xc0\0\x0b\x08\0\x08\0\x08\1\1\x11\0" +
         b"\xff\xc4\0\x14\0\1" + b"\0" * 15 + b"\0" + b"\xff\xc4\0\x14\x10\1" + b"\0" * 15 + b"\0" +
         b"\xff\xda\0\x08\1\1\0\0\x3f\0" + b"\x3f\xff\xd9")
@@ -82,7 +82,7 @@ PICTURES = {"p/a/1.png": picture(), "p/b/1.png": picture()}  # valid ones, so th
 SOUNDS = {"s/a/1.wav": sound(), "s/b/1.wav": sound()}
 IMAGES, TAGS = "i/train-images-idx3-ubyte", "i/train-labels-idx1-ubyte"
 
-# What the files are called and hold; the data's word; what the error says; where it may be left out, what is told then.
+# The files, by name; the --data argument; a part of the error; whether the sample can be skipped, or what is reported then.
 CASES = {
     "JPEG that ends early": ({**PICTURES, "p/a/2.jpg": JPEG[:-3]}, "images:p", "p/a/2.jpg: ", True),
     "JPEG with a broken head": ({**PICTURES, "p/a/2.jpg": JPEG[:30] + b"\0" * 40}, "images:p", "p/a/2.jpg: ", True),
@@ -140,7 +140,7 @@ def check(files, word, error, may_be_left_out):
     return run
 
 
-# The same as they should be: what is broken above is broken by one thing each.
+# The same files without the damage: each file above is broken in one place only.
 WHOLE = (
     ({**PICTURES, "p/a/2.jpg": JPEG}, "images:p", 3), (SOUNDS, "wav:s", 2),
     ({"p.tar": tarred(*PICTURES.items())}, "images:p.tar", 2), ({"p.zip": zipped(*PICTURES.items())}, "images:p.zip", 2),

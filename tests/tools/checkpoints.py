@@ -13,7 +13,7 @@ import time
 from koine import ENVIRONMENT, KOINE
 from koine import Skipped, bytes_of, case, expect, koine, lines_of, problem, read_safetensors, run_cases, train, write
 
-# What a checkpoint has to remember: moments, averages, a schedule that follows the validation, patience.
+# All state of a checkpoint: moments, averages, a schedule that follows the validation, patience.
 FIXED = ["--batch", "8", "--validation", "0.2", "--epochs", "12", "--lr", "0.03", "--ema", "0.5", "--accumulate", "2",
          "--patience", "3", "--schedule", "plateau", "--plateau-patience", "1", "--plateau-threshold", "0.05"]
 KILLS = int(sys.argv[3]) if len(sys.argv) > 3 else 20
@@ -36,7 +36,7 @@ def same(folder, one, other):
 
 @case
 def killed_at_any_moment(folder):
-    """SIGKILL hits starting, training, judging and writing alike."""
+    """SIGKILL during start, training, validation and writing."""
     train(folder, *FIXED, "--save", "whole", "--checkpoints", "one", "--quiet")
     moments, there, kills, begun = random.Random(7), os.path.join(folder, "two"), 0, 0
     while kills < KILLS:

@@ -31,7 +31,7 @@ def devices():
 
 
 def chosen(result, what):
-    """The index of the device that was taken, and nothing else of what was said is wrong."""
+    """The index of the chosen device; checks the line about the choice."""
     usable = devices()
     said = [line for line in result.err.splitlines() if line.startswith("auto: ")]
     expect(len(said) == 1, f"expected one line about the choice: {result}")

@@ -1,4 +1,4 @@
-"""What the command makes of its sources of data: the list of them, regression, text and writing.
+"""The command's data sources: their list, regression, text and generation.
 
 usage: data.py KOINE HOUSE_TESTS
 """
@@ -13,7 +13,7 @@ from koine import (case, expect, koine, needs_headers, png, png_chunk, read_safe
                    write_npy)
 
 WALK = "koine 1\nmodel walk\ninput x 6 int32\nembedding 8 8\nlstm 12\nlogits = linear 8\n"
-LINE = "abcdéf\nabcdéf\n"  # each sign tells the next one
+LINE = "abcdéf\nabcdéf\n"  # each character determines the next one
 
 
 def walk(folder, *options, text=LINE * 30, **wanted):
@@ -110,7 +110,7 @@ def grey(value):
 
 @case
 def pictures_that_become_others_are_told_once(folder):
-    """Two in colour, and one of another size; what was asked for is not told."""
+    """Two in colour, and one of another size; a conversion that was requested is not reported."""
     write(folder, "small.koine", "koine 1\ninput x 1x4x4\nflatten\nlogits = linear 2\n")
     write(folder, "colour.koine", "koine 1\ninput x 3x4x4\nflatten\nlogits = linear 2\n")
     colours = (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 2, 0, 0, 0)) +
@@ -218,7 +218,7 @@ def classes_of_folders_are_judged_by_name(folder):
     expect([one["name"] for one in found["classes"]] == ["dark", "light"], f"found {found}")
     koine("eval", "small.safetensors", "--data", "images:more", folder=folder).needs(
         1, out="", err=('small.safetensors: data "images:more": the class "middle" is not one of the 2', "dark, light", "leave its samples out"))
-    # A model of numbers tells classes apart by position where the data has none of them.
+    # A model without class names numbers classes by position.
     train = ("train", "small.koine", "--overwrite", "--epochs", "60", "--lr", "0.1", "--data", "images:numbers")
     koine(*train, folder=folder).needs(0)
     for data in ("images:numbers", "images:pets"):
@@ -299,7 +299,7 @@ def inputs_are_standardized(folder):
     expect(abs(losses[0] - losses[1]) < 1e-4, f"losses {losses}")
     koine("train", "--resume", "far.safetensors", "--data", "npy:near.npy,y.npy", "--steps", "3", "--save", "on.safetensors",
           folder=folder).needs(0)
-    for name in ("far", "on"):  # what was measured stays with the weights
+    for name in ("far", "on"):  # the statistics stay with the weights
         tensors = read_safetensors(os.path.join(folder, f"{name}.safetensors"))
         found = (tensors["x.mean"][2], tensors["x.deviation"][2])
         expect(found == ((100, 7), (2, 1)), f"{name}: found {found}")
@@ -345,7 +345,7 @@ def samples_are_changed_at_random(folder):
 
 @case
 def small_classes_may_count_more(folder):
-    """Nothing tells the classes apart, and one comes nine times as often: the bias says how they count."""
+    """The inputs say nothing about the class, and one class is nine times as frequent: the bias shows the class weights."""
     write(folder, "some.koine", "koine 1\ninput x 1\nlogits = linear 2\n")
     write_npy(os.path.join(folder, "x.npy"), "<f4", (100, 1), [0] * 100)
     write_npy(os.path.join(folder, "y.npy"), "<i8", (100,), [int(i % 10 == 0) for i in range(100)])
@@ -371,7 +371,7 @@ def text_is_learnt_and_written(folder):
                            for seed in ("5", "5", "6"))
     expect(first == again != other, "the seed does not decide")
     expect(len(first) == 301 and set(first) <= set(LINE), f"it wrote {first!r}")
-    # One sign to draw from is the likeliest one, however hot; all of them are as many as there are.
+    # With one candidate the likeliest token is drawn at any temperature; a limit beyond the vocabulary changes nothing.
     likeliest = koine("generate", "walk.safetensors", "--length", "20", "--temperature", "0", folder=folder).out
     for alone in (("--top-k", "1"), ("--top-p", "0.001")):
         koine("generate", "walk.safetensors", "--length", "20", "--temperature", "3", *alone, folder=folder).needs(
@@ -384,7 +384,7 @@ def text_is_learnt_and_written(folder):
     koine("generate", "lstm", "--top-k", "0").needs(2, err="--top-k is 0")
     koine("generate", "lstm", "--top-p", "1.5").needs(2, err="--top-p is 1.5")
     koine("generate", "walk.safetensors", "--prompt", "axb", folder=folder).needs(1, err="the prompt has 'xb")
-    # Another text is read with the signs of the first.
+    # Another text is read with the tokens of the first.
     write(folder, "other.txt", "dédédédé" * 20)
     row = koine("eval", "walk.safetensors", "--data", "text:other.txt", "--json", folder=folder).objects()[0]
     expect(row["accuracy"] < 0.9, f"found {row}")

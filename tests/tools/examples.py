@@ -1,4 +1,4 @@
-"""The examples of the README and of docs from top to bottom, each line as it is written there.
+"""The examples of the README and of docs, line by line as written there.
 
 usage: examples.py KOINE HOUSE_TESTS
 
@@ -35,7 +35,7 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 # ---- JPEG files of blocks of 8 by 8 that are of one colour each
 
-# JPEG's own table for differences of brightness in its example: how many codes have 1 to 16 bits, and what they stand for
+# JPEG's own table for differences of brightness in its example: the numbers of codes with 1 to 16 bits, and their values
 COUNTS, WORDS = (0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0), tuple(range(12))
 
 
@@ -59,7 +59,7 @@ def segment(marker, data):
 
 
 def jpeg(size, colour):
-    """A square picture: colour(row, column) is (red, green, blue) of a block."""
+    """A square image: colour(row, column) is (red, green, blue) of a block."""
     bits, before = [], [0, 0, 0]
     for row in range(size // 8):
         for column in range(size // 8):
@@ -96,7 +96,7 @@ def spoken(rate, seconds, which):
     return wave_of(numbers, rate)
 
 
-# ---- what the examples speak of
+# ---- files of the examples
 
 
 def stage(folder):

@@ -53,7 +53,7 @@ def classes_are_counted(folder):
 
 @case
 def names_of_classes_keep_whole_letters(folder):
-    """Longer than the column, and longer than what is kept of a name: cut between letters, columns in line."""
+    """Names longer than the column and longer than the limit: cut between letters, with aligned columns."""
     names = ["ä" * 9 + "x", "é" * 30, "aa" + "ß" * 90]
     write(folder, "rows.csv", "a,b,kind\n" + "".join(f"{i % 7},{i % 5},{names[i % 3]}\n" for i in range(90)))
     data = ["--data", "csv:rows.csv?target=kind"]

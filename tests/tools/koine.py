@@ -1,4 +1,4 @@
-"""What the tests of the command share: running it, small data and models, JSON read strictly.
+"""Helpers of the tests of the command: running it, small data and models, strict JSON.
 
 A test is a function with @case; it gets a new folder, and checks with `expect`.
 """
@@ -20,14 +20,14 @@ import report  # noqa: E402
 
 Skipped = report.Skipped
 
-# What a developer has set for the command, or for all commands, must not steer the tests.
+# Settings of the developer for the command, or for all commands, must not affect the tests.
 SETTINGS = ("KOINE_DEVICE", "KOINE_KERNEL_DIR", "NO_COLOR", "COLUMNS", "LINES", "TERM")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in SETTINGS}
 cases = []
 
 
 class Complaint(Exception):
-    """What a case found wrong."""
+    """A failed check."""
 
 
 def expect(right, complaint):
@@ -91,7 +91,7 @@ def koine(*arguments, folder=None, environment=None, given=subprocess.DEVNULL, *
     variables = {name: value for name, value in {**ENVIRONMENT, **(environment or {})}.items() if value is not None}
     done = subprocess.run([KOINE, *arguments], cwd=folder, env=variables,
                           stdin=given, capture_output=not more, text=True, **more)
-    # Compiling is told where it took long, which is the machine's business.
+    # Slow compilation is reported, which depends on the machine.
     err = re.sub(r"^compiled kernels for .*\n", "", done.stderr or "", flags=re.M)
     return Result(arguments, done.returncode, done.stdout or "", err)
 
@@ -132,7 +132,7 @@ def write(folder, name, text):
     return path
 
 
-# ---- pictures and sounds
+# ---- images and sounds
 
 
 def needs_headers(found):
@@ -148,7 +148,7 @@ def png_chunk(name, data, wrong=0):
 
 
 def png(rows, width=4, wrong=0):
-    """Grey pixels, rows of bytes; `width` is what the head says, and wrong what the checksum of the pixels is off by."""
+    """Grey pixels, rows of bytes; `width` is the width in the header, `wrong` is added to the checksum of the pixels."""
     return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, len(rows), 8, 0, 0, 0, 0)) +
             png_chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows)), wrong) + png_chunk(b"IEND", b""))
 
@@ -242,7 +242,7 @@ def numbers_of(count, seed=1):
 
 
 def problem(folder, samples=SAMPLES):
-    """Writes x.npy, y.npy and tiny.koine; answers what `koine train` wants to be told."""
+    """Writes x.npy, y.npy and tiny.koine; returns the arguments of `koine train`."""
     x = numbers_of(samples * WIDTH)
     y = [max(range(CLASSES), key=lambda c: x[i * WIDTH + c]) for i in range(samples)]
     write_npy(os.path.join(folder, "x.npy"), "<f4", (samples, WIDTH), x)

@@ -60,7 +60,7 @@ def onnx_file(folder, name, *fields):
 
 @case
 def buffers_stay_as_they_are(folder):
-    """What the file calls a buffer does not move while training; without that the nodes and names decide."""
+    """What the file marks as a buffer is not trained; without the mark, nodes and names decide."""
     kind = "pkg.torch.export.graph_signature.InputSpec.kind"
     steps, table, weight = numbers_of(3, 7), numbers_of(6, 8), numbers_of(6, 9)
     for told in (True, False):
@@ -161,7 +161,7 @@ def open_sizes_come_from_the_data(folder):
 
 @case
 def sizes_that_fit_only_once_known(folder):
-    """What is added to itself turned fits where rows are as many as columns, which nothing but the data tells."""
+    """x plus its transpose needs as many rows as columns, which only the data shows."""
     exported(folder, "turned", TURNED)
     path = os.path.join(folder, "turned.onnx")
     with open(path, "rb") as file:
@@ -180,7 +180,7 @@ def sizes_that_fit_only_once_known(folder):
 
 @case
 def files_that_their_names_tell(folder):
-    """A file that is cut off so far that nothing tells what it was."""
+    """A file too short to show its format: the name decides."""
     write_bytes(folder, "net.onnx", b"\x08")
     write_bytes(folder, "net.safetensors", b"\1\0")
     koine("plan", "net.onnx", folder=folder).needs(1, err="net.onnx: byte 0: ")

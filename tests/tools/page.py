@@ -175,7 +175,7 @@ def what_the_curves_say(folder):
 
 
 def stays(folder, before, found, *words):
-    """What could not be written whole leaves the page as it was, and is told."""
+    """If writing fails, the old page stays, and the failure is reported."""
     found.needs(1, err=("no report in 'r.html'; the model is saved", *words))
     expect(bytes_of(os.path.join(folder, "r.html")) == before, "the page was touched")
     expect(not [name for name in os.listdir(folder) if "tmp" in name], f"found {os.listdir(folder)}")

@@ -1,4 +1,4 @@
-"""Precompiling: a second process that compiles from the other end, and leaves no trace but what is compiled.
+"""Precompiling: a second process that compiles from the end of the list; its only effect is the cache.
 
 usage: precompiling.py KOINE HOUSE_TESTS
 """

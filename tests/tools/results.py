@@ -1,4 +1,4 @@
-"""What the commands print and write: JSON with just its fields, arrays, plans, times; and what a terminal shows.
+"""The output of the commands: JSON with exactly its fields, arrays, plans, times; and what a terminal shows.
 
 usage: results.py KOINE HOUSE_TESTS [COUNT_BUFFERS_LIBRARY]
 """
@@ -183,7 +183,7 @@ def plan_as_a_drawing(folder):
     names = re.findall(r'^  s(\d+) \[label="\1  ([^"]*)"', dot, flags=re.M)
     expect([int(name) for name, _ in names] == list(range(steps)), f"found {dot}")
     expect(all(a < b for a, b in edges) and len(set(edges)) == len(edges), f"found {edges}")
-    # What is computed forward is read by what is computed backward, and the loss is the end of something.
+    # The backward pass reads results of the forward pass, and the loss has no reader.
     products = [i for i, (_, label) in enumerate(names) if label.startswith("matmul")]
     expect(len(products) >= 4 and any(a == products[0] for a, _ in edges), f"found {dot}")
     readers = {b for _, b in edges}
@@ -464,7 +464,7 @@ def plan_that_is_measured(folder):
 
 
 def on_terminal(columns, arguments, folder, **environment):
-    """What the standard error of koine shows on a terminal of so many columns, and its exit status."""
+    """The standard error of koine on a terminal with so many columns, and its exit status."""
     try:
         ours, theirs = pty.openpty()
     except OSError as error:  # a bare root has no /dev/pts

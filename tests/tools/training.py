@@ -34,7 +34,7 @@ def has(folder, name):
     return os.path.exists(os.path.join(folder, name))
 
 
-# ---- what comes out
+# ---- results
 
 
 @case
@@ -155,7 +155,7 @@ def the_log(folder):
 
 @case
 def the_training_accuracy(folder):
-    """Of weights that stay as they are it is what eval counts; samples that are mixed have none."""
+    """With a learning rate of 0 it is the accuracy of koine eval; mixed samples have none."""
     train(folder, "--epochs", "1", "--lr", "0", "--batch", "32", "--log", "log", err="  accuracy ")
     _, end = log_of(folder)
     found = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
@@ -307,7 +307,7 @@ add("resumed between epochs", functools.partial(resumed, 3, 6))
 
 @case
 def resumed_with_averages_and_a_plateau(folder):
-    """Saved are the averages; what goes on are the weights, and what the schedule remembers."""
+    """The averages are saved; training resumes with the weights and the state of the schedule."""
     fixed = ["--batch", "32", "--validation", "0.1", "--ema", "0.5", "--accumulate", "2", "--lr", "0.05", "--schedule",
              "plateau", "--step-factor", "0.5", "--plateau-patience", "0", "--plateau-threshold", "0.9"]
     train(folder, "--steps", "15", *fixed, "--save", "whole", "--log", "whole.log")
@@ -334,7 +334,7 @@ def groups_have_to_fit(folder):
 
 @case
 def frozen_layers_stay(folder):
-    """Another head on layers that are as they were: what fine-tuning is."""
+    """Fine-tuning: a new head on frozen layers."""
     train(folder, "--steps", "3", "--batch", "32", "--save", "base")
     write(folder, "head.koine", TINY.replace("logits = linear 3", "head = linear 3"))
     koine("train", "head.koine", "--data", "npy:x.npy,y.npy", "--init", "base", "--freeze", "linear1.*", "--lr", "0.1",

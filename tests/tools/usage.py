@@ -1,4 +1,4 @@
-"""The command line of koine: helps, mistakes (status 2), failures (status 1) and what is said of them.
+"""The command line of koine: help, mistakes (status 2), failures (status 1) and their messages.
 
 usage: usage.py KOINE HOUSE_TESTS
 """

@@ -1,4 +1,4 @@
-"""Files that are there already: none is replaced unless that is asked for, or the same training goes on.
+"""Existing files: none is replaced without --overwrite, unless the same training resumes.
 
 usage: writing.py KOINE HOUSE_TESTS
 """
@@ -60,7 +60,7 @@ def a_name_that_was_given(folder):
     for option, name in (("--save", "sub.d/mine"), ("--log", "log"), ("--report", "page.html"), ("--trace", "t.json")):
         write(folder, name, "mine")
         found = train(folder, "--steps", "1", option, name, status=1, out="", err=f"koine: '{name}' {TAKEN}")
-        expect("training tiny" not in found.err, f"it was told after the training began: {found}")
+        expect("training tiny" not in found.err, f"it was reported after the training began: {found}")
         expect(read(folder, name) == b"mine" and not models(folder), f"{option}: {os.listdir(folder)}")
         train(folder, "--steps", "1", option, name, "--overwrite", "--quiet")
         expect(read(folder, name) != b"mine", f"{option} was not replaced")
@@ -70,7 +70,7 @@ def a_name_that_was_given(folder):
 
 @case
 def pipes_and_devices(folder):
-    """What is put in place whole cannot go there; what is written as it comes can."""
+    """Files that are renamed into place cannot be written there; streams can."""
     problem(folder)
     os.mkfifo(os.path.join(folder, "pipe"))
     train(folder, "--steps", "1", "--quiet")
@@ -116,7 +116,7 @@ def the_same_training_goes_on(folder):
     train(folder, "--steps", "2", *fixed, "--save", "part")
     train(folder, "--steps", "2", *fixed, "--save", "other", "--seed", "2")
     other = read(folder, "other")
-    # Where it was, told or not, but not where another one is.
+    # Into its own file, named or not, but not into that of another training.
     train(folder, "--steps", "3", *fixed, "--resume", "part", "--log", "log", out="saved in part\n")
     train(folder, "--steps", "4", *fixed, "--resume", "part", "--save", "part", "--log", "log", out="saved in part\n")
     expect(read(folder, "part") == read(folder, "whole"), "other bits")
@@ -209,7 +209,7 @@ def a_run_in_a_folder(folder):
     expect(read(there, "command.txt").count(b"\n") == 2 and read(there, "log.jsonl").count(b"lr") == 3, "it did not go on")
     train(folder, "--steps", "4", *run, "--overwrite", "--loss", "cross-entropy", out="done after 4 steps")
     expect(read(there, "command.txt").count(b"\n") == 1 and read(there, "log.jsonl").count(b"lr") == 4, "it was not replaced")
-    # What a run that was ended left is a run; an empty folder is none.
+    # The folder of an interrupted run is a run; an empty folder is not.
     os.remove(os.path.join(there, "model.safetensors"))
     train(folder, "--steps", "1", *run, status=1, err="already has a run (log.jsonl)")
     os.mkdir(os.path.join(folder, "empty"))

@@ -11,7 +11,7 @@ import sys
 
 from koine import add, bytes_of, case, expect, koine, numbers_of, read_npy, run_cases, write, write_npy
 
-# name: data, samples in a batch, and whether it goes with the quick ones: what is cheap or trained nowhere else
+# name: data, batch size, and whether it is in the quick suite: cheap, or trained in no other test
 MODELS = {
     "alexnet": ("shapes", 2, False),
     "alexnet2012": ("shapes", 2, False),

@@ -1,4 +1,4 @@
-"""The trajectories notice a sign of an optimizer's rule that is turned round.
+"""The trajectories detect an inverted sign in an optimizer's rule.
 
 usage: flipped_rules.py TEST_GOLDEN_FLIPPED FOLDER first|all [PART PARTS]
 """
@@ -17,7 +17,7 @@ OTHERS = ["small_accumulated", "small_clip_value", "small_groups", "small_groups
 TRAJECTORIES = ["mlp_nesterov", "mlp_adam", "mlp_adamw"] + sorted(
     path.stem for path in pathlib.Path(FOLDER).glob("small_*.json") if path.stem not in OTHERS)
 
-# Signs that turn the mean gradient of a rule round, of which only the square counts: no number shows them. Which ones
+# Signs that invert the mean gradient of a rule that uses only its square: no result changes. Which ones
 # they are depends on the order in which a compiler computes arguments.
 SQUARED = {"small_rmsprop_centered": 2}
 
