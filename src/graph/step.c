@@ -332,12 +332,9 @@ void kn_step_producer(kn_step *step, const kn_lowering *lowering) {
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static void set_size(kn_step *step, int dimensions, const size_t *global, const size_t *local) {
-    if (!step) return;
-    step->dimensions = dimensions;
+/* Rounds the global size up to a multiple of the local size, where that is chosen. */
+static void round_up(kn_step *step) {
     for (int i = 0; i < 3; i++) {
-        step->global[i] = i < dimensions ? global[i] : 1;
-        step->local[i] = i < dimensions ? local[i] : 1;
         if (step->local[i] == 0) continue;
         size_t rest = step->global[i] % step->local[i];
         if (rest == 0) continue;
@@ -346,6 +343,16 @@ static void set_size(kn_step *step, int dimensions, const size_t *global, const 
         else
             step->global[i] += step->local[i] - rest;
     }
+}
+
+static void set_size(kn_step *step, int dimensions, const size_t *global, const size_t *local) {
+    if (!step) return;
+    step->dimensions = dimensions;
+    for (int i = 0; i < 3; i++) {
+        step->global[i] = i < dimensions ? global[i] : 1;
+        step->local[i] = i < dimensions ? local[i] : 1;
+    }
+    round_up(step);
 }
 
 void kn_step_size1(kn_step *step, size_t global, size_t local) {
@@ -361,6 +368,28 @@ void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3])
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
+
+/* Work-items of a group whose size the lowering leaves open: two waves of the narrowest GPUs, one of the
+ * widest. */
+enum { OPEN_ITEMS = 64 };
+
+/* Chooses the local size where the lowering leaves it open: as many items along the first dimension as it
+ * has, the rest along the next. */
+static void choose_groups(kn_step *step, const kn_target *target) {
+    size_t left = 1;
+    if (step->source || target->wide_vector) return;
+    for (int i = 0; i < step->dimensions; i++)
+        if (step->local[i]) return;
+    while (left < OPEN_ITEMS && left * 2 <= target->work_group_items)
+        left *= 2;
+    step->any_local = true;
+    for (int i = 0; i < step->dimensions; i++) {
+        for (step->local[i] = 1; step->local[i] < left && step->local[i] < step->global[i];)
+            step->local[i] *= 2;
+        left /= step->local[i];
+    }
+    round_up(step);
+}
 
 static kn_status check_values(const kn_step *step, kn_error *error) {
     for (int i = 0; i < step->argument_count; i++) {
@@ -439,6 +468,7 @@ static bool launches_nothing(const kn_step *step) {
 }
 
 kn_status kn_step_complete(kn_step *step, const kn_target *target, kn_error *error) {
+    if (step->kind == KN_STEP_KERNEL) choose_groups(step, target);
     if (step->failed == KN_ERROR_MEMORY)
         return kn_fail(error, step->failed, "%s: out of host memory", step->label ? step->label : "a step");
     if (step->failed != KN_OK) return kn_fail(error, step->failed, "%s: %s", step->label, step->problem);

@@ -55,6 +55,7 @@ typedef struct kn_step {
     int argument_count, argument_capacity;
     int dimensions;
     size_t global[3], local[3];
+    bool any_local; /* the kernel allows any local size, and ignores items beyond its counts */
     kn_cost cost;
     const kn_node *node;
     kn_status failed; /* the first failure, reported by kn_step_end */
@@ -103,7 +104,10 @@ void kn_step_index(kn_step *step, const char *name, int64_t number);
 void kn_step_float(kn_step *step, const char *name, double number);
 void kn_step_uint(kn_step *step, const char *name, uint32_t number);
 void kn_step_local(kn_step *step, const char *name, size_t bytes);
-/* Global sizes are rounded up to multiples of the local ones; local size 0 lets the driver choose. */
+/* Global sizes are rounded up to multiples of the local ones. Local size 0, in all dimensions: any will do.
+ * kn_step_end then chooses groups of 64 items on a device with many threads, and rounds the global size up,
+ * so that the kernel must ignore items beyond its counts; a kernel with `source` keeps its global size, and
+ * so does a device with wide vectors. */
 void kn_step_size1(kn_step *step, size_t global, size_t local);
 void kn_step_size2(kn_step *step, size_t global0, size_t global1, size_t local0, size_t local1);
 void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3]);

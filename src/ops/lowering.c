@@ -80,6 +80,12 @@ size_t kn_group_items(const kn_target *target) {
     return items;
 }
 
+size_t kn_group_items_for(const kn_target *target, int64_t number, size_t most) {
+    size_t limit = kn_group_items(target);
+    if (!target->wide_vector && number < 32) number = 32;
+    return kn_power_of_two(number, most < limit ? most : limit);
+}
+
 void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target) {
     kn_step_size1(step, (size_t)(target->wide_vector ? items : kn_round_up(items, 64)), 0);
 }

@@ -1,29 +1,6 @@
 /* Prepares the steps of a plan: compiles programs, creates kernels, chooses launch sizes. */
 #include "run/run_private.h"
 
-/* Where the step leaves the local size open (0), chooses a power of two up to 64 that divides the global
- * size. */
-static kn_status choose_launch(const kn_executable *executable, kn_ready_step *ready, kn_error *error) {
-    const kn_step *step = ready->step;
-    kn_launch *launch = &ready->launch;
-    size_t items = 1, allowed = kn_kernel_work_group_items(ready->kernel);
-    launch->dimensions = step->dimensions;
-    for (int d = 0; d < step->dimensions && d < 3; d++) {
-        launch->global[d] = step->global[d];
-        launch->local[d] = step->local[d];
-        if (!launch->local[d])
-            for (launch->local[d] = 1; launch->local[d] < 64; launch->local[d] *= 2)
-                if (launch->global[d] % (2 * launch->local[d]) || 2 * items * launch->local[d] > allowed)
-                    break;
-        items *= launch->local[d];
-    }
-    if (items <= allowed) return KN_OK;
-    return kn_fail(
-        error, KN_ERROR_UNSUPPORTED,
-        "%s: the kernel \"%s\" of \"%s\" needs work-groups of %zu work-items, and %s allows %zu for it",
-        step->label, step->kernel, step->file, items, kn_context_device(executable->context)->name, allowed);
-}
-
 /* Drivers report a wrong number of arguments late, or never. */
 static kn_status check_parameters(const kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
@@ -107,7 +84,7 @@ kn_status kn_executable_make_kernel(kn_executable *executable, int step, kn_prog
     kn_status status =
         kn_kernel_create(executable->context, program, ready->step->kernel, &ready->kernel, error);
     if (status == KN_OK) status = check_parameters(ready, error);
-    return status == KN_OK ? choose_launch(executable, ready, error) : status;
+    return status == KN_OK ? kn_launch_choose(executable, ready, error) : status;
 }
 
 static kn_status make_kernels(kn_executable *executable, const kn_step_programs *list,

@@ -246,6 +246,8 @@ void kn_step_programs_finish(kn_step_programs *list, const kn_host *host);
 /* Prepares the steps of the plan: compiles programs, creates kernels (ready.c). */
 kn_status kn_executable_ready(kn_executable *executable, const kn_executable_request *request,
                               kn_error *error);
+/* Chooses the launch sizes of a step whose kernel exists (launch.c). */
+kn_status kn_launch_choose(const kn_executable *executable, kn_ready_step *ready, kn_error *error);
 /* Creates the kernel of a step and chooses its launch sizes. */
 kn_status kn_executable_make_kernel(kn_executable *executable, int step, kn_program *program,
                                     kn_error *error);

@@ -89,15 +89,19 @@ static bool empty(const kn_node *node, int count) {
 }
 
 static void check_step(const kn_step *step, const kn_node *node, const kn_target *target) {
-    size_t items = 1;
+    size_t items = 1, all = 1;
     if (step->kind != KN_STEP_KERNEL) return;
     for (int d = 0; d < step->dimensions; d++) {
         size_t local = step->local[d] ? step->local[d] : 1; /* 0: the plan chooses */
         items *= local;
+        all *= step->global[d];
         if (!step->global[d] || step->global[d] % local)
             fail_msg("%s launches %zu in groups of %zu", node->op->name, step->global[d], step->local[d]);
     }
     if (items > target->work_group_items) fail_msg("%s: a group of %zu", node->op->name, items);
+    if (!target->wide_vector && items < 32 && all >= 64)
+        fail_msg("%s: %zu work-items of %s in groups of %zu, which use few of the lanes of a GPU",
+                 node->op->name, all, step->kernel, items);
     assert_non_null(step->file);
     assert_non_null(step->kernel);
 }
