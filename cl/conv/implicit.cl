@@ -52,6 +52,6 @@ KN_WORK_GROUP kernel void kn_conv(global const KN_T *restrict x, global const KN
     weight += (KN_INDEX)group * group_outputs * depth;
     sums sums;
     KN_IMPLICIT_PRODUCT(weight, depth, row0, group_outputs, x, window, places)
-    partials += part * columns * outputs;
+    if (parts > 1) partials += part * columns * outputs;
     KN_STORE_SUMS(y, partials, row0, group_outputs, column0, columns, group * group_outputs, pixels)
 }

@@ -51,6 +51,6 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_T *restrict dy, global co
     weight += (KN_INDEX)group * group_outputs * group_channels * taps;
     sums sums;
     KN_IMPLICIT_PRODUCT(weight, taps, row0, group_channels, dy, window, places)
-    partials += part * columns * channels;
+    if (parts > 1) partials += part * columns * channels;
     KN_STORE_SUMS(dx, partials, row0, group_channels, column0, columns, group * group_channels, pixels)
 }

@@ -47,6 +47,6 @@ KN_WORK_GROUP kernel void kn_conv_weight(global const KN_T *restrict dy, global 
     dy += (KN_INDEX)group * group_outputs * pixels;
     sums sums;
     KN_IMPLICIT_PRODUCT(dy, pixels, row0, group_outputs, x, window, places)
-    partials += (KN_INDEX)part * outputs * columns;
+    if (parts > 1) partials += (KN_INDEX)part * outputs * columns;
     KN_STORE_SUMS(dw, partials, row0, group_outputs, column0, columns, group * group_outputs, columns)
 }
