@@ -79,7 +79,8 @@ KN_API const char *kn_session_error(const kn_session *session);
 KN_API kn_states *kn_session_states(kn_session *session);
 /* Binds a symbol to a number for the following runs. Needed only where the feeds do not determine it. */
 KN_API kn_status kn_session_bind(kn_session *session, const char *symbol, int64_t number);
-/* Compiles for the symbols bound so far and for feeds of these sizes (data may be NULL), without running. */
+/* Compiles for the symbols bound so far and for feeds of these sizes and scales (data may be NULL), without
+ * running. */
 KN_API kn_status kn_session_compile(kn_session *session, const kn_feed *feeds, size_t feed_count);
 /* Runs once: feeds name inputs, fetches name values given at creation. A run with fetches blocks until they
  * are complete; a run without returns once its work is enqueued. Symbols get their numbers from the sizes of

@@ -59,6 +59,10 @@ typedef struct kn_feed {
     const char *name;
     const void *data;
     size_t bytes;
+    /* 0, which an initializer may leave out: the data has the input's element type. Otherwise it is uint8, a
+     * byte for each element of a float32 input: a quarter to upload. The device multiplies the bytes by
+     * (float)scale, so the input has the same bits as if the host had done so. */
+    double scale;
 } kn_feed;
 typedef struct kn_fetch {
     const char *name;

@@ -153,8 +153,8 @@ KN_API kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const k
                                      size_t value_count);
 /* Compiles the step for batches of `count` without running it. */
 KN_API kn_status kn_trainer_compile(kn_trainer *trainer, int64_t count);
-/* The same for graphs with other open sizes than the batch: they are taken from the feeds, whose data may be
- * NULL. */
+/* The same for graphs with other open sizes than the batch, and for inputs that are fed as bytes: sizes and
+ * scales are taken from the feeds, whose data may be NULL. */
 KN_API kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                         size_t feed_count);
 KN_API kn_status kn_trainer_wait(kn_trainer *trainer);

@@ -163,6 +163,7 @@ static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
     copy->stored = value->stored;
     copy->outside = value->outside;
     copy->frozen = value->frozen;
+    copy->scale = value->scale;
     if (value->data) {
         copy->data = kn_arena_copy(&to->arena, value->data, value->data_bytes, 1);
         copy->data_bytes = value->data_bytes;

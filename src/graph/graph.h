@@ -161,6 +161,9 @@ struct kn_value {
     bool frozen;
     kn_node *assign; /* of a state: the node that writes it, or NULL */
     bool failed;
+    /* of an input of a bound graph: it is fed as uint8, and each element is this times its byte (kn_feed); 0:
+     * fed as it is */
+    double scale;
     /* Set by the plan, in bound graphs only. */
     kn_layout layout;
     bool wanted; /* fetched by the caller */

@@ -13,7 +13,8 @@
 #define KN_STEP_COUNTER "koine.step"
 kn_value *kn_step_counter(kn_graph *graph);
 
-/* The row of nodes that the planner adds: the same value in another layout. */
-extern const kn_operator *const kn_layout_row;
+/* The rows of nodes that the planner adds: the same value in another layout; float32 from the bytes of an
+ * input (attribute scale). */
+extern const kn_operator *const kn_layout_row, *const kn_widen_row;
 
 #endif

@@ -103,6 +103,7 @@ extern const int kn_pass_field_count;
 void kn_planner_init(kn_planner *planner, const kn_plan_request *request, kn_error *error);
 void kn_planner_finish(kn_planner *planner);
 
+kn_status kn_pass_widen(kn_planner *planner);
 kn_status kn_pass_simplify(kn_planner *planner);
 kn_status kn_pass_invariant(kn_planner *planner);
 kn_status kn_pass_choose(kn_planner *planner);

@@ -5,6 +5,7 @@
 
 /* The consumers are computed again after the layout pass, whose conversions read and write values too. */
 const kn_pass kn_passes[] = {
+    {"widen", kn_pass_widen, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
     {"simplify", kn_pass_simplify, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
     {"invariant", kn_pass_invariant, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_INVARIANT},
     {"choose", kn_pass_choose, .reads = KN_FIELD_GRAPH | KN_FIELD_INVARIANT, .writes = KN_FIELD_CHOSEN},

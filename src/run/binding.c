@@ -1,4 +1,5 @@
 /* Solves for symbols from bindings and from the sizes of feeds. */
+#include <math.h>
 #include <string.h>
 
 #include "run/session_private.h"
@@ -13,6 +14,25 @@ static bool is_unused(const kn_session *session, const char *name) {
     for (int i = 0; i < session->unused_count; i++)
         if (!strcmp(session->unused[i], name)) return true;
     return false;
+}
+
+/* A factor that is rounded to zero, or that the device flushes to it, would not give the host's numbers. */
+static kn_status check_scale(kn_session *session, int input, double scale) {
+    const kn_value *value = session->inputs[input];
+    if (scale == 0) return KN_OK;
+    if (value->shape.dtype != KN_FLOAT32)
+        return kn_fail(&session->error, KN_ERROR_DTYPE,
+                       "the input '%s' is %s; only float32 can be fed as bytes with a scale: set it to 0",
+                       value->name, kn_dtype_name(value->shape.dtype));
+    if (isnormal((float)scale)) return KN_OK;
+    return kn_fail(&session->error, KN_ERROR_ARGUMENT,
+                   "the scale of the bytes fed to '%s' is %g; expected a normal float32 number", value->name,
+                   scale);
+}
+
+/* The type in which an input is fed. */
+static kn_dtype fed_dtype(const kn_session *session, int input) {
+    return session->given[input].scale != 0 ? KN_UINT8 : session->inputs[input]->shape.dtype;
 }
 
 kn_status kn_session_take_feeds(kn_session *session, const kn_feed *feeds, size_t count, bool sizes_only) {
@@ -34,7 +54,10 @@ kn_status kn_session_take_feeds(kn_session *session, const kn_feed *feeds, size_
         if (given->fed) return kn_fail(error, KN_ERROR_ARGUMENT, "the input '%s' is fed twice", feed->name);
         if (!feed->data && feed->bytes && !sizes_only)
             return kn_fail(error, KN_ERROR_ARGUMENT, "the data fed to '%s' is NULL", feed->name);
-        *given = (kn_given){.fed = true, .data = feed->data, .bytes = feed->bytes};
+        kn_status status = check_scale(session, input, feed->scale);
+        if (status != KN_OK) return status;
+        *given =
+            (kn_given){.fed = true, .data = feed->data, .bytes = feed->bytes, .scale = (float)feed->scale};
     }
     return KN_OK;
 }
@@ -50,10 +73,11 @@ static size_t gather_bindings(const kn_session *session, kn_binding *bindings) {
 }
 
 /* *bytes: the size of an input; false if the numbers so far do not determine it. */
-static bool expected_bytes(const kn_session *session, const kn_value *input, uint64_t *bytes) {
+static bool expected_bytes(const kn_session *session, int position, uint64_t *bytes) {
+    const kn_value *input = session->inputs[position];
     kn_binding bindings[KN_SESSION_SYMBOLS];
     size_t count = gather_bindings(session, bindings);
-    kn_tensor_info info = {.dtype = input->shape.dtype, .rank = input->shape.rank};
+    kn_tensor_info info = {.dtype = fed_dtype(session, position), .rank = input->shape.rank};
     for (int d = 0; d < info.rank; d++)
         if (kn_dim_evaluate(session->graph, input->shape.dims[d], bindings, count, &info.shape[d], NULL) !=
             KN_OK)
@@ -70,16 +94,18 @@ static void numbers_text(const kn_session *session, kn_text *text) {
                            (long long)session->numbers[i]);
 }
 
-static kn_status fail_size(kn_session *session, const kn_value *input, uint64_t expected, uint64_t given) {
+static kn_status fail_size(kn_session *session, int position, uint64_t expected) {
+    const kn_value *input = session->inputs[position];
+    const kn_given *given = &session->given[position];
     kn_text shape, numbers;
     kn_text_init(&shape, &session->host);
     kn_text_init(&numbers, &session->host);
     kn_shape_text(session->graph, &input->shape, &shape);
     numbers_text(session, &numbers);
-    kn_status status =
-        kn_fail(&session->error, KN_ERROR_SHAPE, "the input '%s' is %s%s%s: expected %llu bytes, given %llu",
-                input->name, shape.data, numbers.data[0] ? " with " : "", numbers.data,
-                (unsigned long long)expected, (unsigned long long)given);
+    kn_status status = kn_fail(
+        &session->error, KN_ERROR_SHAPE, "the input '%s' is %s%s%s%s: expected %llu bytes, given %llu",
+        input->name, shape.data, given->scale != 0 ? ", fed as uint8," : "", numbers.data[0] ? " with " : "",
+        numbers.data, (unsigned long long)expected, (unsigned long long)given->bytes);
     kn_text_finish(&shape);
     kn_text_finish(&numbers);
     return status;
@@ -90,7 +116,8 @@ static kn_status fail_size(kn_session *session, const kn_value *input, uint64_t 
 static bool solve_from_input(kn_session *session, int input, bool *failed, kn_error *problem) {
     const kn_value *value = session->inputs[input];
     const kn_given *given = &session->given[input];
-    uint64_t size = kn_dtype_bytes(value->shape.dtype);
+    const kn_dtype dtype = fed_dtype(session, input);
+    uint64_t size = kn_dtype_bytes(dtype);
     kn_binding bindings[KN_SESSION_SYMBOLS];
     size_t count = gather_bindings(session, bindings);
     const char *symbol = NULL;
@@ -98,9 +125,9 @@ static bool solve_from_input(kn_session *session, int input, bool *failed, kn_er
     kn_error error = {0};
     kn_status status;
     if (given->bytes % size)
-        status = kn_fail(
-            &error, KN_ERROR_SHAPE, "%llu bytes is not a multiple of the size of %s elements (%llu bytes)",
-            (unsigned long long)given->bytes, kn_dtype_name(value->shape.dtype), (unsigned long long)size);
+        status = kn_fail(&error, KN_ERROR_SHAPE,
+                         "%llu bytes is not a multiple of the size of %s elements (%llu bytes)",
+                         (unsigned long long)given->bytes, kn_dtype_name(dtype), (unsigned long long)size);
     else
         status = kn_shape_solve(session->graph, &value->shape, (int64_t)(given->bytes / size), bindings,
                                 count, &symbol, &number, &error);
@@ -123,7 +150,9 @@ static bool is_unchanged(const kn_session *session) {
     if (!session->solved) return false;
     for (int i = 0; i < session->input_count; i++) {
         const kn_given *given = &session->given[i];
-        if (session->solved_bytes[i] != (given->fed ? given->bytes : UINT64_MAX)) return false;
+        if (session->solved_bytes[i] != (given->fed ? given->bytes : UINT64_MAX) ||
+            session->scales[i] != given->scale)
+            return false;
     }
     return true;
 }
@@ -135,11 +164,9 @@ static kn_status solve(kn_session *session) {
         progress = failed = false;
         for (int i = 0; i < session->input_count; i++) {
             uint64_t expected;
-            const kn_value *input = session->inputs[i];
             if (!session->given[i].fed) continue;
-            if (expected_bytes(session, input, &expected)) {
-                if (expected != session->given[i].bytes)
-                    return fail_size(session, input, expected, session->given[i].bytes);
+            if (expected_bytes(session, i, &expected)) {
+                if (expected != session->given[i].bytes) return fail_size(session, i, expected);
             } else {
                 progress = solve_from_input(session, i, &failed, &problem) || progress;
             }
@@ -156,8 +183,10 @@ kn_status kn_session_solve_symbols(kn_session *session) {
         session->numbers[i] = session->bound[i];
     kn_status status = solve(session);
     if (status != KN_OK) return status;
-    for (int i = 0; i < session->input_count; i++)
+    for (int i = 0; i < session->input_count; i++) {
         session->solved_bytes[i] = session->given[i].fed ? session->given[i].bytes : UINT64_MAX;
+        session->scales[i] = session->given[i].scale;
+    }
     session->solved = true;
     return KN_OK;
 }

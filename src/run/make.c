@@ -20,6 +20,14 @@ static bool may_narrow(const void *user, const kn_value *state) {
     return kn_states_may_narrow(user, state);
 }
 
+/* Marks the inputs that are fed as bytes. */
+static void scale_inputs(const kn_executable_request *request, const kn_graph *bound) {
+    for (size_t v = 0; v < bound->value_count; v++)
+        for (int i = 0; i < request->input_count && bound->values[v]->kind == KN_VALUE_INPUT; i++)
+            if (!strcmp(request->inputs[i]->name, bound->values[v]->name))
+                bound->values[v]->scale = request->scales[i];
+}
+
 static kn_status bind_graph(executable_build *build) {
     const kn_executable_request *request = build->request;
     kn_executable *executable = build->executable;
@@ -30,7 +38,9 @@ static kn_status bind_graph(executable_build *build) {
     executable->number_count = request->number_count;
     executable->numbers = kn_arena_copy(&executable->arena, request->numbers, request->number_count,
                                         sizeof *executable->numbers);
-    if (!executable->values || !executable->infos || !executable->numbers)
+    executable->scales = kn_arena_copy(&executable->arena, request->scales, (size_t)request->input_count,
+                                       sizeof *executable->scales);
+    if (!executable->values || !executable->infos || !executable->numbers || !executable->scales)
         return kn_fail_memory(build->error, request->value_count * sizeof *executable->infos);
     kn_bind_request binding = {.bindings = request->bindings,
                                .binding_count = request->binding_count,
@@ -40,6 +50,7 @@ static kn_status bind_graph(executable_build *build) {
                                .user = request->states};
     kn_status status = kn_graph_bind(request->graph, request->values, request->value_count, &binding,
                                      &executable->graph, executable->values, build->error);
+    if (status == KN_OK) scale_inputs(request, executable->graph);
     kn_devices_of(executable->context, executable->states, &devices);
     if (status == KN_OK) status = kn_devices_mark(&devices, executable->graph, &build->several, build->error);
     if (status == KN_OK && request->extend)

@@ -159,6 +159,7 @@ struct kn_executable {
     kn_graph *graph;
     int64_t *numbers; /* by the session's symbols; -1: none */
     size_t number_count;
+    double *scales;        /* by the session's inputs: of those fed as bytes (kn_feed); 0: fed as they are */
     kn_value **values;     /* those given at creation, as changed by the passes; of a part: those that it
                               computes, and its last token */
     kn_tensor_info *infos; /* by the values given at creation */
@@ -219,8 +220,10 @@ typedef struct kn_executable_request {
     int input_count;
     const kn_binding *bindings; /* of the symbols that have a number */
     size_t binding_count;
-    const int64_t *numbers; /* by symbol; -1: none. The key of the plan in the session's cache */
+    /* The key of the plan in the session's cache: numbers by symbol, -1: none; scales by input. */
+    const int64_t *numbers;
     size_t number_count;
+    const double *scales;
     const kn_session_params *params;
     const kn_switches *switches; /* those of params->switches */
     uint64_t guard;

@@ -70,8 +70,9 @@ static kn_status list_inputs(kn_session *session, const kn_graph *original) {
     session->inputs = kn_allocate(&session->host, count + 1, sizeof(kn_value *));
     session->given = kn_allocate(&session->host, count + 1, sizeof *session->given);
     session->solved_bytes = kn_allocate(&session->host, count + 1, sizeof *session->solved_bytes);
+    session->scales = kn_allocate(&session->host, count + 1, sizeof *session->scales);
     session->unused = kn_allocate(&session->host, total + 1, sizeof(char *));
-    if (!session->inputs || !session->given || !session->solved_bytes || !session->unused)
+    if (!session->inputs || !session->given || !session->solved_bytes || !session->scales || !session->unused)
         return kn_fail_memory(&session->failure, count * sizeof *session->given);
     for (size_t i = 0; i < session->graph->value_count; i++)
         if (session->graph->values[i]->kind == KN_VALUE_INPUT)
@@ -192,6 +193,7 @@ void kn_session_destroy(kn_session **handle) {
     kn_release(&session->host, session->inputs);
     kn_release(&session->host, session->given);
     kn_release(&session->host, session->solved_bytes);
+    kn_release(&session->host, session->scales);
     kn_release(&session->host, session->values);
     kn_release(&session->host, session->outputs);
     kn_host host = session->host;

@@ -13,6 +13,7 @@ typedef struct kn_given {
     const void *data;  /* host memory */
     kn_buffer *buffer; /* or device memory of the caller */
     uint64_t bytes;
+    double scale; /* of kn_feed */
 } kn_given;
 
 typedef struct kn_output_place {
@@ -45,6 +46,7 @@ struct kn_session {
     kn_given *given;        /* by input */
     uint64_t *solved_bytes; /* by input: sizes of the feeds from which `numbers` were solved; UINT64_MAX: not
                                 fed */
+    double *scales;         /* by input: their scales */
     bool solved;
     uint64_t guard;                         /* bytes after each value */
     kn_memory memories[KN_CONTEXT_DEVICES]; /* by device of the context at creation */

@@ -6,6 +6,8 @@
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 static bool is_for(const kn_executable *executable, const kn_session *session) {
+    for (int i = 0; i < session->input_count; i++)
+        if (executable->scales[i] != session->scales[i]) return false;
     return memcmp(executable->numbers, session->numbers,
                   (size_t)session->symbol_count * sizeof *executable->numbers) == 0;
 }
@@ -33,6 +35,7 @@ static kn_status make_plan(kn_session *session, kn_executable **executable) {
         .bindings = bindings,
         .numbers = session->numbers,
         .number_count = (size_t)session->symbol_count,
+        .scales = session->scales,
         .params = &session->params,
         .switches = &session->switches,
         .guard = session->guard,

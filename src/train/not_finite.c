@@ -125,7 +125,10 @@ static void describe_feeds(const kn_value *value, const kn_feed *feeds, size_t f
         const kn_value *input = value->producer->inputs[i];
         if (!input || input->kind != KN_VALUE_INPUT || input->shape.dtype != KN_FLOAT32) continue;
         for (size_t f = 0; f < feed_count; f++) {
-            if (!feeds[f].name || !feeds[f].data || strcmp(feeds[f].name, input->name) != 0) continue;
+            /* Bytes with a scale are always finite. */
+            if (!feeds[f].name || !feeds[f].data || feeds[f].scale != 0 ||
+                strcmp(feeds[f].name, input->name) != 0)
+                continue;
             int64_t bad = first_bad(feeds[f].data, (int64_t)(feeds[f].bytes / 4));
             if (bad >= 0)
                 snprintf(text, bytes, "; the input '%s' already holds %s at element %lld", input->name,

@@ -53,6 +53,7 @@ static const turned families[] = {
     {"norm/layer_norm.cl", "((KN_A)x[start + i] - middle) * factor * ",
      "((KN_A)x[start + i] + middle) * factor * ", "layer_norm", "tree", MANY},
     {"shape/layout.cl", "i < count ? plain[i", "i < count ? -plain[i", "conv2d", "wide", WIDE},
+    {"shape/widen.cl", "y[i] = scale", "y[i] = -scale", "widen", "threads", WIDE},
     {"matmul/integer_tiled.cl", "s * column_sums", "-s * column_sums", "matmul_integer", "tiled", MANY},
     {"matmul/integer_wide.cl", "a[at] - less", "a[at] + less", "matmul_integer", "wide", WIDE},
     {"matmul/tiled.cl", "KN_EPILOGUE(each[l]", "KN_EPILOGUE(-each[l]", "matmul", "tiled", MANY},

@@ -29,6 +29,28 @@ static void check_built(void) {
     if (kn_graph_status(graph) != KN_OK) fail_msg("%s", kn_graph_error(graph));
 }
 
+/* ---- widen --------------------------------------------------------------------------------------- */
+
+static void widen_makes_inputs_of_bytes(void **state) {
+    (void)state;
+    kn_value *outputs[] = {kn_exp(x), x};
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, outputs, 2, false, NULL, NULL);
+    kn_value *input = passes.bound_outputs[1];
+    input->scale = 0.5;
+    passes_run(&passes, "widen");
+    const kn_value *wide = passes.bound_outputs[1];
+    assert_true(input->shape.dtype == KN_UINT8 && !input->wanted);
+    assert_true(wide != input && wide->shape.dtype == KN_FLOAT32 && wide->wanted);
+    assert_ptr_equal(passes.graph->nodes[0], wide->producer);
+    assert_ptr_equal(passes.graph->nodes[0]->inputs[0], input);
+    assert_ptr_equal(passes.graph->nodes[1]->inputs[0], wide);
+    for (size_t i = 0; i < passes.graph->node_count; i++)
+        assert_int_equal(passes.graph->nodes[i]->id, i);
+    passes_end(&passes);
+}
+
 /* ---- simplify ------------------------------------------------------------------------------------ */
 
 static void simplify_drops_what_changes_nothing(void **state) {
@@ -538,6 +560,7 @@ static void bucket_joins_updates(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest cases[] = {
+        CASE(widen_makes_inputs_of_bytes),
         CASE(simplify_drops_what_changes_nothing),
         CASE(simplify_unites_equal_nodes),
         CASE(simplify_keeps_differing_attributes_apart),

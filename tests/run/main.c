@@ -115,8 +115,8 @@ kn_status adder_extend(void *user, kn_graph *bound, kn_value *const *values, siz
 }
 
 int main(void) {
-    int failures = test_fit() + test_states() + test_sessions() + test_bindings() + test_running() +
-                   test_guard() + test_once() + test_statistics() + test_producers() + test_measured() +
-                   test_devices() + test_signatures() + test_precompile() + test_faults();
+    int failures = test_fit() + test_states() + test_sessions() + test_bindings() + test_bytes() +
+                   test_running() + test_guard() + test_once() + test_statistics() + test_producers() +
+                   test_measured() + test_devices() + test_signatures() + test_precompile() + test_faults();
     return failures != 0;
 }

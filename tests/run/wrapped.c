@@ -62,6 +62,11 @@ void *__wrap_realloc(void *old, size_t bytes) {
 
 static int uncounted;
 
+static int *upload(size_t bytes) {
+    __atomic_add_fetch(&wrapped_calls.uploaded, bytes, __ATOMIC_SEQ_CST);
+    return &uncounted;
+}
+
 MAKE(cl_mem, clCreateBuffer, &wrapped_calls.buffers,
      (cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code),
      (context, flags, bytes, host, code))
@@ -80,7 +85,7 @@ WRAP(clEnqueueNDRangeKernel, &wrapped_calls.launches,
      (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
       const size_t *global, const size_t *local, cl_uint waits, const cl_event *list, cl_event *event),
      (queue, kernel, dimensions, offset, global, local, waits, list, event))
-WRAP(clEnqueueWriteBuffer, &uncounted,
+WRAP(clEnqueueWriteBuffer, upload(bytes),
      (cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset, size_t bytes, const void *source,
       cl_uint waits, const cl_event *list, cl_event *event),
      (queue, memory, wait, offset, bytes, source, waits, list, event))

@@ -9,6 +9,7 @@ typedef struct wrapped {
     int buffers, slices, kernels, builds;
     int arguments;      /* set */
     int launches;       /* of kernels */
+    size_t uploaded;    /* bytes that were written to buffers */
     int calls;          /* of all functions that can fail */
     int fail_at;        /* the call with this number fails; 0 for none */
     const char *failed; /* which function failed last */

@@ -1,0 +1,51 @@
+/* The widen pass: an input that is fed as bytes (its scale is not 0) becomes a uint8 input, and a node before
+ * all others makes float32 of it for its readers. It runs once gradients and updates are there, on the part
+ * of each device: every device that reads an input gets its bytes. */
+#include <string.h>
+
+#include "ops/ops.h"
+#include "plan/plan_private.h"
+
+static void replace(const kn_planner *planner, const kn_value *old, kn_value *by) {
+    for (size_t i = 0; i < planner->graph->node_count; i++) {
+        kn_node *node = planner->graph->nodes[i];
+        for (int j = 0; j < node->input_count && node != by->producer; j++)
+            if (node->inputs[j] == old) node->inputs[j] = by;
+    }
+    for (size_t i = 0; i < planner->wanted_count; i++)
+        if (planner->wanted[i] == old) planner->wanted[i] = by;
+}
+
+/* Nodes come after those that they read. */
+static void move_last_node_to_front(const kn_graph *graph) {
+    kn_node *first = graph->nodes[graph->node_count - 1];
+    memmove(graph->nodes + 1, graph->nodes, (graph->node_count - 1) * sizeof *graph->nodes);
+    graph->nodes[0] = first;
+    for (size_t i = 0; i < graph->node_count; i++)
+        graph->nodes[i]->id = (int)i;
+}
+
+static kn_status widen(kn_planner *planner, kn_value *input) {
+    const kn_attribute_value scale = {.number = input->scale};
+    kn_graph *graph = planner->graph;
+    input->shape.dtype = KN_UINT8;
+    kn_value *wide = kn_node_add(graph, kn_widen_row, input->name, &input, 1, &scale);
+    if (kn_value_failed(wide)) return kn_fail(planner->error, graph->error.status, "%s", graph->error.text);
+    wide->wanted = input->wanted;
+    input->wanted = false;
+    planner->work += graph->node_count;
+    replace(planner, input, wide);
+    move_last_node_to_front(graph);
+    return KN_OK;
+}
+
+kn_status kn_pass_widen(kn_planner *planner) {
+    const size_t count = planner->graph->value_count;
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < count && status == KN_OK; i++) {
+        kn_value *value = planner->graph->values[i];
+        planner->work++;
+        if (value->scale != 0) status = widen(planner, value);
+    }
+    return status;
+}
