@@ -208,6 +208,9 @@ typedef struct kn_field {
     const char *name;    /* valid as long as the dataset */
     kn_tensor_info info; /* of one sample, as read */
     size_t bytes;        /* of one sample, as read */
+    /* Not 0: the samples are stored as uint8 and read as float32, each element as (float)scale times its
+     * byte; loaders can deliver the bytes (kn_loader_params). */
+    double scale;
 } kn_field;
 KN_API size_t kn_dataset_field_count(const kn_dataset *dataset);
 /* False, and nothing is written, when there is no such field. */
@@ -310,6 +313,10 @@ typedef struct kn_loader_params {
     bool balanced;
     const kn_augmentation *augmentation; /* copied; NULL: samples are unchanged */
     int workers; /* threads that prepare one batch each, at most 16; 0: as many as are useful */
+    /* Fields whose kn_field.scale is not 0 are delivered as the bytes that are stored, with that scale in
+     * their kn_feed, so that the device converts them: the same numbers, a quarter of the upload. An "x" that
+     * is augmented or mixed stays float32. */
+    bool bytes;
 } kn_loader_params;
 #define KN_LOADER_DEFAULTS KN_DEFAULTS(kn_loader_params, KN_FIELD(batch, 64))
 KN_API void kn_loader_params_init(kn_loader_params *params);

@@ -75,7 +75,7 @@ static kn_status renumber(kn_sample_store *store, size_t index, const int32_t *p
     int32_t *labels = store->blocks[block] = kn_allocate(&store->host, count + 1, sizeof *labels);
     if (!labels) return kn_fail_memory(error, (count + 1) * sizeof *labels);
     const kn_dataset all = {.host = store->host, .store = store, .count = store->count};
-    kn_status status = kn_dataset_gather(&all, index, NULL, store->count, labels, error);
+    kn_status status = kn_dataset_gather(&all, index, NULL, store->count, false, labels, error);
     if (status != KN_OK) return status;
     for (size_t i = 0; i < count; i++)
         labels[i] = places[labels[i]];

@@ -132,7 +132,8 @@ size_t kn_dataset_field_count(const kn_dataset *dataset) {
 bool kn_dataset_field(const kn_dataset *dataset, size_t index, kn_field *field) {
     if (!field || index >= kn_dataset_field_count(dataset)) return false;
     const kn_sample_field *from = &dataset->store->fields[index];
-    *field = (kn_field){.name = from->name, .info = from->read, .bytes = from->read_bytes};
+    *field = (kn_field){
+        .name = from->name, .info = from->read, .bytes = from->read_bytes, .scale = kn_field_scale(from)};
     return true;
 }
 
@@ -173,7 +174,7 @@ static kn_status read_field(const kn_dataset *dataset, const uint64_t *indices, 
                            "kn_dataset_read: index %llu, the dataset has %llu samples",
                            (unsigned long long)index, (unsigned long long)dataset->count);
     }
-    return kn_dataset_gather(dataset, field, indices, count, destination, error);
+    return kn_dataset_gather(dataset, field, indices, count, false, destination, error);
 }
 
 kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, uint64_t count, size_t field,

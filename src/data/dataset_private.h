@@ -114,10 +114,13 @@ static inline uint64_t kn_dataset_row(const kn_dataset *dataset, uint64_t index)
     return dataset->rows ? dataset->rows[index] : index;
 }
 
-/* Reads `count` samples of one field; all indices must be valid. indices NULL: the first ones. Fails only if
- * samples are decoded at each read. */
+/* Reads `count` samples of one field; all indices must be valid. indices NULL: the first ones. as_bytes: the
+ * bytes of a field whose kn_field_scale is not 0, not scaled. Fails only if samples are decoded at each
+ * read. */
 kn_status kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
-                            void *destination, kn_error *error);
+                            bool as_bytes, void *destination, kn_error *error);
+/* The scale of kn_field. */
+double kn_field_scale(const kn_sample_field *field);
 /* The class of a sample, from the label field. */
 int32_t kn_dataset_label(const kn_dataset *dataset, size_t field, uint64_t index);
 

@@ -1,6 +1,7 @@
-/* Reading samples: from their stored type to float32 or int32. */
+/* Reading samples: from their stored type to float32 or int32, or as stored bytes. */
 #include "data/dataset_private.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Converts possibly unaligned elements of type `from` to type `to`. */
@@ -78,14 +79,24 @@ static void to_int(const kn_sample_field *field, const uint8_t *source, uint64_t
     }
 }
 
+/* Whether RGB is read as grey, by the mean of the channels. */
+static bool is_mixed(const kn_sample_field *field) {
+    return field->enlarged && field->picture[0] > 1 && (field->read.rank < 3 || field->read.shape[0] == 1);
+}
+
+double kn_field_scale(const kn_sample_field *field) {
+    bool bytes = field->stored == KN_UINT8 && field->read.dtype == KN_FLOAT32 && !is_mixed(field);
+    return bytes && isnormal(field->scale) ? field->scale : 0;
+}
+
 /* Enlarges images of bytes: source is (c,h,w), target (C,H,W), or (H,W) of int32; pixels are repeated. RGB
  * becomes grey by the mean of the channels, grey becomes RGB with equal channels. */
-static void enlarge(const kn_sample_field *field, const uint8_t *source, void *target) {
+static void enlarge(const kn_sample_field *field, const uint8_t *source, void *target, bool as_bytes) {
     const kn_tensor_info *read = &field->read;
     int64_t channels = read->rank == 3 ? read->shape[0] : 1;
     int64_t from = field->picture[0], plane = field->picture[1] * field->picture[2];
     int64_t height = read->shape[read->rank - 2], width = read->shape[read->rank - 1];
-    bool mixed = channels == 1 && from > 1;
+    bool mixed = is_mixed(field);
     for (int64_t i = 0; i < channels * height * width; i++) {
         int64_t y = i / width % height * field->picture[1] / height,
                 x = i % width * field->picture[2] / width;
@@ -94,31 +105,40 @@ static void enlarge(const kn_sample_field *field, const uint8_t *source, void *t
         int sum = pixel[channel * plane];
         for (int64_t c = 1; c < from && mixed; c++)
             sum += pixel[c * plane];
-        if (read->dtype == KN_INT32)
+        if (as_bytes)
+            ((uint8_t *)target)[i] = (uint8_t)sum;
+        else if (read->dtype == KN_INT32)
             ((int32_t *)target)[i] = sum;
         else
             ((float *)target)[i] = (float)sum * (mixed ? field->scale / (float)from : field->scale);
     }
 }
 
+static void read_sample(const kn_sample_field *field, const uint8_t *source, void *target, bool as_bytes) {
+    if (field->enlarged)
+        enlarge(field, source, target, as_bytes);
+    else if (as_bytes)
+        memcpy(target, source, field->stored_bytes);
+    else if (field->read.dtype == KN_FLOAT32)
+        to_float(field, source, field->elements, target);
+    else
+        to_int(field, source, field->elements, target);
+}
+
 kn_status kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
-                            void *destination, kn_error *error) {
+                            bool as_bytes, void *destination, kn_error *error) {
     const kn_sample_field *from = &dataset->store->fields[field];
+    const size_t step = as_bytes ? from->read_bytes / sizeof(float) : from->read_bytes;
     uint8_t *target = destination, *room = NULL;
     kn_status status = KN_OK;
-    for (uint64_t i = 0; i < count; i++, target += from->read_bytes) {
+    for (uint64_t i = 0; i < count; i++, target += step) {
         uint64_t row = kn_dataset_row(dataset, indices ? indices[i] : i);
         const uint8_t *source = kn_sample_store_bytes(dataset->store, from, row, &room, error);
         if (!source) {
             status = error->status;
             break;
         }
-        if (from->enlarged)
-            enlarge(from, source, target);
-        else if (from->read.dtype == KN_FLOAT32)
-            to_float(from, source, from->elements, (float *)(void *)target);
-        else
-            to_int(from, source, from->elements, (int32_t *)(void *)target);
+        read_sample(from, source, target, as_bytes);
     }
     kn_release(&dataset->host, room);
     return status;
@@ -127,6 +147,6 @@ kn_status kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint6
 int32_t kn_dataset_label(const kn_dataset *dataset, size_t field, uint64_t index) {
     int32_t label = 0;
     kn_error unused = {0}; /* classes are always in memory */
-    kn_dataset_gather(dataset, field, &index, 1, &label, &unused);
+    kn_dataset_gather(dataset, field, &index, 1, false, &label, &unused);
     return label;
 }

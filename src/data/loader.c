@@ -34,7 +34,8 @@ struct kn_loader {
     bool shuffle, in_sequence;
     kn_augmentation augmentation;
     bool augments, mixes;
-    size_t augmented, labels; /* the field that is changed; the label field, if samples are mixed */
+    bool as_bytes[KN_FIELDS_MAX]; /* by field: delivered as stored, with a scale */
+    size_t augmented, labels;     /* the field that is changed; the label field, if samples are mixed */
     size_t feed_count;
     int slot_count, workers;
     slot slots[MAX_SLOTS];
@@ -125,14 +126,21 @@ static void mix(const kn_loader *loader, slot *target) {
         (kn_feed){"y.share", mixture->fraction, (size_t)target->count * sizeof *mixture->fraction};
 }
 
+/* The size of one sample of a field as it is delivered. */
+static size_t sample_bytes(const kn_loader *loader, size_t field) {
+    const size_t bytes = loader->dataset->store->fields[field].read_bytes;
+    return loader->as_bytes[field] ? bytes / sizeof(float) : bytes;
+}
+
 static void fill_slot(kn_loader *loader, slot *target) {
     const kn_dataset *dataset = loader->dataset;
     kn_error_clear(&target->error);
     for (size_t f = 0; f < dataset->store->field_count; f++) {
-        if (kn_dataset_gather(dataset, f, target->samples, target->count,
-                              (void *)(uintptr_t)target->feeds[f].data, &target->error) != KN_OK)
+        kn_feed *feed = &target->feeds[f];
+        if (kn_dataset_gather(dataset, f, target->samples, target->count, loader->as_bytes[f],
+                              (void *)(uintptr_t)feed->data, &target->error) != KN_OK)
             return;
-        target->feeds[f].bytes = (size_t)target->count * dataset->store->fields[f].read_bytes;
+        feed->bytes = (size_t)target->count * sample_bytes(loader, f);
     }
     if (loader->augments) augment(loader, target);
     if (loader->mixes) mix(loader, target);
@@ -180,13 +188,14 @@ static bool take_slot(kn_loader *loader, slot *made) {
     made->samples = kn_allocate(&loader->host, (size_t)loader->batch, sizeof *made->samples);
     if (!made->samples) return false;
     for (size_t f = 0; f < store->field_count; f++) {
-        size_t bytes = store->fields[f].read_bytes;
+        size_t bytes = sample_bytes(loader, f);
         if (bytes > 0 && loader->batch > ((size_t)PTRDIFF_MAX - ALIGNMENT) / bytes) return false;
         made->blocks[f] = kn_allocate(&loader->host, (size_t)loader->batch * bytes + ALIGNMENT, 1);
         if (!made->blocks[f]) return false;
         size_t over = (uintptr_t)made->blocks[f] % ALIGNMENT;
         made->feeds[f].data = (uint8_t *)made->blocks[f] + (ALIGNMENT - over) % ALIGNMENT;
         made->feeds[f].name = store->fields[f].name;
+        made->feeds[f].scale = loader->as_bytes[f] ? kn_field_scale(&store->fields[f]) : 0;
     }
     if (loader->mixes && !take_mixture(loader, &made->mixture)) return false;
     if (!loader->augments) return true;
@@ -216,6 +225,10 @@ static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_e
             status = kn_mix_check(&loader->augmentation, &store->fields[loader->augmented].read,
                                   kn_dataset_label_field(loader->dataset, &loader->labels), error);
         if (status != KN_OK) return status;
+    }
+    for (size_t f = 0; f < store->field_count; f++) {
+        const bool changed = (loader->augments || loader->mixes) && f == loader->augmented;
+        loader->as_bytes[f] = params->bytes && !changed && kn_field_scale(&store->fields[f]) != 0;
     }
     if (params->balanced && !loader->shuffle)
         return kn_fail(error, KN_ERROR_ARGUMENT,

@@ -19,7 +19,7 @@ static kn_status add_all(const kn_dataset *dataset, size_t index, void *sample, 
     double *squares = sums + elements_of(field);
     for (int pass = 0; pass < 2; pass++)
         for (uint64_t i = 0; i < dataset->count; i++) {
-            kn_status status = kn_dataset_gather(dataset, index, &i, 1, sample, error);
+            kn_status status = kn_dataset_gather(dataset, index, &i, 1, false, sample, error);
             if (status != KN_OK) return status;
             for (uint64_t j = 0; j < elements_of(field); j++) {
                 double value = element(field, sample, j);
@@ -72,7 +72,7 @@ static kn_status add_channels(const kn_dataset *dataset, size_t index, size_t ch
     const kn_sample_field *field = &dataset->store->fields[index];
     const uint64_t each = elements_of(field) / channels;
     for (uint64_t i = 0; i < dataset->count; i++) {
-        kn_status status = kn_dataset_gather(dataset, index, &i, 1, sample, error);
+        kn_status status = kn_dataset_gather(dataset, index, &i, 1, false, sample, error);
         if (status != KN_OK) return status;
         for (uint64_t j = 0; j < each * channels; j++) {
             double away = element(field, sample, j) - first[j / each];
@@ -101,7 +101,7 @@ kn_status kn_dataset_statistics(const kn_dataset *dataset, size_t field, float *
         const uint64_t begin = 0;
         const double numbers = (double)dataset->count * (double)each;
         kn_error error = {0};
-        if (kn_dataset_gather(dataset, field, &begin, 1, sample, &error) == KN_OK) {
+        if (kn_dataset_gather(dataset, field, &begin, 1, false, sample, &error) == KN_OK) {
             for (size_t c = 0; c < channels; c++)
                 first[c] = element(from, sample, c * each);
             add_channels(dataset, field, channels, sample, first, sums, &error);

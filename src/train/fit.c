@@ -43,7 +43,7 @@ kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t b
     kn_status status = kn_dataset_status(dataset);
     if (status != KN_OK) return status;
     double start = kn_clock();
-    kn_loader_params params = {.size = sizeof params, .batch = batch, .no_shuffle = true};
+    kn_loader_params params = {.size = sizeof params, .batch = batch, .no_shuffle = true, .bytes = true};
     kn_loader *loader = kn_loader_create(dataset, &params);
     judge_run judging = {.session = session, .loss = loss, .accuracy = accuracy};
     kn_batch piece = {.size = sizeof piece};
@@ -367,8 +367,13 @@ static kn_status run(fit_run *fitting) {
 }
 
 static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
-    fitting->loader = kn_loader_create(dataset, fitting->params->loader);
-    kn_status status = kn_loader_status(fitting->loader);
+    kn_loader_params params = KN_LOADER_DEFAULTS;
+    kn_error error = {0};
+    kn_status status = KN_PARAMS_TAKE(kn_loader_params, &params, fitting->params->loader, &error);
+    if (status != KN_OK) return fail(fitting, status, error.text);
+    params.bytes = true;
+    fitting->loader = kn_loader_create(dataset, &params);
+    status = kn_loader_status(fitting->loader);
     if (status != KN_OK)
         return fail(fitting, status,
                     fitting->loader ? kn_loader_error(fitting->loader) : "out of host memory");

@@ -248,6 +248,120 @@ static void generated_samples_agree(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
+/* ---- bytes -------------------------------------------------------------------------------- */
+
+enum { BYTE_SAMPLES = 23, BYTE_PIXELS = 3 * 5 * 7, BYTE_BATCH = 6 };
+
+/* "x" are images of bytes, "y" classes, "z" bytes that are read as they are, "f" floats. */
+static kn_dataset *byte_images(void) {
+    static uint8_t x[BYTE_SAMPLES][BYTE_PIXELS], y[BYTE_SAMPLES];
+    static float f[BYTE_SAMPLES];
+    for (int i = 0; i < BYTE_SAMPLES; i++) {
+        y[i] = (uint8_t)(i % 3);
+        for (int k = 0; k < BYTE_PIXELS; k++)
+            x[i][k] = (uint8_t)(i * BYTE_PIXELS + k);
+    }
+    const kn_dataset_array arrays[] = {
+        {"x", {KN_UINT8, 3, {3, 5, 7}}, x, sizeof x, KN_FLOAT32, 1.0 / 255},
+        {"y", {KN_UINT8, 0, {0}}, y, sizeof y, KN_INT32, 0},
+        {"z", {KN_UINT8, 0, {0}}, y, sizeof y, KN_FLOAT32, 0},
+        {"f", {KN_FLOAT32, 0, {0}}, f, sizeof f, KN_FLOAT32, 0.5},
+    };
+    kn_dataset *dataset = kn_dataset_from_arrays(NULL, BYTE_SAMPLES, arrays, 4, 3);
+    assert_usable(dataset);
+    return dataset;
+}
+
+static kn_batch next_of(const kn_dataset *dataset, bool bytes, const kn_augmentation *how,
+                        kn_loader **loader) {
+    kn_batch batch = KN_BATCH_DEFAULTS;
+    if (!*loader) {
+        const kn_loader_params params = {
+            .size = sizeof params, .batch = BYTE_BATCH, .seed = 4, .augmentation = how, .bytes = bytes};
+        *loader = kn_loader_create(dataset, &params);
+    }
+    if (kn_loader_next(*loader, &batch) != KN_OK) fail_msg("%s", kn_loader_error(*loader));
+    return batch;
+}
+
+/* The same batches, a quarter as large where bytes are stored, and scaled the same numbers. */
+static void bytes_are_delivered_as_stored(void **state) {
+    (void)state;
+    static const double scales[] = {(float)(1.0 / 255), 0, 1, 0};
+    kn_dataset *dataset = byte_images();
+    kn_loader *wide = NULL, *narrow = NULL;
+    kn_field field;
+    for (size_t f = 0; f < 4; f++)
+        assert_true(kn_dataset_field(dataset, f, &field) && field.scale == scales[f]);
+    for (int epoch = 0; epoch < 2; epoch++)
+        for (;;) {
+            const kn_batch numbers = next_of(dataset, false, NULL, &wide);
+            const kn_batch bytes = next_of(dataset, true, NULL, &narrow);
+            assert_int_equal(bytes.count, numbers.count);
+            if (!bytes.count) break;
+            assert_memory_equal(bytes.samples, numbers.samples, bytes.count * sizeof *bytes.samples);
+            for (size_t f = 0; f < 4; f++) {
+                const kn_feed *a = &numbers.feeds[f], *b = &bytes.feeds[f];
+                assert_true(a->scale == 0 && b->scale == scales[f]);
+                assert_int_equal(b->bytes, scales[f] != 0 ? a->bytes / 4 : a->bytes);
+                for (size_t i = 0; i < b->bytes && scales[f] != 0; i++)
+                    assert_true((float)((const uint8_t *)b->data)[i] * (float)b->scale ==
+                                ((const float *)a->data)[i]);
+                if (scales[f] == 0) assert_memory_equal(a->data, b->data, a->bytes);
+            }
+        }
+    kn_loader_destroy(&wide);
+    kn_loader_destroy(&narrow);
+    kn_dataset_destroy(&dataset);
+}
+
+/* Changing needs numbers; the other fields stay bytes. */
+static void changed_samples_are_numbers(void **state) {
+    (void)state;
+    static const char *const words[] = {"flip", "noise=0.1", "mix-up=1"};
+    kn_dataset *dataset = byte_images();
+    for (size_t i = 0; i < KN_COUNT_OF(words); i++) {
+        kn_augmentation how = KN_AUGMENTATION_DEFAULTS;
+        kn_loader *wide = NULL, *narrow = NULL;
+        assert_int_equal(kn_augmentation_read(words[i], &how, NULL, 0), KN_OK);
+        const kn_batch numbers = next_of(dataset, false, &how, &wide);
+        const kn_batch bytes = next_of(dataset, true, &how, &narrow);
+        assert_true(bytes.feeds[0].scale == 0 && bytes.feeds[2].scale == 1);
+        assert_int_equal(bytes.feeds[0].bytes, numbers.feeds[0].bytes);
+        assert_memory_equal(bytes.feeds[0].data, numbers.feeds[0].data, numbers.feeds[0].bytes);
+        kn_loader_destroy(&wide);
+        kn_loader_destroy(&narrow);
+    }
+    kn_dataset_destroy(&dataset);
+}
+
+/* Images that are read larger stay bytes; the mean of three channels is none. */
+static void larger_images_are_bytes_too(void **state) {
+    (void)state;
+    for (int channels = 1; channels <= 3; channels += 2) {
+        const kn_tensor_info wanted = {KN_FLOAT32, 3, {channels, 40, 50}};
+        kn_dataset_params params = KN_DATASET_DEFAULTS;
+        kn_field field;
+        params.wanted = &wanted;
+        params.most_samples = 10;
+        kn_dataset *dataset = kn_dataset_open(&params, "shapes:train");
+        assert_usable(dataset);
+        assert_true(kn_dataset_field(dataset, 0, &field));
+        assert_true(field.info.shape[0] == channels && field.info.shape[1] == 40);
+        assert_true((field.scale != 0) == (channels == 3));
+        kn_loader *wide = NULL, *narrow = NULL;
+        const kn_feed numbers = next_of(dataset, false, NULL, &wide).feeds[0],
+                      bytes = next_of(dataset, true, NULL, &narrow).feeds[0];
+        assert_int_equal(bytes.bytes, channels == 3 ? numbers.bytes / 4 : numbers.bytes);
+        for (size_t i = 0; i < bytes.bytes && channels == 3; i++)
+            assert_true((float)((const uint8_t *)bytes.data)[i] * (float)bytes.scale ==
+                        ((const float *)numbers.data)[i]);
+        kn_loader_destroy(&wide);
+        kn_loader_destroy(&narrow);
+        kn_dataset_destroy(&dataset);
+    }
+}
+
 int test_loaders(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_sample_once, set_up, tear_down),
@@ -259,6 +373,9 @@ int test_loaders(void) {
         cmocka_unit_test_setup_teardown(batches_fit_the_dataset, set_up, tear_down),
         cmocka_unit_test(loader_keeps_its_samples),
         cmocka_unit_test(generated_samples_agree),
+        cmocka_unit_test(bytes_are_delivered_as_stored),
+        cmocka_unit_test(changed_samples_are_numbers),
+        cmocka_unit_test(larger_images_are_bytes_too),
     };
     return cmocka_run_group_tests_name("loaders", tests, NULL, NULL);
 }

@@ -409,6 +409,44 @@ static void overlapping_steps_equal_separate_ones(void **state) {
     }
 }
 
+/* kn_fit and kn_evaluate feed bytes where the data has them: the bits are those of steps with numbers. */
+static void bytes_train_like_numbers(void **state) {
+    static uint8_t bytes[SAMPLES][INPUTS];
+    static float numbers[SAMPLES][INPUTS];
+    const double scale = 1.0 / 255;
+    for (int i = 0; i < SAMPLES * INPUTS; i++) {
+        (&bytes[0][0])[i] = (uint8_t)(128 + (int)(60 * (&sample_x[0][0])[i]));
+        (&numbers[0][0])[i] = (float)(&bytes[0][0])[i] * (float)scale;
+    }
+    const kn_dataset_array arrays[] = {
+        {"x", {KN_UINT8, 1, {INPUTS}}, bytes, sizeof bytes, KN_FLOAT32, scale},
+        {"y", {KN_INT32, 0, {0}}, sample_y, sizeof sample_y, KN_INT32, 0},
+    };
+    kn_score scores[2] = {KN_SCORE_DEFAULTS, KN_SCORE_DEFAULTS};
+    uint64_t hashes[2];
+    for (int as_bytes = 0; as_bytes < 2; as_bytes++) {
+        fitting fit;
+        begin(&fit, *state, NULL);
+        kn_dataset_destroy(&fit.data);
+        fit.data = as_bytes ? kn_dataset_from_arrays(NULL, SAMPLES, arrays, 2, CLASSES)
+                            : dataset_of(&numbers[0][0], sample_y, SAMPLES);
+        assert_int_equal(kn_dataset_status(fit.data), KN_OK);
+        fit.params.validation = fit.data;
+        fit.params.epochs = 2;
+        run(&fit, KN_OK);
+        scores[as_bytes] = fit.result.validation;
+        kn_plan_step step = KN_PLAN_STEP_DEFAULTS;
+        trainer_good(fit.trainer, kn_trainer_plan_step(fit.trainer, 0, &step));
+        assert_true((strcmp(step.label, "widen x") == 0) == as_bytes);
+        assert_int_equal(kn_session_plan_step(fit.judge, 0, &step), KN_OK);
+        assert_true((strcmp(step.label, "widen x") == 0) == as_bytes);
+        hashes[as_bytes] = states_hash(kn_trainer_states(fit.trainer));
+        end(&fit);
+    }
+    assert_true(hashes[0] == hashes[1]);
+    assert_true(scores[0].loss == scores[1].loss && scores[0].accuracy == scores[1].accuracy);
+}
+
 static void not_finite_ends_it(void **state) {
     static float x[SAMPLES][INPUTS];
     fitting fit;
@@ -485,6 +523,7 @@ int test_fit(void) {
         cmocka_unit_test(evaluation_uses_every_sample),
         cmocka_unit_test(failing_inputs_are_reported),
         cmocka_unit_test(overlapping_steps_equal_separate_ones),
+        cmocka_unit_test(bytes_train_like_numbers),
         cmocka_unit_test(accuracy_is_reported_with_the_loss),
         cmocka_unit_test(accuracy_continues_after_a_stop),
     };

@@ -1,6 +1,4 @@
 /* --device auto for a model with its data: a step uploads a batch of the data and downloads the loss. */
-#include <stdlib.h>
-
 #include "auto.h"
 #include "batch.h"
 
@@ -9,9 +7,8 @@ typedef struct setup_trial {
     training_setup *setup;
     const kn_trainer_params *params; /* NULL: evaluation */
     int64_t batch;
-    kn_feed feeds[SETUP_FIELDS];
-    void *data[SETUP_FIELDS];
-    size_t feed_count;
+    kn_loader *loader;
+    kn_batch first;      /* the loader's */
     kn_trainer *trainer; /* one of the two */
     kn_session *session;
     kn_states *states;
@@ -19,18 +16,12 @@ typedef struct setup_trial {
 
 /* Reads the first samples of the data. */
 static bool read_batch(setup_trial *trial, const kn_dataset *dataset) {
-    kn_field field;
-    char message[512];
-    for (size_t i = 0; i < SETUP_FIELDS && kn_dataset_field(dataset, i, &field); i++) {
-        size_t bytes = field.bytes * (size_t)trial->batch;
-        trial->data[i] = malloc(bytes + 1);
-        if (!trial->data[i]) return command_fail("out of memory for a batch") == EXIT_DONE;
-        if (kn_dataset_read(dataset, NULL, (uint64_t)trial->batch, i, trial->data[i], bytes, message,
-                            sizeof message) != KN_OK)
-            return command_fail("%s", message) == EXIT_DONE;
-        trial->feeds[trial->feed_count++] = (kn_feed){field.name, trial->data[i], bytes};
-    }
-    return true;
+    const kn_loader_params params = {
+        .size = sizeof params, .batch = (uint64_t)trial->batch, .no_shuffle = true, .bytes = true};
+    trial->loader = kn_loader_create(dataset, &params);
+    if (kn_loader_status(trial->loader) == KN_OK && kn_loader_next(trial->loader, &trial->first) == KN_OK)
+        return true;
+    return command_fail("%s", trial->loader ? kn_loader_error(trial->loader) : "out of memory") == EXIT_DONE;
 }
 
 static bool prepare_training(void *user, kn_context *context) {
@@ -38,7 +29,8 @@ static bool prepare_training(void *user, kn_context *context) {
     /* the feeds come from the data alone */
     trial->trainer = kn_trainer_create(context, trial->setup->loss.judged, trial->params);
     if (kn_trainer_status(trial->trainer) == KN_OK &&
-        kn_trainer_compile_for(trial->trainer, trial->batch, trial->feeds, trial->feed_count) == KN_OK)
+        kn_trainer_compile_for(trial->trainer, trial->batch, trial->first.feeds, trial->first.feed_count) ==
+            KN_OK)
         return true;
     return command_fail("%s", trial->trainer ? kn_trainer_error(trial->trainer) : "out of memory") ==
            EXIT_DONE;
@@ -47,7 +39,8 @@ static bool prepare_training(void *user, kn_context *context) {
 static bool train_step(void *user) {
     setup_trial *trial = user;
     double loss;
-    if (kn_trainer_step(trial->trainer, trial->batch, trial->feeds, trial->feed_count, &loss) == KN_OK)
+    if (kn_trainer_step(trial->trainer, trial->batch, trial->first.feeds, trial->first.feed_count, &loss) ==
+        KN_OK)
         return true;
     return command_fail("%s", kn_trainer_error(trial->trainer)) == EXIT_DONE;
 }
@@ -66,7 +59,7 @@ static bool judge_step(void *user) {
     float loss, accuracy;
     kn_fetch fetches[] = {{trial->setup->loss_name, &loss, sizeof loss},
                           {trial->setup->accuracy_name, &accuracy, sizeof accuracy}};
-    if (kn_session_run(trial->session, trial->feeds, trial->feed_count, fetches,
+    if (kn_session_run(trial->session, trial->first.feeds, trial->first.feed_count, fetches,
                        trial->setup->accuracy ? 2 : 1) == KN_OK)
         return true;
     return command_fail("%s", kn_session_error(trial->session)) == EXIT_DONE;
@@ -82,6 +75,7 @@ static void finish(void *user) {
 static bool choose(common_options *common, setup_trial *trial, const kn_dataset *dataset, uint64_t batch) {
     char what[90];
     uint64_t samples = kn_dataset_count(dataset);
+    trial->first = (kn_batch)KN_BATCH_DEFAULTS;
     trial->batch = (int64_t)(batch < samples ? batch : samples);
     snprintf(what, sizeof what, "%s of %lld samples, transfers included,",
              trial->params ? "a training step" : "evaluating a batch", (long long)trial->batch);
@@ -92,8 +86,7 @@ static bool choose(common_options *common, setup_trial *trial, const kn_dataset 
                         .step = trial->params ? train_step : judge_step,
                         .finish = finish};
     bool fine = read_batch(trial, dataset) && device_auto(common, &about);
-    for (size_t i = 0; i < SETUP_FIELDS; i++)
-        free(trial->data[i]);
+    kn_loader_destroy(&trial->loader);
     return fine;
 }
 

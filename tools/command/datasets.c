@@ -70,6 +70,7 @@ static bool read_all(reading *run, const char *word) {
     how.seed = run->seed;
     how.workers = (int)run->workers;
     how.augmentation = &run->augmentation;
+    how.bytes = true; /* as training reads them */
     progress_now("reading %s", word);
     begin = clock_now();
     kn_loader *loader = kn_loader_create(run->dataset, &how);

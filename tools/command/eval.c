@@ -22,7 +22,7 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     eval_run *run = user;
     kn_feed feeds[SETUP_FIELDS];
     kn_plan_info info = {.size = sizeof info};
-    size_t count = setup_sizes(&run->setup, batch, feeds);
+    size_t count = setup_sizes(&run->setup, batch, true, feeds);
     kn_status status = batch_plan_session(run->session, batch, feeds, count, &info);
     *bytes = info.own_peak_bytes;
     return status;

@@ -63,15 +63,22 @@ static void judge_classes(judge_work *work, const kn_batch *batch, const int32_t
 
 /* ---- numbers ------------------------------------------------------------------------------------------ */
 
-static void judge_numbers(judge_work *work, const kn_batch *batch, const float *truth) {
+/* Element i of a feed of float32, which may be bytes with a scale. */
+static float number_at(const kn_feed *feed, size_t i) {
+    return feed->scale != 0 ? (float)feed->scale * (float)((const uint8_t *)feed->data)[i]
+                            : ((const float *)feed->data)[i];
+}
+
+static void judge_numbers(judge_work *work, const kn_batch *batch, const kn_feed *target) {
     judgement *judged = work->judged;
     for (size_t i = 0; i < batch->count * work->row; i++) {
-        double away = ((double)work->output[i] - (double)truth[i]) * work->deviation;
+        const float truth = number_at(target, i);
+        double away = ((double)work->output[i] - (double)truth) * work->deviation;
         work->squares += away * away;
         work->distances += fabs(away);
         if (work->numbers++ % work->every || judged->pair_count == JUDGE_PAIRS) continue;
         judged->pairs[judged->pair_count++] =
-            (judged_pair){(float)(truth[i] * work->deviation + work->mean),
+            (judged_pair){(float)(truth * work->deviation + work->mean),
                           (float)(work->output[i] * work->deviation + work->mean)};
     }
 }
@@ -94,7 +101,7 @@ static bool prepare(const training_setup *setup, kn_session *session, const kn_d
         work->deviation = unit.deviation;
         work->mean = unit.mean;
     }
-    size_t feed_count = setup_sizes(setup, batch, feeds);
+    size_t feed_count = setup_sizes(setup, batch, true, feeds);
     kn_status status = batch_plan_session(session, batch, feeds, feed_count, &plan);
     if (status == KN_OK) status = kn_session_info(session, kn_value_name(output), &whole);
     if (status != KN_OK) return session_fail(session, status);
@@ -147,7 +154,7 @@ static kn_status judge_batch(const training_setup *setup, kn_session *session, c
     if (work->output && judged->classes)
         judge_classes(work, batch, batch->feeds[work->target].data);
     else if (work->output)
-        judge_numbers(work, batch, batch->feeds[work->target].data);
+        judge_numbers(work, batch, &batch->feeds[work->target]);
     return KN_OK;
 }
 
@@ -166,7 +173,8 @@ bool judge_samples(const training_setup *setup, kn_session *session, const kn_da
     judge_work work = {.judged = judged};
     double begin = clock_now();
     if (!prepare(setup, session, dataset, batch, &work)) return false;
-    kn_loader_params params = {.size = sizeof params, .batch = (uint64_t)batch, .no_shuffle = true};
+    kn_loader_params params = {
+        .size = sizeof params, .batch = (uint64_t)batch, .no_shuffle = true, .bytes = true};
     kn_loader *loader = kn_loader_create(dataset, &params);
     kn_batch piece = {.size = sizeof piece};
     kn_status status = kn_loader_status(loader);

@@ -182,9 +182,11 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     train_run *run = user;
     kn_feed feeds[SETUP_FIELDS];
     kn_plan_info info = {.size = sizeof info}, judge = {.size = sizeof judge};
-    size_t count = setup_sizes(&run->setup, batch, feeds);
+    const bool unchanged = run->setup.changes && !strcmp(setup_augment(&run->setup), "none");
+    size_t count = setup_sizes(&run->setup, batch, unchanged, feeds);
     kn_status status = kn_trainer_compile_for(run->trainer, batch, feeds, count);
     if (status == KN_OK) status = kn_trainer_plan(run->trainer, &info);
+    setup_sizes(&run->setup, batch, true, feeds);
     if (status == KN_OK && run->judge) status = batch_plan_session(run->judge, batch, feeds, count, &judge);
     *bytes = run->planned_bytes = info.own_peak_bytes + judge.own_peak_bytes - judge.own_state_bytes;
     return status;

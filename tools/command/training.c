@@ -597,11 +597,14 @@ bool setup_data(training_setup *setup, double share, uint64_t seed) {
     return name_classes(setup) && explain_loss(setup, data);
 }
 
-size_t setup_sizes(const training_setup *setup, int64_t batch, kn_feed feeds[SETUP_FIELDS]) {
+size_t setup_sizes(const training_setup *setup, int64_t batch, bool bytes, kn_feed feeds[SETUP_FIELDS]) {
     kn_field field;
     size_t count = 0;
-    for (; count < SETUP_FIELDS && kn_dataset_field(setup->all, count, &field); count++)
-        feeds[count] = (kn_feed){field.name, NULL, field.bytes * (size_t)batch};
+    for (; count < SETUP_FIELDS && kn_dataset_field(setup->all, count, &field); count++) {
+        const bool as_bytes = bytes && field.scale != 0;
+        const size_t size = as_bytes ? field.bytes / sizeof(float) : field.bytes;
+        feeds[count] = (kn_feed){field.name, NULL, size * (size_t)batch, as_bytes ? field.scale : 0};
+    }
     return count;
 }
 
