@@ -309,6 +309,10 @@ void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering) {
 
 const char *const kn_epilogue_axes[3] = {"outer", "middle", "inner"};
 
+void kn_step_tile(kn_step *step, const kn_step_tiles *tiles) {
+    if (step) step->tiles = *tiles;
+}
+
 static void add_epilogue(kn_step *step, const kn_epilogue *epilogue) {
     if (!step || !epilogue) return;
     kn_step_generate(step, epilogue->macro);

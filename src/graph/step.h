@@ -21,6 +21,15 @@ struct kn_library_product {
     int64_t a_stride, b_stride; /* between batches, in elements; 0 repeats */
 };
 
+/* What a step that multiplies matrices in tiles computes, for reports: (rows,depth) by (depth,columns),
+ * `batches` times. tile_rows 0: it is no such step. */
+typedef struct kn_step_tiles {
+    int64_t rows, columns, depth, batches;
+    int tile_rows, tile_columns, tile_depth; /* of a work-group: of the result, and of the sum at a time */
+    int products;                            /* of this shape in each tile: attention has several */
+    int64_t parts, part_depth; /* the sum is split into parts; the depth of one, on average of the tiles */
+} kn_step_tiles;
+
 typedef enum kn_argument_kind {
     KN_ARGUMENT_VALUE,
     /* memory that lives from the first to the last step that names it: `integer` is its id */
@@ -57,6 +66,7 @@ typedef struct kn_step {
     size_t global[3], local[3];
     bool any_local; /* the kernel allows any local size, and ignores items beyond its counts */
     kn_cost cost;
+    kn_step_tiles tiles;
     const kn_node *node;
     kn_status failed; /* the first failure, reported by kn_step_end */
     const char *problem;
@@ -121,6 +131,7 @@ void kn_step_generate(kn_step *step, const char *macro);
 void kn_step_generated(kn_step *step, const char *qualifier);
 /* A name with the lifetime of the step, for a generated parameter. */
 const char *kn_step_name(kn_step *step, const char *format, ...) KN_PRINTF(2, 3);
+void kn_step_tile(kn_step *step, const kn_step_tiles *tiles);
 void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering);
 kn_status kn_step_end(kn_step *step, kn_lowering *lowering);
 /* The first half of kn_step_end: reports failures, compares the arguments with the signature, and makes the

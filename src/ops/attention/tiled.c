@@ -33,10 +33,23 @@ static kn_step *begin_tiled(kn_lowering *lowering, const kn_attention_form *form
     return step;
 }
 
+/* `length` rows of `heads` heads are in tiles, each of which adds over `depth` rows of the other side by
+ * `products` products; where the attention is causal, half of them are skipped, but for tiles at the
+ * diagonal. */
 static kn_status end_tiled(kn_step *step, kn_lowering *lowering, const kn_attention_form *form, int64_t rows,
-                           int64_t length, int64_t heads) {
+                           int64_t length, int64_t heads, int64_t depth, int products) {
     size_t items = (size_t)(4 * rows), tiles = (size_t)kn_divide_up(length, rows);
     kn_attention_add_numbers(step, lowering->node, form);
+    kn_step_tile(step, &(kn_step_tiles){.rows = length,
+                                        .columns = form->head,
+                                        .depth = depth,
+                                        .batches = heads * form->batches,
+                                        .tile_rows = (int)rows,
+                                        .tile_columns = (int)form->head,
+                                        .tile_depth = (int)rows,
+                                        .products = products,
+                                        .parts = 1,
+                                        .part_depth = form->causal ? (depth + rows) / 2 : depth});
     kn_step_size3(step, (size_t[3]){tiles * items, (size_t)heads, (size_t)form->batches},
                   (size_t[3]){items, 1, 1});
     return kn_step_end(step, lowering);
@@ -75,8 +88,9 @@ static kn_status lower_tiled_gradient(kn_lowering *lowering, const kn_attention_
                           kn_attention_part(node->outputs, form, part));
         /* Of the five products two belong to the queries. */
         kn_step_cost(step, cost.flops * (by_keys ? 0.6 : 0.4), cost.bytes / 2);
-        status = by_keys ? end_tiled(step, lowering, form, rows, form->keys, form->key_heads)
-                         : end_tiled(step, lowering, form, rows, form->queries, form->heads);
+        status = by_keys ? end_tiled(step, lowering, form, rows, form->keys, form->key_heads,
+                                     form->queries * form->group, 4)
+                         : end_tiled(step, lowering, form, rows, form->queries, form->heads, form->keys, 3);
     }
     return status;
 }
@@ -92,5 +106,5 @@ kn_status kn_attention_tiled_lower(kn_lowering *lowering) {
     kn_attention_read_parts(step, node, &form, 0);
     kn_step_write(step, "y", lowering->result);
     kn_step_write(step, "log_sum", node->outputs[1]);
-    return end_tiled(step, lowering, &form, rows, form.queries, form.heads);
+    return end_tiled(step, lowering, &form, rows, form.queries, form.heads, form.keys, 2);
 }

@@ -70,6 +70,16 @@ void kn_product_size(kn_step *step, const kn_product *product) {
                         (size_t)kn_divide_up(product->rows, product->tile_m),
                         (size_t)(product->batches * product->parts)};
     kn_step_size3(step, global, (const size_t[3]){product->items, 1, 1});
+    kn_step_tile(step, &(kn_step_tiles){.rows = product->rows,
+                                        .columns = product->columns,
+                                        .depth = product->depth,
+                                        .batches = product->batches,
+                                        .tile_rows = product->tile_m,
+                                        .tile_columns = product->tile_n,
+                                        .tile_depth = SLICE,
+                                        .products = 1,
+                                        .parts = product->parts,
+                                        .part_depth = product->part_depth});
 }
 
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, const char *file,

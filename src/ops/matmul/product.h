@@ -20,6 +20,7 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
 void kn_product_define(kn_step *step, const kn_product *product);
 /* The kernels' argument `partials`: the scratch memory of the parts, or NULL. */
 void kn_product_partials(kn_step *step, const kn_product *product);
+/* The size of the launch, and its tiles for reports. */
 void kn_product_size(kn_step *step, const kn_product *product);
 /* Adds the parts, if there are several, with the epilogue; the result is seen as (.., middle, inner). `file`
  * is the kernel file of the product and `define` gives it the same macros. */
