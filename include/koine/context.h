@@ -53,6 +53,11 @@ typedef struct kn_context_params {
      * a plan takes memory for the arguments of one step. Untested variants are not tried. Runs are refused
      * with KN_ERROR_CANCELLED. */
     bool precompile;
+    /* A text file that describes a device, which need not be here (docs/targets.md), in place of `device`:
+     * nothing is opened, probed, compiled or kept. Sessions and trainers of the context plan, taking kernels
+     * to be right there; runs are refused with KN_ERROR_CANCELLED. It cannot be joined to another context.
+     * NULL or "": none. */
+    const char *target;
 } kn_context_params;
 
 /* Sets every field to its default. */
@@ -83,7 +88,7 @@ enum { KN_CONTEXT_DEVICES = 8, KN_DEVICE_NAME_BYTES = 48 };
  * anything is made from either context, and not concurrently with other calls. On failure nothing changes:
  * KN_ERROR_ARGUMENT if the name is taken, empty, NULL or has KN_DEVICE_NAME_BYTES or more bytes, if *other
  * has devices joined to it, or if one of the two is already joined to a context; KN_ERROR_UNSUPPORTED beyond
- * KN_CONTEXT_DEVICES; or the error of one of the two contexts. */
+ * KN_CONTEXT_DEVICES, or if one of the devices is only described; or the error of one of the two contexts. */
 KN_API kn_status kn_context_join(kn_context *context, const char *name, kn_context **other);
 /* The number of devices of a context: 1 plus those that were joined. */
 KN_API int kn_context_device_count(const kn_context *context);
@@ -132,7 +137,8 @@ typedef struct kn_limits {
 } kn_limits;
 /* Gets the limits from the cache folder if they are there and `again` is false, otherwise measures them,
  * which takes some tenths of a second, waits for the compute queue and compiles a small program. A
- * measurement is kept only if it exceeds the cached value, because a busy machine only lowers it. */
+ * measurement is kept only if it exceeds the cached value, because a busy machine only lowers it. Of a device
+ * that is only described: what its file states. */
 KN_API kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *limits);
 
 /* The least cost of transfers and kernel launches, measured by the call. */
@@ -142,7 +148,8 @@ typedef struct kn_transfers {
         download_gbytes;   /* 10^9 bytes per second on the transfer queue; 0: could not be measured */
     double launch_seconds; /* per launch of many consecutive small launches */
 } kn_transfers;
-/* Takes some tenths of a second and waits for both queues. */
+/* Takes some tenths of a second and waits for both queues. KN_ERROR_CANCELLED for a device that is only
+ * described. */
 KN_API kn_status kn_context_measure_transfers(kn_context *context, kn_transfers *transfers);
 
 /* One interval of work on a queue; times are in seconds since the context was created. */

@@ -80,8 +80,9 @@ bool kn_verdict_get(kn_context *context, const char *key, double *value) {
 
 bool kn_verdict_expect(kn_context *context, const char *key, double guess, double *value) {
     if (kn_verdict_get(context, key, value)) return true;
-    if (context->precompile) *value = guess;
-    return context->precompile;
+    bool guessed = context->precompile || context->described;
+    if (guessed) *value = guess;
+    return guessed;
 }
 
 void kn_verdict_put(kn_context *context, const char *key, double value) {

@@ -1,10 +1,14 @@
-/* A context on the device that its parameters name, with what probes found of it. */
+/* A context on the device that its parameters name, with what probes found of it; or for a described one. */
 #include "device/device_private.h"
 
 kn_context *kn_context_create(const kn_context_params *params) {
     kn_context_params known;
     kn_context *context = kn_context_begin(params, &known);
     if (!context || context->failure.status) return context;
+    if (known.target && known.target[0]) {
+        kn_context_describe(context, known.target);
+        return context;
+    }
     kn_device_list *list = kn_device_list_create(&context->host.allocator, &context->host.log);
     if (!list) {
         kn_fail_memory(&context->failure, sizeof *list);

@@ -14,12 +14,16 @@ const kn_host *kn_context_host(const kn_context *context);
 const kn_error *kn_context_failure(const kn_context *context);
 bool kn_context_wide_indices(const kn_context *context);
 bool kn_context_precompiles(const kn_context *context);
+/* Whether the device is only described (kn_context_params.target): it can be planned for. */
+bool kn_context_is_described(const kn_context *context);
+/* The error of what needs a device. */
+kn_status kn_fail_described(const kn_context *context, kn_error *error);
 
 /* Verdicts: measurements of this device and driver, kept in the cache folder (in memory without one). Keys
  * are short strings. get returns false if nothing is known. */
 bool kn_verdict_get(kn_context *context, const char *key, double *value);
-/* The same, but a precompiling context gets `guess` if nothing is known, because the main process measures
- * it. */
+/* The same, but where nothing is known a precompiling context gets `guess`, because the main process measures
+ * it, and so does one whose device is only described. */
 bool kn_verdict_expect(kn_context *context, const char *key, double guess, double *value);
 void kn_verdict_put(kn_context *context, const char *key, double value);
 /* Counts and logs, once per variant, a kernel variant that computed incorrectly on this device. */
@@ -94,6 +98,9 @@ typedef struct kn_program_request {
  * never compiled twice concurrently. */
 kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program,
                          kn_error *error);
+/* What the compiler is given for a program: appends the whole text, and the options to `options`. */
+kn_status kn_program_write(kn_context *context, const kn_program_request *request, kn_text *text,
+                           kn_text *options, kn_error *error);
 /* Hash of the set of kernel files: those in the library, or the current contents of kernel_folder. */
 uint64_t kn_kernels_hash(const kn_context *context);
 /* kn_program_get for several programs: compiles in parallel where that helps and reports to `progress` (NULL:

@@ -107,6 +107,8 @@ struct kn_context {
     char *cache_folder, *kernel_folder;
     kn_progress progress;
     bool wide_indices, trust_claims, precompile, records, used_products;
+    bool described;     /* by a file: there is no device */
+    kn_limits stated;   /* by that file */
     bool short_header;  /* programs begin with common/builtins.cl in place of the compiler's own header */
     bool keeps_nothing; /* the cache takes nothing, and the reason was logged */
     bool driver_keeps;  /* the driver keeps compiled programs, and would recompile to return a binary */
@@ -176,6 +178,11 @@ kn_status kn_context_probe(kn_context *context, kn_error *error);
 /* GFLOP/s of a short matrix product with a correct result; 0 if it failed or was wrong. Returns false if it
  * failed: another attempt may succeed. */
 bool kn_context_measure(kn_context *context, double *gflops);
+
+/* ---- described devices (target.c) ------------------------------------------------------------ */
+
+/* Reads a target file in place of opening a device. Sets context->failure on failure. */
+void kn_context_describe(kn_context *context, const char *path);
 
 /* Sets context->short_header and driver_keeps by trial. */
 void kn_compiler_choose(kn_context *context);

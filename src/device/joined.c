@@ -10,6 +10,7 @@ kn_status kn_context_join(kn_context *context, const char *name, kn_context **ot
     if (!name || !*name || *other == context || (*other)->joined_count) return KN_ERROR_ARGUMENT;
     if (strlen(name) >= KN_DEVICE_NAME_BYTES) return KN_ERROR_ARGUMENT;
     if (context->belongs || (*other)->belongs) return KN_ERROR_ARGUMENT;
+    if (context->described || (*other)->described) return KN_ERROR_UNSUPPORTED;
     for (int i = 0; i <= context->joined_count; i++)
         if (!strcmp(kn_context_device_name(context, i), name) || kn_context_device_at(context, i) == *other)
             return KN_ERROR_ARGUMENT;

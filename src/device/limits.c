@@ -105,6 +105,7 @@ static double remembered(kn_context *context, const char *name, size_t lanes, ch
 kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *limits) {
     if (!context || !kn_has_size(limits)) return KN_ERROR_ARGUMENT;
     if (context->failure.status) return context->failure.status;
+    if (context->described) return KN_RESULT_GIVE(kn_limits, limits, &context->stated);
     kn_limits found = {.size = sizeof found};
     kn_error error = {0};
     kn_status status = KN_OK;

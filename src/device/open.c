@@ -156,7 +156,7 @@ kn_context *kn_context_begin(const kn_context_params *params, kn_context_params 
     if (!context) return NULL;
     if (error.status != KN_OK)
         context->failure = error;
-    else if (check_params(known, &context->failure) == KN_OK)
+    else if (check_params(known, &context->failure) == KN_OK && !(known->target && known->target[0]))
         open_cache(context, known);
     return context;
 }

@@ -96,6 +96,19 @@ static kn_status read_source(const kn_context *context, const kn_program_request
                         : kn_source_file(context, from->file, from->prelude, short_header, source, error);
 }
 
+kn_status kn_program_write(kn_context *context, const kn_program_request *request, kn_text *text,
+                           kn_text *options, kn_error *error) {
+    kn_program_request from = *request;
+    kn_source source;
+    if (!from.prelude) from.prelude = "";
+    kn_status status = read_source(context, &from, false, &source, error);
+    if (status) return status;
+    kn_text_add_bytes(text, source.text.data, source.text.length);
+    kn_text_add(options, source.options);
+    kn_source_finish(&source);
+    return kn_text_failed(text) || kn_text_failed(options) ? kn_fail_memory(error, text->length) : KN_OK;
+}
+
 static kn_status load_or_build(kn_context *context, const char *name, const kn_source *source,
                                kn_program *made, bool *built, kn_error *error) {
     bool kept = false;
@@ -187,6 +200,7 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
     if (!from.prelude) from.prelude = "";
     *program = NULL;
     if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
+    if (context->described) return kn_fail_described(context, error);
     kn_mutex_lock(context->mutex);
     kn_program *place = entry_of(context, &from, error);
     if (!place) {

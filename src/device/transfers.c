@@ -54,6 +54,7 @@ static kn_status measure_launch(kn_context *context, double *seconds, kn_error *
 kn_status kn_context_measure_transfers(kn_context *context, kn_transfers *transfers) {
     if (!context || !kn_has_size(transfers)) return KN_ERROR_ARGUMENT;
     if (context->failure.status) return context->failure.status;
+    if (context->described) return KN_ERROR_CANCELLED;
     kn_transfers found = {.size = sizeof found};
     kn_error error = {0};
     kn_buffer *buffer = NULL;

@@ -32,6 +32,7 @@ int test_queue(void);
 int test_launch(void);
 int test_programs(void);
 int test_cache(void);
+int test_target(void);
 int test_timeline(void);
 int test_opencl(void);
 int test_faults(void);

@@ -66,5 +66,5 @@ void launch_twice(kn_context *context, kn_kernel *kernel, kn_buffer *buffer, siz
 
 int main(void) {
     return test_context() + test_discovery() + test_memory() + test_queue() + test_launch() +
-           test_programs() + test_cache() + test_timeline() + test_opencl() + test_faults();
+           test_programs() + test_cache() + test_target() + test_timeline() + test_opencl() + test_faults();
 }

@@ -1,0 +1,306 @@
+/* A context for a device that is described by a text file (docs/targets.md) and need not be here: plans can
+ * be made for it, and nothing else. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/device_private.h"
+
+enum { MIN_ALIGNMENT = 64, FILE_LIMIT = 1 << 16 };
+static const char first_line[] = "koine-target 1";
+
+typedef struct description {
+    char name[128];
+    int64_t kind, language; /* by their lists of words */
+    int64_t compute_units, clock_mhz, work_group_items, vector_width, vector_registers, alignment;
+    int64_t local_bytes, memory_bytes, largest_block_bytes;
+    double peak_gflops, bandwidth;
+    bool half, double_precision, subgroups, integer_dot, shares_memory;
+} description;
+
+/* ---- what a file may say ------------------------------------------------------------------------- */
+
+typedef enum field_kind {
+    FIELD_TEXT,
+    FIELD_COUNT,
+    FIELD_BYTES,
+    FIELD_NUMBER,
+    FIELD_CHOICE,
+    FIELD_SET
+} field_kind;
+
+typedef struct field {
+    const char *key;
+    field_kind kind;
+    bool needed;
+    size_t offset;        /* in the description */
+    int64_t least, most;  /* of counts and bytes */
+    const char *expected; /* for messages */
+} field;
+
+#define AT(member) offsetof(description, member)
+static const field fields[] = {
+    {"name", FIELD_TEXT, true, AT(name), 0, 0, "the device's name, at most 127 bytes"},
+    {"kind", FIELD_CHOICE, true, AT(kind), 0, 0, "many-thread or wide-vector"},
+    {"compute_units", FIELD_COUNT, true, AT(compute_units), 1, 1 << 16, "an integer from 1 to 65536"},
+    {"clock_mhz", FIELD_COUNT, false, AT(clock_mhz), 1, 100000, "an integer from 1 to 100000"},
+    {"work_group_items", FIELD_COUNT, true, AT(work_group_items), 1, 1 << 16, "an integer from 1 to 65536"},
+    {"local_memory", FIELD_BYTES, true, AT(local_bytes), 0, 1 << 30, "bytes up to 1GiB, such as 48KiB"},
+    {"memory", FIELD_BYTES, true, AT(memory_bytes), 1, INT64_MAX, "bytes, such as 16GiB"},
+    {"largest_allocation", FIELD_BYTES, true, AT(largest_block_bytes), 1, INT64_MAX, "bytes, such as 4GiB"},
+    {"alignment", FIELD_BYTES, false, AT(alignment), 1, 1 << 20, "a power of two up to 1MiB"},
+    {"opencl_c", FIELD_CHOICE, false, AT(language), 0, 0, "1.2, 2.0 or 3.0"},
+    {"capabilities", FIELD_SET, false, 0, 0, 0,
+     "some of half, double, subgroups, integer_dot, shared_memory"},
+    {"vector_width", FIELD_COUNT, false, AT(vector_width), 4, 16, "4, 8 or 16"},
+    {"vector_registers", FIELD_COUNT, false, AT(vector_registers), 1, 1024, "an integer from 1 to 1024"},
+    {"peak_gflops", FIELD_NUMBER, false, AT(peak_gflops), 0, 0, "a number above 0"},
+    {"bandwidth_gbytes", FIELD_NUMBER, false, AT(bandwidth), 0, 0, "a number above 0"},
+};
+enum { FIELDS = KN_COUNT_OF(fields) };
+
+static const char *const kinds[] = {"many-thread", "wide-vector", NULL};
+static const char *const languages[] = {"1.2", "2.0", "3.0", NULL};
+static const struct {
+    const char *word;
+    size_t offset;
+} capabilities[] = {{"half", AT(half)},
+                    {"double", AT(double_precision)},
+                    {"subgroups", AT(subgroups)},
+                    {"integer_dot", AT(integer_dot)},
+                    {"shared_memory", AT(shares_memory)}};
+
+/* ---- values ------------------------------------------------------------------------------------------- */
+
+static bool read_text(const char *value, char name[128]) {
+    size_t length = strlen(value);
+    if (length == 0 || length > 127) return false;
+    memcpy(name, value, length + 1);
+    return true;
+}
+
+/* An integer; of bytes, perhaps with a unit. */
+static bool read_count(const field *row, const char *value, int64_t *number) {
+    static const char *const units[] = {"", "KiB", "MiB", "GiB"};
+    const char *end;
+    if (!kn_is_digit(value[0]) || !kn_parse_int64(value, &end, number)) return false;
+    int unit = 0, last = row->kind == FIELD_BYTES ? 3 : 0;
+    while (unit < last && strcmp(end, units[unit]))
+        unit++;
+    if (strcmp(end, units[unit]) || *number > INT64_MAX >> (10 * unit)) return false;
+    *number <<= 10 * unit;
+    return *number >= row->least && *number <= row->most;
+}
+
+static bool read_number(const char *value, double *number) {
+    const char *end;
+    return kn_parse_double(value, &end, number) && !*end && *number > 0 && *number < 1e12;
+}
+
+static bool read_choice(const char *value, const char *const *words, int64_t *chosen) {
+    for (*chosen = 0; words[*chosen]; ++*chosen)
+        if (!strcmp(value, words[*chosen])) return true;
+    return false;
+}
+
+/* Sets a flag for each of the words of `value`, which are separated by blanks. */
+static bool read_capabilities(const char *value, char *base) {
+    while (*value) {
+        size_t length = strcspn(value, " \t"), i = 0;
+        while (i < KN_COUNT_OF(capabilities) &&
+               (strlen(capabilities[i].word) != length || memcmp(value, capabilities[i].word, length)))
+            i++;
+        if (i == KN_COUNT_OF(capabilities)) return false;
+        *(bool *)(base + capabilities[i].offset) = true;
+        value += length;
+        value += strspn(value, " \t");
+    }
+    return true;
+}
+
+static bool read_value(const field *row, const char *value, description *target) {
+    char *base = (char *)target;
+    void *place = base + row->offset;
+    switch (row->kind) {
+    case FIELD_TEXT:
+        return read_text(value, place);
+    case FIELD_COUNT:
+    case FIELD_BYTES:
+        return read_count(row, value, place);
+    case FIELD_NUMBER:
+        return read_number(value, place);
+    case FIELD_CHOICE:
+        return read_choice(value, place == &target->kind ? kinds : languages, place);
+    case FIELD_SET:
+        return read_capabilities(value, base);
+    }
+    return false;
+}
+
+static bool power_of_two(int64_t number) {
+    return number > 0 && (number & (number - 1)) == 0;
+}
+
+/* ---- lines -------------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    const char *path;
+    int line;          /* from 1 */
+    int given[FIELDS]; /* the line of each field; 0: none yet */
+    description *target;
+    kn_error *error;
+} reading;
+
+static kn_status unknown_key(const reading *state, const char *key) {
+    const char *keys[FIELDS];
+    for (int i = 0; i < FIELDS; i++)
+        keys[i] = fields[i].key;
+    const char *near = kn_nearest_word(key, keys, FIELDS);
+    return kn_fail(state->error, KN_ERROR_FORMAT, "%s line %d: found '%.40s'; expected %s%s", state->path,
+                   state->line, key, near ? "perhaps " : "one of the words of a target file, such as ",
+                   near ? near : fields[0].key);
+}
+
+/* A line "key value" without blanks around it. */
+static kn_status read_line(reading *state, char *line) {
+    char *value = line + strcspn(line, " \t");
+    if (*value) *value++ = '\0';
+    value += strspn(value, " \t");
+    int i = 0;
+    while (i < FIELDS && strcmp(line, fields[i].key))
+        i++;
+    if (i == FIELDS) return unknown_key(state, line);
+    if (state->given[i])
+        return kn_fail(state->error, KN_ERROR_FORMAT,
+                       "%s line %d: %s is given again; expected it once, and line "
+                       "%d has it",
+                       state->path, state->line, line, state->given[i]);
+    state->given[i] = state->line;
+    bool right = read_value(&fields[i], value, state->target);
+    if (!strcmp(line, "alignment")) right = right && power_of_two(state->target->alignment);
+    if (!strcmp(line, "vector_width")) right = right && power_of_two(state->target->vector_width);
+    if (right) return KN_OK;
+    return kn_fail(state->error, KN_ERROR_FORMAT, "%s line %d: %s is '%.40s'; expected %s", state->path,
+                   state->line, line, value, fields[i].expected);
+}
+
+/* Reads lines in place. Text after # is a comment. */
+static kn_status read_lines(reading *state, char *text) {
+    kn_status status = KN_OK;
+    while (text && status == KN_OK) {
+        char *line = text, *newline = strchr(text, '\n');
+        if (newline) *newline = '\0';
+        text = newline ? newline + 1 : NULL;
+        state->line++;
+        line[strcspn(line, "#")] = '\0';
+        while (kn_is_blank(*line))
+            line++;
+        size_t length = strlen(line);
+        while (length && kn_is_blank(line[length - 1]))
+            line[--length] = '\0';
+        if (state->line == 1) {
+            if (strcmp(line, first_line))
+                status = kn_fail(state->error, KN_ERROR_FORMAT,
+                                 "%s line 1: found '%.40s'; expected '%s', with which target files begin",
+                                 state->path, line, first_line);
+        } else if (length) {
+            status = read_line(state, line);
+        }
+    }
+    return status;
+}
+
+static kn_status check_whole(const reading *state) {
+    const description *target = state->target;
+    for (int i = 0; i < FIELDS; i++)
+        if (fields[i].needed && !state->given[i])
+            return kn_fail(state->error, KN_ERROR_FORMAT, "%s: a line '%s' is missing; expected %s",
+                           state->path, fields[i].key, fields[i].expected);
+    if (target->kind == 1 && (!target->vector_width || !target->vector_registers))
+        return kn_fail(state->error, KN_ERROR_FORMAT,
+                       "%s: kind is wide-vector; expected lines 'vector_width' and 'vector_registers' too",
+                       state->path);
+    if (target->integer_dot && target->language < 2)
+        return kn_fail(state->error, KN_ERROR_FORMAT,
+                       "%s: capabilities has integer_dot; expected 'opencl_c 3.0' too, which declares it",
+                       state->path);
+    return KN_OK;
+}
+
+static kn_status read_file(const kn_host *host, const char *path, description *target, kn_error *error) {
+    reading state = {.path = path, .target = target, .error = error};
+    uint8_t *bytes = NULL;
+    uint64_t count = 0;
+    kn_status status = kn_file_read(host, path, FILE_LIMIT, &bytes, &count, error);
+    if (status == KN_OK && memchr(bytes, 0, (size_t)count))
+        status =
+            kn_fail(error, KN_ERROR_FORMAT, "%s has a zero byte; expected the text of a target file", path);
+    if (status == KN_OK) status = read_lines(&state, (char *)bytes);
+    if (status == KN_OK) status = check_whole(&state);
+    kn_release(host, bytes);
+    return status;
+}
+
+/* ---- the context ---------------------------------------------------------------------------------- */
+
+static void fill_info(const description *target, kn_device_info *info) {
+    *info = (kn_device_info){.type = target->kind == 1 ? KN_DEVICE_CPU : KN_DEVICE_GPU,
+                             .platform = "described by a file",
+                             .version = "OpenCL 1.2",
+                             .compute_units = (int)target->compute_units,
+                             .clock_mhz = (int)target->clock_mhz,
+                             .memory_bytes = (uint64_t)target->memory_bytes,
+                             .largest_block_bytes = (uint64_t)target->largest_block_bytes,
+                             .local_bytes = (uint64_t)target->local_bytes,
+                             .shares_memory = target->shares_memory};
+    memcpy(info->name, target->name, sizeof target->name);
+}
+
+/* Widths are those of decide_kind in probe.c. */
+static void fill_capabilities(const kn_context *context, const description *target, kn_capabilities *known) {
+    const uint64_t limit = context->largest_block_bytes, largest = (uint64_t)target->largest_block_bytes;
+    *known = (kn_capabilities){
+        .size = sizeof *known,
+        .wide_vector = context->kind ? context->kind == 1 : target->kind == 1,
+        .vector_width = target->vector_width ? (int)target->vector_width : 1,
+        .vector_registers = target->vector_registers ? (int)target->vector_registers : 16,
+        .compute_units = (int)target->compute_units,
+        .work_group_items = (size_t)target->work_group_items,
+        .local_bytes = (uint64_t)target->local_bytes,
+        .memory_bytes = (uint64_t)target->memory_bytes,
+        .largest_block_bytes = limit && limit < largest ? limit : largest,
+        .alignment_bytes = target->alignment > MIN_ALIGNMENT ? (uint32_t)target->alignment : MIN_ALIGNMENT,
+        .shares_memory = target->shares_memory,
+        .half = target->half,
+        .double_precision = target->double_precision,
+        .subgroups = target->subgroups,
+        .integer_dot = target->integer_dot,
+        .half_claimed = target->half,
+        .double_claimed = target->double_precision,
+        .subgroups_claimed = target->subgroups,
+        .integer_dot_claimed = target->integer_dot};
+    if (known->wide_vector && known->vector_width == 1) known->vector_width = 4;
+    if (known->wide_vector && context->vector_width) known->vector_width = context->vector_width;
+}
+
+void kn_context_describe(kn_context *context, const char *path) {
+    description target = {.kind = 0};
+    if (read_file(&context->host, path, &target, &context->failure) != KN_OK) return;
+    context->described = true;
+    context->stated =
+        (kn_limits){.size = sizeof context->stated, .gflops = target.peak_gflops, .gbytes = target.bandwidth};
+    fill_info(&target, &context->found.info);
+    snprintf(context->found.language, sizeof context->found.language, "OpenCL C %s",
+             languages[target.language]);
+    fill_capabilities(context, &target, &context->capabilities);
+}
+
+kn_status kn_fail_described(const kn_context *context, kn_error *error) {
+    return kn_fail(error, KN_ERROR_CANCELLED,
+                   "%s is only described by a file, so that nothing runs on it; expected plans alone",
+                   context->found.info.name);
+}
+
+bool kn_context_is_described(const kn_context *context) {
+    return context->described;
+}
