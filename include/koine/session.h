@@ -135,6 +135,12 @@ typedef struct kn_plan_step {
 /* Step `position`, from 0; KN_ERROR_NOT_FOUND past the last. */
 KN_API kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step);
 
+/* Writes the programs that the plan needs into a folder, which is created if missing: NNN.cl, the whole text,
+ * which compiles by itself, and NNN.options, the compiler's options; and launches.jsonl, a JSON object for
+ * each step in order, described in docs/targets.md. Existing files are replaced. Needs no compiled kernels
+ * (programs=none) and no device (kn_context_params.target). */
+KN_API kn_status kn_session_write_programs(kn_session *session, const char *folder);
+
 /* One pass of the planner, and the time that it took for the current plan. */
 typedef struct kn_plan_pass {
     size_t size;

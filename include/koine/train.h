@@ -179,6 +179,7 @@ KN_API kn_status kn_trainer_plan(kn_trainer *trainer, kn_plan_info *info);
 KN_API char *kn_trainer_plan_text(kn_trainer *trainer);
 KN_API kn_status kn_trainer_plan_step(kn_trainer *trainer, int position, kn_plan_step *step);
 KN_API kn_status kn_trainer_plan_pass(kn_trainer *trainer, int position, kn_plan_pass *pass);
+KN_API kn_status kn_trainer_write_programs(kn_trainer *trainer, const char *folder);
 KN_API void kn_trainer_free_text(kn_trainer *trainer, char *text);
 /* Recomputes the last step without updating, operator by operator, and writes a sentence that names the first
  * operator with a non-finite result. KN_ERROR_NOT_FOUND if all are finite. */

@@ -14,7 +14,8 @@ void kn_target_of(kn_context *context, kn_target *target) {
         .wide_indices = kn_context_wide_indices(context),
         .alignment_bytes = device->alignment_bytes,
         .largest_block_bytes = device->largest_block_bytes,
-        .product_scratch = kn_product_library() ? kn_product_scratch : NULL,
+        .product_scratch =
+            kn_product_library() && !kn_context_is_described(context) ? kn_product_scratch : NULL,
         .library = context,
     };
 }

@@ -20,11 +20,8 @@ static size_t shrink_groups(kn_launch *launch, size_t items, size_t allowed) {
     return items;
 }
 
-kn_status kn_launch_choose(const kn_executable *executable, kn_ready_step *ready, kn_error *error) {
-    const kn_step *step = ready->step;
-    kn_launch *launch = &ready->launch;
-    size_t items = 1, allowed = kn_kernel_work_group_items(ready->kernel);
-    bool wide = kn_context_capabilities(executable->context)->wide_vector;
+size_t kn_step_launch(const kn_step *step, size_t allowed, bool wide, kn_launch *launch) {
+    size_t items = 1;
     launch->dimensions = step->dimensions;
     for (int d = 0; d < step->dimensions && d < 3; d++) {
         launch->global[d] = step->global[d];
@@ -32,7 +29,14 @@ kn_status kn_launch_choose(const kn_executable *executable, kn_ready_step *ready
         if (!launch->local[d]) launch->local[d] = dividing_size(launch, d, allowed / items, wide);
         items *= launch->local[d];
     }
-    if (step->any_local) items = shrink_groups(launch, items, allowed);
+    return step->any_local ? shrink_groups(launch, items, allowed) : items;
+}
+
+kn_status kn_launch_choose(const kn_executable *executable, kn_ready_step *ready, kn_error *error) {
+    const kn_step *step = ready->step;
+    const size_t allowed = kn_kernel_work_group_items(ready->kernel);
+    const bool wide = kn_context_capabilities(executable->context)->wide_vector;
+    const size_t items = kn_step_launch(step, allowed, wide, &ready->launch);
     if (items <= allowed) return KN_OK;
     return kn_fail(
         error, KN_ERROR_UNSUPPORTED,

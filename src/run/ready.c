@@ -110,7 +110,9 @@ kn_status kn_executable_ready(kn_executable *executable, const kn_executable_req
     if (status == KN_OK)
         status = kn_step_programs_list(executable, request->switches->programs, &list, error);
     executable->info.kernels = (int)list.count;
-    if (status == KN_OK && request->switches->programs != KN_PROGRAMS_NONE)
+    bool planned =
+        request->switches->programs == KN_PROGRAMS_NONE || kn_context_is_described(executable->context);
+    if (status == KN_OK && !planned)
         status = kn_context_precompiles(executable->context)
                      ? kn_executable_precompile(executable, &list, error)
                      : make_kernels(executable, &list, &request->params->progress, error);

@@ -249,6 +249,9 @@ void kn_step_programs_finish(kn_step_programs *list, const kn_host *host);
 /* Prepares the steps of the plan: compiles programs, creates kernels (ready.c). */
 kn_status kn_executable_ready(kn_executable *executable, const kn_executable_request *request,
                               kn_error *error);
+/* Sets the sizes of a step's launch on a device that allows `allowed` work-items in a group, and returns those of a
+ * group, which may still be more; `wide`: a device with wide vectors (launch.c). */
+size_t kn_step_launch(const kn_step *step, size_t allowed, bool wide, kn_launch *launch);
 /* Chooses the launch sizes of a step whose kernel exists (launch.c). */
 kn_status kn_launch_choose(const kn_executable *executable, kn_ready_step *ready, kn_error *error);
 /* Creates the kernel of a step and chooses its launch sizes. */
@@ -291,5 +294,7 @@ kn_status kn_guard_check(const kn_executable *executable, const kn_memory *memor
 void kn_executable_print(const kn_executable *executable, kn_text *text);
 /* One step, and which steps it reads from. */
 kn_status kn_executable_describe_step(const kn_executable *executable, int position, kn_plan_step *result);
+/* kn_session_write_programs (write.c). */
+kn_status kn_executable_write(const kn_executable *executable, const char *folder, kn_error *error);
 
 #endif

@@ -277,6 +277,12 @@ kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *
     return status == KN_OK ? KN_RESULT_GIVE(kn_plan_step, step, &told) : status;
 }
 
+kn_status kn_session_write_programs(kn_session *session, const char *folder) {
+    if (!session || !folder || !folder[0]) return KN_ERROR_ARGUMENT;
+    kn_status status = need_plan(session);
+    return status == KN_OK ? kn_executable_write(session->current, folder, &session->error) : status;
+}
+
 kn_status kn_session_plan_pass(kn_session *session, int position, kn_plan_pass *pass) {
     if (!session || !kn_has_size(pass)) return KN_ERROR_ARGUMENT;
     kn_plan_pass found = KN_PLAN_PASS_DEFAULTS;

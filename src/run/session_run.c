@@ -266,6 +266,8 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
                          "the context only precompiles: kernels are compiled, nothing runs");
     if (status == KN_OK && session->switches.programs == KN_PROGRAMS_NONE)
         status = kn_fail(error, KN_ERROR_CANCELLED, "the session only plans (programs=none): nothing runs");
+    if (status == KN_OK && kn_context_is_described(session->context))
+        status = kn_fail_described(session->context, error);
     if (status == KN_OK) status = check_fed(session);
     if (status == KN_OK) status = check_fetches(session, fetches, fetch_count);
     if (status == KN_OK) status = attach_plan(session);

@@ -311,6 +311,11 @@ kn_status kn_trainer_plan_step(kn_trainer *trainer, int position, kn_plan_step *
     return status == KN_OK ? kn_session_plan_step(trainer->session, position, step) : status;
 }
 
+kn_status kn_trainer_write_programs(kn_trainer *trainer, const char *folder) {
+    kn_status status = begin(trainer);
+    return status == KN_OK ? kn_session_write_programs(trainer->session, folder) : status;
+}
+
 kn_status kn_trainer_plan_pass(kn_trainer *trainer, int position, kn_plan_pass *pass) {
     kn_status status = begin(trainer);
     return status == KN_OK ? kn_session_plan_pass(trainer->session, position, pass) : status;

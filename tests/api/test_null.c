@@ -242,6 +242,7 @@ static void sessions(void **state) {
     assert_null(kn_session_plan_text(NULL));
     assert_int_equal(kn_session_plan_step(NULL, 0, NULL), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_session_plan_pass(NULL, 0, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_session_write_programs(NULL, "/tmp"), KN_ERROR_ARGUMENT);
     kn_session_free_text(NULL, NULL);
 }
 
@@ -285,6 +286,7 @@ static void trainers(void **state) {
     assert_null(kn_trainer_plan_text(NULL));
     assert_int_not_equal(kn_trainer_plan_step(NULL, 0, NULL), KN_OK);
     assert_int_not_equal(kn_trainer_plan_pass(NULL, 0, NULL), KN_OK);
+    assert_int_not_equal(kn_trainer_write_programs(NULL, "/tmp"), KN_OK);
     kn_trainer_free_text(NULL, NULL);
     assert_true(kn_trainer_find_not_finite(NULL, 1, NULL, 0, sentence, sizeof sentence) != KN_OK);
 }

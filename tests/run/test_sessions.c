@@ -1,7 +1,9 @@
 /* Sessions: results, feeds and fetches, the description of a plan, mistakes. */
 #include "run_tests.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static kn_session *small_session(kn_context *context) {
     small_net net = small_net_make();
@@ -327,6 +329,37 @@ static void compiling_reports_progress(void **state) {
     kn_session_destroy(&session);
 }
 
+/* A device that a file describes is planned for, by sessions and by steps, and nothing runs. */
+static void a_described_device_is_only_planned_for(void **state) {
+    (void)state;
+    static const char text[] = "koine-target 1\nname None\nkind many-thread\ncompute_units 2\n"
+                               "work_group_items 64\nlocal_memory 16KiB\nmemory 1GiB\n"
+                               "largest_allocation 256MiB\n";
+    char path[] = "/tmp/koine-target-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0 && write(file, text, sizeof text - 1) == (long)sizeof text - 1);
+    close(file);
+    kn_context_params params;
+    kn_context_params_init(&params);
+    params.target = path;
+    kn_context *context = kn_context_create(&params);
+    unlink(path);
+    if (kn_context_status(context) != KN_OK) fail_msg("%s", kn_context_error(context));
+    kn_session *session = small_session(context);
+    float x[12] = {0}, y[8];
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetch = {"y", y, sizeof y};
+    kn_plan_info info = {.size = sizeof info};
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_write_programs(session, "/tmp/x"), "no plan", NULL);
+    session_good(session, kn_session_compile(session, &feed, 1));
+    session_good(session, kn_session_plan(session, &info));
+    assert_true(info.steps > 0 && info.kernels > 0);
+    session_bad(session, KN_ERROR_CANCELLED, kn_session_run(session, &feed, 1, &fetch, 1),
+                "None is only described", NULL);
+    kn_session_destroy(&session);
+    kn_context_destroy(&context);
+}
+
 int test_sessions(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_right_for_any_batch),
@@ -340,6 +373,7 @@ int test_sessions(void) {
         cmocka_unit_test(a_budget_is_kept),
         cmocka_unit_test(a_value_above_the_limit_is_named),
         cmocka_unit_test(compiling_reports_progress),
+        cmocka_unit_test(a_described_device_is_only_planned_for),
     };
     return cmocka_run_group_tests(tests, open_shared, close_shared);
 }

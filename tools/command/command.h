@@ -77,7 +77,8 @@ int completion_print(const char *shell, const command *const *commands, int coun
 
 typedef struct common_options {
     const char *device, *cache, *kind, *math;
-    const char *pin; /* --pin: layers on other devices; NULL: none */
+    const char *pin;    /* --pin: layers on other devices; NULL: none */
+    const char *target; /* --target: a file that describes a device; NULL: none */
     uint64_t width;
     bool json, quiet, verbose, no_cache, wide_indices;
     bool overwrite; /* existing files are replaced */

@@ -142,6 +142,7 @@ static void context_params_from(const common_options *common, kn_context_params 
     params->vector_width = (int)common->width;
     params->wide_indices = common->wide_indices;
     params->log = (kn_logger){.level = common->verbose ? KN_LOG_INFO : KN_LOG_WARNING, .write = write_log};
+    params->target = common->target;
     params->device = device_is_auto(common) ? NULL : device_wish(common);
     params->kernel_folder = getenv("KOINE_KERNEL_DIR");
     params->cache_folder = common->cache;
@@ -160,7 +161,7 @@ kn_context *context_open(const common_options *common) {
     context_params_from(common, &params);
     kn_context *context = kn_context_create(&params);
     if (kn_context_status(context) == KN_OK) {
-        if (params.cache_folder && !common->cache && !advised &&
+        if (params.cache_folder && !params.target && !common->cache && !advised &&
             access(params.cache_folder, W_OK | X_OK) != 0)
             command_tell("koine: --kernel-cache DIR keeps them in another folder");
         advised = true;
@@ -171,7 +172,8 @@ kn_context *context_open(const common_options *common) {
     if (kn_context_status(context) == KN_ERROR_NO_DEVICE && !common->device && params.device &&
         *params.device)
         from = "from KOINE_DEVICE: ";
-    if (kn_context_status(context) == KN_ERROR_FILE && params.kernel_folder && *params.kernel_folder)
+    if (kn_context_status(context) == KN_ERROR_FILE && !params.target && params.kernel_folder &&
+        *params.kernel_folder)
         from = "from KOINE_KERNEL_DIR: ";
     command_fail("%s%s", from, context ? kn_context_error(context) : "out of memory");
     kn_context_destroy(&context);

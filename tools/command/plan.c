@@ -16,6 +16,7 @@ typedef struct plan_run {
     kn_session *session;
     kn_plan_info info;
     bool training, measure, dot, svg;
+    const char *programs; /* the folder to write them into */
     kn_optimizer optimizer;
     uint64_t batch, memory;
 } plan_run;
@@ -126,6 +127,14 @@ static int draw(plan_run *run) {
     return drawn ? EXIT_DONE : command_fail("the plan cannot be drawn: %s", kn_status_message(status));
 }
 
+/* The programs and launches. */
+static bool write_programs(plan_run *run) {
+    if (!run->programs) return true;
+    kn_status status = run->training ? kn_trainer_write_programs(run->trainer, run->programs)
+                                     : kn_session_write_programs(run->session, run->programs);
+    return status == KN_OK || command_fail("%s", plan_error(run)) == EXIT_DONE;
+}
+
 /* Destroy the planned context first, so that nothing is on the device twice. */
 static int measure(plan_run *run, const char *name, const char *set, int64_t batch) {
     bench_options options = {.common = run->common,
@@ -155,6 +164,7 @@ static int show(plan_run *run, const char *name, const char *set) {
         return EXIT_FAILED;
     tell_compiling(run->context);
     progress_clear();
+    if (!write_programs(run)) return EXIT_FAILED;
     if (run->dot || run->svg) return draw(run);
     if (run->common.json)
         print_json(run, batch);
@@ -203,6 +213,14 @@ static int show_parameters(const kn_model *model, bool json) {
 
 /* ---- the command line ----------------------------------------------------------------------------- */
 
+static bool programs_writable(const char *folder, bool replace) {
+    char path[4096];
+    if (!folder_writable(folder)) return false;
+    if (snprintf(path, sizeof path, "%s/launches.jsonl", folder) >= (int)sizeof path)
+        return command_fail("'%.60s…' is too long a name for a folder", folder) == EXIT_DONE;
+    return !path_there(path) || path_writable(path, PATH_WHOLE, replace);
+}
+
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
     plan_run run = {.batch = UINT64_MAX};
@@ -221,7 +239,12 @@ static int run(int count, char **arguments) {
          &parameters},
         {"dot", OPTION_FLAG, NULL, "the steps and what they read as a graph for Graphviz", &run.dot},
         {"svg", OPTION_FLAG, NULL, "the same as an image", &run.svg},
+        {"programs", OPTION_TEXT, "DIR",
+         "also write the programs that the steps need, and their launches, into a folder", &run.programs},
+        OVERWRITE_OPTION(run.common),
         HEADING("device"),
+        {"target", OPTION_TEXT, "FILE", "plan for the device that a file describes, which need not be here",
+         &run.common.target},
         {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
          &run.memory},
         PIN_OPTION(run.common),
@@ -246,6 +269,13 @@ static int run(int count, char **arguments) {
     if (chosen < 0 || rule < 0) return EXIT_USAGE;
     if (run.dot + run.svg + ((run.dot || run.svg) && (run.measure || run.common.json)) > 1)
         return command_misuse("give one of --dot, --svg%s", run.measure ? " and --measure" : " and --json");
+    if (run.common.target && (run.measure || run.common.pin || run.common.device))
+        return command_misuse(
+            "give one of --target and %s: the plan is for the device that the file describes",
+            run.measure      ? "--measure"
+            : run.common.pin ? "--pin"
+                             : "--device");
+    if (run.programs && !programs_writable(run.programs, run.common.overwrite)) return EXIT_FAILED;
     run.optimizer = (kn_optimizer)rule;
     run.training = chosen == 0;
     status = EXIT_FAILED;
@@ -277,10 +307,14 @@ const command command_plan = {
     "once. If the batch does not fit into the device's memory, shows the plan of the largest that does,\n"
     "as koine train would use it. With --pin the steps of each device, and what goes between them.\n"
     "\n"
+    "--target plans for a device that a text file describes (docs/targets.md); none need be here. The\n"
+    "plan takes each kernel to be right there, and the fastest by rule.\n"
+    "\n"
     "  koine plan lenet --batch 64\n"
     "  koine plan lenet --mode infer --measure\n"
     "  koine plan lenet --svg > plan.svg\n"
     "  koine plan FILE.onnx --parameters\n"
     "  koine plan lenet --device gpu --pin 'linear*=cpu,logits=cpu'\n"
-    "  koine plan lenet --batch 10000 --memory 2GB",
+    "  koine plan lenet --batch 10000 --memory 2GB\n"
+    "  koine plan resnet50 --batch 32 --target gfx1100.target --programs resnet50",
     run};
