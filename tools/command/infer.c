@@ -119,7 +119,7 @@ static bool measure_inputs(infer_run *run) {
 static void feeds_of(const infer_run *run, int64_t first, int64_t count, kn_feed *feeds) {
     for (int i = 0; i < run->input_count; i++)
         feeds[i] = (kn_feed){run->feeds[i].name, run->inputs[i].data + (size_t)first * run->feeds[i].bytes,
-                             run->feeds[i].bytes * (size_t)count};
+                             run->feeds[i].bytes * (size_t)count, run->inputs[i].scale};
 }
 
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {

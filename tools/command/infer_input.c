@@ -17,6 +17,7 @@ typedef struct part {
     const char *path, *shown; /* name in messages */
     kn_tensor_info info;
     char *data;
+    double scale;        /* not 0: the data is uint8, and fed with this scale */
     kn_dataset *dataset; /* the dataset of the samples; or NULL */
 } part;
 
@@ -66,6 +67,21 @@ static bool check_shape(const kn_value *value, const part *read) {
 
 /* ---- tables, images and sounds: datasets without targets ------------------------------------ */
 
+/* Copies all samples, which need `bytes`, as a loader delivers them. */
+static bool copy_samples(part *read, size_t bytes) {
+    const kn_loader_params params = {.size = sizeof params, .batch = 64, .no_shuffle = true, .bytes = true};
+    kn_loader *loader = kn_loader_create(read->dataset, &params);
+    kn_batch batch = KN_BATCH_DEFAULTS;
+    bool fine = true;
+    for (size_t at = 0; at < bytes && fine; at += fine ? batch.feeds[0].bytes : 0) {
+        fine = kn_loader_status(loader) == KN_OK && kn_loader_next(loader, &batch) == KN_OK;
+        if (fine) memcpy(read->data + at, batch.feeds[0].data, batch.feeds[0].bytes);
+    }
+    if (!fine) command_fail("%s: %s", read->shown, loader ? kn_loader_error(loader) : "out of memory");
+    kn_loader_destroy(&loader);
+    return fine;
+}
+
 static bool read_dataset(part *read, const kn_dataset_params *params, const char *word) {
     kn_field field = {.name = NULL};
     size_t length = strlen(word) + strlen(read->path) + 2;
@@ -79,16 +95,16 @@ static bool read_dataset(part *read, const kn_dataset_params *params, const char
     tell_left_out(dataset, read->shown);
     const uint64_t count = kn_dataset_count(dataset);
     kn_dataset_field(dataset, 0, &field);
-    read->info = (kn_tensor_info){field.info.dtype, field.info.rank + 1, {(int64_t)count}};
+    read->scale = field.scale;
+    const size_t bytes = (size_t)count * (field.scale != 0 ? field.bytes / sizeof(float) : field.bytes);
+    read->info = (kn_tensor_info){
+        field.scale != 0 ? KN_UINT8 : field.info.dtype, field.info.rank + 1, {(int64_t)count}};
     memcpy(read->info.shape + 1, field.info.shape, (size_t)field.info.rank * sizeof *field.info.shape);
-    read->data = malloc((size_t)count * field.bytes + 1);
+    read->data = malloc(bytes + 1);
     if (!read->data)
         return command_fail("out of memory for %llu samples of %s", (unsigned long long)count, read->shown) ==
                EXIT_DONE;
-    char message[512];
-    return kn_dataset_read(dataset, NULL, count, 0, read->data, (size_t)count * field.bytes, message,
-                           sizeof message) == KN_OK ||
-           command_fail("%s: %s", read->shown, message) == EXIT_DONE;
+    return copy_samples(read, bytes);
 }
 
 static bool read_samples(const infer_input *input, part *read, const char *word) {
@@ -103,28 +119,28 @@ static bool read_samples(const infer_input *input, part *read, const char *word)
     params.archives = kn_images_archives();
     params.skip_bad = input->skip_bad;
     if (!read_dataset(read, &params, word) || !check_shape(input->value, read)) return false;
-    return read->info.dtype == kn_value_dtype(input->value) ||
+    const kn_dtype dtype = read->scale != 0 ? KN_FLOAT32 : read->info.dtype;
+    return dtype == kn_value_dtype(input->value) ||
            command_fail("'%s' holds numbers of %s, and the model reads '%s' as %s", read->shown,
-                        kn_dtype_name(read->info.dtype), kn_value_name(input->value),
+                        kn_dtype_name(dtype), kn_value_name(input->value),
                         kn_dtype_name(kn_value_dtype(input->value))) == EXIT_DONE;
 }
 
 /* ---- arrays ----------------------------------------------------------------------------------------- */
 
-/* Converts to the model's element type. */
+/* Converts to the model's element type; bytes for a float32 input stay bytes, and are divided by 255 as those
+ * of datasets are. */
 static bool convert(const kn_value *value, part *read, const kn_npy_file *array) {
     uint64_t elements = 0;
-    const kn_dtype dtype = kn_value_dtype(value);
-    const bool shares = read->info.dtype == KN_UINT8 && dtype == KN_FLOAT32;
+    const bool as_bytes = read->info.dtype == KN_UINT8 && kn_value_dtype(value) == KN_FLOAT32;
+    const kn_dtype dtype = as_bytes ? KN_UINT8 : kn_value_dtype(value);
     bool fine = kn_tensor_elements(&read->info, &elements);
     size_t bytes = (size_t)elements * kn_dtype_bytes(dtype);
     read->data = fine ? malloc(bytes + 1) : NULL;
     if (!read->data || kn_npy_file_copy(array, dtype, read->data, bytes) != KN_OK)
         return command_fail("'%s' could not be converted to %s, as which the model reads '%s'", read->shown,
                             kn_dtype_name(dtype), kn_value_name(value)) == EXIT_DONE;
-    /* Like datasets: bytes are divided by 255. */
-    for (uint64_t i = 0; shares && i < elements; i++)
-        ((float *)(void *)read->data)[i] *= 1.0f / 255.0f;
+    read->scale = as_bytes ? 1.0f / 255.0f : 0;
     read->info.dtype = dtype;
     return true;
 }
@@ -160,8 +176,27 @@ static bool read_part(const infer_input *input, part *read) {
     return numbers_read(input->value, read->path, read->shown, &read->info, &read->data);
 }
 
+/* Makes numbers of bytes with a scale. */
+static bool widen(kn_tensor_info *info, char **data, double *scale) {
+    uint64_t elements = 0;
+    if (*scale == 0) return true;
+    float *numbers =
+        kn_tensor_elements(info, &elements) ? malloc((size_t)elements * sizeof *numbers + 1) : NULL;
+    if (!numbers) return command_fail("out of memory for the input") == EXIT_DONE;
+    for (uint64_t i = 0; i < elements; i++)
+        numbers[i] = (float)*scale * (float)((const uint8_t *)*data)[i];
+    free(*data);
+    *data = (char *)numbers;
+    *scale = 0;
+    info->dtype = KN_FLOAT32;
+    return true;
+}
+
 /* Appends to the existing samples. */
 static bool append(infer_input *input, part *read) {
+    if (input->info.rank && input->scale != read->scale &&
+        (!widen(&input->info, &input->data, &input->scale) || !widen(&read->info, &read->data, &read->scale)))
+        return false;
     const uint64_t old = input->info.rank ? (uint64_t)input->info.shape[0] : 0,
                    count = (uint64_t)read->info.shape[0];
     kn_tensor_info sample = read->info;
@@ -181,6 +216,7 @@ static bool append(infer_input *input, part *read) {
         return command_fail("out of memory for %llu samples", (unsigned long long)(old + count)) == EXIT_DONE;
     input->names = names;
     input->info = read->info;
+    input->scale = read->scale;
     input->info.shape[0] = (int64_t)(old + count);
     if (count) memcpy(input->data + (size_t)old * (size_t)bytes, read->data, (size_t)count * (size_t)bytes);
     for (uint64_t i = 0; i < count; i++) {

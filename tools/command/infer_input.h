@@ -9,7 +9,8 @@ typedef struct infer_input {
     kn_value *value;     /* of the model */
     bool skip_bad;       /* leave out images and sounds that cannot be decoded */
     kn_tensor_info info; /* of all samples, with the sample as first dimension; rank 0: none yet */
-    char *data;          /* all of them, in the model's type and shape */
+    char *data;          /* all of them, in the model's type and shape; or as bytes, if there is */
+    double scale;        /* the scale to feed them with (kn_feed) */
     char **names;        /* the files of the samples; NULL for arrays and tables */
     kn_dataset *table;   /* the first table, which interprets the results; or NULL */
 } infer_input;
