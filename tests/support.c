@@ -1,10 +1,12 @@
 #include "support.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 test_amount test_cases_wanted(void) {
@@ -87,4 +89,16 @@ static void *failing_resize(void *user, void *pointer, size_t bytes) {
 
 kn_allocator failing_allocator(failing *state) {
     return (kn_allocator){.user = state, .resize = failing_resize};
+}
+
+bool test_aborts(void (*work)(void *), void *argument) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL); /* cmocka reports it otherwise */
+        work(argument);
+        _exit(0);
+    }
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }

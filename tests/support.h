@@ -39,8 +39,12 @@ void test_folder_remove(char *folder);
 /* FOLDER/NAME in the caller's buffer, which must be large enough. */
 const char *test_path(char *buffer, size_t bytes, const char *folder, const char *name);
 
-/* An allocator that counts, and fails at call number `fail_at` (counted from 1; 0: never) and, with
- * `fail_after`, at every later one. Frees do not count as calls. Threads may share it. */
+/* Does `work` in another process: whether that aborted. A driver that this process has used may not work in
+ * the other. */
+bool test_aborts(void (*work)(void *), void *argument);
+
+/* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for never) and
+ * at every later one too if `fail_after` is set. Frees do not count as calls. Threads may share it. */
 typedef struct failing {
     size_t calls, fail_at, live;
     bool fail_after;

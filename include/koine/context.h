@@ -110,8 +110,8 @@ typedef struct kn_capabilities {
     uint64_t largest_block_bytes;
     uint32_t alignment_bytes; /* for the offset of a value inside a block */
     bool shares_memory;
-    bool half, double_precision, subgroups; /* claimed by the driver, compiled, and computed correctly */
-    bool half_claimed, double_claimed, subgroups_claimed;
+    bool double_precision; /* claimed by the driver, compiled, and computed correctly */
+    bool double_claimed;
     bool integer_dot, integer_dot_claimed; /* adds the products of four pairs of bytes in one instruction */
 } kn_capabilities;
 

@@ -40,14 +40,15 @@ typedef struct kn_device_info {
     uint64_t largest_block_bytes; /* the largest single allocation */
     uint64_t local_bytes;
     bool shares_memory; /* with the host: no copies are needed */
+    bool embedded;      /* it has OpenCL's embedded profile, which has smaller limits and may lack types */
 } kn_device_info;
 
 typedef struct kn_device_list kn_device_list;
 
 /* Lists every platform and device. allocator and log may be NULL for defaults. The list holds usable devices
- * and entries that explain what is unusable: platforms without devices, devices without a compiler or below
- * OpenCL 1.2, GPUs that the operating system sees but OpenCL does not. NULL only when out of memory. The
- * caller frees it with kn_device_list_destroy. */
+ * and entries that explain what is unusable: platforms without devices, devices without a compiler, below
+ * OpenCL 1.2 or with an embedded profile that lacks what kernels need, GPUs that the operating system sees but
+ * OpenCL does not. NULL only when out of memory. The caller frees it with kn_device_list_destroy. */
 KN_API kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_logger *log);
 KN_API void kn_device_list_destroy(kn_device_list **list);
 KN_API int kn_device_list_count(const kn_device_list *list);

@@ -285,6 +285,17 @@ kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error)
 bool kn_folder_takes_files(const char *path);
 /* Lists the names in a folder, sorted bytewise, without those that begin with a dot. In the arena. */
 kn_status kn_folder_list(kn_arena *arena, const char *path, char ***names, size_t *count, kn_error *error);
+/* A mark says what this process is doing, for a process that comes after it was killed (mark.c). It is a file
+ * of a new name that begins with the path `prefix` and ends with KN_MARK_END. NULL if none can be made. */
+#define KN_MARK_END ".trying"
+typedef struct kn_mark kn_mark;
+kn_mark *kn_mark_open(const kn_host *host, const char *prefix);
+/* Replaces the text. It survives the process at once and, with `sync`, the machine. Failures are ignored. */
+void kn_mark_write(kn_mark *mark, const char *text, bool sync);
+void kn_mark_close(kn_mark **mark);
+/* Takes a mark whose process has ended: removes it and gives its text, to be released with kn_release. False
+ * if the process is running. Of several processes one gets it. */
+bool kn_mark_take(const kn_host *host, const char *path, char **text);
 /* folder + "/" + name, in the arena. */
 char *kn_path_join(kn_arena *arena, const char *folder, const char *name);
 

@@ -3,6 +3,7 @@
  * - whether programs may begin with common/builtins.cl in place of the compiler's own header, which takes
  * Clang longer than most kernels; - whether it returns a binary at once or recompiles all kernels for it. A
  * driver that recompiles keeps its compiled programs itself. */
+#include <math.h>
 #include <stdio.h>
 
 #include "device/device_private.h"
@@ -52,30 +53,45 @@ static void choose_header(kn_context *context, const char *key) {
     bool right = false;
     if (!kn_verdict_get(context, key, &verdict)) {
         kn_program *program = NULL;
+        kn_attempt attempt;
+        kn_attempt_begin(context, &attempt, key);
         kn_status status = try_program(context, &right);
         if (!status) status = get_program(context, "", &program);
         verdict = !status && right && !program->full_header;
         if (!status) kn_verdict_put(context, key, verdict);
+        kn_attempt_end(context, &attempt);
     }
     context->short_header = verdict != 0;
 }
 
-/* Times it with a program that the driver cannot have seen and kept. */
-static void choose_storage(kn_context *context) {
-    static const char key[] = "binary_seconds";
+/* Times it with a program that the driver cannot have seen and kept. Never 0. */
+static bool time_binary(kn_context *context, double *seconds) {
     kn_program *program = NULL;
     char prelude[32];
-    double start = kn_clock(), seconds = 0;
+    double start = kn_clock();
     size_t bytes = 0;
-    if (!context->cache_folder) return;
     snprintf(prelude, sizeof prelude, "#define KN_SALT %d\n",
              (int)(kn_hash_bytes(KN_HASH_START, &start, sizeof start) % SALT_RANGE) + SALT_MIN);
-    if (!kn_verdict_get(context, key, &seconds) && get_program(context, prelude, &program) == KN_OK) {
-        start = kn_clock();
-        uint8_t *binary = kn_program_binary(context, program->program, 0, &bytes);
-        seconds = kn_clock() - start;
-        kn_release(&context->host, binary);
-        kn_verdict_put(context, key, seconds);
+    if (get_program(context, prelude, &program) != KN_OK) return false;
+    start = kn_clock();
+    uint8_t *binary = kn_program_binary(context, program->program, 0, &bytes);
+    *seconds = kn_clock() - start + 1e-9;
+    kn_release(&context->host, binary);
+    return true;
+}
+
+/* Whether programs are stored here or by the driver. */
+static void choose_storage(kn_context *context) {
+    static const char key[] = "binary_seconds";
+    double seconds = 0;
+    if (!context->cache_folder) return;
+    if (!kn_verdict_get(context, key, &seconds)) {
+        kn_attempt attempt;
+        kn_attempt_begin(context, &attempt, key);
+        if (time_binary(context, &seconds)) kn_verdict_put(context, key, seconds);
+        kn_attempt_end(context, &attempt);
+    } else if (seconds == 0) {
+        seconds = INFINITY; /* a program ended when it asked for one */
     }
     context->driver_keeps = seconds > slow_seconds;
 }

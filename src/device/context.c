@@ -71,11 +71,28 @@ kn_status kn_context_get_counts(const kn_context *context, kn_context_counts *co
     return KN_RESULT_GIVE(kn_context_counts, counts, &now);
 }
 
+/* ---- verdicts ------------------------------------------------------------------------------- */
+
 bool kn_verdict_get(kn_context *context, const char *key, double *value) {
     kn_mutex_lock(context->mutex);
-    bool known = context->verdicts.values.host && kn_verdicts_get(&context->verdicts, key, value);
+    bool open = context->verdicts.values.host,
+         known = open && kn_verdicts_get(&context->verdicts, key, value),
+         deadly = open && !known && kn_verdicts_deadly(&context->verdicts, key);
     kn_mutex_unlock(context->mutex);
-    return known;
+    if (deadly) *value = 0;
+    return known || deadly;
+}
+
+void kn_attempt_begin(kn_context *context, kn_attempt *attempt, const char *key) {
+    kn_mutex_lock(context->mutex);
+    if (context->verdicts.values.host) kn_verdicts_begin(&context->verdicts, attempt, key);
+    kn_mutex_unlock(context->mutex);
+}
+
+void kn_attempt_end(kn_context *context, kn_attempt *attempt) {
+    kn_mutex_lock(context->mutex);
+    if (context->verdicts.values.host) kn_verdicts_end(&context->verdicts, attempt);
+    kn_mutex_unlock(context->mutex);
 }
 
 bool kn_verdict_expect(kn_context *context, const char *key, double guess, double *value) {

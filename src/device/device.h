@@ -20,12 +20,22 @@ bool kn_context_is_described(const kn_context *context);
 kn_status kn_fail_described(const kn_context *context, kn_error *error);
 
 /* Verdicts: measurements of this device and driver, kept in the cache folder (in memory without one). Keys
- * are short strings. get returns false if nothing is known. */
+ * are short strings without line breaks. get returns false if nothing is known. Where a process ended while
+ * it tried this, the value is 0 for a while. */
 bool kn_verdict_get(kn_context *context, const char *key, double *value);
 /* The same, but where nothing is known a precompiling context gets `guess`, because the main process measures
  * it, and so does one whose device is only described. */
 bool kn_verdict_expect(kn_context *context, const char *key, double guess, double *value);
 void kn_verdict_put(kn_context *context, const char *key, double value);
+/* A driver may end the process that asks for a verdict. Between begin and end a file in the cache folder says
+ * what is being tried: a process that finds it after this one has ended does without for a while. `attempt`
+ * and `key` must stay valid until the end; attempts may be nested. */
+typedef struct kn_attempt {
+    const char *key;
+    struct kn_attempt *before;
+} kn_attempt;
+void kn_attempt_begin(kn_context *context, kn_attempt *attempt, const char *key);
+void kn_attempt_end(kn_context *context, kn_attempt *attempt);
 /* Counts and logs, once per variant, a kernel variant that computed incorrectly on this device. */
 void kn_variant_refused(kn_context *context, const char *variant, const char *reason);
 

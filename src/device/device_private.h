@@ -47,7 +47,8 @@ struct kn_device_list {
 };
 
 /* Queries the driver about one device. Never fails: missing answers leave fields empty or 0. */
-void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_device_id device);
+void kn_found_describe(const kn_host *host, kn_found_device *found, cl_platform_id platform,
+                       cl_device_id device);
 /* One line that identifies device, driver and platform, for caches. */
 void kn_found_identity(const kn_found_device *found, char *text, size_t bytes);
 /* The number in "OpenCL 1.2 ..." or "OpenCL C 1.2 ..." as 120; 0 if there is none. */
@@ -70,7 +71,10 @@ typedef struct kn_verdicts {
     kn_host host;
     kn_map values; /* key -> double on the heap */
     char *identity;
-    char *path; /* NULL: nothing is kept */
+    char *path;         /* NULL: nothing is kept */
+    kn_mark *mark;      /* names the newest attempt; NULL: there is none, or no file can be made */
+    kn_attempt *newest; /* the attempts under way */
+    bool may_hang;      /* the device may stop the whole machine, so the mark is written to the disk */
 } kn_verdicts;
 
 /* Reads the file; a missing or malformed file counts as empty. */
@@ -80,6 +84,14 @@ void kn_verdicts_close(kn_verdicts *verdicts);
 bool kn_verdicts_get(const kn_verdicts *verdicts, const char *key, double *value);
 /* Stores the value and writes the file; failure to write is ignored. */
 void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value);
+/* Between begin and end the mark names `key`, which must stay valid. */
+void kn_verdicts_begin(kn_verdicts *verdicts, kn_attempt *attempt, const char *key);
+void kn_verdicts_end(kn_verdicts *verdicts, kn_attempt *attempt);
+/* Whether nothing is known under a key because a process ended while it was tried, and it is not to be tried
+ * yet. */
+bool kn_verdicts_deadly(const kn_verdicts *verdicts, const char *key);
+/* Logs each of these. `device` is its name. */
+void kn_verdicts_tell(const kn_verdicts *verdicts, const char *device);
 
 /* ---- the context (context.c) ------------------------------------------------------------ */
 

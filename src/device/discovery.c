@@ -5,7 +5,8 @@
 
 #include "device/device_private.h"
 
-enum { LOWEST_VERSION = 120 };
+/* Kernels have up to this many bytes of arguments, which each full profile allows. */
+enum { LOWEST_VERSION = 120, ARGUMENT_BYTES = 1024 };
 
 /* Trims blanks at both ends: some drivers pad names. */
 static void trim(char *text) {
@@ -65,6 +66,9 @@ uint64_t kn_device_number(cl_device_id device, cl_device_info what) {
         {CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(cl_ulong), 1 << 20, 1ull << 50, 128 << 20},
         {CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(cl_ulong), 1 << 20, 1ull << 50, 512 << 20},
         {CL_DEVICE_LOCAL_MEM_SIZE, sizeof(cl_ulong), 0, 1 << 30, 0},
+        /* The minimum of a full profile; that of an embedded one is 256. */
+        {CL_DEVICE_MAX_PARAMETER_SIZE, sizeof(size_t), 1, 1 << 30, ARGUMENT_BYTES},
+        {CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config), 0, UINT32_MAX, 0},
     };
     for (size_t i = 0; i < KN_COUNT_OF(ranges); i++) {
         if (ranges[i].what != what) continue;
@@ -125,8 +129,58 @@ bool kn_device_claims(const kn_host *host, cl_device_id device, const char *exte
     return claimed;
 }
 
-void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_device_id device) {
+/* What kernels rely on and an embedded profile may lack; "" if nothing. Denormals and images are not needed,
+ * and limits are read as of any device. */
+static void find_lacks(const kn_host *host, const kn_found_device *found, char *text, size_t bytes) {
+    const uint64_t floats = kn_device_number(found->device, CL_DEVICE_SINGLE_FP_CONFIG);
+    const struct {
+        bool has;
+        const char *what;
+    } needs[] = {
+        {kn_device_claims(host, found->device, "cles_khr_int64"), "64-bit integers (cles_khr_int64)"},
+        {floats & CL_FP_ROUND_TO_NEAREST, "rounding to nearest"},
+        {floats & CL_FP_INF_NAN, "infinities and NaN"},
+        {kn_device_number(found->device, CL_DEVICE_MAX_PARAMETER_SIZE) >= ARGUMENT_BYTES,
+         "1024 bytes of kernel arguments"},
+    };
+    text[0] = '\0';
+    for (size_t i = 0, used = 0; i < KN_COUNT_OF(needs); i++, used = strlen(text))
+        if (!needs[i].has) snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", needs[i].what);
+}
+
+/* Writes why a device cannot be used; "" if it can. */
+static void find_problem(const kn_host *host, const kn_found_device *found, char *text, size_t bytes) {
+    const kn_device_info *info = &found->info;
+    char lacks[128] = "";
+    text[0] = '\0';
+    if (kn_opencl_version_number(found->platform_version) < LOWEST_VERSION ||
+        kn_opencl_version_number(info->version) < LOWEST_VERSION ||
+        kn_opencl_version_number(found->language) < LOWEST_VERSION)
+        snprintf(
+            text, bytes,
+            "below OpenCL 1.2 (platform: %.40s, device: %.40s, language: %.40s); a newer driver may help",
+            found->platform_version, info->version, found->language);
+    else if (!kn_device_number(found->device, CL_DEVICE_AVAILABLE))
+        snprintf(text, bytes, "its driver reports it as unavailable; another program may be using it");
+    else if (!kn_device_number(found->device, CL_DEVICE_COMPILER_AVAILABLE))
+        snprintf(
+            text, bytes,
+            "its driver has no compiler, which Koine needs for its kernels; install the driver's compiler "
+            "package");
+    else if (info->embedded) {
+        find_lacks(host, found, lacks, sizeof lacks);
+        if (lacks[0])
+            snprintf(
+                text, bytes,
+                "it has OpenCL's embedded profile without %s, which Koine needs; a newer driver may help",
+                lacks);
+    }
+}
+
+void kn_found_describe(const kn_host *host, kn_found_device *found, cl_platform_id platform,
+                       cl_device_id device) {
     kn_device_info *info = &found->info;
+    char profile[32];
     found->platform = platform;
     found->device = device;
     platform_text(platform, CL_PLATFORM_NAME, info->platform, sizeof info->platform);
@@ -153,25 +207,10 @@ void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_devic
     if (info->largest_block_bytes > info->memory_bytes) info->largest_block_bytes = info->memory_bytes;
     info->local_bytes = kn_device_number(device, CL_DEVICE_LOCAL_MEM_SIZE);
     info->shares_memory = kn_device_number(device, CL_DEVICE_HOST_UNIFIED_MEMORY) != CL_FALSE;
-
-    const char *problem = NULL;
-    char text[sizeof info->problem];
-    if (kn_opencl_version_number(found->platform_version) < LOWEST_VERSION ||
-        kn_opencl_version_number(info->version) < LOWEST_VERSION ||
-        kn_opencl_version_number(found->language) < LOWEST_VERSION) {
-        snprintf(
-            text, sizeof text,
-            "below OpenCL 1.2 (platform: %.40s, device: %.40s, language: %.40s); a newer driver may help",
-            found->platform_version, info->version, found->language);
-        problem = text;
-    } else if (!kn_device_number(device, CL_DEVICE_AVAILABLE)) {
-        problem = "its driver reports it as unavailable; another program may be using it";
-    } else if (!kn_device_number(device, CL_DEVICE_COMPILER_AVAILABLE)) {
-        problem = "its driver has no compiler, which Koine needs for its kernels; install the driver's "
-                  "compiler package";
-    }
-    info->usable = problem == NULL;
-    if (problem) snprintf(info->problem, sizeof info->problem, "%s", problem);
+    device_text(device, CL_DEVICE_PROFILE, profile, sizeof profile);
+    info->embedded = strcmp(profile, "EMBEDDED_PROFILE") == 0;
+    find_problem(host, found, info->problem, sizeof info->problem);
+    info->usable = info->problem[0] == '\0';
 }
 
 void kn_found_identity(const kn_found_device *found, char *text, size_t bytes) {
@@ -217,7 +256,7 @@ static bool add_platform(kn_device_list *list, int platform_index, cl_platform_i
             kn_found_device *found = kn_device_list_add(list);
             complete = found != NULL;
             if (!found) break;
-            kn_found_describe(found, platform, devices[i]);
+            kn_found_describe(&list->host, found, platform, devices[i]);
             found->info.index = (*index)++;
             found->info.platform_index = platform_index;
             found->info.device_index = (int)i;
@@ -226,7 +265,7 @@ static bool add_platform(kn_device_list *list, int platform_index, cl_platform_i
         kn_found_device *found = kn_device_list_add(list);
         complete = found != NULL;
         if (found) {
-            kn_found_describe(found, platform, NULL);
+            kn_found_describe(&list->host, found, platform, NULL);
             found->info.platform_index = platform_index;
             if (code == CL_SUCCESS || code == CL_DEVICE_NOT_FOUND)
                 snprintf(found->info.problem, sizeof found->info.problem, "the platform shows no device%s",

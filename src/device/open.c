@@ -112,6 +112,8 @@ kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_
     kn_found_identity(found, identity, sizeof identity);
     if (!kn_verdicts_open(&context->verdicts, &context->host, context->cache_folder, identity))
         return kn_fail_memory(error, sizeof identity);
+    context->verdicts.may_hang = found->info.type != KN_DEVICE_CPU;
+    if (!context->precompile) kn_verdicts_tell(&context->verdicts, found->info.name);
     kn_timeline_open(context);
     return KN_OK;
 }

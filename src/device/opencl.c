@@ -60,7 +60,7 @@ static kn_status find_device(kn_context *context, cl_device_id device, kn_found_
         if (code != CL_SUCCESS)
             return kn_fail_cl(&context->failure, code, "the given device could not be queried");
         *found = (kn_found_device){.info = {.index = -1, .platform_index = -1, .device_index = -1}};
-        kn_found_describe(found, platform, device);
+        kn_found_describe(&context->host, found, platform, device);
     }
     if (found->info.usable) return KN_OK;
     return kn_fail(&context->failure, KN_ERROR_NO_DEVICE, "%s cannot be used: %s", found->info.name,

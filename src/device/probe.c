@@ -10,36 +10,6 @@ static const char dot_prelude[] = "// language: CL3.0\n";
 
 enum { ITEMS = KN_PROBE_ITEMS, MATRIX = 512, MATRIX_RUNS = 3 };
 
-/* half has 11 significant bits: the products below fit, and 2048 + 1 and 2048 + 3 round to even. */
-static bool try_half(kn_context *context, kn_error *error) {
-    float input[2 * ITEMS], output[4 * ITEMS];
-    const kn_probe task = {.name = "half",
-                           .file = "probe/half.cl",
-                           .kernel = "kn_probe_half",
-                           .input = input,
-                           .input_bytes = sizeof input,
-                           .kept_bytes = 2 * ITEMS,
-                           .output = output,
-                           .output_bytes = sizeof output,
-                           .local = 8};
-    for (int i = 0; i < ITEMS; i++) {
-        input[2 * i] = (float)(i % 32) * 0.25f - 3.0f;
-        input[2 * i + 1] = (float)(i % 19) - 9.5f;
-    }
-    input[0] = input[2] = 2048.0f;
-    input[1] = 1.0f;
-    input[3] = 3.0f;
-    if (kn_probe_run(context, &task, error)) return false;
-    for (int i = 0; i < ITEMS; i++) {
-        float a = input[2 * i], b = input[2 * i + 1];
-        float sum = i == 0 ? 2048.0f : i == 1 ? 2052.0f : a + b;
-        if (output[4 * i] != sum || output[4 * i + 1] != a * b || output[4 * i + 2] != a * b ||
-            output[4 * i + 3] != a * b)
-            return false;
-    }
-    return true;
-}
-
 static bool try_double(kn_context *context, kn_error *error) {
     float input[ITEMS], output[2 * ITEMS];
     const kn_probe task = {.name = "double",
@@ -56,44 +26,6 @@ static bool try_double(kn_context *context, kn_error *error) {
     if (kn_probe_run(context, &task, error)) return false;
     for (int i = 0; i < ITEMS; i++)
         if (output[2 * i] != input[i] || output[2 * i + 1] != input[i] * input[i]) return false;
-    return true;
-}
-
-/* Subgroups are part of the language from 2.0 on. */
-static const char *subgroups_prelude(const kn_context *context) {
-    return kn_opencl_version_number(context->found.language) >= 300 ||
-                   kn_opencl_version_number(context->found.info.version) >= 300
-               ? "// language: CL3.0\n"
-               : "// language: CL2.0\n";
-}
-
-static bool try_subgroups(kn_context *context, kn_error *error) {
-    int input[ITEMS], output[4 * ITEMS];
-    const kn_probe task = {.name = "subgroups",
-                           .file = "probe/subgroups.cl",
-                           .kernel = "kn_probe_subgroups",
-                           .prelude = subgroups_prelude(context),
-                           .input = input,
-                           .input_bytes = sizeof input,
-                           .output = output,
-                           .output_bytes = sizeof output,
-                           .local = ITEMS};
-    for (int i = 0; i < ITEMS; i++)
-        input[i] = i * i + 1;
-    if (kn_probe_run(context, &task, error)) return false;
-    /* One work-group: the members of a subgroup are the work-items that report its id. */
-    for (int i = 0; i < ITEMS; i++) {
-        int sum = 0, first = 0, members = 0;
-        for (int j = 0; j < ITEMS; j++) {
-            if (output[4 * j] != output[4 * i]) continue;
-            sum += input[j];
-            members++;
-            if (output[4 * j + 1] == 0) first = input[j];
-            if (j != i && output[4 * j + 1] == output[4 * i + 1]) return false;
-        }
-        if (output[4 * i + 1] < 0 || output[4 * i + 1] >= members) return false;
-        if (output[4 * i + 2] != sum || output[4 * i + 3] != first) return false;
-    }
     return true;
 }
 
@@ -164,9 +96,12 @@ static kn_status decide(kn_context *context, const char *name, const char *file,
     kn_source_finish(&source);
     double verdict;
     if (!kn_verdict_expect(context, key, 1, &verdict)) {
+        kn_attempt attempt;
+        kn_attempt_begin(context, &attempt, key);
         verdict = try_it(context, problem) ? 1 : 0;
-        if (problem->status == KN_ERROR_MEMORY) return kn_fail(error, problem->status, "%s", problem->text);
         if (verdict != 0 || !problem->status) kn_verdict_put(context, key, verdict);
+        kn_attempt_end(context, &attempt);
+        if (problem->status == KN_ERROR_MEMORY) return kn_fail(error, problem->status, "%s", problem->text);
         if (verdict == 0 && !problem->status)
             kn_fail(problem, KN_ERROR_MISMATCH, "a probe kernel gave wrong results");
     }
@@ -220,7 +155,7 @@ static kn_status doubt_kind(kn_context *context, kn_error *error) {
     kn_variant_refused(context, "wide",
                        problem.status && problem.status != KN_ERROR_MISMATCH
                            ? problem.text
-                           : "long loops end early there; many-thread kernels are used instead");
+                           : "long loops go wrong there; many-thread kernels are used instead");
     return KN_OK;
 }
 
@@ -229,24 +164,14 @@ kn_status kn_context_probe(kn_context *context, kn_error *error) {
     const kn_host *host = &context->host;
     cl_device_id device = context->found.device;
     decide_kind(context);
-    capabilities->half_claimed = kn_device_claims(host, device, "cl_khr_fp16");
     capabilities->double_claimed = kn_device_claims(host, device, "cl_khr_fp64");
-    capabilities->subgroups_claimed = kn_device_claims(host, device, "cl_khr_subgroups") &&
-                                      kn_opencl_version_number(context->found.info.version) >= 200;
     capabilities->integer_dot_claimed = kn_device_claims(host, device, "cl_khr_integer_dot_product") &&
                                         kn_device_speaks(host, &context->found, 300);
     kn_compiler_choose(context);
     kn_status status = doubt_kind(context, error);
     if (!status)
-        status = decide_feature(context, "half", "probe/half.cl", "", try_half, capabilities->half_claimed,
-                                &capabilities->half, error);
-    if (!status)
         status = decide_feature(context, "double", "probe/double.cl", "", try_double,
                                 capabilities->double_claimed, &capabilities->double_precision, error);
-    if (!status)
-        status =
-            decide_feature(context, "subgroups", "probe/subgroups.cl", subgroups_prelude(context),
-                           try_subgroups, capabilities->subgroups_claimed, &capabilities->subgroups, error);
     if (!status)
         status = decide_feature(context, "integer_dot", "probe/dot.cl", dot_prelude, try_dot,
                                 capabilities->integer_dot_claimed, &capabilities->integer_dot, error);

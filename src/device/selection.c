@@ -93,12 +93,20 @@ static double speed_of(const kn_device_list *list, int position, const kn_contex
     double speed = 0;
     kn_found_identity(found, identity, sizeof identity);
     if (!kn_verdicts_open(&known, host, params->cache_folder, identity)) return 0;
-    bool remembered = kn_verdicts_get(&known, speed_key, &speed);
+    bool remembered = kn_verdicts_get(&known, speed_key, &speed),
+         deadly = kn_verdicts_deadly(&known, speed_key);
     kn_verdicts_close(&known);
-    if (remembered) return speed;
+    if (deadly)
+        kn_log_write(host, KN_LOG_WARNING,
+                     "%s counts as the slowest: a program ended, or was ended, while it was measured there",
+                     found->info.name);
+    if (remembered || deadly) return speed;
     kn_context *context = kn_context_prepare(host, params);
     if (context && kn_context_open(context, found, NULL, NULL) == KN_OK) {
+        kn_attempt attempt;
+        kn_attempt_begin(context, &attempt, speed_key);
         if (kn_context_measure(context, &speed)) kn_verdict_put(context, speed_key, speed);
+        kn_attempt_end(context, &attempt);
         kn_log_write(host, KN_LOG_INFO, "%s: about %d GFLOP/s in a short matrix product", found->info.name,
                      (int)(speed + 0.5));
     }

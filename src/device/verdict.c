@@ -4,16 +4,24 @@
  *     koine verdicts 1
  *     the device's identity
  *     key value
+ *     died/key time
  *
  * Several programs may write concurrently: each reads the entries of the others before it replaces the
- * file. */
+ * file.
+ *
+ * A driver may end or hang the process that tries something new. So a mark next to the file names the key
+ * that is being tried, and a later process that finds the mark of one that has ended does without for a day,
+ * and after another such end for thirty days: "died/key" is the time, in seconds since 1970, from which it
+ * may be tried again. A process that the user ended counts too, since the driver may have hung. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "device/device_private.h"
 
-static const char first_line[] = "koine verdicts 1";
+static const char first_line[] = "koine verdicts 1", died[] = "died/";
 static const uint64_t file_limit = 1u << 20;
+static const double first_pause = 86400, next_pause = 30 * 86400.0;
 
 static void keep(kn_verdicts *verdicts, const char *key, double value) {
     double *place = kn_map_get_text(&verdicts->values, key);
@@ -35,6 +43,15 @@ static char *next_line(char **rest) {
     if (newline) *newline = '\0';
     *rest = newline ? newline + 1 : line + strlen(line);
     return line;
+}
+
+/* Makes the file's folder. */
+static kn_status make_folder(kn_verdicts *verdicts) {
+    char *slash = strrchr(verdicts->path, '/');
+    *slash = '\0';
+    kn_status status = kn_folder_make(&verdicts->host, verdicts->path, NULL);
+    *slash = '/';
+    return status;
 }
 
 /* Reads the file's entries that are not in memory. */
@@ -60,6 +77,128 @@ static void read_file(kn_verdicts *verdicts) {
     kn_release(&verdicts->host, bytes);
 }
 
+/* ---- attempts ----------------------------------------------------------------------------- */
+
+/* The time from which a key may be tried again after a process died of it; false if none did. */
+static bool time_of_next(const kn_verdicts *verdicts, const char *key, double *next) {
+    kn_text text;
+    kn_text_init(&text, &verdicts->host);
+    kn_text_add(&text, died);
+    kn_text_add(&text, key);
+    bool known = !kn_text_failed(&text) && kn_verdicts_get(verdicts, text.data, next);
+    kn_text_finish(&text);
+    return known;
+}
+
+/* Seconds until nothing known under `key` may be tried again; 0: now. A wait longer than the longest is that
+ * of a clock that was wrong. */
+static double pause_of(const kn_verdicts *verdicts, const char *key) {
+    double value;
+    if (!time_of_next(verdicts, key, &value)) return 0;
+    const double pause = value - (double)time(NULL);
+    return pause > 0 && pause <= next_pause && !kn_verdicts_get(verdicts, key, &value) ? pause : 0;
+}
+
+bool kn_verdicts_deadly(const kn_verdicts *verdicts, const char *key) {
+    return pause_of(verdicts, key) > 0;
+}
+
+/* The length of a key without the version or the hash that follow its name. */
+static int name_length(const char *key) {
+    const char *hash = strrchr(key, '_');
+    for (const char *slash = strchr(key, '/'); slash; slash = strchr(slash + 1, '/'))
+        if (kn_is_digit(slash[1])) return (int)(slash - key);
+    return (int)(hash && strlen(hash) == 17 ? (size_t)(hash - key) : strlen(key));
+}
+
+void kn_verdicts_tell(const kn_verdicts *verdicts, const char *device) {
+    size_t position = 0;
+    for (const kn_map_entry *entry; (entry = kn_map_next(&verdicts->values, &position)) != NULL;) {
+        const char *key = (const char *)entry->key + strlen(died);
+        if (strncmp(entry->key, died, strlen(died)) != 0 || !kn_verdicts_deadly(verdicts, key)) continue;
+        kn_log_write(&verdicts->host, KN_LOG_WARNING,
+                     "%s: %.*s is not used for another %d hours: a program ended, or was ended, while it was "
+                     "tried",
+                     device, name_length(key), key, (int)(pause_of(verdicts, key) / 3600) + 1);
+    }
+}
+
+static void note_death(kn_verdicts *verdicts, const char *key) {
+    double next;
+    kn_text text;
+    bool again = time_of_next(verdicts, key, &next);
+    kn_text_init(&text, &verdicts->host);
+    kn_text_add(&text, died);
+    kn_text_add(&text, key);
+    if (!kn_text_failed(&text))
+        kn_verdicts_put(verdicts, text.data, (double)time(NULL) + (again ? next_pause : first_pause));
+    kn_text_finish(&text);
+}
+
+/* What marks of this device begin with: the path of its file without ".txt", and a hyphen. */
+static char *mark_prefix(const kn_verdicts *verdicts) {
+    kn_text text;
+    kn_text_init(&text, &verdicts->host);
+    kn_text_add_bytes(&text, verdicts->path, strlen(verdicts->path) - strlen(".txt"));
+    kn_text_add(&text, "-");
+    return kn_text_take(&text);
+}
+
+/* Takes the marks of processes that have ended. */
+static void read_marks(kn_verdicts *verdicts) {
+    char *prefix = verdicts->path ? mark_prefix(verdicts) : NULL, *key, **names;
+    size_t count;
+    if (!prefix) return;
+    kn_arena arena;
+    kn_arena_init(&arena, &verdicts->host);
+    char *slash = strrchr(prefix, '/');
+    *slash = '\0';
+    const char *own = slash + 1;
+    if (kn_folder_list(&arena, prefix, &names, &count, NULL) != KN_OK) count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *end = strstr(names[i], KN_MARK_END);
+        if (strncmp(names[i], own, strlen(own)) != 0 || !end || strcmp(end, KN_MARK_END) != 0) continue;
+        const char *path = kn_path_join(&arena, prefix, names[i]);
+        if (!path || !kn_mark_take(&verdicts->host, path, &key)) continue;
+        if (key[0] && !strpbrk(key, "\r\n")) note_death(verdicts, key);
+        kn_release(&verdicts->host, key);
+    }
+    kn_arena_finish(&arena);
+    kn_release(&verdicts->host, prefix);
+}
+
+/* Names the newest attempt; without one there is no file. */
+static void write_mark(kn_verdicts *verdicts) {
+    if (!verdicts->newest) {
+        kn_mark_close(&verdicts->mark);
+        return;
+    }
+    if (!verdicts->mark) {
+        char *prefix = make_folder(verdicts) == KN_OK ? mark_prefix(verdicts) : NULL;
+        if (prefix) verdicts->mark = kn_mark_open(&verdicts->host, prefix);
+        kn_release(&verdicts->host, prefix);
+    }
+    if (verdicts->mark) kn_mark_write(verdicts->mark, verdicts->newest->key, verdicts->may_hang);
+}
+
+void kn_verdicts_begin(kn_verdicts *verdicts, kn_attempt *attempt, const char *key) {
+    if (!verdicts->path) return;
+    *attempt = (kn_attempt){.key = key, .before = verdicts->newest};
+    verdicts->newest = attempt;
+    write_mark(verdicts);
+}
+
+void kn_verdicts_end(kn_verdicts *verdicts, kn_attempt *attempt) {
+    kn_attempt **place = &verdicts->newest;
+    while (*place && *place != attempt)
+        place = &(*place)->before;
+    if (!*place) return;
+    *place = attempt->before;
+    write_mark(verdicts);
+}
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
 bool kn_verdicts_open(kn_verdicts *verdicts, const kn_host *host, const char *cache_folder,
                       const char *identity) {
     memset(verdicts, 0, sizeof *verdicts);
@@ -83,6 +222,7 @@ bool kn_verdicts_open(kn_verdicts *verdicts, const kn_host *host, const char *ca
             return false;
         }
         read_file(verdicts);
+        read_marks(verdicts);
     }
     return true;
 }
@@ -93,6 +233,7 @@ void kn_verdicts_close(kn_verdicts *verdicts) {
     for (const kn_map_entry *entry; (entry = kn_map_next(&verdicts->values, &position)) != NULL;)
         kn_release(&verdicts->host, entry->value);
     kn_map_finish(&verdicts->values);
+    kn_mark_close(&verdicts->mark);
     kn_release(&verdicts->host, verdicts->identity);
     kn_release(&verdicts->host, verdicts->path);
     memset(verdicts, 0, sizeof *verdicts);
@@ -118,10 +259,7 @@ void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value) {
         kn_text_number(&text, *(const double *)entry->value);
         kn_text_add(&text, "\n");
     }
-    char *slash = strrchr(verdicts->path, '/');
-    *slash = '\0';
-    kn_status status = kn_folder_make(&verdicts->host, verdicts->path, NULL);
-    *slash = '/';
+    kn_status status = make_folder(verdicts);
     if (!status && !kn_text_failed(&text))
         status = kn_file_write(&verdicts->host, verdicts->path, text.data, text.length, NULL);
     if (status)

@@ -136,6 +136,8 @@ bool kn_fusion_is_right(void *device, const kn_node *node, const kn_node *produc
     trial.height = filter->dims[2] + ROWS < image->dims[2] ? filter->dims[2] + ROWS : image->dims[2];
     name_fusion(context, node, producer, key, sizeof key);
     if (kn_verdict_expect(context, key, 1, &verdict)) return verdict != 0;
+    kn_attempt attempt;
+    kn_attempt_begin(context, &attempt, key);
     kn_status status = try_fusion(&trial, node, producer);
     for (size_t i = 0; i < trial.feed_count; i++)
         kn_release(trial.host, (void *)trial.feeds[i].data);
@@ -144,6 +146,7 @@ bool kn_fusion_is_right(void *device, const kn_node *node, const kn_node *produc
     kn_graph_destroy(&trial.graph);
     if (status == KN_OK || status == KN_ERROR_MISMATCH || status == KN_ERROR_UNSUPPORTED)
         kn_verdict_put(context, key, status == KN_OK);
+    kn_attempt_end(context, &attempt);
     if (status == KN_ERROR_MISMATCH) {
         char name[96];
         snprintf(name, sizeof name, "%s fused into %s", producer->op->name, node->op->name);

@@ -97,6 +97,8 @@ bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *v
     if (kn_verdict_expect(context, key, 0, &verdict)) return verdict > 1;
     measurement measure = {.context = context, .node = node};
     kn_error error = {.status = KN_OK};
+    kn_attempt attempt;
+    kn_attempt_begin(context, &attempt, key);
     kn_status status = build(&measure, &error);
     if (status == KN_OK) status = time_variant(&measure, variant, &seconds, &error);
     if (status == KN_OK) status = time_variant(&measure, other, &other_seconds, &error);
@@ -104,7 +106,8 @@ bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *v
         kn_release(kn_context_host(context), (void *)measure.feeds[i].data);
     kn_graph_destroy(&measure.graph);
     /* Without a measurement the other variant is used. */
-    if (status != KN_OK || !(seconds > 0)) return false;
-    kn_verdict_put(context, key, other_seconds / seconds);
-    return other_seconds > seconds;
+    const bool measured = status == KN_OK && seconds > 0;
+    if (measured) kn_verdict_put(context, key, other_seconds / seconds);
+    kn_attempt_end(context, &attempt);
+    return measured && other_seconds > seconds;
 }

@@ -53,16 +53,18 @@ bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant 
         snprintf(key + used, sizeof key - used, "/%s;%s;%s", trial_case.inputs[0], trial_case.inputs[1],
                  trial_case.attributes);
     if (kn_verdict_expect(context, key, 1, &verdict)) {
-        if (verdict == 0)
-            kn_variant_refused(context, name, "its trial on this device gave a wrong result before");
+        if (verdict == 0) kn_variant_refused(context, name, "its trial on this device failed before");
         return verdict != 0;
     }
     kn_error error = {.status = KN_OK};
+    kn_attempt attempt;
+    kn_attempt_begin(context, &attempt, key);
     kn_status status = for_node ? try_trial_case(context, row, variant, &trial_case, &error)
                                 : try_table(context, row, variant, &error);
     /* Other failures are not remembered: a compiler may have run out of memory or disk space, which the next
      * run may have. */
     if (status == KN_OK || status == KN_ERROR_MISMATCH) kn_verdict_put(context, key, status == KN_OK);
+    kn_attempt_end(context, &attempt);
     if (status != KN_OK) kn_variant_refused(context, name, error.text);
     return status == KN_OK;
 }

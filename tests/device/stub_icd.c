@@ -23,14 +23,17 @@ struct _cl_device_id {
     cl_platform_id platform;
     const char *name, *version, *extensions;
     cl_device_type type;
-    bool away, mute;                                /* not available; without a compiler */
-    bool no_kernel;                                 /* its compiler always fails */
-    bool frail;                                     /* it fails as the environment requests */
-    cl_ulong local_bytes;                           /* 0: 32768 */
-    bool wrong_half, wrong_product, no_half_kernel; /* computes or compiles wrongly */
-    bool short_loops;                               /* loops end early */
-    bool compiles_binaries;                         /* returning a binary takes long */
-    int delay_ms;                                   /* of each launch */
+    bool away, mute;                                    /* not available; without a compiler */
+    bool no_kernel;                                     /* its compiler always fails */
+    bool frail;                                         /* it fails as the environment requests */
+    cl_ulong local_bytes;                               /* 0: 32768 */
+    bool wrong_double, wrong_product, no_double_kernel; /* computes or compiles wrongly */
+    bool short_loops;                                   /* loops end early */
+    bool compiles_binaries;                             /* returning a binary takes long */
+    int delay_ms;                                       /* of each launch */
+    bool embedded;                                      /* has the embedded profile */
+    cl_device_fp_config floats;                         /* 0: as the full profile */
+    size_t argument_bytes;                              /* 0: 1024 */
 };
 struct _cl_context {
     const cl_icd_dispatch *dispatch;
@@ -51,7 +54,8 @@ struct _cl_event {
 struct _cl_program {
     const cl_icd_dispatch *dispatch;
     cl_device_id device;
-    bool half;
+    bool double_precision;
+    char *text;
 };
 struct _cl_kernel {
     const cl_icd_dispatch *dispatch;
@@ -61,6 +65,7 @@ struct _cl_kernel {
 };
 
 #define GPU CL_DEVICE_TYPE_GPU
+#define CPU CL_DEVICE_TYPE_CPU
 #ifdef STUB_SICK /* for koine doctor */
 static struct _cl_platform_id platforms[] = {
     {&dispatch, "rusticl", "OpenCL 1.2 stub"},
@@ -84,15 +89,18 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Antique", "OpenCL 1.1 stub", "", .type = GPU},
     {&dispatch, &platforms[2], "Stub Mute", "OpenCL 1.2 stub", "", .type = GPU, .mute = true},
     {&dispatch, &platforms[2], "Stub Away", "OpenCL 1.2 stub", "", .type = GPU, .away = true},
-    {&dispatch, &platforms[2], "Stub Broken", "OpenCL 1.2 stub", "cl_khr_fp16",
-     .type = CL_DEVICE_TYPE_ACCELERATOR, .wrong_product = true, .no_half_kernel = true},
-    {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub",
-     "cl_khr_fp64 cl_khr_fp16 cl_khr_subgroups_extra", .type = GPU, .wrong_half = true, .short_loops = true,
-     .delay_ms = 20},
-    {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness", "cl_khr_fp16 cl_khr_fp64",
-     .type = GPU, .delay_ms = 600},
+    {&dispatch, &platforms[2], "Stub Broken", "OpenCL 1.2 stub", "cl_khr_fp64",
+     .type = CL_DEVICE_TYPE_ACCELERATOR, .wrong_product = true, .no_double_kernel = true},
+    {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub", "cl_khr_fp64", .type = GPU,
+     .wrong_double = true, .short_loops = true, .delay_ms = 20},
+    {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness",
+     "cl_khr_fp64 cl_khr_integer_dot_product_extra", .type = GPU, .delay_ms = 600},
     {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "", .type = GPU, .compiles_binaries = true,
      .delay_ms = 600},
+    {&dispatch, &platforms[2], "Stub Pocket", "OpenCL 1.2 stub", "", .type = CPU, .embedded = true,
+     .floats = CL_FP_ROUND_TO_ZERO, .argument_bytes = 256},
+    {&dispatch, &platforms[2], "Stub Tablet", "OpenCL 1.2 stub", "cles_khr_int64", .type = CPU,
+     .wrong_product = true, .embedded = true, .floats = CL_FP_ROUND_TO_NEAREST | CL_FP_INF_NAN},
 };
 #endif
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };
@@ -114,6 +122,12 @@ static void suffer(const char *call) {
     if (ends && strcmp(ends, call) == 0) _Exit(3);
     while (hangs && strcmp(hangs, call) == 0)
         nanosleep(&(struct timespec){1, 0}, NULL);
+}
+
+/* Aborts where the environment says so of this call with a text: "build kn_probe_double". */
+static void suffer_from(const char *call, const char *text) {
+    const char *dies = getenv("STUB_DIES"), *of = dies ? strchr(dies, ' ') : NULL;
+    if (of && strncmp(dies, call, strlen(call)) == 0 && strstr(text, of + 1)) abort();
 }
 
 /* ---- platforms and devices ---------------------------------------------------------------- */
@@ -172,6 +186,14 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
         return ANSWER_TEXT("1");
     case CL_DEVICE_OPENCL_C_VERSION:
         return ANSWER_TEXT("OpenCL C 1.2 stub");
+    case CL_DEVICE_PROFILE:
+        return ANSWER_TEXT(device->embedded ? "EMBEDDED_PROFILE" : "FULL_PROFILE");
+    case CL_DEVICE_SINGLE_FP_CONFIG:
+        return ANSWER(cl_device_fp_config, device->floats
+                                               ? device->floats
+                                               : CL_FP_ROUND_TO_NEAREST | CL_FP_INF_NAN | CL_FP_DENORM);
+    case CL_DEVICE_MAX_PARAMETER_SIZE:
+        return ANSWER(size_t, device->argument_bytes ? device->argument_bytes : 1024);
     case CL_DEVICE_EXTENSIONS:
         return ANSWER_TEXT(device->extensions);
     case CL_DEVICE_TYPE:
@@ -291,23 +313,28 @@ static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, 
     cl_program program = calloc(1, sizeof *program);
     *code = program ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
     if (program)
-        *program = (struct _cl_program){&dispatch, context->device, strstr(texts[0], "convert_half")};
+        *program = (struct _cl_program){&dispatch, context->device, strstr(texts[0], "kn_probe_double"),
+                                        strdup(texts[0])};
     return program;
 }
 static cl_int CL_API_CALL release_program(cl_program program) {
+    free(program->text);
     free(program);
     return CL_SUCCESS;
 }
 static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *list,
                                         const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                         void *user) {
+    if (program->text) suffer_from("build", program->text);
     if (program->device->frail) suffer("build");
     if (program->device->no_kernel) return CL_BUILD_PROGRAM_FAILURE;
-    return program->half && program->device->no_half_kernel ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
+    return program->double_precision && program->device->no_double_kernel ? CL_BUILD_PROGRAM_FAILURE
+                                                                          : CL_SUCCESS;
 }
 static cl_int CL_API_CALL build_info(cl_program program, cl_device_id device, cl_program_build_info what,
                                      size_t room, void *target, size_t *needed) {
-    return ANSWER_TEXT("warning: half is young\n<source>:3:1: error: unknown type name 'half'\nhalf x;\n^\n");
+    return ANSWER_TEXT(
+        "warning: double is new\n<source>:3:1: error: unknown type name 'double'\ndouble x;\n^\n");
 }
 static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what, size_t room, void *target,
                                        size_t *needed) {
@@ -343,31 +370,12 @@ static cl_int CL_API_CALL group_info(cl_kernel kernel, cl_device_id device, cl_k
     return ANSWER(size_t, 256);
 }
 
-/* Rounds to 11 bits, ties to even. */
-static float to_half(float value) {
-    int exponent;
-    frexpf(value, &exponent);
-    return value == 0.0f ? 0.0f : ldexpf(rintf(ldexpf(value, 11 - exponent)), exponent - 11);
-}
-
-static void run_half(cl_device_id device, cl_kernel kernel, size_t items) {
-    const float *x = (const float *)kernel->arguments[0]->bytes;
-    float *y = (float *)kernel->arguments[2]->bytes;
-    for (size_t i = 0; i < items; i++) {
-        float sum = x[2 * i] + x[2 * i + 1], product = x[2 * i] * x[2 * i + 1];
-        y[4 * i] = device->wrong_half
-                       ? sum
-                       : to_half(sum); /* a float that poses as a half keeps bits that a half does not have */
-        y[4 * i + 1] = y[4 * i + 2] = y[4 * i + 3] = device->wrong_half ? product : to_half(product);
-    }
-}
-
-static void run_double(cl_kernel kernel, size_t items) {
+static void run_double(cl_device_id device, cl_kernel kernel, size_t items) {
     const float *x = (const float *)kernel->arguments[0]->bytes;
     float *y = (float *)kernel->arguments[2]->bytes;
     for (size_t i = 0; i < items; i++) {
         y[2 * i] = x[i];
-        y[2 * i + 1] = x[i] * x[i];
+        y[2 * i + 1] = x[i] * x[i] + (float)device->wrong_double;
     }
 }
 
@@ -401,10 +409,9 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
                                  cl_uint waits, const cl_event *wait, cl_event *event) {
     struct timespec delay = {0, queue->device->delay_ms * 1000000L};
     nanosleep(&delay, NULL);
-    if (strcmp(kernel->name, "kn_probe_half") == 0)
-        run_half(queue->device, kernel, global[0]);
-    else if (strcmp(kernel->name, "kn_probe_double") == 0)
-        run_double(kernel, global[0]);
+    suffer_from("launch", kernel->name);
+    if (strcmp(kernel->name, "kn_probe_double") == 0)
+        run_double(queue->device, kernel, global[0]);
     else if (strcmp(kernel->name, "kn_probe_loops") == 0)
         run_loops(queue->device, kernel, global[0]);
     else if (strcmp(kernel->name, "kn_probe_matmul") == 0)

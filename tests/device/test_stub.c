@@ -2,9 +2,13 @@
 #include "device/device_private.h"
 #include "support.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 static char messages[8192];
 
@@ -56,6 +60,11 @@ static void unusable_devices_are_explained(void **state) {
         {"Stub Main", "Stub Liar", 5, 2, 4, ""},
         {"Stub Main", "Stub Honest", 6, 2, 5, ""},
         {"Stub Main", "Stub Broken", 4, 2, 3, ""},
+        {"Stub Main", "Stub Pocket", 8, 2, 7,
+         "embedded profile without 64-bit integers (cles_khr_int64), rounding to nearest, infinities and "
+         "NaN, "
+         "1024 bytes of kernel arguments, which Koine needs"},
+        {"Stub Main", "Stub Tablet", 9, 2, 8, ""},
     };
     for (size_t i = 0; i < KN_COUNT_OF(expected); i++) {
         const kn_device_info *info = entry_of(list, expected[i].platform, expected[i].name);
@@ -63,6 +72,7 @@ static void unusable_devices_are_explained(void **state) {
         assert_int_equal(info->platform_index, expected[i].platform_index);
         assert_int_equal(info->device_index, expected[i].device_index);
         assert_int_equal(info->usable, expected[i].problem[0] == '\0');
+        assert_int_equal(info->embedded, expected[i].index >= 8);
         if (!strstr(info->problem, expected[i].problem))
             fail_msg("%s: \"%s\" does not speak of \"%s\"", info->name, info->problem, expected[i].problem);
     }
@@ -77,8 +87,9 @@ static void unusable_devices_are_refused_with_their_reason(void **state) {
                                            {"2:1", "no compiler"},
                                            {"Stub Away", "reports it as unavailable"},
                                            {"empty", "no device"},
-                                           {"cpu", "no OpenCL device matches \"cpu\""},
-                                           {"8", "5: Stub Liar (gpu, Stub Main); 6: Stub Honest"}};
+                                           {"pocket", "embedded profile without 64-bit integers"},
+                                           {"cpus", "no OpenCL device matches \"cpus\""},
+                                           {"80", "5: Stub Liar (gpu, Stub Main); 6: Stub Honest"}};
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_context_params params = stub_params(cases[i][0], NULL);
         kn_context *context = kn_context_create(&params);
@@ -89,50 +100,47 @@ static void unusable_devices_are_refused_with_their_reason(void **state) {
     }
 }
 
-/* Both claim halves; one computes them as floats and the other does not compile them. */
+/* All claim doubles; one computes them wrongly and one does not compile them. */
 static void claims_are_accepted_after_a_probe(void **state) {
     static const struct {
         const char *name;
-        bool half, double_precision, double_claimed;
+        bool right;
         const char *message;
-    } cases[] = {
-        {"Stub Liar", false, true, true, "Stub Liar claims half; it is not used: a probe kernel gave wrong"},
-        {"Stub Honest", true, true, true, ""},
-        {"Stub Broken", false, false, false, "unknown type name 'half'"}};
+    } cases[] = {{"Stub Liar", false, "Stub Liar claims double; it is not used: a probe kernel gave wrong"},
+                 {"Stub Honest", true, ""},
+                 {"Stub Broken", false, "unknown type name 'double'"}};
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_context *context = open_stub(cases[i].name, NULL);
         const kn_capabilities *capabilities = kn_context_capabilities(context);
-        assert_true(capabilities->half_claimed);
-        assert_int_equal(capabilities->half, cases[i].half);
-        assert_int_equal(capabilities->double_claimed, cases[i].double_claimed);
-        assert_int_equal(capabilities->double_precision, cases[i].double_precision);
-        assert_false(capabilities->subgroups_claimed); /* another extension's name begins like it */
+        assert_true(capabilities->double_claimed);
+        assert_int_equal(capabilities->double_precision, cases[i].right);
+        assert_false(capabilities->integer_dot_claimed); /* another extension's name begins like it */
         assert_int_equal(capabilities->alignment_bytes, 256);
         assert_false(capabilities->wide_vector);
         assert_int_equal(capabilities->vector_width, 1);
         assert_non_null(strstr(messages, cases[i].message));
-        if (cases[i].half) assert_string_equal(messages, "");
+        if (cases[i].right) assert_string_equal(messages, "");
         kn_context_destroy(&context);
     }
     /* With trust_claims the claim is accepted. */
     kn_context_params params = stub_params("Stub Liar", NULL);
     params.trust_claims = true;
     kn_context *context = kn_context_create(&params);
-    assert_true(kn_context_capabilities(context)->half);
+    assert_true(kn_context_capabilities(context)->double_precision);
     kn_context_destroy(&context);
 }
 
 static void verdicts_are_kept_per_device_and_driver(void **state) {
     char *folder = test_folder_make();
     kn_context *context = open_stub("Stub Liar", folder);
-    assert_non_null(strstr(messages, "claims half"));
+    assert_non_null(strstr(messages, "claims double"));
     kn_context_destroy(&context);
     context = open_stub("Stub Liar", folder);
-    assert_false(kn_context_capabilities(context)->half);
+    assert_false(kn_context_capabilities(context)->double_precision);
     assert_string_equal(messages, ""); /* known: not tried again */
     kn_context_destroy(&context);
     context = open_stub("Stub Honest", folder);
-    assert_true(kn_context_capabilities(context)->half);
+    assert_true(kn_context_capabilities(context)->double_precision);
     kn_context_destroy(&context);
     test_folder_remove(folder);
 }
@@ -182,6 +190,140 @@ static void slow_binaries_are_left_to_the_driver(void **state) {
     test_folder_remove(folder);
 }
 
+/* ---- a driver that ends the process --------------------------------------------------------- */
+
+static void open_and_close(void *params) {
+    kn_context *context = kn_context_create(params);
+    kn_context_destroy(&context);
+}
+
+/* The only key of a device that some process died of, and the seconds until it may be tried again. */
+static void read_death(kn_context *context, char key[96], double *seconds) {
+    size_t position = 0;
+    int deaths = 0;
+    for (const kn_map_entry *entry; (entry = kn_map_next(&context->verdicts.values, &position)) != NULL;) {
+        if (strncmp(entry->key, "died/", 5) != 0) continue;
+        snprintf(key, 96, "%s", (const char *)entry->key);
+        *seconds = *(const double *)entry->value - (double)time(NULL);
+        deaths++;
+    }
+    assert_int_equal(deaths, 1);
+}
+
+/* The second start works without what the first one died of, says so, and asks again a day later. */
+static void what_ends_the_process_is_asked_once(void **state) {
+    static const struct {
+        const char *dies, *device, *name;
+    } cases[] = {
+        {"build kn_probe_double", "Stub Honest", "probe_double"},
+        {"launch kn_probe_double", "Stub Honest", "probe_double"},
+        {"build kn_probe_loops", "Stub Honest", "probe_loops"},
+        {"launch kn_probe_loops", "Stub Honest", "probe_loops"},
+        {"build KN_BUILTIN_PURE", "Stub Honest", "short_header"},
+        {"launch kn_probe_matmul", "gpu", "matmul_gflops"},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        char *folder = test_folder_make(), text[128], key[96] = "";
+        const bool measured = strcmp(cases[i].device, "gpu") == 0;
+        double seconds = 0;
+        setenv("STUB_DIES", cases[i].dies, 1);
+        kn_context_params params = stub_params(cases[i].device, folder);
+        params.kind = strstr(cases[i].name, "loops") ? 1 : 0;
+        for (int death = 1; death <= 2; death++) {
+            /* Several devices may be measured, one of which the next start leaves out. */
+            int starts = 0;
+            while (test_aborts(open_and_close, &params))
+                starts++;
+            assert_int_equal(starts, death == 1 && measured ? 3 : 1);
+            messages[0] = '\0';
+            kn_context *context = kn_context_create(&params);
+            if (kn_context_status(context)) fail_msg("%s: %s", cases[i].dies, kn_context_error(context));
+            snprintf(text, sizeof text, "%s: %s is not used for another %d hours",
+                     kn_context_device(context)->name, cases[i].name, death == 1 ? 24 : 720);
+            if (!strstr(messages, text)) fail_msg("\"%s\" does not say: %s", messages, text);
+            if (!measured)
+                assert_int_equal(kn_context_capabilities(context)->double_precision,
+                                 strcmp(cases[i].name, "probe_double") != 0);
+            assert_false(kn_context_capabilities(context)->wide_vector);
+            read_death(context, key, &seconds);
+            assert_true(seconds > 86400 * (death == 1 ? 0.99 : 29.9));
+            kn_verdict_put(context, key, (double)time(NULL) - 1); /* the wait is over */
+            kn_context_destroy(&context);
+        }
+        unsetenv("STUB_DIES"); /* a better driver */
+        kn_context *context = open_stub("Stub Honest", folder);
+        assert_true(kn_context_capabilities(context)->double_precision);
+        assert_int_equal(strstr(messages, "is not used") != NULL, measured);
+        kn_context_destroy(&context);
+        test_folder_remove(folder);
+    }
+}
+
+/* A mark counts when its process has ended, however, and not before; of two keys the newer one counts. */
+static void marks_of_running_processes_do_not_count(void **state) {
+    char *folder = test_folder_make(), byte = 0;
+    int ready[2], status;
+    double value;
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        kn_context *context = open_stub("Stub Honest", folder);
+        kn_attempt outer, inner, done;
+        kn_attempt_begin(context, &outer, "outer");
+        kn_attempt_begin(context, &done, "done");
+        kn_attempt_end(context, &done);
+        kn_attempt_begin(context, &inner, "inner");
+        if (write(ready[1], &byte, 1) != 1) _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    for (int ended = 0; ended < 2; ended++) {
+        if (ended) {
+            assert_int_equal(kill(child, SIGKILL), 0);
+            assert_int_equal(waitpid(child, &status, 0), child);
+        }
+        kn_context *context = open_stub("Stub Honest", folder);
+        assert_int_equal(kn_verdict_get(context, "inner", &value), ended);
+        assert_int_equal(kn_verdict_expect(context, "inner", 1, &value), ended);
+        if (ended) assert_true(value == 0);
+        assert_false(kn_verdict_get(context, "outer", &value));
+        assert_false(kn_verdict_get(context, "done", &value));
+        kn_context_destroy(&context);
+    }
+    /* What is known by another way is believed. */
+    kn_context *context = open_stub("Stub Honest", folder);
+    assert_non_null(strstr(messages, "inner is not used"));
+    kn_verdict_put(context, "inner", 5);
+    assert_true(kn_verdict_get(context, "inner", &value) && value == 5);
+    kn_context_destroy(&context);
+    context = open_stub("Stub Honest", folder);
+    assert_string_equal(messages, "");
+    kn_context_destroy(&context);
+    /* A process that ends while it tries nothing leaves nothing behind. */
+    child = fork();
+    if (child == 0) {
+        kn_attempt attempt;
+        context = open_stub("Stub Honest", folder);
+        kn_attempt_begin(context, &attempt, "tried");
+        kn_attempt_end(context, &attempt);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    context = open_stub("Stub Honest", folder);
+    assert_false(kn_verdict_get(context, "tried", &value));
+    kn_context_destroy(&context);
+    /* Without a folder, and in one that takes no files, attempts are not noted. */
+    context = open_stub("Stub Honest", NULL);
+    kn_attempt attempt;
+    kn_attempt_begin(context, &attempt, "tried");
+    kn_attempt_end(context, &attempt);
+    kn_context_destroy(&context);
+    close(ready[0]);
+    close(ready[1]);
+    test_folder_remove(folder);
+}
+
 static void expect_chosen(const char *wanted, const char *folder, const char *name, bool measured) {
     kn_context *context = open_stub(wanted, folder);
     assert_string_equal(kn_context_device(context)->name, name);
@@ -216,6 +358,8 @@ int main(int count, char **arguments) {
         cmocka_unit_test(verdicts_are_kept_per_device_and_driver),
         cmocka_unit_test(wide_vectors_need_long_loops),
         cmocka_unit_test(slow_binaries_are_left_to_the_driver),
+        cmocka_unit_test(what_ends_the_process_is_asked_once),
+        cmocka_unit_test(marks_of_running_processes_do_not_count),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),
     };
     if (count != 2) {

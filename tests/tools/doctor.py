@@ -226,6 +226,10 @@ def a_driver_that_ends_its_program(folder):
         needs(found, "problem", "compiler", "Stub Small", "unknown type name")
         tried = [one["what"] for one in found if one["check"] in ("device", "compiler", "platform", "local-memory")]
         expect(len(set(tried)) == len(tried), f"told twice: {tried}")
+    # What a program died of is left out the next time.
+    with_vendors(folder, ("XDG_CACHE_HOME", folder), ("STUB_ABORT", "build"), status=1)
+    found = with_vendors(folder, ("XDG_CACHE_HOME", folder), status=1)
+    needs(found, "hint", "device", "Stub Frail: short_header is not used for another 24 hours", "a program ended")
 
 
 @case

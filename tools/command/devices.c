@@ -49,10 +49,11 @@ static void print_json(const kn_device_list *list, const kn_context *context, co
         printf(", \"usable\": %s, \"problem\": ", info->usable ? "true" : "false");
         json_text(stdout, info->problem);
         printf(", \"compute_units\": %d, \"memory_bytes\": %llu, \"largest_block_bytes\": %llu, "
-               "\"local_bytes\": %llu, \"shares_memory\": %s, \"chosen\": %s",
+               "\"local_bytes\": %llu, \"shares_memory\": %s, \"embedded\": %s, "
+               "\"chosen\": %s",
                info->compute_units, (unsigned long long)info->memory_bytes,
                (unsigned long long)info->largest_block_bytes, (unsigned long long)info->local_bytes,
-               info->shares_memory ? "true" : "false",
+               info->shares_memory ? "true" : "false", info->embedded ? "true" : "false",
                chosen && info->index == chosen->index ? "true" : "false");
         if (found && chosen && info->index == chosen->index) measured_json(found);
         puts("}");
@@ -61,21 +62,14 @@ static void print_json(const kn_device_list *list, const kn_context *context, co
 
 static void print_chosen(const kn_context *context) {
     const kn_capabilities *can = kn_context_capabilities(context);
-    printf(
-        "      %s kernels, vectors of %d floats, half %s, double %s, subgroups %s, integer dot products %s\n",
-        can->wide_vector ? "wide-vector" : "many-thread", can->vector_width,
-        can->half           ? "yes"
-        : can->half_claimed ? "claimed, but computed incorrectly"
-                            : "no",
-        can->double_precision ? "yes"
-        : can->double_claimed ? "claimed, but computed incorrectly"
-                              : "no",
-        can->subgroups           ? "yes"
-        : can->subgroups_claimed ? "claimed, but computed incorrectly"
+    printf("      %s kernels, vectors of %d floats, double %s, integer dot products %s\n",
+           can->wide_vector ? "wide-vector" : "many-thread", can->vector_width,
+           can->double_precision ? "yes"
+           : can->double_claimed ? "claimed, but not computed correctly"
                                  : "no",
-        can->integer_dot           ? "yes"
-        : can->integer_dot_claimed ? "claimed, but computed incorrectly"
-                                   : "no");
+           can->integer_dot           ? "yes"
+           : can->integer_dot_claimed ? "claimed, but not computed correctly"
+                                      : "no");
 }
 
 static void print_text(const kn_device_list *list, const kn_context *context, bool asked,
@@ -96,8 +90,8 @@ static void print_text(const kn_device_list *list, const kn_context *context, bo
                !taken  ? ""
                : asked ? "   <- selected, as requested"
                        : "   <- selected by default");
-        printf("      %d:%d %s, %s\n", info->platform_index, info->device_index, info->platform,
-               info->version);
+        printf("      %d:%d %s, %s%s\n", info->platform_index, info->device_index, info->platform,
+               info->version, info->embedded ? ", embedded profile" : "");
         if (taken) print_chosen(context);
         if (taken && found) measured_text(found);
     }

@@ -29,7 +29,10 @@ static bool try_kernel(kn_context *context, char *reason, size_t room) {
     kn_output(y, "y");
     kn_feed feed = {"x", in, sizeof in};
     kn_fetch fetch = {"y", out, sizeof out};
-    kn_session *session = kn_session_create(context, &y, 1, NULL);
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.switches = "programs=unsaved"; /* another program than a cached one */
+    kn_session *session = kn_session_create(context, &y, 1, &params);
     bool right = kn_session_status(session) == KN_OK && kn_session_run(session, &feed, 1, &fetch, 1) == KN_OK;
     if (!right)
         snprintf(reason, room, "%s", session ? kn_session_error(session) : "out of memory");
@@ -43,13 +46,17 @@ static bool try_kernel(kn_context *context, char *reason, size_t room) {
 }
 
 static void try_device(doctor_visit *doctor, const kn_device_info *info) {
-    char place[32], reason[1200];
+    char place[32], reason[1200], cache[4096];
     remarks said = {""};
     kn_context_params params;
     kn_context_params_init(&params);
     snprintf(place, sizeof place, "%d:%d", info->platform_index, info->device_index);
     params.device = place;
     params.log = (kn_logger){.level = KN_LOG_WARNING, .write = remember, .user = &said};
+    /* What is known about the device is in the cache, and others should know if this process ends here. */
+    if (kn_default_cache_folder(getenv("XDG_CACHE_HOME"), getenv("HOME"), cache, sizeof cache) &&
+        folder_makable(cache, reason, sizeof reason))
+        params.cache_folder = cache;
     kn_context *context = kn_context_create(&params);
     const bool open = kn_context_status(context) == KN_OK,
                computes = open && try_kernel(context, reason, sizeof reason);
