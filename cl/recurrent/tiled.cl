@@ -12,6 +12,7 @@
  *   kn_recurrent_back(dy, kept, cells, cells_before, previous, weight, lengths, final, final_cells, slopes, hidden,
  *                     carry, carry_cells, start, start_cells, …) */
 #include "common/wanted.cl"
+#include "recurrent/present.cl"
 #ifndef KN_CELL
 #define KN_CELL 1
 #endif
@@ -52,9 +53,10 @@ KN_WORK_GROUP kernel void kn_recurrent_step(
     global const KN_T *restrict x, global const KN_T *restrict weight, global const KN_T *restrict bias,
     global const int *restrict lengths, global const KN_T *before, global KN_T *after, global const KN_T *cells_before,
     global KN_T *cells, global KN_T *y, global KN_T *kept, global KN_T *start, global KN_T *final,
-    global KN_T *final_cells, int batch, int length, int units, KN_INDEX before_row, KN_INDEX before_at,
+    global KN_T *final_cells, uint present, int batch, int length, int units, KN_INDEX before_row, KN_INDEX before_at,
     KN_INDEX after_row, KN_INDEX after_at, KN_INDEX cells_before_row, KN_INDEX cells_before_at, KN_INDEX cells_row,
     KN_INDEX cells_at, int step) {
+    KN_PRESENT_STEP
     local KN_A left[KN_TILE_K * KN_LEFT_ROW];
     local KN_A right[KN_TILE_K * KN_RIGHT_ROW];
     const int row0 = get_group_id(1) * KN_TILE_M, column0 = get_group_id(0) * KN_TILE_N;
@@ -119,8 +121,9 @@ KN_WORK_GROUP kernel void kn_recurrent_back(
     global const KN_T *cells_before, global const KN_T *restrict previous, global const KN_T *restrict weight,
     global const int *restrict lengths, global const KN_T *restrict final, global const KN_T *restrict final_cells,
     global KN_T *slopes, global KN_T *hidden, global KN_A *restrict carry, global KN_A *restrict carry_cells,
-    global KN_T *restrict start, global KN_T *restrict start_cells, int batch, int length, int units,
+    global KN_T *restrict start, global KN_T *restrict start_cells, uint present, int batch, int length, int units,
     KN_INDEX cells_before_row, KN_INDEX cells_before_at, int step, int from, int first) {
+    KN_PRESENT_BACK
     local KN_A left[KN_TILE_K * KN_LEFT_ROW];
     local KN_A right[KN_TILE_K * KN_RIGHT_ROW];
     const int row0 = get_group_id(1) * KN_TILE_M, column0 = get_group_id(0) * KN_TILE_N;

@@ -127,8 +127,8 @@ typedef struct kn_kernel kn_kernel;
 kn_status kn_kernel_create(kn_context *context, kn_program *program, const char *name, kn_kernel **kernel,
                            kn_error *error);
 void kn_kernel_destroy(kn_kernel **kernel);
-kn_status kn_kernel_set_buffer(kn_kernel *kernel, int argument, kn_buffer *buffer,
-                               kn_error *error); /* NULL buffer: a null pointer */
+/* NULL buffer: some memory that the kernel must not access, since drivers may not take a null pointer. */
+kn_status kn_kernel_set_buffer(kn_kernel *kernel, int argument, kn_buffer *buffer, kn_error *error);
 kn_status kn_kernel_set_bytes(kn_kernel *kernel, int argument, const void *bytes, size_t count,
                               kn_error *error);
 kn_status kn_kernel_set_local(kn_kernel *kernel, int argument, size_t bytes, kn_error *error);

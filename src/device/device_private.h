@@ -129,6 +129,7 @@ struct kn_context {
     /* OpenCL. Both queues are the same one if the caller provided it. */
     cl_context context;
     cl_command_queue queues[2];
+    cl_mem nothing;      /* what kernels get for absent arguments; NULL at first */
     bool borrowed;       /* provided by the caller */
     kn_mutex *mutex;     /* guards counts, verdicts, refused, programs and the timeline */
     kn_mutex *reporting; /* serialises progress callbacks */
@@ -246,6 +247,9 @@ void kn_program_cache_store(kn_context *context, const kn_source *source, cl_pro
 void kn_products_release(kn_context *context);
 
 /* ---- memory (memory.c) ------------------------------------------------------------------------- */
+
+/* A small piece of memory for absent arguments, allocated once; it is not counted. */
+kn_status kn_context_nothing(kn_context *context, cl_mem *memory, kn_error *error);
 
 struct kn_buffer {
     kn_context *context;

@@ -65,13 +65,17 @@ static kn_status argument_result(const kn_kernel *kernel, int argument, cl_int c
 }
 
 kn_status kn_kernel_set_buffer(kn_kernel *kernel, int argument, kn_buffer *buffer, kn_error *error) {
-    if (buffer && !buffer->view)
+    cl_mem memory = buffer ? buffer->view : NULL;
+    if (!buffer) {
+        kn_status status = kn_context_nothing(kernel->context, &memory, error);
+        if (status) return status;
+    } else if (!memory) {
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "argument %d of the kernel \"%s\" begins at byte %llu of a memory object, which is "
                        "not a multiple of %u bytes; copy it first",
                        argument, kernel->name, (unsigned long long)buffer->base,
                        (unsigned)kernel->context->capabilities.alignment_bytes);
-    cl_mem memory = buffer ? buffer->view : NULL;
+    }
     cl_int code = clSetKernelArg(kernel->kernel, (cl_uint)argument, sizeof memory, &memory);
     return argument_result(kernel, argument, code, "a buffer", error);
 }

@@ -170,3 +170,16 @@ void kn_buffer_destroy(kn_buffer **buffer) {
 uint64_t kn_buffer_bytes(const kn_buffer *buffer) {
     return buffer ? buffer->bytes : 0;
 }
+
+kn_status kn_context_nothing(kn_context *context, cl_mem *memory, kn_error *error) {
+    cl_int code = CL_SUCCESS;
+    kn_mutex_lock(context->mutex);
+    if (!context->nothing)
+        context->nothing = clCreateBuffer(context->context, CL_MEM_READ_WRITE,
+                                          context->capabilities.alignment_bytes, NULL, &code);
+    *memory = context->nothing;
+    kn_mutex_unlock(context->mutex);
+    return *memory
+               ? KN_OK
+               : kn_fail_cl(error, code, "no memory for an absent argument on %s", context->found.info.name);
+}

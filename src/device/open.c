@@ -188,6 +188,7 @@ void kn_context_destroy(kn_context **context) {
     kn_verdicts_close(&old->verdicts);
     for (int i = 0; i < 2; i++)
         if (old->queues[i]) clReleaseCommandQueue(old->queues[i]);
+    if (old->nothing) clReleaseMemObject(old->nothing);
     if (old->context) clReleaseContext(old->context);
     kn_condition_destroy(&host, &old->built);
     kn_mutex_destroy(&host, &old->mutex);

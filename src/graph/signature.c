@@ -41,7 +41,7 @@ static char kind_of(const kn_argument *argument) {
     static const char kinds[] = {
         [KN_ARGUMENT_VALUE] = 'p', [KN_ARGUMENT_SCRATCH] = 'p', [KN_ARGUMENT_INT] = 'i',
         [KN_ARGUMENT_INDEX] = 'x', [KN_ARGUMENT_FLOAT] = 'f',   [KN_ARGUMENT_UINT] = 'u',
-        [KN_ARGUMENT_LOCAL] = 'l'};
+        [KN_ARGUMENT_LOCAL] = 'l', [KN_ARGUMENT_PRESENT] = 'u'};
     return kinds[argument->kind];
 }
 

@@ -246,6 +246,10 @@ void kn_step_local(kn_step *step, const char *name, size_t bytes) {
     add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_LOCAL, .integer = (int64_t)bytes});
 }
 
+void kn_step_present(kn_step *step) {
+    add_argument(step, (kn_argument){.name = "present", .kind = KN_ARGUMENT_PRESENT});
+}
+
 /* ---- generated parameters -------------------------------------------------------------------------- */
 
 const char *kn_step_name(kn_step *step, const char *format, ...) {

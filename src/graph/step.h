@@ -38,13 +38,14 @@ typedef enum kn_argument_kind {
     KN_ARGUMENT_INDEX, /* KN_INDEX in the kernel: int, or long with wide indices */
     KN_ARGUMENT_FLOAT,
     KN_ARGUMENT_UINT,
-    KN_ARGUMENT_LOCAL, /* `integer` bytes of local memory */
+    KN_ARGUMENT_LOCAL,   /* `integer` bytes of local memory */
+    KN_ARGUMENT_PRESENT, /* uint: which of the values and scratch memories before it there are */
 } kn_argument_kind;
 
 typedef struct kn_argument {
     kn_argument_kind kind;
     const char *name; /* of the kernel's parameter; NULL: any */
-    kn_value *value;  /* NULL with KN_ARGUMENT_VALUE: a null pointer */
+    kn_value *value;  /* NULL with KN_ARGUMENT_VALUE: absent */
     bool reads, writes;
     const char *macro; /* KN_X: kn_step_generate defined its parameter in KN_X_PARAMETERS; NULL: in cl/ */
     int64_t integer;
@@ -114,6 +115,10 @@ void kn_step_index(kn_step *step, const char *name, int64_t number);
 void kn_step_float(kn_step *step, const char *name, double number);
 void kn_step_uint(kn_step *step, const char *name, uint32_t number);
 void kn_step_local(kn_step *step, const char *name, size_t bytes);
+/* The argument `present` of a kernel that tests which of the memory before it is there
+ * (cl/common/present.cl): an absent argument, and a value that no step reads, has some other memory, which
+ * the kernel must not access. */
+void kn_step_present(kn_step *step);
 /* Global sizes are rounded up to multiples of the local ones. Local size 0, in all dimensions: any will do.
  * kn_step_end then chooses groups of 64 items on a device with many threads, and rounds the global size up,
  * so that the kernel must ignore items beyond its counts; a kernel with `source` keeps its global size, and

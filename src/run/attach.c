@@ -143,14 +143,19 @@ static kn_status take_slices(kn_executable *executable, const kn_memory *memory,
 /* ---- arguments ----------------------------------------------------------------------------------------- */
 
 kn_status kn_executable_set_argument(const kn_executable *executable, kn_kernel *kernel, int position,
-                                     const kn_argument *argument, kn_buffer *buffer, kn_error *error) {
+                                     const kn_argument *argument, kn_buffer *buffer, kn_present *present,
+                                     kn_error *error) {
     int64_t index = argument->integer;
     int32_t small = (int32_t)index;
     float number = (float)argument->number;
     switch (argument->kind) {
     case KN_ARGUMENT_VALUE:
     case KN_ARGUMENT_SCRATCH:
+        if (buffer && present->count < 32) present->bits |= 1u << present->count;
+        present->count++;
         return kn_kernel_set_buffer(kernel, position, buffer, error);
+    case KN_ARGUMENT_PRESENT:
+        return kn_kernel_set_bytes(kernel, position, &present->bits, sizeof present->bits, error);
     case KN_ARGUMENT_INT:
     case KN_ARGUMENT_UINT:
         return kn_kernel_set_bytes(kernel, position, &small, sizeof small, error);
@@ -207,10 +212,12 @@ static kn_status list_switched(kn_executable *executable, kn_error *error) {
 static kn_status set_arguments(kn_executable *executable, const kn_memory *memory, kn_error *error) {
     for (int s = 0; s < executable->plan.step_count; s++) {
         const kn_ready_step *ready = &executable->steps[s];
+        kn_present present = {0, 0};
         for (int a = 0; a < ready->step->argument_count && ready->kernel; a++) {
             const kn_argument *argument = &ready->step->arguments[a];
-            kn_status status = kn_executable_set_argument(executable, ready->kernel, a, argument,
-                                                          buffer_of(executable, memory, argument), error);
+            kn_status status =
+                kn_executable_set_argument(executable, ready->kernel, a, argument,
+                                           buffer_of(executable, memory, argument), &present, error);
             if (status != KN_OK) return kn_fail_in(error, "%s", ready->step->label);
         }
     }

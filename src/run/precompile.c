@@ -25,12 +25,14 @@ static kn_status make_zeros(kn_context *context, uint64_t bytes, kn_buffer **zer
 static kn_status set_zeros(const kn_executable *executable, const kn_ready_step *ready, kn_buffer **zeros,
                            kn_error *error) {
     kn_status status = KN_OK;
+    kn_present present = {0, 0};
     for (int a = 0; a < ready->step->argument_count && status == KN_OK; a++) {
         const kn_argument *argument = &ready->step->arguments[a];
         uint64_t bytes = argument_bytes(executable, argument);
         if (bytes) status = make_zeros(executable->context, bytes, &zeros[a], error);
         if (status == KN_OK)
-            status = kn_executable_set_argument(executable, ready->kernel, a, argument, zeros[a], error);
+            status =
+                kn_executable_set_argument(executable, ready->kernel, a, argument, zeros[a], &present, error);
     }
     return status;
 }

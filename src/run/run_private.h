@@ -259,9 +259,16 @@ kn_status kn_executable_make_kernel(kn_executable *executable, int step, kn_prog
                                     kn_error *error);
 /* Instead of that, on a precompiling context: creates and launches each kernel once (precompile.c). */
 kn_status kn_executable_precompile(kn_executable *executable, const kn_step_programs *list, kn_error *error);
-/* Sets an argument of a step's kernel; `buffer`: of a value or scratch memory, or NULL. */
+/* Which of the memory among a kernel's arguments there is: bit i for the i-th. */
+typedef struct kn_present {
+    int count;
+    uint32_t bits;
+} kn_present;
+/* Sets an argument of a step's kernel; `buffer`: of a value or scratch memory, or NULL. `present`, zero at
+ * first, is for all arguments of the kernel in their order. */
 kn_status kn_executable_set_argument(const kn_executable *executable, kn_kernel *kernel, int position,
-                                     const kn_argument *argument, kn_buffer *buffer, kn_error *error);
+                                     const kn_argument *argument, kn_buffer *buffer, kn_present *present,
+                                     kn_error *error);
 /* Takes slices of the memory, which must fit, and sets the arguments of all kernels. */
 kn_status kn_executable_attach(kn_executable *executable, const kn_memory *memory, kn_error *error);
 void kn_executable_detach(kn_executable *executable);

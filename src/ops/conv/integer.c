@@ -77,6 +77,7 @@ static kn_status columns_lower(kn_lowering *lowering) {
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "blank", node->input_count > 1 ? node->inputs[1] : NULL);
     kn_step_write(step, "columns", lowering->result);
+    kn_step_present(step);
     kn_step_index(step, "lines", lines);
     kn_step_int(step, "height", h.image);
     kn_step_int(step, "width", w.image);

@@ -271,8 +271,10 @@ static kn_status lower(kn_lowering *lowering) {
     kn_step_read(step, form.data ? "dy" : "x", node->inputs[0]);
     if (form.maximum && form.data) kn_step_read(step, "places", node->inputs[1]);
     kn_step_write(step, form.data ? "dx" : "y", lowering->result);
-    if (form.maximum && !form.data)
+    if (form.maximum && !form.data) {
         kn_step_write(step, "places", kn_is_read(node->outputs[1]) ? node->outputs[1] : NULL);
+        kn_step_present(step);
+    }
     if (!form.maximum) kn_step_int(step, "skip_padding", form.skip_padding);
     kn_step_index(step, "total", total);
     kn_step_index(step, "chunk", chunk);

@@ -275,6 +275,7 @@ static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, i
         kn_step_update(step, "y", lowering->result);
     else
         kn_step_write(step, "y", lowering->result);
+    kn_step_present(step);
     kn_step_int(step, "mode", mode_of(node));
     write_picking(step, &pick, "lanes", lanes);
     kn_step_index(step, "chunk", chunk);

@@ -86,6 +86,7 @@ kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering) {
     read_sums(step, "column_sums", form.a_zero != NULL, column_sums);
     kn_step_read(step, "a_zero", form.a_zero);
     kn_step_read(step, "b_zero", form.b_zero);
+    kn_step_present(step);
     kn_step_int(step, "m", of->m);
     kn_step_int(step, "n", of->n);
     kn_step_int(step, "k", of->k);

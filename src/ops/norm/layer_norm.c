@@ -245,6 +245,7 @@ static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
     kn_step_scratch(step, "partials", partials);
     kn_step_write(step, "dweight", node->outputs[WEIGHT]);
     kn_step_write(step, "dbias", is_centered(node) ? node->outputs[BIAS] : NULL);
+    kn_step_present(step);
     kn_step_index(step, "parts", work.parts);
     kn_step_index(step, "count", work.count);
     kn_step_index(step, "chunk", chunk);

@@ -259,6 +259,7 @@ static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t
     kn_step_update(step, "final",
                    last && is_wanted(node->outputs[on->at.final]) ? node->outputs[on->at.final] : NULL);
     kn_step_update(step, "final_cells", last && final_cells && is_wanted(final_cells) ? final_cells : NULL);
+    kn_step_present(step);
     add_sizes(step, form);
     add_place(step, "before_row", "before_at", &before);
     add_place(step, "after_row", "after_at", &after);
@@ -334,6 +335,7 @@ static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64
     kn_step_update(step, "start", start ? node->outputs[on->at.start] : NULL);
     kn_step_update(step, "start_cells",
                    done == 0 && start_cells && is_wanted(start_cells) ? start_cells : NULL);
+    kn_step_present(step);
     add_sizes(step, form);
     add_place(step, "cells_before_row", "cells_before_at", &cells_before);
     kn_step_int(step, "step", start ? 0 : kn_recurrent_time(form, done));
