@@ -418,6 +418,33 @@ static kn_status check_values(const kn_step *step, kn_error *error) {
     return KN_OK;
 }
 
+size_t kn_step_argument_bytes(const kn_step *step) {
+    size_t bytes = 0;
+    for (int i = 0; i < step->argument_count; i++)
+        switch (step->arguments[i].kind) {
+        case KN_ARGUMENT_INT:
+        case KN_ARGUMENT_UINT:
+        case KN_ARGUMENT_FLOAT:
+        case KN_ARGUMENT_PRESENT:
+            bytes += 4;
+            break;
+        case KN_ARGUMENT_INDEX:
+            bytes += step->wide_indices ? 8 : 4;
+            break;
+        default:
+            bytes += KN_POINTER_BYTES;
+        }
+    return bytes;
+}
+
+static kn_status check_argument_bytes(const kn_step *step, kn_error *error) {
+    size_t bytes = kn_step_argument_bytes(step);
+    if (bytes <= KN_ARGUMENT_BYTES) return KN_OK;
+    return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                   "%s: the kernel %s has %zu bytes of arguments; devices allow %d", step->label,
+                   step->kernel, bytes, KN_ARGUMENT_BYTES);
+}
+
 static kn_status check_groups(const kn_step *step, const kn_target *target, kn_error *error) {
     size_t items = 1;
     uint64_t local_bytes = 0;
@@ -482,6 +509,7 @@ kn_status kn_step_complete(kn_step *step, const kn_target *target, kn_error *err
     if (step->failed != KN_OK) return kn_fail(error, step->failed, "%s: %s", step->label, step->problem);
     kn_status status = check_values(step, error);
     if (status == KN_OK && step->kind == KN_STEP_KERNEL) status = check_groups(step, target, error);
+    if (status == KN_OK && step->kind == KN_STEP_KERNEL) status = check_argument_bytes(step, error);
     if (status == KN_OK && step->kind == KN_STEP_KERNEL && !step->source)
         status = kn_step_check_arguments(step, error);
     if (status == KN_OK && !build_prelude(step)) status = kn_fail_memory(error, sizeof *step);

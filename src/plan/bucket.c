@@ -4,8 +4,8 @@
 
 #include "plan/plan_private.h"
 
-/* Every device allows 1024 bytes of kernel arguments; a few are left to the driver. */
-enum { MAX_SETS = 16, MAX_ARGUMENT_BYTES = 960 };
+/* A few bytes of arguments are left to the driver. */
+enum { MAX_SETS = 16, MAX_ARGUMENT_BYTES = KN_ARGUMENT_BYTES - 64 };
 
 /* Only steps whose arguments are a count and pointers: pointwise kernels over one axis. */
 static bool is_mergeable(const kn_step *step) {
@@ -30,7 +30,7 @@ static bool conflicts(const kn_planner *planner, const kn_step *left, const kn_s
 
 static bool can_merge(const kn_planner *planner, kn_step *const *steps, int count, const kn_step *next) {
     if (count == MAX_SETS || !is_mergeable(next) || strcmp(steps[0]->prelude, next->prelude)) return false;
-    if ((count + 1) * next->argument_count * 8 > MAX_ARGUMENT_BYTES) return false;
+    if ((count + 1) * next->argument_count * KN_POINTER_BYTES > MAX_ARGUMENT_BYTES) return false;
     for (int i = 0; i < count; i++)
         if (conflicts(planner, steps[i], next)) return false;
     return true;

@@ -49,10 +49,19 @@ static void count_operand(void *user, kn_value *value) {
     ((operand_count *)user)->count++;
 }
 
+/* Whether the kernel of a pointwise group has few enough arguments: a pointer and its strides for each
+ * operand, and the sizes and strides of the space. Axes that can be merged count too, and a blocked image has
+ * one more. */
+static bool fits_arguments(const fuse_pass *pass, const kn_group *group, int operands) {
+    const int index = pass->planner->target->wide_indices ? 8 : 4, axes = group->space.rank + 1;
+    return index * (2 * axes + 1) + operands * (KN_POINTER_BYTES + index * axes) <= KN_ARGUMENT_BYTES;
+}
+
 static bool within_limits(fuse_pass *pass, kn_group *group) {
     operand_count reads = {0}, writes = {0};
     kn_group_reads(pass->planner, group, count_operand, &reads);
     kn_group_writes(pass->planner, group, count_operand, &writes);
+    if (!fits_arguments(pass, group, reads.count + writes.count)) return false;
     return reads.count <= MAX_OPERANDS && writes.count <= MAX_RESULTS && group->member_count <= MAX_MEMBERS;
 }
 

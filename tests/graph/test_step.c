@@ -176,6 +176,14 @@ static void large_local(kn_step *step) {
 static void no_scratch(kn_step *step) {
     kn_step_scratch(step, NULL, -1);
 }
+static void long_arguments(kn_step *step) {
+    for (int i = 0; i < 127; i++)
+        kn_step_read(step, NULL, NULL);
+    kn_step_present(step);
+    kn_step_int(step, NULL, 1);
+    assert_int_equal(kn_step_argument_bytes(step), KN_ARGUMENT_BYTES);
+    kn_step_float(step, NULL, 1);
+}
 static void many_lines(kn_step *step) {
     kn_step_define(step, "KN_A", "%s", "1\n2");
 }
@@ -200,6 +208,7 @@ static void test_mistakes(void **state) {
         {large_index, KN_ERROR_UNSUPPORTED, "32 bits"},
         {large_group, KN_ERROR_UNSUPPORTED, "512 work-items"},
         {large_local, KN_ERROR_UNSUPPORTED, "32769 bytes"},
+        {long_arguments, KN_ERROR_UNSUPPORTED, "1028 bytes of arguments"},
         {no_scratch, KN_ERROR_MEMORY, "memory"},
         {many_lines, KN_ERROR_INTERNAL, "one line"},
         {half_local, KN_ERROR_INTERNAL, "all given or none"},
