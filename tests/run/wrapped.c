@@ -1,6 +1,7 @@
 #include "wrapped.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 wrapped wrapped_calls;
@@ -75,16 +76,114 @@ MAKE(cl_mem, clCreateSubBuffer, &wrapped_calls.slices,
      (memory, flags, type, region, code))
 MAKE(cl_kernel, clCreateKernel, &wrapped_calls.kernels, (cl_program program, const char *name, cl_int *code),
      (program, name, code))
-WRAP(clBuildProgram, &wrapped_calls.builds,
-     (cl_program program, cl_uint devices, const cl_device_id *device, const char *options,
-      void(CL_CALLBACK *notify)(cl_program, void *), void *user),
-     (program, devices, device, options, notify, user))
-WRAP(clSetKernelArg, &wrapped_calls.arguments,
-     (cl_kernel kernel, cl_uint position, size_t bytes, const void *value), (kernel, position, bytes, value))
-WRAP(clEnqueueNDRangeKernel, &wrapped_calls.launches,
-     (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
-      const size_t *global, const size_t *local, cl_uint waits, const cl_event *list, cl_event *event),
-     (queue, kernel, dimensions, offset, global, local, waits, list, event))
+/* Whether the fault is this one, and the program's text is of the file. */
+static bool has_fault(enum wrapped_fault fault, cl_program program) {
+    size_t bytes = 0;
+    bool found = false;
+    if (wrapped_calls.fault != fault ||
+        clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
+        return false;
+    char *text = __real_malloc(bytes + 1);
+    if (text && clGetProgramInfo(program, CL_PROGRAM_SOURCE, bytes, text, NULL) == CL_SUCCESS) {
+        text[bytes] = '\0';
+        found = strstr(text, wrapped_calls.file) != NULL;
+    }
+    free(text);
+    if (found) count(&wrapped_calls.faults);
+    return found;
+}
+
+cl_int __real_clBuildProgram(cl_program program, cl_uint devices, const cl_device_id *device,
+                             const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user);
+cl_int __wrap_clBuildProgram(cl_program program, cl_uint devices, const cl_device_id *device,
+                             const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user);
+cl_int __wrap_clBuildProgram(cl_program program, cl_uint devices, const cl_device_id *device,
+                             const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user) {
+    count(&wrapped_calls.builds);
+    if (fails("clBuildProgram")) return CL_OUT_OF_HOST_MEMORY;
+    if (has_fault(WRAPPED_FAILS, program)) return CL_BUILD_PROGRAM_FAILURE;
+    if (has_fault(WRAPPED_DIES, program)) abort();
+    return __real_clBuildProgram(program, devices, device, options, notify, user);
+}
+
+/* Indices of 64 bits are not told from memory, so tests that look at null_arguments have narrow ones. */
+cl_int __real_clSetKernelArg(cl_kernel kernel, cl_uint position, size_t bytes, const void *value);
+cl_int __wrap_clSetKernelArg(cl_kernel kernel, cl_uint position, size_t bytes, const void *value);
+cl_int __wrap_clSetKernelArg(cl_kernel kernel, cl_uint position, size_t bytes, const void *value) {
+    static const cl_mem nothing;
+    count(&wrapped_calls.arguments);
+    if (fails("clSetKernelArg")) return CL_OUT_OF_HOST_MEMORY;
+    if (value && bytes == sizeof nothing && !memcmp(value, &nothing, bytes))
+        count(&wrapped_calls.null_arguments);
+    return __real_clSetKernelArg(kernel, position, bytes, value);
+}
+
+cl_int __real_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
+                                       size_t bytes, void *value, size_t *needed);
+cl_int __wrap_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
+                                       size_t bytes, void *value, size_t *needed);
+cl_int __wrap_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
+                                       size_t bytes, void *value, size_t *needed) {
+    cl_int code = __real_clGetKernelWorkGroupInfo(kernel, device, what, bytes, value, needed);
+    size_t most = wrapped_calls.most_items;
+    if (code == CL_SUCCESS && what == CL_KERNEL_WORK_GROUP_SIZE && most && *(size_t *)value > most)
+        *(size_t *)value = most;
+    return code;
+}
+
+cl_int __real_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
+                              size_t *needed);
+cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
+                              size_t *needed);
+cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
+                              size_t *needed) {
+    cl_int code = __real_clGetDeviceInfo(device, what, bytes, value, needed);
+    if (code == CL_SUCCESS && what == CL_DEVICE_MAX_WORK_GROUP_SIZE && value && wrapped_calls.most_items)
+        *(size_t *)value = wrapped_calls.most_items;
+    return code;
+}
+
+/* Counts launches that break a rule. */
+static void check_launch(cl_kernel kernel, cl_uint dimensions, const size_t *global, const size_t *local) {
+    cl_device_id device = NULL;
+    cl_context context = NULL;
+    size_t items = 1, most = 0;
+    clGetKernelInfo(kernel, CL_KERNEL_CONTEXT, sizeof context, &context, NULL);
+    clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof device, &device, NULL);
+    for (cl_uint i = 0; i < dimensions; i++) {
+        items *= local[i];
+        if (i > 0 && global[i] / local[i] > 65535) count(&wrapped_calls.too_many_groups);
+    }
+    if (__wrap_clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
+                                        NULL) == CL_SUCCESS &&
+        items > most)
+        count(&wrapped_calls.too_large_groups);
+}
+
+/* Whether a kernel's program has the fault. */
+static bool lies(cl_kernel kernel) {
+    cl_program program = NULL;
+    return wrapped_calls.fault == WRAPPED_LIES &&
+           clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL) == CL_SUCCESS &&
+           has_fault(WRAPPED_LIES, program);
+}
+
+cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                     const size_t *offset, const size_t *global, const size_t *local,
+                                     cl_uint waits, const cl_event *list, cl_event *event);
+cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                     const size_t *offset, const size_t *global, const size_t *local,
+                                     cl_uint waits, const cl_event *list, cl_event *event);
+cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                     const size_t *offset, const size_t *global, const size_t *local,
+                                     cl_uint waits, const cl_event *list, cl_event *event) {
+    count(&wrapped_calls.launches);
+    if (fails("clEnqueueNDRangeKernel")) return CL_OUT_OF_HOST_MEMORY;
+    check_launch(kernel, dimensions, global, local);
+    if (lies(kernel) && !event) return CL_SUCCESS;
+    return __real_clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list,
+                                         event);
+}
 WRAP(clEnqueueWriteBuffer, upload(bytes),
      (cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset, size_t bytes, const void *source,
       cl_uint waits, const cl_event *list, cl_event *event),

@@ -2,15 +2,30 @@
 #ifndef KN_PLAN_RUN_WRAPPED_H
 #define KN_PLAN_RUN_WRAPPED_H
 
+#include <stddef.h>
+
 #include <koine/opencl.h>
 
 typedef struct wrapped {
     int memory; /* malloc, calloc and realloc from Koine's code */
     int buffers, slices, kernels, builds;
-    int arguments;      /* set */
-    int launches;       /* of kernels */
-    size_t uploaded;    /* bytes that were written to buffers */
-    int calls;          /* of all functions that can fail */
+    int arguments;   /* set */
+    int launches;    /* of kernels */
+    size_t uploaded; /* bytes that were written to buffers */
+    int calls;       /* of all functions that can fail */
+    /* What no driver must get: null memory for a kernel, more than 65,535 work-groups in y or z, a work-group
+     * above the kernel's limit. */
+    int null_arguments, too_many_groups, too_large_groups;
+    /* A driver with faults; it is to be set after wrapped_reset. */
+    size_t most_items; /* allows at most so many in a work-group; 0: as the device */
+    const char *file;  /* programs of this file of cl/ … */
+    enum wrapped_fault {
+        WRAPPED_NONE,
+        WRAPPED_FAILS, /* … do not compile */
+        WRAPPED_DIES,  /* … end the process when they are compiled */
+        WRAPPED_LIES,  /* … compute nothing */
+    } fault;
+    int faults;         /* how often that happened */
     int fail_at;        /* the call with this number fails; 0 for none */
     const char *failed; /* which function failed last */
 } wrapped;
