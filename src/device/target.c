@@ -15,7 +15,7 @@ typedef struct description {
     int64_t compute_units, clock_mhz, work_group_items, vector_width, vector_registers, alignment;
     int64_t local_bytes, memory_bytes, largest_block_bytes;
     double peak_gflops, bandwidth;
-    bool half, double_precision, subgroups, integer_dot, shares_memory;
+    bool double_precision, integer_dot, shares_memory;
 } description;
 
 /* ---- what a file may say ------------------------------------------------------------------------- */
@@ -50,8 +50,7 @@ static const field fields[] = {
     {"largest_allocation", FIELD_BYTES, true, AT(largest_block_bytes), 1, INT64_MAX, "bytes, such as 4GiB"},
     {"alignment", FIELD_BYTES, false, AT(alignment), 1, 1 << 20, "a power of two up to 1MiB"},
     {"opencl_c", FIELD_CHOICE, false, AT(language), 0, 0, "1.2, 2.0 or 3.0"},
-    {"capabilities", FIELD_SET, false, 0, 0, 0,
-     "some of half, double, subgroups, integer_dot, shared_memory"},
+    {"capabilities", FIELD_SET, false, 0, 0, 0, "some of double, integer_dot, shared_memory"},
     {"vector_width", FIELD_COUNT, false, AT(vector_width), 4, 16, "4, 8 or 16"},
     {"vector_registers", FIELD_COUNT, false, AT(vector_registers), 1, 1024, "an integer from 1 to 1024"},
     {"peak_gflops", FIELD_NUMBER, false, AT(peak_gflops), 0, 0, "a number above 0"},
@@ -64,11 +63,8 @@ static const char *const languages[] = {"1.2", "2.0", "3.0", NULL};
 static const struct {
     const char *word;
     size_t offset;
-} capabilities[] = {{"half", AT(half)},
-                    {"double", AT(double_precision)},
-                    {"subgroups", AT(subgroups)},
-                    {"integer_dot", AT(integer_dot)},
-                    {"shared_memory", AT(shares_memory)}};
+} capabilities[] = {
+    {"double", AT(double_precision)}, {"integer_dot", AT(integer_dot)}, {"shared_memory", AT(shares_memory)}};
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 
@@ -271,13 +267,9 @@ static void fill_capabilities(const kn_context *context, const description *targ
         .largest_block_bytes = limit && limit < largest ? limit : largest,
         .alignment_bytes = target->alignment > MIN_ALIGNMENT ? (uint32_t)target->alignment : MIN_ALIGNMENT,
         .shares_memory = target->shares_memory,
-        .half = target->half,
         .double_precision = target->double_precision,
-        .subgroups = target->subgroups,
         .integer_dot = target->integer_dot,
-        .half_claimed = target->half,
         .double_claimed = target->double_precision,
-        .subgroups_claimed = target->subgroups,
         .integer_dot_claimed = target->integer_dot};
     if (known->wide_vector && known->vector_width == 1) known->vector_width = 4;
     if (known->wide_vector && context->vector_width) known->vector_width = context->vector_width;

@@ -78,6 +78,8 @@ static void add_argument(const kn_executable *part, const kn_argument *argument,
         kn_text_add(text, ", \"value\": ");
         kn_text_json_number(text, argument->number);
         break;
+    case KN_ARGUMENT_PRESENT: /* known when memory is attached */
+        break;
     case KN_ARGUMENT_LOCAL:
         kn_text_format(text, ", \"local\": %" PRId64, argument->integer);
         break;

@@ -223,7 +223,7 @@ static void what_ends_the_process_is_asked_once(void **state) {
         {"launch kn_probe_matmul", "gpu", "matmul_gflops"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
-        char *folder = test_folder_make(), text[128], key[96] = "";
+        char *folder = test_folder_make(), text[256], key[96] = "";
         const bool measured = strcmp(cases[i].device, "gpu") == 0;
         double seconds = 0;
         setenv("STUB_DIES", cases[i].dies, 1);

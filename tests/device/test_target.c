@@ -48,7 +48,6 @@ static void a_described_device_is_as_its_file_says(void **state) {
     assert_int_equal(known->largest_block_bytes, (uint64_t)2 << 30);
     assert_int_equal(known->alignment_bytes, 128);
     assert_true(known->double_precision && known->integer_dot && known->shares_memory);
-    assert_false(known->half || known->subgroups);
     kn_limits limits = {.size = sizeof limits};
     assert_int_equal(kn_context_measure_limits(context, true, &limits), KN_OK);
     assert_true(limits.gflops == 150 && limits.gbytes == 20);

@@ -18,7 +18,7 @@ work_group_items   64
 local_memory       16KiB
 memory             1GiB
 largest_allocation 134217728
-capabilities       half subgroups
+capabilities       double shared_memory
 """
 STEP_KEYS = ["step", "label", "kind", "once", "device", "flops", "bytes"]
 
@@ -137,8 +137,8 @@ MISTAKES = {
     "too large a number": ("1GiB", "9000000000GiB", ["line 8", "memory is '9000000000GiB'", "16GiB"]),
     "another unit": ("16KiB", "16KB", ["line 7", "local_memory is '16KB'", "48KiB"]),
     "another kind": ("many-thread", "gpu", ["line 4", "kind is 'gpu'", "many-thread or wide-vector"]),
-    "an unknown capability": ("half subgroups", "half fast", ["line 10", "'half fast'", "integer_dot"]),
-    "a capability of a newer language": ("half subgroups", "integer_dot", ["integer_dot", "opencl_c 3.0"]),
+    "an unknown capability": ("double shared_memory", "double fast", ["line 10", "'double fast'", "integer_dot"]),
+    "a capability of a newer language": ("double shared_memory", "integer_dot", ["integer_dot", "opencl_c 3.0"]),
     "no name": ("name               Some GPU\n", "", ["'name' is missing"]),
     "a line twice": ("capabilities", "kind many-thread\ncapabilities", ["line 10", "kind is given again", "line 4"]),
     "an odd alignment": ("capabilities", "alignment 100\ncapabilities", ["line 10", "alignment is '100'", "power of two"]),
