@@ -5,6 +5,10 @@
 
 #include "graph/graph_private.h"
 
+/* The most elements with 32-bit indices: kernels compute some indices beyond the end before they compare
+ * them, by a tile, or by as many work-items as a pointwise kernel has, at most 2^18. */
+enum { MAX_NARROW_ELEMENTS = INT32_MAX - (1 << 20) };
+
 /* One or more lines of a prelude. */
 struct kn_step_define {
     const char *text;
@@ -408,12 +412,12 @@ static kn_status check_values(const kn_step *step, kn_error *error) {
         if (elements < 0)
             return kn_fail(error, KN_ERROR_INTERNAL, "%s: the size of '%s' is unknown", step->label,
                            value->name);
-        if (elements > INT32_MAX && step->kind == KN_STEP_KERNEL && !step->wide_indices)
+        if (elements > MAX_NARROW_ELEMENTS && step->kind == KN_STEP_KERNEL && !step->wide_indices)
             return kn_fail(error, KN_ERROR_UNSUPPORTED,
                            "%s: '%s' has %" PRId64
                            " elements, and 32-bit indices reach %d; use a smaller batch, or ask "
                            "for 64-bit indices",
-                           step->label, value->name, elements, INT32_MAX);
+                           step->label, value->name, elements, (int)MAX_NARROW_ELEMENTS);
     }
     return KN_OK;
 }
