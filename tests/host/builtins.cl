@@ -1,6 +1,6 @@
-/* The built-in functions that kernels call, for the host: those that cl/common/builtins.cl declares, over the C
- * library. Vectors are computed lane by lane, and loaded and stored element by element, so that the sanitizers see
- * a pointer that is not aligned for its element. */
+/* The built-in functions that kernels call, for the host: those that cl/common/builtins.cl declares, over the
+ * C library. Vectors are computed lane by lane, and loaded and stored element by element, so that the
+ * sanitizers see a pointer that is not aligned for its element. */
 #define OVERLOAD __attribute__((overloadable))
 
 /* X of each type, and of each width of vectors in use. */

@@ -3,13 +3,21 @@
 usage: compile.py CLANG PROGRAM.cl RESULT.so OPTION...
 
 For each kernel, the library also has host_call_NAME(pointers to its arguments), which calls it, and
-host_parameters_NAME, a letter for each parameter: `b` a buffer, `l` local memory, `v` a value.
+host_parameters_NAME, a letter for each parameter: `b` a buffer, `l` local memory, `v` a value. host_local_begin() and
+host_local_end() tell where the local memory of kernels is.
 """
 import re
 import subprocess
 import sys
 
 SANITIZERS = "-fsanitize=alignment,undefined,float-cast-overflow"
+# A variable that is read before it is written is NaN.
+FLAGS = ["-O0", "-g0", "-w", "-fPIC", SANITIZERS, "-ftrivial-auto-var-init=pattern"]
+# Local memory is all that is in the section of variables without a value.
+LOCAL = """extern constant char __bss_start[], _end[];
+constant char *host_local_begin(void) { return __bss_start; }
+constant char *host_local_end(void) { return _end; }
+"""
 KERNEL = re.compile(r"\b(?:__)?kernel\b[^;{]*?\bvoid\s+(?:__attribute__\(\(.*?\)\)\s*)?(\w+)\s*\(")
 
 
@@ -60,10 +68,10 @@ def main(clang, program, result, *options):
     options = ["-x", "cl", *options]
     with open(program, encoding="utf-8") as file:
         source = file.read()
-    added = calls(run([clang, *options, "-E", "-P", program]))
-    run([clang, *options, "-O0", "-g0", "-w", "-fPIC", SANITIZERS, "-c", "-", "-o", result + ".o"],
-        f'{source}\n#line 1 "calls of kernels"\n{added}')
+    added = LOCAL + calls(run([clang, *options, "-E", "-P", program]))
+    run([clang, *options, *FLAGS, "-c", "-", "-o", result + ".o"], f'{source}\n#line 1 "calls of kernels"\n{added}')
     run([clang, "-shared", "-nostdlib", "-Wl,-Bsymbolic", result + ".o", "-o", result])
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,7 +1,7 @@
 /* An OpenCL driver for the tests that runs kernels as functions of the host, which compile.py compiles with
  * Clang's sanitizers. Work-items of a group take turns at barriers; nothing runs at the same time. Memory
- * begins at addresses that are multiples of what the device promises and of no more, and is not zero. What
- * Koine's operators do not call is missing.
+ * begins at addresses that are multiples of what the device promises and of no more; it is not zero, and
+ * local memory is not zero either. What Koine's operators do not call is missing.
  *
  * Environment: KOINE_HOST_COMPILER, a command to which the program's path, the library's and options are
  * added; KOINE_HOST_FOLDER, where both lie, and `builtins.so`. Each launch is a line on stderr, before what
@@ -22,7 +22,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { ALIGNMENT = 128, PAGE = 4096, ITEMS = 256, PARAMETERS = 256, STACK_BYTES = 1 << 20, LOG_BYTES = 8192 };
+enum { ALIGNMENT = 64, PAGE = 4096, ITEMS = 256, PARAMETERS = 256, STACK_BYTES = 1 << 20, LOG_BYTES = 8192 };
 
 static const cl_icd_dispatch dispatch;
 
@@ -62,10 +62,13 @@ struct _cl_program {
     OBJECT;
     char *text, log[LOG_BYTES];
     void *library;
+    unsigned char *local_begin, *local_end; /* the variables of kernels in local memory */
 };
 typedef void call(void **arguments);
+typedef unsigned char *place(void);
 struct _cl_kernel {
     OBJECT;
+    cl_program program;
     char name[128];
     const char *parameters;
     call *call;
@@ -352,9 +355,16 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const
     program->log[fread(program->log, 1, sizeof program->log - 1, log)] = '\0';
     if (pclose(log) != 0) return CL_BUILD_PROGRAM_FAILURE;
     program->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (program->library) return CL_SUCCESS;
-    snprintf(program->log, sizeof program->log, "error: %s\n", dlerror());
-    return CL_BUILD_PROGRAM_FAILURE;
+    if (!program->library) {
+        snprintf(program->log, sizeof program->log, "error: %s\n", dlerror());
+        return CL_BUILD_PROGRAM_FAILURE;
+    }
+    place *begin, *end;
+    *(void **)&begin = dlsym(program->library, "host_local_begin");
+    *(void **)&end = dlsym(program->library, "host_local_end");
+    program->local_begin = begin();
+    program->local_end = end();
+    return CL_SUCCESS;
 }
 static cl_int CL_API_CALL build_info(cl_program program, cl_device_id device, cl_program_build_info what,
                                      size_t room, void *target, size_t *needed) {
@@ -372,7 +382,8 @@ static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name,
     snprintf(symbol, sizeof symbol, "host_parameters_%s", name);
     const char *parameters = dlsym(program->library, symbol);
     snprintf(symbol, sizeof symbol, "host_call_%s", name);
-    void *address = dlsym(program->library, symbol);
+    call *address;
+    *(void **)&address = dlsym(program->library, symbol);
     if (!parameters || !address || strlen(parameters) > PARAMETERS) {
         *code = CL_INVALID_KERNEL_NAME;
         return NULL;
@@ -381,7 +392,8 @@ static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name,
     if (!kernel) return NULL;
     snprintf(kernel->name, sizeof kernel->name, "%s", name);
     kernel->parameters = parameters;
-    memcpy(&kernel->call, &address, sizeof address);
+    kernel->call = address;
+    kernel->program = program;
     return kernel;
 }
 static cl_int CL_API_CALL kernel_info(cl_kernel kernel, cl_kernel_info what, size_t room, void *target,
@@ -492,6 +504,7 @@ static bool run_group(void) {
 static cl_int run_groups(cl_kernel kernel) {
     void *arguments[PARAMETERS], *locals[PARAMETERS] = {NULL};
     const size_t count = strlen(kernel->parameters);
+    const cl_program program = kernel->program;
     bool right = true;
     for (size_t i = 0; i < count; i++) {
         arguments[i] = kernel->values[i];
@@ -502,8 +515,10 @@ static cl_int run_groups(cl_kernel kernel) {
     run.arguments = arguments;
     for (run.group[2] = 0; run.group[2] < run.groups[2]; run.group[2]++)
         for (run.group[1] = 0; run.group[1] < run.groups[1]; run.group[1]++)
-            for (run.group[0] = 0; run.group[0] < run.groups[0]; run.group[0]++)
+            for (run.group[0] = 0; run.group[0] < run.groups[0]; run.group[0]++) {
+                memset(program->local_begin, 0xff, (size_t)(program->local_end - program->local_begin));
                 right = run_group() && right;
+            }
     for (size_t i = 0; i < count; i++)
         free(locals[i]);
     if (!right) fprintf(stderr, "%s: runtime error: not all work-items come to a barrier\n", kernel->name);

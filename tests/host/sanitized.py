@@ -2,8 +2,9 @@
 
 usage: sanitized.py KOINE HOUSE KERNELS DRIVER CLANG [PART PARTS]
 
-Without a part: some operators of each kind of kernels, and a kernel with a mistake, which must be found. With one: each
-PARTS-th operator, from number PART on, with its smallest cases. DRIVER is driver.c as a library; CLANG may be empty.
+Without a part: some operators with each set of kernels, and a kernel with a mistake, which must be found. With one: the
+smallest cases of each PARTS-th operator, from number PART on, and some steps of a network. DRIVER is driver.c as a
+library; CLANG may be empty.
 """
 import functools
 import json
@@ -19,12 +20,18 @@ KOINE, HOUSE, KERNELS, DRIVER = map(os.path.abspath, sys.argv[1:5])
 CLANG = sys.argv[5]
 PART = sys.argv[6:]
 sys.path.insert(0, HOUSE)
+from compile import FLAGS  # noqa: E402
 from report import Skipped, part_of, run  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 RUNTIME = "libclang_rt.ubsan_standalone-x86_64.so"
 KINDS = {"wide": "wide", "many": "many-thread"}
 FEW = "relu,sum,matmul,max_pool,layer_norm"
+# One for each part: kernels that only plans of networks have, such as those of a batch norm after a convolution.
+NETWORKS = ["keyword", "mobilenetv2 --set size=32 --mode infer", "autoencoder",
+            "gpt --set window=16,layers=1,width=64,heads=2", "lstm --set window=8,width=64",
+            "char-gru --set window=8,width=64", "vit-tiny --set size=16,layers=1,width=48", "lenet",
+            "elman --set window=8,width=64", "wind"]
 UNALIGNED = "__attribute__((aligned(4)))"
 # A line of the driver, what a sanitizer says, and what is wrong without one.
 LAUNCH = re.compile(r"host: launch (\w+)$")
@@ -41,8 +48,8 @@ def work_folder():
     if not os.path.isabs(runtime):
         raise Skipped(f"clang has no {RUNTIME}, which the package libclang-rt-dev contains")
     folder = tempfile.TemporaryDirectory()
-    subprocess.run([CLANG, "-x", "cl", "-cl-std=CL1.2", "-O0", "-w", "-fPIC", "-fsanitize=alignment,undefined", "-shared",
-                    "-shared-libsan", f"-Wl,-rpath,{os.path.dirname(runtime)}", str(HERE / "builtins.cl"), "-o",
+    subprocess.run([CLANG, "-x", "cl", "-cl-std=CL1.2", *FLAGS, "-shared", "-shared-libsan",
+                    f"-Wl,-rpath,{os.path.dirname(runtime)}", str(HERE / "builtins.cl"), "-o",
                     f"{folder.name}/builtins.so", "-lm"], check=True)
     return folder
 
@@ -110,15 +117,20 @@ def mistakes_are_found():
     return [f"not found, only {found}"]
 
 
+def network(kind, words):
+    return (f"{words.split()[0]} on {KINDS[kind]} kernels", lambda: complaints_about(
+        "bench", *words.split(), "--no-cache", "--batch", "2", "--seconds", "0.001", "--kind", kind))
+
+
 def main():
-    cases = [("a misaligned store is found", mistakes_are_found)]
-    wanted = FEW
+    cases, wanted = [("a misaligned store is found", mistakes_are_found)], FEW
     if PART:
+        cases = [network(kind, words) for words in part_of(NETWORKS, *PART) for kind in KINDS]
         try:
             listed = [json.loads(line)["name"] for line in koine("verify", "--count", "--json")[1]]
-            cases, wanted = [], ",".join(part_of(listed, *PART))
+            wanted = ",".join(part_of(listed, *PART))
         except Skipped:
-            cases = []
+            pass
     run(cases + [behave(kind, wanted) for kind in KINDS])
 
 
