@@ -1,7 +1,7 @@
 /* A small OpenCL driver for the tests: platforms and devices with faults that real ones have. It compiles
  * nothing; it knows the kernels of the probes by name and runs C instead, for some devices wrongly. The
  * loader finds it like any driver. It has only the functions that Koine calls. */
-#include <CL/cl_icd.h>
+#include "../icd.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define STUB_EXPORT __attribute__((visibility("default")))
 
 static const cl_icd_dispatch dispatch;
 
@@ -104,16 +102,6 @@ static struct _cl_device_id devices[] = {
 };
 #endif
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };
-
-/* Returns the result of a Get…Info query. */
-static cl_int answer(const void *value, size_t bytes, size_t room, void *target, size_t *needed) {
-    if (needed) *needed = bytes;
-    if (target && room < bytes) return CL_INVALID_VALUE;
-    if (target) memcpy(target, value, bytes);
-    return CL_SUCCESS;
-}
-#define ANSWER_TEXT(text) answer(text, strlen(text) + 1, room, target, needed)
-#define ANSWER(type, value) answer(&(type){value}, sizeof(type), room, target, needed)
 
 /* Aborts, exits or never returns, if the environment requests it for this call. */
 static void suffer(const char *call) {
@@ -449,20 +437,3 @@ static const cl_icd_dispatch dispatch = {
     .clGetKernelWorkGroupInfo = group_info,
     .clEnqueueNDRangeKernel = launch,
 };
-
-STUB_EXPORT cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t room,
-                                                 void *target, size_t *needed) {
-    return platform_info(platform, what, room, target, needed);
-}
-
-STUB_EXPORT void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) {
-    /* The interface requires a function's address as a data pointer. */
-    union {
-        void *pointer;
-        cl_int(CL_API_CALL *platforms)(cl_uint, cl_platform_id *, cl_uint *);
-        cl_int(CL_API_CALL *info)(cl_platform_id, cl_platform_info, size_t, void *, size_t *);
-    } address = {NULL};
-    if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0) address.platforms = get_platforms;
-    if (strcmp(name, "clGetPlatformInfo") == 0) address.info = platform_info;
-    return address.pointer;
-}

@@ -7,7 +7,7 @@
  * added; KOINE_HOST_FOLDER, where both lie, and `builtins.so`. Each launch is a line on stderr, before what
  * the sanitizers say of it. */
 #define _GNU_SOURCE
-#include <CL/cl_icd.h>
+#include "../icd.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,8 +19,6 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 enum { ALIGNMENT = 64, PAGE = 4096, ITEMS = 256, PARAMETERS = 256, STACK_BYTES = 1 << 20, LOG_BYTES = 8192 };
 
@@ -107,16 +105,6 @@ RELEASE(cl_event, release_event)
 RELEASE(cl_kernel, release_kernel)
 
 /* ---- platform and device ------------------------------------------------------------------- */
-
-/* Answers a question of the Get…Info kind. */
-static cl_int answer(const void *value, size_t bytes, size_t room, void *target, size_t *needed) {
-    if (needed) *needed = bytes;
-    if (target && room < bytes) return CL_INVALID_VALUE;
-    if (target) memcpy(target, value, bytes);
-    return CL_SUCCESS;
-}
-#define ANSWER_TEXT(text) answer(text, strlen(text) + 1, room, target, needed)
-#define ANSWER(type, value) answer(&(type){value}, sizeof(type), room, target, needed)
 
 static cl_int CL_API_CALL get_platforms(cl_uint room, cl_platform_id *found, cl_uint *count) {
     if (count) *count = 1;
@@ -447,7 +435,7 @@ static size_t local_id(unsigned dimension) {
     return dimension == 2 ? run.now->item / run.local[0] / run.local[1] : 0;
 }
 #define ANSWERS(name, value, beyond)                                                                         \
-    EXPORT size_t name(unsigned dimension);                                                                  \
+    ICD_EXPORT size_t name(unsigned dimension);                                                              \
     size_t name(unsigned dimension) {                                                                        \
         return dimension < 3 ? value : beyond;                                                               \
     }
@@ -458,7 +446,7 @@ ANSWERS(host_get_local_size, run.local[dimension], 1)
 ANSWERS(host_get_num_groups, run.groups[dimension], 1)
 ANSWERS(host_get_global_size, run.global[dimension], 1)
 
-EXPORT void host_barrier(void);
+ICD_EXPORT void host_barrier(void);
 void host_barrier(void) {
     swapcontext(&run.now->context, &run.back);
 }
@@ -585,20 +573,3 @@ static const cl_icd_dispatch dispatch = {
     .clGetKernelWorkGroupInfo = group_info,
     .clEnqueueNDRangeKernel = launch,
 };
-
-EXPORT cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t room,
-                                            void *target, size_t *needed) {
-    return platform_info(platform, what, room, target, needed);
-}
-
-EXPORT void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) {
-    /* A function's address as a data pointer is what the interface asks for. */
-    union {
-        void *pointer;
-        cl_int(CL_API_CALL *platforms)(cl_uint, cl_platform_id *, cl_uint *);
-        cl_int(CL_API_CALL *info)(cl_platform_id, cl_platform_info, size_t, void *, size_t *);
-    } address = {NULL};
-    if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0) address.platforms = get_platforms;
-    if (strcmp(name, "clGetPlatformInfo") == 0) address.info = platform_info;
-    return address.pointer;
-}
