@@ -36,7 +36,7 @@ UNALIGNED = "__attribute__((aligned(4)))"
 # A line of the driver, what a sanitizer says, and what is wrong without one.
 LAUNCH = re.compile(r"host: launch (\w+)$")
 FOUND = re.compile(r"(\S+: )?runtime error: (.*)$")
-WRONG = re.compile(r"^WRONG|is not used on|AddressSanitizer|DEADLYSIGNAL")
+WRONG = re.compile(r"^WRONG|is not used on|DEADLYSIGNAL")
 
 
 @functools.cache
