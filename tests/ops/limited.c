@@ -5,10 +5,8 @@
 
 #include <koine/opencl.h>
 
-enum { GROUPS = 64, ITEMS = 16, BUFFERS = 1024 };
-/* NaN; and what the C library fills new memory with when MALLOC_PERTURB_ is 1, -1.7e38 as a float: some
- * drivers take local memory from the heap for each launch. */
-static const cl_uint filled = 0x7fc0beefu, perturbed = 0xfefefefeu;
+enum { GROUPS = 64, ITEMS = 16, BUFFERS = 1024, KNOWN_BYTES = 4000 };
+static const cl_uint filled = 0x7fc0beefu; /* NaN */
 
 limited_counts limited_calls;
 
@@ -122,6 +120,7 @@ static struct {
     cl_program program;
     cl_kernel fill, look;
     cl_mem found;
+    bool counts; /* the driver tells how much local memory a kernel takes; some tell too much */
 } filling;
 
 static const char *filling_source =
@@ -132,6 +131,12 @@ static const char *filling_source =
     "}\n"
     "kernel void look(local uint *memory, global uint *found) {\n"
     "    found[get_group_id(0)] = memory[get_local_id(0)];\n"
+    "}\n"
+    "kernel void known(global uint *found) {\n"
+    "    local uint memory[1000];\n"
+    "    memory[get_local_id(0)] = found[0];\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    found[get_global_id(0)] = memory[get_local_id(0) + 1];\n"
     "}\n";
 
 cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
@@ -154,7 +159,14 @@ static void end(void) {
     filling.found = NULL;
 }
 
-static cl_int begin(cl_context context) {
+static cl_ulong local_bytes_of(cl_kernel kernel, cl_device_id device) {
+    cl_ulong bytes = 0;
+    cl_int code =
+        __real_clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    return code == CL_SUCCESS ? bytes : 0;
+}
+
+static cl_int begin(cl_context context, cl_device_id device) {
     const cl_uint words = LIMITED_LOCAL_BYTES / sizeof words;
     cl_int code;
     end();
@@ -162,6 +174,11 @@ static cl_int begin(cl_context context) {
     if (code == CL_SUCCESS) code = clBuildProgram(filling.program, 0, NULL, NULL, NULL, NULL);
     if (code == CL_SUCCESS) filling.fill = clCreateKernel(filling.program, "fill", &code);
     if (code == CL_SUCCESS) filling.look = clCreateKernel(filling.program, "look", &code);
+    cl_kernel known = code == CL_SUCCESS ? clCreateKernel(filling.program, "known", &code) : NULL;
+    if (known) {
+        filling.counts = local_bytes_of(known, device) == KNOWN_BYTES;
+        clReleaseKernel(known);
+    }
     if (code == CL_SUCCESS)
         filling.found =
             __real_clCreateBuffer(context, CL_MEM_READ_WRITE, GROUPS * sizeof filled, NULL, &code);
@@ -182,16 +199,17 @@ static cl_int look(cl_command_queue queue) {
     if (code == CL_SUCCESS) code = launch(queue, filling.look, 1);
     if (code == CL_SUCCESS)
         code = clEnqueueReadBuffer(queue, filling.found, CL_TRUE, 0, sizeof found, found, 0, NULL, NULL);
+    limited_calls.dirty = code == CL_SUCCESS;
     for (int i = 0; i < GROUPS; i++)
-        limited_calls.dirty = limited_calls.dirty || found[i] == filled || found[i] == perturbed;
+        limited_calls.dirty = limited_calls.dirty && found[i] == filled;
     return code;
 }
 
-static cl_int fill_local_memory(cl_command_queue queue) {
+static cl_int fill_local_memory(cl_command_queue queue, cl_device_id device) {
     cl_context context = NULL;
     cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
     if (code == CL_SUCCESS && context != filling.context) {
-        code = begin(context);
+        code = begin(context, device);
         if (code == CL_SUCCESS) code = look(queue);
     }
     return code == CL_SUCCESS ? launch(queue, filling.fill, ITEMS) : code;
@@ -206,22 +224,20 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
                                      const size_t *offset, const size_t *global, const size_t *local,
                                      cl_uint waits, const cl_event *list, cl_event *event) {
     size_t items = 1;
-    cl_ulong local_bytes = 0;
     cl_device_id device = NULL;
     for (cl_uint d = 0; local && d < dimensions; d++)
         items *= local[d];
     cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
     if (code == CL_SUCCESS)
-        code = __real_clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes,
-                                               &local_bytes, NULL);
-    if (code != CL_SUCCESS) return code;
-    if (items > LIMITED_ITEMS || local_bytes > LIMITED_LOCAL_BYTES) {
+        code = follows() ? count_made_as_written(queue) : fill_local_memory(queue, device);
+    if (code == CL_SUCCESS && items > LIMITED_ITEMS) code = CL_INVALID_WORK_GROUP_SIZE;
+    if (code == CL_SUCCESS && filling.counts && local_bytes_of(kernel, device) > LIMITED_LOCAL_BYTES)
+        code = CL_OUT_OF_RESOURCES;
+    if (code != CL_SUCCESS) {
         limited_calls.refused++;
-        return items > LIMITED_ITEMS ? CL_INVALID_WORK_GROUP_SIZE : CL_OUT_OF_RESOURCES;
+        return code;
     }
     limited_calls.launches++;
-    code = follows() ? count_made_as_written(queue) : fill_local_memory(queue);
-    if (code != CL_SUCCESS) return code;
     return __real_clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list,
                                          event);
 }

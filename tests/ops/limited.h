@@ -14,7 +14,7 @@ enum { LIMITED_ITEMS = 64, LIMITED_LOCAL_BYTES = 32 << 10, LIMITED_BLOCK_BYTES =
 
 typedef struct limited_counts {
     int launches; /* accepted */
-    int refused;  /* launches and allocations above the limits */
+    int refused;  /* launches and allocations, above the limits or failed before */
     bool dirty;   /* kernels find in local memory what was filled in before */
 } limited_counts;
 
