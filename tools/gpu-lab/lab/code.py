@@ -1,6 +1,7 @@
 """Machine code as the model sees it: a list of instructions of a few kinds, its loops, and what a round of them does."""
 import collections
 import dataclasses
+import math
 
 # fma: multiply-adds; load and store: global memory; fetch and put: local memory; spill: private memory; barrier; vector and
 # scalar: other instructions of AMD's two kinds of units; other.
@@ -77,25 +78,26 @@ class Loops:
     def own(self, loop):
         return self.tally(loop, self.inside(loop))
 
-    def waits(self, loop, without=(), work=0):
-        """How often a round waits for global memory: where a number goes into local memory behind loads, and at the end.
-        Where at least `work` multiply-adds come between, or the hottest loop does, they hide the wait: (waits, hidden)."""
-        counts, pending, done = [0, 0], False, 0
-        puts = any(self.instructions[i].kind == "put" for i in range(loop[0], loop[1] + 1))
+    def waits(self, loop, without=()):
+        """The waits of a round for global memory: where a number goes into local memory behind loads, and at the end. Of
+        each the part of the round's multiply-adds that come after the last of its loads and before; they hide that much.
+        Multiply-adds of the loops that are left out count as all. Without local memory they need what was loaded: none."""
+        parts, pending, done, whole, puts = [], False, 0, 0, False
         for i in range(loop[0], loop[1] + 1):
-            instruction = self.instructions[i]
-            if instruction.kind == "fma":
-                done += instruction.amount * (work if any(first <= i <= last for first, last in without) else 1)
-            if any(first <= i <= last for first, last in without):
+            instruction, left = self.instructions[i], any(first <= i <= last for first, last in without)
+            amount = instruction.amount if instruction.kind == "fma" else 0
+            whole, done = whole + amount, done + (math.inf if left and amount else amount)
+            if left:
                 continue
+            puts = puts or instruction.kind == "put"
             if instruction.kind == "load":
-                pending, done = True, done if pending else 0
+                pending, done = True, 0
             elif instruction.kind == "put" and pending:
-                counts[0 < work <= done] += 1
+                parts.append(done)
                 pending = False
         if pending:
-            counts[puts and 0 < work <= done] += 1
-        return tuple(counts)
+            parts.append(done if puts else 0)
+        return [min(1.0, part / max(1, whole)) for part in parts]
 
     def hottest(self):
         """The loop with most multiply-adds of its own; None if no loop has enough of them to be a product's."""
@@ -108,11 +110,11 @@ class Loops:
 
 @dataclasses.dataclass
 class Slice:
-    """One round of a product's outer loop, in which a work-group adds one slice of the depth."""
+    """One round of a product's outer loop, in which a work-group adds slices of the depth."""
     tally: Tally
+    slices: float           # how many: one, unless the compiler or the kernel unrolled the loop, or split it
     hot: Tally              # of the hottest loop, once
-    waits: float            # for global memory
-    hidden: float           # those during which the work-group multiplies
+    waits: list             # for global memory: (how often, part of the multiply-adds that hide it)
     outside: int            # instructions of the kernel outside that loop
 
 
@@ -130,7 +132,7 @@ def slice_of(kernel, multiply_adds, numbers):
     tally.add(loops.own(outer))
     if outer != hot:
         tally.add(own, max(1.0, multiply_adds / own.amount["fma"]))
-    waits, hidden = loops.waits(outer, inner, own.amount["fma"] / 2)
+    waits = [(1, part) for part in loops.waits(outer, inner)]
     rest = [loop for loop in inner if loop != hot]
     fills = [loop for loop in rest if loops.own(loop).count["put"] and
              not any(other != loop and within(loop, other) for other in rest)]
@@ -138,9 +140,10 @@ def slice_of(kernel, multiply_adds, numbers):
     rounds = max(1.0, (4 * numbers - tally.amount["put"]) / each) if each else 1.0
     for loop in fills:
         tally.add(loops.own(loop), rounds)
-        waits += rounds * loops.waits(loop)[0]
+        waits += [(rounds, 0) for _ in loops.waits(loop)]
     outside = len(kernel.instructions) - (outer[1] - outer[0] + 1)
-    return Slice(tally, own, waits, hidden, outside)
+    slices = own.amount["fma"] / multiply_adds if outer == hot else 1.0
+    return Slice(tally, slices, own, waits, outside)
 
 
 @dataclasses.dataclass

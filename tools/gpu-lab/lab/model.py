@@ -4,8 +4,8 @@ The assumptions, all of which README.md repeats:
 - Work-groups are dealt evenly to the units. As many are resident as registers, local memory and the limits of a unit allow;
   they run in rounds, the last one with fewer.
 - A product's time on a unit is the slowest of: multiply-add lanes; instructions begun; bytes of local memory; bytes from the
-  second cache; and the latency of one work-group alone, whose waits for loads and barriers nothing hides, except that
-  loads whose numbers are needed only after the multiply-adds of a slice are waited for during these.
+  second cache; and the latency of one work-group alone. Nothing hides its barriers; multiply-adds between a load and
+  the instruction that needs its number hide as much of the latency as they take time.
 - Local memory has no bank conflicts, and each work-item's bytes count, even where neighbours read the same ones.
 - Everything comes from the second cache but the first reading of each buffer, which memory delivers at 90 % of its peak.
 - Other kernels take the slowest of: their bytes from memory; instructions begun; and bytes in flight over the latency.
@@ -56,9 +56,8 @@ def slice_cycles(target, kernel, piece, items, groups):
              "local memory": (amount["fetch"] + amount["put"]) * wave / unit.local_rate * waves,
              "second cache": amount["load"] * wave / unit.l2_rate * waves}
     alone = max(ports[port] for port in ("lanes", "issue", "local memory")) / groups
-    alone = max(alone, unit.l2_latency) if piece.hidden else alone
-    ports["latency"] = (alone + unit.l2_latency * piece.waits + BARRIER_CYCLES * piece.tally.count["barrier"] +
-                        ROUND_CYCLES)
+    waited = sum(times * max(0, unit.l2_latency - part * alone) for times, part in piece.waits)
+    ports["latency"] = alone + waited + BARRIER_CYCLES * piece.tally.count["barrier"] + ROUND_CYCLES
     bound = max(ports, key=ports.get)
     return ports[bound], bound
 
@@ -85,7 +84,7 @@ def product_time(target, kernel, piece, launch):
     unit, tiles, items = target.unit, launch["tiles"], math.prod(launch["local"])
     resident, _ = occupancy(target, kernel, items)
     each = math.ceil(group_count(launch) / target.units)
-    slices = math.ceil(tiles["part_depth"] / tiles["tile"][2])
+    slices = math.ceil(tiles["part_depth"] / tiles["tile"][2]) / piece.slices
     outside = (piece.outside * waves_of(target, kernel, items) / unit.slots * unit.wave_cycles +
                2 * unit.memory_latency)
     cycles, bound = 0.0, ""
