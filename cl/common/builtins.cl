@@ -53,7 +53,7 @@ int KN_BUILTIN_CONST isnan(double);
     T KN_BUILTIN_CONST min(T, F);                                                                            \
     T KN_BUILTIN_CONST max(T, F);                                                                            \
     T KN_BUILTIN_CONST clamp(T, F, F);
-#define KN_DECLARE_INTEGER(T) KN_DECLARE_ORDER(T) KN_DECLARE_2(T, mul_hi)
+#define KN_DECLARE_INTEGER(T) KN_DECLARE_ORDER(T) KN_DECLARE_2(T, mul_hi) KN_DECLARE_1(T, clz)
 #define KN_DECLARE_SELECT(T, I) T KN_BUILTIN_CONST select(T, T, I);
 #define KN_DECLARE_ABS(T) u##T KN_BUILTIN_CONST abs(T); u##T KN_BUILTIN_CONST abs(u##T);
 KN_EACH_INTEGER(KN_DECLARE_INTEGER)

@@ -1,12 +1,14 @@
 /* The tile of the many-thread matrix products and convolutions: a work-group computes KN_TILE_M x KN_TILE_N
  * sums, each work-item KN_ITEM_M x KN_ITEM_N of them in registers. Slices of KN_TILE_K along the sum are loaded into
  * local memory: left (KN_TILE_K,KN_TILE_M) and right (KN_TILE_K,KN_TILE_N), with rows padded against
- * bank conflicts.
+ * bank conflicts. There are two of each: while one slice is multiplied, the elements of the next are on their way
+ * from global memory into registers, so that a slice costs one barrier.
  *
  * Defines, with their defaults:
  *   KN_T, KN_A            types of elements in memory, and of products and sums (common/types.cl)
- *   KN_TILE_M, _N, _K     64, 64, 16: the tile and the depth of a slice
- *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
+ *   KN_TILE_M, _N, _K     64, 64, 8: the tile and the depth of a slice
+ *   KN_ITEM_M, _N         8, 8: sums of one work-item, multiples of 4 that divide the tile
+ *   KN_VECTOR 1           4: elements are loaded four at a time
  * and those of common/epilogue.cl. */
 #ifndef KN_TILE_CL
 #define KN_TILE_CL
@@ -19,13 +21,13 @@
 #define KN_TILE_N 64
 #endif
 #ifndef KN_TILE_K
-#define KN_TILE_K 16
+#define KN_TILE_K 8
 #endif
 #ifndef KN_ITEM_M
 #define KN_ITEM_M 8
 #endif
 #ifndef KN_ITEM_N
-#define KN_ITEM_N 4
+#define KN_ITEM_N 8
 #endif
 
 #define KN_ITEMS_M (KN_TILE_M / KN_ITEM_M)
@@ -33,6 +35,8 @@
 #define KN_ITEMS (KN_ITEMS_M * KN_ITEMS_N)
 #define KN_LEFT_ROW (KN_TILE_M + 4)
 #define KN_RIGHT_ROW (KN_TILE_N + 4)
+#define KN_LEFT_SLICE (KN_TILE_K * KN_LEFT_ROW)
+#define KN_RIGHT_SLICE (KN_TILE_K * KN_RIGHT_ROW)
 
 #define KN_CONCAT_(a, b) a##b
 #define KN_CONCAT(a, b) KN_CONCAT_(a, b)
@@ -41,44 +45,103 @@
 #define KN_TO_A4 KN_CONCAT(convert_, KN_A4)
 #define KN_TO_T KN_CONCAT(convert_, KN_T)
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
+#define KN_UNROLL _Pragma("unroll")
 
 /* A work-item's sums are in groups of four rows and four columns, so that adjacent work-items access adjacent
  * memory: rows KN_ROW(0) … and columns KN_COLUMN(0), +1, +2, +3, KN_COLUMN(1) … of the tile. */
 #define KN_ROW(i) ((i) / 4 * (KN_ITEMS_M * 4) + (int)get_local_id(0) / KN_ITEMS_N * 4 + (i) % 4)
 #define KN_COLUMN(j) ((j) * (KN_ITEMS_N * 4) + (int)get_local_id(0) % KN_ITEMS_N * 4)
 
+/* A side of a slice is loaded in pieces of KN_VECTOR elements that are adjacent in memory, in lines of `width` pieces:
+ * across the side, or along k. KN_ITEMS is a multiple of the width, or the other way round. A work-item's pieces have
+ * the position (k,i) of the first and a constant distance from it, which compilers fold into addresses. */
+#ifndef KN_VECTOR
+#define KN_VECTOR 1
+#endif
+#define KN_PIECES(side) ((side) * KN_TILE_K / KN_VECTOR / KN_ITEMS)
+#define KN_PIECE_WIDTH(across, side) (((across) ? (side) : KN_TILE_K) / KN_VECTOR)
+#define KN_PIECE_LINE(p, width) (KN_ITEMS >= (width) ? (p) * (KN_ITEMS / (width)) : (p) / ((width) / KN_ITEMS))
+#define KN_PIECE_IN_LINE(p, width)                                                                           \
+    (KN_ITEMS >= (width) ? 0 : (p) % ((width) / KN_ITEMS) * KN_ITEMS * KN_VECTOR)
+
+static inline int first_k(const bool across, const int side) {
+    const uint item = get_local_id(0), width = KN_PIECE_WIDTH(across, side);
+    return across ? item / width : item % width * KN_VECTOR;
+}
+static inline int first_i(const bool across, const int side) {
+    const uint item = get_local_id(0), width = KN_PIECE_WIDTH(across, side);
+    return across ? item % width * KN_VECTOR : item / width;
+}
+/* Of piece p from the first. */
+static inline int further_k(const int p, const bool across, const int side) {
+    const int width = KN_PIECE_WIDTH(across, side);
+    return across ? KN_PIECE_LINE(p, width) : KN_PIECE_IN_LINE(p, width);
+}
+static inline int further_i(const int p, const bool across, const int side) {
+    const int width = KN_PIECE_WIDTH(across, side);
+    return across ? KN_PIECE_IN_LINE(p, width) : KN_PIECE_LINE(p, width);
+}
+static inline int piece_k(const int p, const bool across, const int side) {
+    return first_k(across, side) + further_k(p, across, side);
+}
+static inline int piece_i(const int p, const bool across, const int side) {
+    return first_i(across, side) + further_i(p, across, side);
+}
+/* Where piece p is in a slice with rows of `row`. */
+static inline local KN_A *piece_in(local KN_A *slice, const int p, const bool across, const int side,
+                                   const int row) {
+    return slice + (first_k(across, side) * row + first_i(across, side)) +
+           (further_k(p, across, side) * row + further_i(p, across, side));
+}
+
+/* Two slices of each side, as vectors so that they are aligned. */
+#define KN_SLICES                                                                                            \
+    local KN_A4 left_slices[2 * KN_LEFT_SLICE / 4], right_slices[2 * KN_RIGHT_SLICE / 4];                    \
+    local KN_A *left = (local KN_A *)left_slices, *right = (local KN_A *)right_slices;
+
 typedef struct sums {
     KN_A4 at[KN_ITEM_M][KN_ITEM_N / 4];
 } sums;
 
 static inline void sums_clear(sums *sums) {
-#pragma unroll
-    for (int i = 0; i < KN_ITEM_M; i++)
-#pragma unroll
-        for (int j = 0; j < KN_ITEM_N / 4; j++)
-            sums->at[i][j] = 0;
+    KN_UNROLL for (int i = 0; i < KN_ITEM_M; i++)
+        KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) sums->at[i][j] = 0;
 }
 
 /* One column of left times one row of right, KN_TILE_K times. */
 static inline void sums_add(sums *sums, local const KN_A *left, local const KN_A *right) {
-    left += KN_ROW(0);
-    right += KN_COLUMN(0);
-    for (int k = 0; k < KN_TILE_K; k++, left += KN_LEFT_ROW, right += KN_RIGHT_ROW) {
-        KN_A4 columns[KN_ITEM_N / 4];
-#pragma unroll
-        for (int j = 0; j < KN_ITEM_N / 4; j++)
-            columns[j] = vload4(0, right + j * (KN_ITEMS_N * 4));
-#pragma unroll
-        for (int i = 0; i < KN_ITEM_M; i += 4) {
-            const KN_A4 rows = vload4(0, left + i * KN_ITEMS_M);
-#pragma unroll
-            for (int j = 0; j < KN_ITEM_N / 4; j++) {
-                sums->at[i + 0][j] += rows.s0 * columns[j];
-                sums->at[i + 1][j] += rows.s1 * columns[j];
-                sums->at[i + 2][j] += rows.s2 * columns[j];
-                sums->at[i + 3][j] += rows.s3 * columns[j];
+    local const KN_A4 *rows = (local const KN_A4 *)(left + KN_ROW(0));
+    local const KN_A4 *columns = (local const KN_A4 *)(right + KN_COLUMN(0));
+    KN_UNROLL for (int k = 0; k < KN_TILE_K; k++) {
+        KN_A4 b[KN_ITEM_N / 4];
+        KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) b[j] = columns[k * KN_RIGHT_ROW / 4 + j * KN_ITEMS_N];
+        KN_UNROLL for (int i = 0; i < KN_ITEM_M; i += 4) {
+            const KN_A4 a = rows[k * KN_LEFT_ROW / 4 + i / 4 * KN_ITEMS_M];
+            KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) {
+                sums->at[i + 0][j] += a.s0 * b[j];
+                sums->at[i + 1][j] += a.s1 * b[j];
+                sums->at[i + 2][j] += a.s2 * b[j];
+                sums->at[i + 3][j] += a.s3 * b[j];
             }
         }
     }
 }
+
+/* Adds the slices from k_first to k_end. FETCH(k0) loads the slice at k0 into private variables, PUT(turn) stores
+ * these to slice `turn` of the local memory. */
+#define KN_ADD_SLICES(k_first, k_end, FETCH, PUT)                                                            \
+    if (k_first < k_end) {                                                                                   \
+        int turn = 0;                                                                                        \
+        FETCH(k_first)                                                                                       \
+        PUT(0)                                                                                               \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        for (int k0 = k_first; k0 < k_end; k0 += KN_TILE_K) {                                                \
+            const bool more = k0 + KN_TILE_K < k_end;                                                        \
+            if (more) { FETCH(k0 + KN_TILE_K) }                                                              \
+            sums_add(&sums, left + turn * KN_LEFT_SLICE, right + turn * KN_RIGHT_SLICE);                     \
+            turn = 1 - turn;                                                                                 \
+            if (more) { PUT(turn) }                                                                          \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                                    \
+        }                                                                                                    \
+    }
 #endif

@@ -5,8 +5,8 @@
  *
  * kn_conv(x, weight, y, partials, images, channels, height, width, outputs, out_height, out_width,
  *         filter_height, filter_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups,
- *         parts, part_depth, EPILOGUE)
- *   channels and outputs are those of all groups. Work-groups of (KN_ITEMS,1,1), in number
+ *         parts, part_depth, taps_multiplier, width_multiplier, EPILOGUE)
+ *   channels and outputs are those of all groups; the multipliers are those of R * S and of S (common/divide.cl). Work-groups of (KN_ITEMS,1,1), in number
  *   (ceil(images * P * Q / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
  *   With parts > 1, part p sums k from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
  *   partials (parts,N,K,P,Q), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
@@ -14,12 +14,13 @@
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"
 
-#define KN_PLACE_TABLE(k, at)                                                                                \
-    const int c = (k) / taps, tap = (k) % taps;                                                              \
-    table_base[at] = (KN_INDEX)c * height * width;                                                           \
-    table_left[at] = k;                                                                                      \
-    table_y[at] = tap / filter_width * dilation_y;                                                           \
-    table_x[at] = tap % filter_width * dilation_x;
+#define KN_WRITE_ENTRY(k)                                                                                    \
+    const int c = divide(k, taps, taps_multiplier), tap = (k) - c * taps;                                    \
+    const int tap_y = divide(tap, filter_width, width_multiplier), tap_x = tap - tap_y * filter_width;       \
+    entry.y = tap_y * dilation_y;                                                                            \
+    entry.x = tap_x * dilation_x;                                                                            \
+    entry.at = (KN_INDEX)c * height * width + KN_OFFSET(entry.y, entry.x);                                   \
+    entry.left = k;
 #define KN_RESULT(sum, channel) KN_EPILOGUE(sum, outer, channel, inner)
 #define KN_RESULT_COLUMN(column)                                                                             \
     const KN_INDEX outer = column / pixels, inner = column % pixels;                                         \
@@ -30,7 +31,9 @@ KN_WORK_GROUP kernel void kn_conv(global const KN_T *restrict x, global const KN
                                   int channels, int height, int width, int outputs, int out_height,
                                   int out_width, int filter_height, int filter_width, int stride_y,
                                   int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
-                                  int groups, int parts, int part_depth KN_EPILOGUE_PARAMETERS) {
+                                  int groups, int parts, int part_depth,
+                                  uint taps_multiplier,
+                                  uint width_multiplier KN_EPILOGUE_PARAMETERS) {
     KN_LOCAL_MEMORY
     const int group = get_group_id(2) / parts, part = get_group_id(2) % parts;
     const int group_channels = channels / groups, group_outputs = outputs / groups;
@@ -39,19 +42,21 @@ KN_WORK_GROUP kernel void kn_conv(global const KN_T *restrict x, global const KN
     const int row0 = get_group_id(1) * KN_TILE_M;
     const KN_INDEX column0 = (KN_INDEX)get_group_id(0) * KN_TILE_N;
     const KN_INDEX pixels = (KN_INDEX)out_height * out_width, columns = images * pixels;
-    const window window = {height, width, 1, 1};
-    place places[KN_ITEM_COLUMNS];
-    for (int c = 0; c < KN_ITEM_COLUMNS; c++) {
-        const KN_INDEX column = column0 + (get_local_id(0) + c * KN_ITEMS) % KN_TILE_N;
-        const KN_INDEX image = column / pixels;
+    const window window = {height, width};
+    const KN_INDEX left_row = depth;
+    const int row_end = group_outputs;
+    global const KN_T *left_from = weight + (KN_INDEX)group * group_outputs * depth, *right_from = x;
+    place places[KN_PLACES];
+    KN_UNROLL for (int q = 0; q < KN_PLACES; q++) {
+        const KN_INDEX column = column0 + KN_PLACE_COLUMN(q), image = column / pixels;
         const int pixel = column % pixels;
-        places[c].base = (image * channels + group * group_channels) * height * width;
-        places[c].y = column < columns ? pixel / out_width * stride_y - pad_top : KN_OUTSIDE;
-        places[c].x = pixel % out_width * stride_x - pad_left;
+        places[q].y = pixel / out_width * stride_y - pad_top;
+        places[q].x = pixel % out_width * stride_x - pad_left;
+        places[q].at = (image * channels + group * group_channels) * height * width +
+                       KN_OFFSET(places[q].y, places[q].x);
+        if (column >= columns) places[q].y = KN_OUTSIDE;
     }
-    weight += (KN_INDEX)group * group_outputs * depth;
-    sums sums;
-    KN_IMPLICIT_PRODUCT(weight, depth, row0, group_outputs, x, window, places)
+    KN_IMPLICIT_PRODUCT
     if (parts > 1) partials += part * columns * outputs;
     KN_STORE_SUMS(y, partials, row0, group_outputs, column0, columns, group * group_outputs, pixels)
 }

@@ -1,27 +1,68 @@
 /* The gradient of a convolution with respect to its data, for many-thread devices: dx (N,C,H,W) of dy (N,K,P,Q) and
  * weight (K,C/groups,R,S). As an implicit matrix product (conv/implicit_tile.cl): rows are the channels
- * of a group, columns the pixels of all images of dx, and the sum runs over (k,r,s).
+ * of a group, columns pixels of all images of dx, and the sum runs over (k,r,s).
+ * Pixels whose distance from each other is a multiple of the stride get the same taps of the filter: they are a phase
+ * of stride_y * stride_x, in which the gradient is that of a dense convolution, so that nothing is multiplied by 0.
  * Tiles and their defines: common/tile.cl; KN_STRIDED 0: 1 where a stride is above 1.
  *
- * kn_conv_data(dy, weight, dx, partials, …)
+ * kn_conv_data(dy, weight, dx, partials, …, parts, part_depth, EPILOGUE)
  *   takes the sizes of kn_conv (conv/implicit.cl), with the same meaning: channels, height and width are
  *   those of dx. Work-groups of (KN_ITEMS,1,1), in number
- *   (ceil(images * H * W / KN_TILE_N), ceil(channels / groups / KN_TILE_M), groups * parts).
- *   partials is (parts,N,C,H,W). */
+ *   (ceil(images * ceil(H / stride_y) * ceil(W / stride_x) / KN_TILE_N), ceil(channels / groups / KN_TILE_M),
+ *   groups * stride_y * stride_x * parts). partials is (parts,N,C,H,W). */
+#define KN_LEFT_ACROSS 1
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"
 
-#define KN_PLACE_TABLE(k, at)                                                                                \
-    const int output = (k) / taps, tap = (k) % taps;                                                         \
-    table_base[at] = (KN_INDEX)output * out_height * out_width;                                              \
-    table_left[at] = (KN_INDEX)output * group_channels * taps + tap;                                         \
-    table_y[at] = -(tap / filter_width * dilation_y);                                                        \
-    table_x[at] = -(tap % filter_width * dilation_x);
+#ifndef KN_STRIDED
+#define KN_STRIDED 0
+#endif
+#if KN_STRIDED
+#define KN_STRIDE(stride) (stride)
+#else
+#define KN_STRIDE(stride) 1
+#endif
+
+/* Along one axis, the pixels whose padded position is `rest` above a multiple of the stride, and the taps that reach
+ * them: pixel i is at first + i * stride, tap j is tap + j * tap_step of the filter, and they meet at
+ * base + i - j * distance of dy. */
+typedef struct phase {
+    int first, count, tap, tap_step, taps, base, distance;
+} phase;
+
+static inline phase find_phase(const int rest, const int stride, const int pad, const int dilation,
+                               const int filter, const int size) {
+    phase phase;
+    phase.first = ((rest - pad) % stride + stride) % stride;
+    phase.count = phase.first < size ? (size - phase.first + stride - 1) / stride : 0;
+    phase.tap_step = 1;
+    while (phase.tap_step * dilation % stride != 0)
+        phase.tap_step++;
+    phase.tap = 0;
+    while (phase.tap < phase.tap_step && phase.tap * dilation % stride != rest)
+        phase.tap++;
+    const bool reached = phase.tap < phase.tap_step && phase.tap < filter;
+    phase.taps = reached ? (filter - phase.tap + phase.tap_step - 1) / phase.tap_step : 0;
+    phase.base = (phase.first + pad - phase.tap * dilation) / stride;
+    phase.distance = phase.tap_step * dilation / stride;
+    return phase;
+}
+
+#define KN_WRITE_ENTRY(k)                                                                                    \
+    const int output = divide_short(k, taps_multiplier), tap = (k) - output * taps;                          \
+    const int tap_y = divide_short(tap, width_multiplier), tap_x = tap - tap_y * in_x.taps;             \
+    entry.y = -tap_y * in_y.distance;                                                                        \
+    entry.x = -tap_x * in_x.distance;                                                                        \
+    entry.at = (KN_INDEX)output * out_height * out_width + KN_OFFSET(entry.y, entry.x);                      \
+    entry.left = (KN_INDEX)output * group_channels * left_row +                                              \
+                 (in_y.tap + tap_y * in_y.tap_step) * filter_width + in_x.tap + tap_x * in_x.tap_step;
 #define KN_RESULT(sum, channel) KN_EPILOGUE(sum, outer, channel, inner)
 #define KN_RESULT_COLUMN(column)                                                                             \
-    const KN_INDEX outer = column / pixels, inner = column % pixels;                                         \
-    const KN_INDEX first = outer * channels * pixels + inner;
+    const KN_INDEX outer = column / pixels, pixel = column % pixels;                                         \
+    const KN_INDEX inner = (in_y.first + pixel / in_x.count * KN_STRIDE(stride_y)) * width + in_x.first +    \
+                           pixel % in_x.count * KN_STRIDE(stride_x);                                         \
+    const KN_INDEX first = outer * channels * plane + inner;
 
 KN_WORK_GROUP kernel void kn_conv_data(global const KN_T *restrict dy, global const KN_T *restrict weight,
                                        global KN_T *restrict dx, global KN_A *restrict partials, int images,
@@ -31,26 +72,37 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_T *restrict dy, global co
                                        int dilation_x, int groups, int parts,
                                        int part_depth KN_EPILOGUE_PARAMETERS) {
     KN_LOCAL_MEMORY
-    const int group = get_group_id(2) / parts, part = get_group_id(2) % parts;
+    const int part = get_group_id(2) % parts, phases = KN_STRIDE(stride_y) * KN_STRIDE(stride_x);
+    const int group = get_group_id(2) / parts / phases, rest = get_group_id(2) / parts % phases;
+    const phase in_y = find_phase(rest / KN_STRIDE(stride_x), KN_STRIDE(stride_y), pad_top, dilation_y,
+                                  filter_height, height);
+    const phase in_x = find_phase(rest % KN_STRIDE(stride_x), KN_STRIDE(stride_x), pad_left, dilation_x,
+                                  filter_width, width);
     const int group_channels = channels / groups, group_outputs = outputs / groups;
-    const int taps = filter_height * filter_width, depth = group_outputs * taps;
-    const int k_first = part * part_depth, k_end = parts > 1 ? min(k_first + part_depth, depth) : depth;
+    const int taps = in_y.taps * in_x.taps, depth = group_outputs * taps;
+    const uint taps_multiplier = multiplier_of(taps), width_multiplier = multiplier_of(in_x.taps);
     const int row0 = get_group_id(1) * KN_TILE_M;
-    const KN_INDEX column0 = (KN_INDEX)get_group_id(0) * KN_TILE_N;
-    const KN_INDEX pixels = (KN_INDEX)height * width, columns = images * pixels;
-    const window window = {out_height, out_width, stride_y, stride_x};
-    place places[KN_ITEM_COLUMNS];
-    for (int c = 0; c < KN_ITEM_COLUMNS; c++) {
-        const KN_INDEX column = column0 + (get_local_id(0) + c * KN_ITEMS) % KN_TILE_N;
-        const KN_INDEX image = column / pixels;
-        const int pixel = column % pixels;
-        places[c].base = (image * outputs + group * group_outputs) * out_height * out_width;
-        places[c].y = column < columns ? pixel / width + pad_top : KN_OUTSIDE;
-        places[c].x = pixel % width + pad_left;
+    const KN_INDEX column0 = (KN_INDEX)get_group_id(0) * KN_TILE_N, plane = (KN_INDEX)height * width;
+    const KN_INDEX pixels = (KN_INDEX)in_y.count * in_x.count, columns = images * pixels;
+    /* Where another phase has more pixels than this one, there is nothing to sum. */
+    const int k_first = part * part_depth, k_last = parts > 1 ? min(k_first + part_depth, depth) : depth;
+    const int k_end = column0 < columns ? k_last : k_first;
+    const window window = {out_height, out_width};
+    const KN_INDEX left_row = filter_height * filter_width;
+    const int row_end = group_channels;
+    global const KN_T *right_from = dy;
+    global const KN_T *left_from = weight + (KN_INDEX)group * group_outputs * group_channels * left_row;
+    place places[KN_PLACES];
+    KN_UNROLL for (int q = 0; q < KN_PLACES; q++) {
+        const KN_INDEX column = column0 + KN_PLACE_COLUMN(q), image = column / max(pixels, (KN_INDEX)1);
+        const int pixel = column - image * pixels;
+        places[q].y = pixel / max(in_x.count, 1) + in_y.base;
+        places[q].x = pixel % max(in_x.count, 1) + in_x.base;
+        places[q].at = (image * outputs + group * group_outputs) * out_height * out_width +
+                       KN_OFFSET(places[q].y, places[q].x);
+        if (column >= columns) places[q].y = KN_OUTSIDE;
     }
-    weight += (KN_INDEX)group * group_outputs * group_channels * taps;
-    sums sums;
-    KN_IMPLICIT_PRODUCT(weight, taps, row0, group_channels, dy, window, places)
-    if (parts > 1) partials += part * columns * channels;
-    KN_STORE_SUMS(dx, partials, row0, group_channels, column0, columns, group * group_channels, pixels)
+    KN_IMPLICIT_PRODUCT
+    if (parts > 1) partials += part * images * channels * plane;
+    KN_STORE_SUMS(dx, partials, row0, group_channels, column0, columns, group * group_channels, plane)
 }

@@ -26,91 +26,88 @@
 #ifndef KN_TRANSPOSE_B
 #define KN_TRANSPOSE_B 0
 #endif
-#ifndef KN_VECTOR
-#define KN_VECTOR 1
-#endif
 
-/* tile (KN_TILE_K,width), rows of `row` elements, from a matrix stored (side,K): source[i * stride + k] for i
- * from i0 and k from k0. Elements beyond i_end or k_end are 0. */
+/* Pieces lie across the tile in a matrix stored (K,side), and along k in one stored (side,K). */
 #if KN_VECTOR == 4
-#define KN_PUT_ALONG(read, read_4)                                                                           \
-    const KN_A4 four = inside ? KN_TO_A4(read_4(from)) : (KN_A4)(0);                                         \
-    to[0] = four.s0;                                                                                         \
-    to[row] = four.s1;                                                                                       \
-    to[2 * row] = four.s2;                                                                                   \
-    to[3 * row] = four.s3;
-#define KN_PUT_ACROSS(read, read_4) vstore4(inside ? KN_TO_A4(read_4(from)) : (KN_A4)(0), 0, to);
+#define KN_PIECE KN_A4
+#define KN_FETCH(read, read_4, pointer) KN_TO_A4(read_4(pointer))
 #else
-#define KN_PUT_ALONG(read, read_4) to[0] = inside ? KN_TO_A(read(from)) : 0;
-#define KN_PUT_ACROSS(read, read_4) KN_PUT_ALONG(read, read_4)
+#define KN_PIECE KN_A
+#define KN_FETCH(read, read_4, pointer) KN_TO_A(read(pointer))
 #endif
-#define KN_DEFINE_ALONG(name, type, read, read_4)                                                            \
-    static inline void name(global const type *source, KN_INDEX stride, int i0, int i_end, int k0,           \
-                            int k_end, local KN_A *tile, int width, int row) {                               \
-        for (int at = get_local_id(0); at < width * KN_TILE_K / KN_VECTOR; at += KN_ITEMS) {                 \
-            const int k = at % (KN_TILE_K / KN_VECTOR) * KN_VECTOR, i = at / (KN_TILE_K / KN_VECTOR);        \
-            const bool inside = i0 + i < i_end && k0 + k < k_end;                                            \
-            global const type *from = source + (i0 + i) * stride + k0 + k;                                   \
-            local KN_A *to = tile + k * row + i;                                                             \
-            KN_PUT_ALONG(read, read_4)                                                                       \
-        }                                                                                                    \
-    }
-/* The same from a matrix stored (K,side): source[k * stride + i]. */
-#define KN_DEFINE_ACROSS(name, type, read, read_4)                                                           \
-    static inline void name(global const type *source, KN_INDEX stride, int i0, int i_end, int k0,           \
-                            int k_end, local KN_A *tile, int width, int row) {                               \
-        for (int at = get_local_id(0); at < width * KN_TILE_K / KN_VECTOR; at += KN_ITEMS) {                 \
-            const int i = at % (width / KN_VECTOR) * KN_VECTOR, k = at / (width / KN_VECTOR);                \
-            const bool inside = i0 + i < i_end && k0 + k < k_end;                                            \
-            global const type *from = source + (k0 + k) * stride + i0 + i;                                   \
-            local KN_A *to = tile + k * row + i;                                                             \
-            KN_PUT_ACROSS(read, read_4)                                                                      \
-        }                                                                                                    \
-    }
-
 #define KN_ONE(pointer) (*(pointer))
 #define KN_FOUR(pointer) vload4(0, pointer)
-#if KN_TRANSPOSE_A
-KN_DEFINE_ACROSS(load_left, KN_T, KN_ONE, KN_FOUR)
+
+/* Where piece p of the first slice is in a matrix of rows of `stride`. Pieces beyond the last row or column repeat
+ * it, in sums that are not stored. */
+static inline KN_INDEX piece_at(const int p, const bool across, const int width, const int i0, const int i_end,
+                                const KN_INDEX stride) {
+    const int k = piece_k(p, across, width), i = i0 + piece_i(p, across, width);
+    return across ? k * stride + min(i, i_end - KN_VECTOR) : min(i, i_end - 1) * stride + k;
+}
+
+static inline void put_piece(const KN_PIECE piece, const int p, const bool across, const int width, const int row,
+                             local KN_A *slice) {
+    local KN_A *to = piece_in(slice, p, across, width, row);
+#if KN_VECTOR == 4
+    if (across) {
+        *(local KN_A4 *)to = piece;
+    } else {
+        to[0] = piece.s0;
+        to[row] = piece.s1;
+        to[2 * row] = piece.s2;
+        to[3 * row] = piece.s3;
+    }
 #else
-KN_DEFINE_ALONG(load_left, KN_T, KN_ONE, KN_FOUR)
+    *to = piece;
 #endif
-#if KN_TRANSPOSE_B
-KN_DEFINE_ALONG(load_right, KN_SOURCE, KN_READ, KN_READ_4)
-#else
-KN_DEFINE_ACROSS(load_right, KN_SOURCE, KN_READ, KN_READ_4)
-#endif
+}
+
+#define KN_A_PIECES KN_PIECES(KN_TILE_M)
+#define KN_B_PIECES KN_PIECES(KN_TILE_N)
+#define KN_B_ACROSS !KN_TRANSPOSE_B
+#define KN_FETCH_SLICE(k0)                                                                                   \
+    KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_next[p] =                                              \
+        (k0) + piece_k(p, KN_TRANSPOSE_A, KN_TILE_M) < k_end ? KN_FETCH(KN_ONE, KN_FOUR, a + a_at[p])        \
+                                                             : (KN_PIECE)0;                                  \
+    KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++) b_next[p] =                                              \
+        (k0) + piece_k(p, KN_B_ACROSS, KN_TILE_N) < k_end ? KN_FETCH(KN_READ, KN_READ_4, b + b_at[p])        \
+                                                          : (KN_PIECE)0;                                     \
+    a += KN_TRANSPOSE_A ? KN_TILE_K * (KN_INDEX)m : KN_TILE_K;                                               \
+    b += KN_TRANSPOSE_B ? KN_TILE_K : KN_TILE_K * (KN_INDEX)n;
+#define KN_PUT_SLICE(turn)                                                                                   \
+    KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++)                                                          \
+        put_piece(a_next[p], p, KN_TRANSPOSE_A, KN_TILE_M, KN_LEFT_ROW, left + (turn) * KN_LEFT_SLICE);      \
+    KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)                                                          \
+        put_piece(b_next[p], p, KN_B_ACROSS, KN_TILE_N, KN_RIGHT_ROW, right + (turn) * KN_RIGHT_SLICE);
 
 KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const KN_SOURCE *restrict b,
                                     global KN_T *restrict c, global KN_A *restrict partials, int m, int n,
                                     int k, int parts, int part_depth, int middle, int inner, KN_INDEX a_outer,
                                     KN_INDEX a_middle, KN_INDEX a_inner, KN_INDEX b_outer, KN_INDEX b_middle,
                                     KN_INDEX b_inner KN_EPILOGUE_PARAMETERS) {
-    local KN_A left[KN_TILE_K * KN_LEFT_ROW];
-    local KN_A right[KN_TILE_K * KN_RIGHT_ROW];
+    KN_SLICES
     const int batch = get_group_id(2) / parts, part = get_group_id(2) % parts;
     const int row0 = get_group_id(1) * KN_TILE_M, column0 = get_group_id(0) * KN_TILE_N;
     const KN_INDEX i0 = batch / inner / middle, i1 = batch / inner % middle, i2 = batch % inner;
-    a += i0 * a_outer + i1 * a_middle + i2 * a_inner;
-    b += i0 * b_outer + i1 * b_middle + i2 * b_inner;
     const int k_first = part * part_depth, k_end = parts > 1 ? min(k_first + part_depth, k) : k;
+    a += i0 * a_outer + i1 * a_middle + i2 * a_inner + (KN_TRANSPOSE_A ? k_first * (KN_INDEX)m : k_first);
+    b += i0 * b_outer + i1 * b_middle + i2 * b_inner + (KN_TRANSPOSE_B ? k_first : k_first * (KN_INDEX)n);
+    KN_PIECE a_next[KN_A_PIECES], b_next[KN_B_PIECES];
+    KN_INDEX a_at[KN_A_PIECES], b_at[KN_B_PIECES];
+    KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++)
+        a_at[p] = piece_at(p, KN_TRANSPOSE_A, KN_TILE_M, row0, m, KN_TRANSPOSE_A ? m : k);
+    KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)
+        b_at[p] = piece_at(p, KN_B_ACROSS, KN_TILE_N, column0, n, KN_TRANSPOSE_B ? k : n);
     sums sums;
     sums_clear(&sums);
-    for (int k0 = k_first; k0 < k_end; k0 += KN_TILE_K) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        load_left(a, KN_TRANSPOSE_A ? m : k, row0, m, k0, k_end, left, KN_TILE_M, KN_LEFT_ROW);
-        load_right(b, KN_TRANSPOSE_B ? k : n, column0, n, k0, k_end, right, KN_TILE_N, KN_RIGHT_ROW);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        sums_add(&sums, left, right);
-    }
+    KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
     if (parts > 1)
         partials += ((KN_INDEX)part * (get_num_groups(2) / parts) + batch) * m * n;
     else
         c += (KN_INDEX)batch * m * n;
-#pragma unroll
-    for (int i = 0; i < KN_ITEM_M; i++)
-#pragma unroll
-        for (int j = 0; j < KN_ITEM_N / 4; j++) {
+    KN_UNROLL for (int i = 0; i < KN_ITEM_M; i++)
+        KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) {
             const KN_INDEX row = row0 + KN_ROW(i), column = column0 + KN_COLUMN(j);
             if (row >= m || column >= n) continue;
             const KN_A4 four = sums.at[i][j];

@@ -27,6 +27,15 @@ static inline int64_t kn_divide_up(int64_t number, int64_t by) {
 static inline int64_t kn_round_up(int64_t number, int64_t to) {
     return kn_divide_up(number, to) * to;
 }
+/* For divisions in kernels without a division (cl/common/divide.cl): n / divisor is
+ * n * multiplier >> (31 + bits), where 2^bits is the least power of two that is not below the divisor, for
+ * all 0 <= n < 2^31; 0 for a divisor of 1. 1 <= divisor < 2^31. */
+static inline uint32_t kn_divide_multiplier(int64_t divisor) {
+    int bits = 0;
+    while ((int64_t)1 << bits < divisor)
+        bits++;
+    return bits ? (uint32_t)(((uint64_t)1 << (31 + bits)) / (uint64_t)divisor + 1) : 0;
+}
 static inline uint64_t kn_align_up(uint64_t bytes, uint64_t alignment) {
     return (bytes + alignment - 1) / alignment * alignment;
 }

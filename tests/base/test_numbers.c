@@ -543,6 +543,32 @@ static int restore_locale(void **state) {
     return 0;
 }
 
+/* As kernels divide (cl/common/divide.cl). */
+static int64_t divide(int64_t number, int64_t divisor) {
+    int bits = 0;
+    while ((int64_t)1 << bits < divisor)
+        bits++;
+    return bits ? (int64_t)((uint64_t)number * kn_divide_multiplier(divisor) >> (31 + bits)) : number;
+}
+
+static void multipliers_divide(void **state) {
+    const int64_t most = INT32_MAX,
+                  divisors[] = {1,   2,   3,   5,    7,    9,     10,    16,      25,       49,      121,
+                                196, 641, 784, 1024, 3136, 12544, 50177, 1 << 20, 16777217, 1 << 30, most};
+    (void)state;
+    for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++) {
+        const int64_t divisor = divisors[i];
+        for (int64_t n = 0; n <= most; n += 1 + n / 7)
+            assert_int_equal(divide(n, divisor), n / divisor);
+        for (int64_t multiple = most / divisor * divisor; multiple > most / 2 && multiple > 0;
+             multiple -= (1 + multiple / divisor / 1000) * divisor) {
+            assert_int_equal(divide(multiple, divisor), multiple / divisor);
+            assert_int_equal(divide(multiple - 1, divisor), (multiple - 1) / divisor);
+        }
+        assert_int_equal(divide(most, divisor), most / divisor);
+    }
+}
+
 int test_numbers(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_numbers_are_written_shortest),
@@ -557,6 +583,7 @@ int test_numbers(void) {
         cmocka_unit_test(short_numbers_have_no_rest),
         cmocka_unit_test(reading_keeps_errno),
         cmocka_unit_test(integers_are_read_or_refused),
+        cmocka_unit_test(multipliers_divide),
         cmocka_unit_test_teardown(no_locale_changes_numbers, restore_locale),
     };
     return cmocka_run_group_tests_name("numbers", tests, NULL, NULL);

@@ -12,6 +12,14 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     kn_step_define(step, "KN_STRIDED", "%d", form.stride[0] > 1 || form.stride[1] > 1);
 }
 
+/* The most taps of a filter, along one axis, that reach the pixels of one phase of the stride. */
+static int64_t phase_taps(int64_t filter, int64_t stride, int64_t dilation) {
+    int64_t step = 1;
+    while (step * dilation % stride != 0)
+        step++;
+    return kn_divide_up(filter, step);
+}
+
 kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *result = &node->outputs[0]->shape;
@@ -22,12 +30,18 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     kn_conv_describe(node, &form);
     int64_t channels = form.channels / form.groups, outputs = form.outputs / form.groups;
     int64_t taps = form.filter_height * form.filter_width;
-    int64_t pixels = form.images * form.height * form.width;
+    /* The gradient of the data has a product for each phase of the stride. */
+    int64_t phases = data ? form.stride[0] * form.stride[1] : 1;
+    int64_t pixels = form.images * kn_divide_up(form.height, form.stride[0]) *
+                     kn_divide_up(form.width, form.stride[1]);
     int64_t out_pixels = form.images * form.out_height * form.out_width;
-    kn_product product = {.batches = form.groups};
+    kn_product product = {.batches = form.groups * phases};
     product.rows = data ? channels : outputs;
     product.columns = forward ? out_pixels : data ? pixels : channels * taps;
-    product.depth = forward ? channels * taps : data ? outputs * taps : out_pixels;
+    product.depth = forward ? channels * taps : out_pixels;
+    if (data)
+        product.depth = outputs * phase_taps(form.filter_height, form.stride[0], form.dilation[0]) *
+                        phase_taps(form.filter_width, form.stride[1], form.dilation[1]);
     kn_product_plan(lowering, &product, elements);
     const char *file = forward ? "conv/implicit.cl"
                        : data  ? "conv/implicit_data.cl"
@@ -59,6 +73,13 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     kn_step_int(step, "groups", form.groups);
     kn_step_int(step, "parts", product.parts);
     kn_step_int(step, "part_depth", product.part_depth);
+    if (forward) {
+        kn_step_uint(step, "taps_multiplier", kn_divide_multiplier(taps));
+        kn_step_uint(step, "width_multiplier", kn_divide_multiplier(form.filter_width));
+    } else if (!data) {
+        kn_step_uint(step, "pixels_multiplier", kn_divide_multiplier(form.out_height * form.out_width));
+        kn_step_uint(step, "width_multiplier", kn_divide_multiplier(form.out_width));
+    }
     kn_step_epilogue(step, lowering);
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);

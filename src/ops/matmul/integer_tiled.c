@@ -18,10 +18,7 @@ bool kn_matmul_integer_tiled_accepts(const kn_target *target, const kn_node *nod
 }
 
 static void define_tiled(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
-    kn_step_define(step, "KN_TILE_M", "%d", product->tile_m);
-    kn_step_define(step, "KN_TILE_N", "%d", product->tile_n);
-    kn_step_define(step, "KN_ITEM_M", "%d", product->item_m);
-    kn_step_define(step, "KN_ITEM_N", "%d", product->item_n);
+    kn_product_define_tile(step, product);
     kn_step_define(step, "KN_SIGNED_A", "%d", is_signed(lowering->node, 0));
     kn_step_define(step, "KN_SIGNED_B", "%d", is_signed(lowering->node, 1));
     if (!lowering->target->integer_dot) return;

@@ -3,48 +3,80 @@
 
 #include "ops/lowering.h"
 
-enum { SLICE = 16, ENOUGH_TILES = 64, MIN_PART = 256, MAX_PARTS = 32 };
+/* Tiles from the largest to the smallest, with the depth of their slices, the side of the sums of a
+ * work-item, and the share of the peak that they reach. */
+typedef struct product_tile {
+    int side, slice, item;
+    double efficiency;
+} product_tile;
+static const product_tile tiles[] = {{64, 8, 8, 0.8}, {32, 16, 4, 0.45}, {16, 16, 4, 0.15}, {8, 16, 8, 0.03}};
 
-/* Tiles from the largest to the smallest: the device's work-groups limit them, the shape selects one. */
-static const struct { int tile, item_m, item_n; } tiles[] = {{64, 8, 4}, {32, 4, 4}, {16, 4, 4}, {8, 8, 8}};
+/* The device that tiles and splits are chosen for: a large one, since a smaller one loses little by larger
+ * partial sums. It is the same for all devices, since the results depend on the split. */
+enum { UNITS = 128, MIN_PART = 128, MAX_PARTS = 128 };
+static const double unit_multiply_adds_per_second = 240e9, load_seconds = 0.35e-6;
+static const double bytes_per_second = 2e12, launch_seconds = 4e-6;
 
-/* Both slices, and the convolutions' tables. */
-static uint64_t local_bytes(int tile, size_t element) {
-    return SLICE * (2 * (uint64_t)(tile + 4) * element + 2 * sizeof(int64_t) + 2 * sizeof(int32_t));
+/* Two slices of both sides, and the convolutions' tables. */
+static uint64_t local_bytes(int tile, int slice, size_t element) {
+    return 2 * (uint64_t)slice *
+           (2 * (uint64_t)(tile + 4) * element + 2 * sizeof(int64_t) + 2 * sizeof(int32_t));
+}
+
+static int64_t count_tiles(const kn_product *product, const product_tile *tile) {
+    return kn_divide_up(product->rows, tile->side) * kn_divide_up(product->columns, tile->side) *
+           product->batches;
+}
+
+/* The predicted time with a tile and a split: the slices of a unit's work-groups, or where there are few the
+ * loads that nothing hides, and the sum of the parts. Below the time of a launch all are alike. */
+static double predict(const kn_product *product, const product_tile *tile, int64_t parts,
+                      double result_bytes) {
+    double slice =
+        (double)tile->side * tile->side * tile->slice / (unit_multiply_adds_per_second * tile->efficiency);
+    double groups = (double)kn_divide_up(count_tiles(product, tile) * parts, UNITS);
+    double busy = groups * slice, alone = slice + load_seconds;
+    double seconds =
+        (busy > alone ? busy : alone) * (double)kn_divide_up(product->depth, parts * tile->slice);
+    if (seconds < launch_seconds) seconds = launch_seconds;
+    if (parts > 1) seconds += launch_seconds + 2 * (double)parts * result_bytes / bytes_per_second;
+    return seconds;
+}
+
+static bool is_possible(const kn_target *target, const product_tile *tile, size_t element) {
+    size_t items = (size_t)(tile->side / tile->item) * (size_t)(tile->side / tile->item);
+    return items <= target->work_group_items &&
+           (!target->local_bytes || local_bytes(tile->side, tile->slice, element) <= target->local_bytes);
 }
 
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements) {
-    const kn_target *target = lowering->target;
     kn_dtype type = kn_accumulator(lowering->node, lowering->node->outputs[0]->shape.dtype);
-    size_t choice = product->rows <= 32 || product->columns <= 32 ? 1 : 0;
-    for (; choice + 1 < KN_COUNT_OF(tiles); choice++) {
-        int tile = tiles[choice].tile;
-        size_t items = (size_t)(tile / tiles[choice].item_m * tile / tiles[choice].item_n);
-        if (items <= target->work_group_items &&
-            (!target->local_bytes || local_bytes(tile, kn_dtype_bytes(type)) <= target->local_bytes))
-            break;
-    }
-    product->tile_m = product->tile_n = tiles[choice].tile;
-    product->item_m = tiles[choice].item_m;
-    product->item_n = tiles[choice].item_n;
-    product->items = (size_t)(product->tile_m / product->item_m * (product->tile_n / product->item_n));
-    /* With few tiles and a long sum, the sum is split, so that there is work for all units. */
+    const double bytes = (double)result_elements * (double)kn_dtype_bytes(type);
+    const product_tile *chosen = NULL;
+    double least = 0;
     product->parts = 1;
+    for (size_t i = 0; i < KN_COUNT_OF(tiles); i++) {
+        const product_tile *tile = &tiles[i];
+        if (i + 1 < KN_COUNT_OF(tiles) && !is_possible(lowering->target, tile, kn_dtype_bytes(type)))
+            continue;
+        for (int64_t parts = 1; parts <= MAX_PARTS && (parts == 1 || product->depth >= parts * MIN_PART);
+             parts *= 2) {
+            double seconds = predict(product, tile, parts, bytes);
+            if (chosen && !(seconds < least)) continue;
+            chosen = tile;
+            least = seconds;
+            product->parts = parts;
+        }
+    }
+    product->tile_m = product->tile_n = chosen->side;
+    product->item_m = product->item_n = chosen->item;
+    product->slice = chosen->slice;
+    product->items = (size_t)(chosen->side / chosen->item) * (size_t)(chosen->side / chosen->item);
     product->part_depth = product->depth;
-    int64_t count =
-        kn_divide_up(product->rows, product->tile_m) * kn_divide_up(product->columns, product->tile_n);
-    count *= product->batches;
-    if (count > 0 && count < ENOUGH_TILES && product->depth >= 2 * MIN_PART) {
-        int64_t parts = kn_divide_up(ENOUGH_TILES, count), most = product->depth / MIN_PART;
-        if (parts > most) parts = most;
-        if (parts > MAX_PARTS) parts = MAX_PARTS;
-        product->part_depth = kn_round_up(kn_divide_up(product->depth, parts), SLICE);
-        product->parts = kn_divide_up(product->depth, product->part_depth);
-    }
-    if (product->parts > 1) {
-        uint64_t bytes = (uint64_t)result_elements * kn_dtype_bytes(type) * (uint64_t)product->parts;
-        product->partials = kn_emit_scratch(lowering, bytes);
-    }
+    if (product->parts == 1) return;
+    product->part_depth = kn_round_up(kn_divide_up(product->depth, product->parts), product->slice);
+    product->parts = kn_divide_up(product->depth, product->part_depth);
+    product->partials = kn_emit_scratch(lowering, (uint64_t)bytes * (uint64_t)product->parts);
 }
 
 void kn_product_define(kn_step *step, const kn_product *product) {
@@ -52,8 +84,13 @@ void kn_product_define(kn_step *step, const kn_product *product) {
     kn_dtype type = node->outputs[0]->shape.dtype;
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
+    kn_product_define_tile(step, product);
+}
+
+void kn_product_define_tile(kn_step *step, const kn_product *product) {
     kn_step_define(step, "KN_TILE_M", "%d", product->tile_m);
     kn_step_define(step, "KN_TILE_N", "%d", product->tile_n);
+    kn_step_define(step, "KN_TILE_K", "%d", product->slice);
     kn_step_define(step, "KN_ITEM_M", "%d", product->item_m);
     kn_step_define(step, "KN_ITEM_N", "%d", product->item_n);
 }
@@ -76,7 +113,7 @@ void kn_product_size(kn_step *step, const kn_product *product) {
                                         .batches = product->batches,
                                         .tile_rows = product->tile_m,
                                         .tile_columns = product->tile_n,
-                                        .tile_depth = SLICE,
+                                        .tile_depth = product->slice,
                                         .products = 1,
                                         .parts = product->parts,
                                         .part_depth = product->part_depth});

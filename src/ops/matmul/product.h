@@ -9,6 +9,7 @@
 typedef struct kn_product {
     int64_t rows, columns, depth, batches;
     int tile_m, tile_n, item_m, item_n;
+    int slice;    /* along the sum */
     size_t items; /* of a work-group */
     int64_t parts, part_depth;
     int partials; /* scratch memory for the parts, if there are several */
@@ -18,6 +19,8 @@ typedef struct kn_product {
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements);
 /* Defines the macros of cl/common/tile.cl. */
 void kn_product_define(kn_step *step, const kn_product *product);
+/* Those without the types. */
+void kn_product_define_tile(kn_step *step, const kn_product *product);
 /* The kernels' argument `partials`: the scratch memory of the parts, or NULL. */
 void kn_product_partials(kn_step *step, const kn_product *product);
 /* The size of the launch, and its tiles for reports. */

@@ -147,7 +147,7 @@ typedef struct division {
 static division divide_work(kn_lowering *lowering) {
     const kn_target *target = lowering->target;
     const kn_value *x = lowering->node->inputs[0];
-    division work = {.form = describe(&x->shape), .lanes = 1, .chunk = 1};
+    division work = {.form = describe(&x->shape), .lanes = 1};
     bool blocked = lowering->node->outputs[0]->layout == KN_LAYOUT_BLOCKED;
     if (blocked) work.lanes = target->vector_width;
     work.blocks = work.form.channels / work.lanes;
@@ -158,7 +158,8 @@ static division divide_work(kn_lowering *lowering) {
     work.part = kn_divide_up(work.form.total, 64);
     if (work.part < least) work.part = least;
     work.parts = kn_divide_up(work.form.total, work.part);
-    if (target->wide_vector) work.chunk = kn_divide_up(work.count, 8 * (int64_t)target->compute_units);
+    /* A few adjacent elements share the divisions that find their channel. */
+    work.chunk = target->wide_vector ? kn_divide_up(work.count, 8 * (int64_t)target->compute_units) : 4;
     if (work.chunk < 1) work.chunk = 1;
     int64_t rounds = kn_divide_up(work.blocks, target->compute_units);
     work.whole = blocked && target->wide_vector && work.count > 0 &&
