@@ -47,8 +47,8 @@ typedef struct kn_device_list kn_device_list;
 
 /* Lists every platform and device. allocator and log may be NULL for defaults. The list holds usable devices
  * and entries that explain what is unusable: platforms without devices, devices without a compiler, below
- * OpenCL 1.2 or with an embedded profile that lacks what kernels need, GPUs that the operating system sees but
- * OpenCL does not. NULL only when out of memory. The caller frees it with kn_device_list_destroy. */
+ * OpenCL 1.2 or with an embedded profile that lacks what kernels need, GPUs that the operating system sees
+ * but OpenCL does not. NULL only when out of memory. The caller frees it with kn_device_list_destroy. */
 KN_API kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_logger *log);
 KN_API void kn_device_list_destroy(kn_device_list **list);
 KN_API int kn_device_list_count(const kn_device_list *list);

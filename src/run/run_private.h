@@ -249,8 +249,8 @@ void kn_step_programs_finish(kn_step_programs *list, const kn_host *host);
 /* Prepares the steps of the plan: compiles programs, creates kernels (ready.c). */
 kn_status kn_executable_ready(kn_executable *executable, const kn_executable_request *request,
                               kn_error *error);
-/* Sets the sizes of a step's launch on a device that allows `allowed` work-items in a group, and returns those of a
- * group, which may still be more; `wide`: a device with wide vectors (launch.c). */
+/* Sets the sizes of a step's launch on a device that allows `allowed` work-items in a group, and returns
+ * those of a group, which may still be more; `wide`: a device with wide vectors (launch.c). */
 size_t kn_step_launch(const kn_step *step, size_t allowed, bool wide, kn_launch *launch);
 /* Chooses the launch sizes of a step whose kernel exists (launch.c). */
 kn_status kn_launch_choose(const kn_executable *executable, kn_ready_step *ready, kn_error *error);

@@ -300,7 +300,7 @@ static void marks_of_running_processes_do_not_count(void **state) {
     context = open_stub("Stub Honest", folder);
     assert_string_equal(messages, "");
     kn_context_destroy(&context);
-    /* A process that ends while it tries nothing leaves nothing behind. */
+    /* A process that ends while it tries nothing leaves no mark. */
     child = fork();
     if (child == 0) {
         kn_attempt attempt;

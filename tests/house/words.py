@@ -51,6 +51,7 @@ ALLOWED = {
     ("tools/command/bench_crossover_plot.c", "circle"): "an element of SVG",
     ("tools/command/svg.c", "circle"): "an element of SVG",
     ("tests/tools/page.py", "circle"): "an element of SVG",
+    ("tests/ops/limited.py", "thin"): "an option of Clang",
     ("src/data/sentences.c", "behind"): "a word of the sentences that it generates",
     ("src/data/sentences.c", "beside"): "a word of the sentences that it generates",
 }

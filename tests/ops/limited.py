@@ -1,5 +1,5 @@
 """The operator cases on the kernels of many threads, in a simulator of a small device: work-groups of 64, 32 KiB of
-local memory. It tells of values that nobody has written, data races and accesses out of bounds; then the case fails.
+local memory. It tells of unwritten values, data races and accesses out of bounds; then the case fails.
 
 usage: limited.py CASES_PROGRAM UNWRITTEN_PROGRAM OCLGRIND [PART PARTS]
 

@@ -1,4 +1,4 @@
-/* Drivers that nobody here has: small work-groups, and programs that do not compile, end the process or
+/* Drivers of other devices: small work-groups, and programs that do not compile, end the process or
  * compute wrongly. wrapped.c plays them on the device at hand. Each is started twice with the same cache. */
 #include "run_tests.h"
 

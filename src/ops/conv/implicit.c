@@ -32,8 +32,8 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     int64_t taps = form.filter_height * form.filter_width;
     /* The gradient of the data has a product for each phase of the stride. */
     int64_t phases = data ? form.stride[0] * form.stride[1] : 1;
-    int64_t pixels = form.images * kn_divide_up(form.height, form.stride[0]) *
-                     kn_divide_up(form.width, form.stride[1]);
+    int64_t pixels =
+        form.images * kn_divide_up(form.height, form.stride[0]) * kn_divide_up(form.width, form.stride[1]);
     int64_t out_pixels = form.images * form.out_height * form.out_width;
     kn_product product = {.batches = form.groups * phases};
     product.rows = data ? channels : outputs;

@@ -4,7 +4,7 @@
 #include "ops/lowering.h"
 
 /* Tiles from the largest to the smallest, with the depth of their slices, the side of the sums of a
- * work-item, and the share of the peak that they reach. */
+ * work-item, and the fraction of the peak that they reach. */
 typedef struct product_tile {
     int side, slice, item;
     double efficiency;

@@ -62,7 +62,7 @@ def figures_of(assembly, name):
 
 
 def build(tools, target, source, language, folder, kernel):
-    """Compiles a kernel of an OpenCL program; `folder` is for files on the way."""
+    """Compiles a kernel of an OpenCL program; `folder` is for intermediate files."""
     path = os.path.join(folder, "k.s")
     tools.clang("-x", "cl", f"-cl-std={language}", "--target=amdgcn-amd-amdhsa", f"-mcpu={target.word}", "-w", "-O3",
                 f"--rocm-device-lib-path={tools.rocm}", "-S", "-o", path, source)

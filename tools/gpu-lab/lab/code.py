@@ -79,7 +79,7 @@ class Loops:
         return self.tally(loop, self.inside(loop))
 
     def waits(self, loop, without=()):
-        """The waits of a round for global memory: where a number goes into local memory behind loads, and at the end. Of
+        """The waits of a round for global memory: where a number goes into local memory after loads, and at the end. Of
         each the part of the round's multiply-adds that come after the last of its loads and before; they hide that much.
         Multiply-adds of the loops that are left out count as all. Without local memory they need what was loaded: none."""
         parts, pending, done, whole, puts = [], False, 0, 0, False
@@ -100,7 +100,7 @@ class Loops:
         return [min(1.0, part / max(1, whole)) for part in parts]
 
     def hottest(self):
-        """The loop with most multiply-adds of its own; None if no loop has enough of them to be a product's."""
+        """The loop with most multiply-adds outside inner loops; None if no loop has enough of them to be a product's."""
         if not self.loops:
             return None
         hot = max(self.loops, key=lambda loop: (self.own(loop).amount["fma"], loop[0] - loop[1]))

@@ -1,7 +1,7 @@
 """The compilers: fetched once into a cache folder, each file checked against its hash; nothing is installed.
 
 Packages come through the machine's own apt, from the mirror and with the keys that it is set up for: Clang from its own
-release, Intel's compiler and AMD's device library from Debian's unstable, in a state of apt's of their own. The wheel comes
+release, Intel's compiler and AMD's device library from Debian's unstable, in a separate state of apt. The wheel comes
 through pip. A figure compares only with figures of the same compilers, so that versions are pinned; where a mirror has
 others, --any-version takes them, and the versions that are printed tell.
 """
@@ -77,7 +77,7 @@ def mirror():
 
 
 def unstable_options(folder):
-    """Options of apt-get for a state of its own that knows Debian's unstable."""
+    """Options of apt-get for a separate state that knows Debian's unstable."""
     state = os.path.join(folder, "apt")
     for part in ("lists/partial", "cache/archives/partial"):
         os.makedirs(os.path.join(state, part), exist_ok=True)

@@ -54,7 +54,7 @@ def assembly_of(dump, kernel, simd):
 
 
 def build(tools, target, source, language, folder, kernel):
-    """Compiles a kernel of an OpenCL program; `folder` is for files on the way."""
+    """Compiles a kernel of an OpenCL program; `folder` is for intermediate files."""
     dump = os.path.join(folder, "dump")
     tools.ocloc("compile", "-file", source, "-device", target.word, "-options", f"-cl-std={language}", "-out_dir",
                 os.path.join(folder, "out"), dump=dump)

@@ -45,7 +45,7 @@ def parse(assembly, name):
 
 
 def build(tools, target, source, language, folder, kernel):
-    """Compiles a kernel of an OpenCL program; `folder` is for files on the way."""
+    """Compiles a kernel of an OpenCL program; `folder` is for intermediate files."""
     machine = ["--target=nvptx64--nvidiacl", "-w", "-Xclang", "-target-cpu", "-Xclang", target.word, *FEATURES, "-O3"]
     path = os.path.join(folder, "k")
     libraries = []
@@ -53,7 +53,7 @@ def build(tools, target, source, language, folder, kernel):
         libraries += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", library]
     tools.clang("-x", "cl", f"-cl-std={language}", *machine, "-Xclang", "-disable-llvm-passes", *libraries, "-S",
                 "-emit-llvm", "-o", path + ".ll", source)
-    # Clang puts a kernel's body into a function of its own, which drivers do not have: it is put back.
+    # Clang puts a kernel's body into a separate function, which drivers do not have: it is put back.
     with open(path + ".ll", encoding="utf-8") as file:
         text = file.read()
     text = re.sub(r"define (?:dso_local )?(?:protected )?(?:spir_func )?(void @__clang_ocl_kern_imp_\w+\()",
