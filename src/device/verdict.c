@@ -119,7 +119,7 @@ void kn_verdicts_tell(const kn_verdicts *verdicts, const char *device) {
         kn_log_write(&verdicts->host, KN_LOG_WARNING,
                      "%s: %.*s is not used for another %d hours: a program ended, or was ended, while it was "
                      "tried",
-                     device, name_length(key), key, (int)(pause_of(verdicts, key) / 3600) + 1);
+                     device, name_length(key), key, (int)((pause_of(verdicts, key) + 3599) / 3600));
     }
 }
 

@@ -277,6 +277,7 @@ static void marks_of_running_processes_do_not_count(void **state) {
         for (;;)
             pause();
     }
+    close(ready[1]);
     assert_int_equal(read(ready[0], &byte, 1), 1);
     for (int ended = 0; ended < 2; ended++) {
         if (ended) {
@@ -320,7 +321,6 @@ static void marks_of_running_processes_do_not_count(void **state) {
     kn_attempt_end(context, &attempt);
     kn_context_destroy(&context);
     close(ready[0]);
-    close(ready[1]);
     test_folder_remove(folder);
 }
 
