@@ -21,6 +21,7 @@
 #define KN_DECLARE_ITEM(name) size_t KN_BUILTIN_CONST name(uint);
 KN_DECLARE_ITEM(get_global_id) KN_DECLARE_ITEM(get_global_size) KN_DECLARE_ITEM(get_local_id)
 KN_DECLARE_ITEM(get_local_size) KN_DECLARE_ITEM(get_group_id) KN_DECLARE_ITEM(get_num_groups)
+KN_DECLARE_ITEM(get_global_offset)
 void __attribute__((overloadable, convergent)) barrier(cl_mem_fence_flags);
 
 /* Floating-point numbers */

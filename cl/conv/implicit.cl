@@ -35,12 +35,12 @@ KN_WORK_GROUP kernel void kn_conv(global const KN_T *restrict x, global const KN
                                   uint taps_multiplier,
                                   uint width_multiplier KN_EPILOGUE_PARAMETERS) {
     KN_LOCAL_MEMORY
-    const int group = get_group_id(2) / parts, part = get_group_id(2) % parts;
+    const int group = KN_GROUP(2, 1) / parts, part = KN_GROUP(2, 1) % parts;
     const int group_channels = channels / groups, group_outputs = outputs / groups;
     const int taps = filter_height * filter_width, depth = group_channels * taps;
     const int k_first = part * part_depth, k_end = parts > 1 ? min(k_first + part_depth, depth) : depth;
-    const int row0 = get_group_id(1) * KN_TILE_M;
-    const KN_INDEX column0 = (KN_INDEX)get_group_id(0) * KN_TILE_N;
+    const int row0 = KN_GROUP(1, 1) * KN_TILE_M;
+    const KN_INDEX column0 = (KN_INDEX)KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
     const KN_INDEX pixels = (KN_INDEX)out_height * out_width, columns = images * pixels;
     const window window = {height, width};
     const KN_INDEX left_row = depth;

@@ -72,8 +72,8 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_T *restrict dy, global co
                                        int dilation_x, int groups, int parts,
                                        int part_depth KN_EPILOGUE_PARAMETERS) {
     KN_LOCAL_MEMORY
-    const int part = get_group_id(2) % parts, phases = KN_STRIDE(stride_y) * KN_STRIDE(stride_x);
-    const int group = get_group_id(2) / parts / phases, rest = get_group_id(2) / parts % phases;
+    const int part = KN_GROUP(2, 1) % parts, phases = KN_STRIDE(stride_y) * KN_STRIDE(stride_x);
+    const int group = KN_GROUP(2, 1) / parts / phases, rest = KN_GROUP(2, 1) / parts % phases;
     const phase in_y = find_phase(rest / KN_STRIDE(stride_x), KN_STRIDE(stride_y), pad_top, dilation_y,
                                   filter_height, height);
     const phase in_x = find_phase(rest % KN_STRIDE(stride_x), KN_STRIDE(stride_x), pad_left, dilation_x,
@@ -81,8 +81,8 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_T *restrict dy, global co
     const int group_channels = channels / groups, group_outputs = outputs / groups;
     const int taps = in_y.taps * in_x.taps, depth = group_outputs * taps;
     const uint taps_multiplier = multiplier_of(taps), width_multiplier = multiplier_of(in_x.taps);
-    const int row0 = get_group_id(1) * KN_TILE_M;
-    const KN_INDEX column0 = (KN_INDEX)get_group_id(0) * KN_TILE_N, plane = (KN_INDEX)height * width;
+    const int row0 = KN_GROUP(1, 1) * KN_TILE_M;
+    const KN_INDEX column0 = (KN_INDEX)KN_GROUP(0, KN_ITEMS) * KN_TILE_N, plane = (KN_INDEX)height * width;
     const KN_INDEX pixels = (KN_INDEX)in_y.count * in_x.count, columns = images * pixels;
     /* Where another phase has more pixels than this one, there is nothing to sum. */
     const int k_first = part * part_depth, k_last = parts > 1 ? min(k_first + part_depth, depth) : depth;

@@ -33,12 +33,12 @@ KN_WORK_GROUP kernel void kn_conv_weight(global const KN_T *restrict dy, global 
                                   uint pixels_multiplier,
                                   uint width_multiplier KN_EPILOGUE_PARAMETERS) {
     KN_LOCAL_MEMORY
-    const int group = get_group_id(2) / parts, part = get_group_id(2) % parts;
+    const int group = KN_GROUP(2, 1) / parts, part = KN_GROUP(2, 1) % parts;
     const int group_channels = channels / groups, group_outputs = outputs / groups;
     const int taps = filter_height * filter_width, columns = group_channels * taps;
     const int pixels = out_height * out_width, depth = images * pixels;
     const int k_first = part * part_depth, k_end = parts > 1 ? min(k_first + part_depth, depth) : depth;
-    const int row0 = get_group_id(1) * KN_TILE_M, column0 = get_group_id(0) * KN_TILE_N;
+    const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
     const window window = {height, width};
     const KN_INDEX left_row = pixels;
     const int row_end = group_outputs;

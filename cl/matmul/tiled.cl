@@ -8,7 +8,7 @@
  * Global loads: at most 4 * (1 / KN_TILE_M + 1 / KN_TILE_N) bytes per multiply-add, 2 bytes for 16 with the
  * defaults.
  *
- * kn_matmul(a, b, c, partials, m, n, k, parts, part_depth, middle, inner, a_outer, a_middle, a_inner,
+ * kn_matmul(a, b, c, partials, m, n, k, batches, parts, part_depth, middle, inner, a_outer, a_middle, a_inner,
  *           b_outer, b_middle, b_inner, EPILOGUE)
  *   work-groups of (KN_ITEMS,1,1), in number (ceil(n / KN_TILE_N), ceil(m / KN_TILE_M), batches * parts).
  *   Batch t is (t / (middle * inner), t / inner % middle, t % inner); the strides of a and b by these count
@@ -83,12 +83,12 @@ static inline void put_piece(const KN_PIECE piece, const int p, const bool acros
 
 KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const KN_SOURCE *restrict b,
                                     global KN_T *restrict c, global KN_A *restrict partials, int m, int n,
-                                    int k, int parts, int part_depth, int middle, int inner, KN_INDEX a_outer,
+                                    int k, int batches, int parts, int part_depth, int middle, int inner, KN_INDEX a_outer,
                                     KN_INDEX a_middle, KN_INDEX a_inner, KN_INDEX b_outer, KN_INDEX b_middle,
                                     KN_INDEX b_inner KN_EPILOGUE_PARAMETERS) {
     KN_SLICES
-    const int batch = get_group_id(2) / parts, part = get_group_id(2) % parts;
-    const int row0 = get_group_id(1) * KN_TILE_M, column0 = get_group_id(0) * KN_TILE_N;
+    const int batch = KN_GROUP(2, 1) / parts, part = KN_GROUP(2, 1) % parts;
+    const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
     const KN_INDEX i0 = batch / inner / middle, i1 = batch / inner % middle, i2 = batch % inner;
     const int k_first = part * part_depth, k_end = parts > 1 ? min(k_first + part_depth, k) : k;
     a += i0 * a_outer + i1 * a_middle + i2 * a_inner + (KN_TRANSPOSE_A ? k_first * (KN_INDEX)m : k_first);
@@ -103,7 +103,7 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
     sums_clear(&sums);
     KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
     if (parts > 1)
-        partials += ((KN_INDEX)part * (get_num_groups(2) / parts) + batch) * m * n;
+        partials += ((KN_INDEX)part * batches + batch) * m * n;
     else
         c += (KN_INDEX)batch * m * n;
     KN_UNROLL for (int i = 0; i < KN_ITEM_M; i++)

@@ -2,7 +2,8 @@
  * the macros; with the defaults this file copies p0 to p1.
  *
  *   KN_INDEX       common/types.cl
- *   KN_CHUNKS      1: few work-items, each processing a contiguous chunk; 0: many, with a stride
+ *   KN_CHUNKS      1: few work-items, each processing a contiguous chunk; 0: many, KN_STRIDE apart
+ *   KN_STRIDE 262144  the largest number of work-items of a launch for many threads
  *   KN_RANK        axes of the space; more than 1 if an operand is broadcast along some of them
  *   KN_PARAMETERS  sizes of the axes except the first, then pointers, each with its strides
  *                  (pointers are KN_RESTRICT, which this file defines)
@@ -16,6 +17,9 @@
 #include "common/types.cl"
 #ifndef KN_CHUNKS
 #define KN_CHUNKS 0
+#endif
+#ifndef KN_STRIDE
+#define KN_STRIDE 262144
 #endif
 #ifndef KN_RANDOM
 #define KN_RANDOM 0
@@ -109,7 +113,7 @@ static void kn_walk(const KN_INDEX count KN_PARAMETERS) {
     }
 #endif
 #else
-    for (KN_INDEX i = (KN_INDEX)get_global_id(0); i < count; i += (KN_INDEX)get_global_size(0)) {
+    for (KN_INDEX i = (KN_INDEX)get_global_id(0); i < count; i += KN_STRIDE) {
 #if KN_RANK == 1
         const KN_INDEX j = i;
 #else

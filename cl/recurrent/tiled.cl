@@ -59,7 +59,7 @@ KN_WORK_GROUP kernel void kn_recurrent_step(
     KN_PRESENT_STEP
     local KN_A left[KN_TILE_K * KN_LEFT_ROW];
     local KN_A right[KN_TILE_K * KN_RIGHT_ROW];
-    const int row0 = get_group_id(1) * KN_TILE_M, column0 = get_group_id(0) * KN_TILE_N;
+    const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
     sums sums;
     sums_clear(&sums);
     for (int k0 = 0; before && k0 < units; k0 += KN_TILE_K) {
@@ -126,7 +126,7 @@ KN_WORK_GROUP kernel void kn_recurrent_back(
     KN_PRESENT_BACK
     local KN_A left[KN_TILE_K * KN_LEFT_ROW];
     local KN_A right[KN_TILE_K * KN_RIGHT_ROW];
-    const int row0 = get_group_id(1) * KN_TILE_M, column0 = get_group_id(0) * KN_TILE_N;
+    const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
     const int depth = KN_GATES * units;
     sums sums;
     sums_clear(&sums);

@@ -58,6 +58,7 @@ typedef struct kn_session_params {
      *   producers=separate    no node is fused into its consumer where each has a separate kernel
      *   producers=fused       such nodes are fused without trying it on the device first
      *   images=blocked        kernels that take any layout get blocked images where possible
+     *   launches=cut          launches for many threads are cut into several, as long ones are
      *   programs=file         a program holds all kernels of its file
      *   programs=unsaved      the same, and the disk cache does not keep it
      *   programs=none         plans only: nothing is compiled, and runs are refused with KN_ERROR_CANCELLED

@@ -36,6 +36,10 @@ typedef struct kn_attempt {
 } kn_attempt;
 void kn_attempt_begin(kn_context *context, kn_attempt *attempt, const char *key);
 void kn_attempt_end(kn_context *context, kn_attempt *attempt);
+/* What a slow kernel reaches on a device with many threads, in FLOP/s and bytes/s: a small part of the peak,
+ * to predict the longest time that a launch may take. `measure`: measures the peak if it is not known yet,
+ * which takes a moment; otherwise that of the smallest devices of as many units is assumed. */
+void kn_context_slow_speed(kn_context *context, bool measure, double *flops, double *bytes);
 /* Counts and logs, once per variant, a kernel variant that computed incorrectly on this device. */
 void kn_variant_refused(kn_context *context, const char *variant, const char *reason);
 
@@ -142,6 +146,9 @@ typedef struct kn_launch {
     size_t global[3]; /* multiples of local; 0 launches nothing */
     size_t local[3];
     double flops, bytes; /* for the timeline */
+    /* Launches into which it is cut along each dimension; 0: one. The kernel must count its groups by
+     * KN_GROUP (cl/common/types.cl), and its items by get_global_id. */
+    size_t cut[3];
 } kn_launch;
 kn_status
 kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch, const char *label,

@@ -101,14 +101,13 @@ int kn_kernel_parameters(const kn_kernel *kernel) {
     return code == CL_SUCCESS ? (int)count : -1;
 }
 
-kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch, const char *label,
-                           kn_error *error) {
+/* Fails where the sizes are not those of whole groups that the kernel allows. */
+static kn_status check_launch(const kn_kernel *kernel, const kn_launch *launch, kn_error *error) {
     size_t items = 1;
     if (launch->dimensions < 1 || launch->dimensions > 3)
         return kn_fail(error, KN_ERROR_ARGUMENT, "the kernel \"%s\" was launched in %d dimensions",
                        kernel->name, launch->dimensions);
     for (int i = 0; i < launch->dimensions; i++) {
-        if (launch->global[i] == 0) return KN_OK;
         if (launch->local[i] == 0 || launch->global[i] % launch->local[i] != 0)
             return kn_fail(
                 error, KN_ERROR_ARGUMENT,
@@ -120,11 +119,18 @@ kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_laun
     if (items > kernel->work_group_items)
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "the kernel \"%s\" was launched in work-groups of %zu; on %s it allows at most %zu",
-                       kernel->name, items, context->found.info.name, kernel->work_group_items);
+                       kernel->name, items, kernel->context->found.info.name, kernel->work_group_items);
+    return KN_OK;
+}
+
+/* One launch of `part` of the work; NULL offset: from the first item. */
+static kn_status enqueue(kn_context *context, kn_kernel *kernel, const kn_launch *launch,
+                         const size_t *offset, const size_t *global, double part, const char *label,
+                         kn_error *error) {
     cl_event event = NULL;
-    cl_int code = clEnqueueNDRangeKernel(context->queues[KN_QUEUE_COMPUTE], kernel->kernel,
-                                         (cl_uint)launch->dimensions, NULL, launch->global, launch->local, 0,
-                                         NULL, context->records ? &event : NULL);
+    cl_int code =
+        clEnqueueNDRangeKernel(context->queues[KN_QUEUE_COMPUTE], kernel->kernel, (cl_uint)launch->dimensions,
+                               offset, global, launch->local, 0, NULL, context->records ? &event : NULL);
     if (code != CL_SUCCESS)
         return kn_fail_cl(error, code, "the kernel \"%s\" of \"%s\" could not be launched on %s",
                           kernel->name, kernel->program->name, context->found.info.name);
@@ -132,10 +138,49 @@ kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_laun
         const kn_timeline_entry work = {.label = label,
                                         .kernel = kernel->name,
                                         .queue = KN_QUEUE_COMPUTE,
-                                        .flops = launch->flops,
-                                        .bytes = launch->bytes};
+                                        .flops = part * launch->flops,
+                                        .bytes = part * launch->bytes};
         kn_timeline_note(context, &work, event);
         clReleaseEvent(event);
     }
     return KN_OK;
+}
+
+/* Cuts a launch along its dimensions: one after the other, each handed to the device at once, so that none
+ * of them keeps it busy for long. */
+static kn_status launch_cut(kn_context *context, kn_kernel *kernel, const kn_launch *launch,
+                            const char *label, kn_error *error) {
+    size_t each[3] = {1, 1, 1}, all[3] = {1, 1, 1}, at[3];
+    for (int i = 0; i < launch->dimensions; i++) {
+        size_t groups = launch->global[i] / launch->local[i], cut = launch->cut[i] ? launch->cut[i] : 1;
+        all[i] = launch->global[i];
+        each[i] = ((groups - 1) / cut + 1) * launch->local[i];
+    }
+    for (at[2] = 0; at[2] < all[2]; at[2] += each[2])
+        for (at[1] = 0; at[1] < all[1]; at[1] += each[1])
+            for (at[0] = 0; at[0] < all[0]; at[0] += each[0]) {
+                size_t size[3];
+                double part = 1;
+                for (int i = 0; i < 3; i++) {
+                    size[i] = all[i] - at[i] < each[i] ? all[i] - at[i] : each[i];
+                    part *= (double)size[i] / (double)all[i];
+                }
+                kn_status status = enqueue(context, kernel, launch, at, size, part, label, error);
+                if (status == KN_OK) status = kn_queue_flush(context, KN_QUEUE_COMPUTE, error);
+                if (status != KN_OK) return status;
+            }
+    return KN_OK;
+}
+
+kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch, const char *label,
+                           kn_error *error) {
+    bool cut = false;
+    for (int i = 0; i < launch->dimensions && i < 3; i++) {
+        if (launch->global[i] == 0) return KN_OK;
+        cut = cut || launch->cut[i] > 1;
+    }
+    kn_status status = check_launch(kernel, launch, error);
+    if (status != KN_OK) return status;
+    return cut ? launch_cut(context, kernel, launch, label, error)
+               : enqueue(context, kernel, launch, NULL, launch->global, 1, label, error);
 }

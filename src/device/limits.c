@@ -131,3 +131,19 @@ kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *
     KN_RESULT_GIVE(kn_limits, limits, &found);
     return status;
 }
+
+void kn_context_slow_speed(kn_context *context, bool measure, double *flops, double *bytes) {
+    static const double part_of_math = 0.02, part_of_memory = 0.05;
+    char key[32];
+    kn_limits peak = {.size = sizeof peak};
+    if (!measure || kn_context_measure_limits(context, false, &peak) != KN_OK) {
+        peak.gflops = remembered(context, "limit_gflops", 1, key);
+        peak.gbytes = remembered(context, "limit_gbytes", 1, key);
+    }
+    /* Eight multiply-adds in a cycle of a unit. */
+    double units = context->capabilities.compute_units, clock = context->found.info.clock_mhz;
+    if (!(peak.gflops > 0)) peak.gflops = 16 * units * (clock > 0 ? clock : 500) * 1e-3;
+    if (!(peak.gbytes > 0)) peak.gbytes = units > 20 ? 2 * units : 40;
+    *flops = part_of_math * peak.gflops * 1e9;
+    *bytes = part_of_memory * peak.gbytes * 1e9;
+}

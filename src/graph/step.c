@@ -403,6 +403,20 @@ static void choose_groups(kn_step *step, const kn_target *target) {
     round_up(step);
 }
 
+/* Drivers of GPUs launch at most KN_MOST_GROUPS groups along the second and third dimensions. */
+static void limit_groups(kn_step *step, const kn_target *target) {
+    for (int i = 0; i < 3; i++)
+        step->cut[i] = 1;
+    if (target->wide_vector) return;
+    for (int i = 1; i < step->dimensions; i++) {
+        size_t groups = step->global[i] / (step->local[i] ? step->local[i] : 1);
+        if (groups > KN_MOST_GROUPS && step->source)
+            fail(step, KN_ERROR_UNSUPPORTED,
+                 "more than 65,535 work-groups along the second or third dimension; give the first one more");
+        step->cut[i] = groups > 0 ? (groups - 1) / KN_MOST_GROUPS + 1 : 1;
+    }
+}
+
 static kn_status check_values(const kn_step *step, kn_error *error) {
     for (int i = 0; i < step->argument_count; i++) {
         const kn_argument *argument = &step->arguments[i];
@@ -507,7 +521,10 @@ static bool launches_nothing(const kn_step *step) {
 }
 
 kn_status kn_step_complete(kn_step *step, const kn_target *target, kn_error *error) {
-    if (step->kind == KN_STEP_KERNEL) choose_groups(step, target);
+    if (step->kind == KN_STEP_KERNEL) {
+        choose_groups(step, target);
+        limit_groups(step, target);
+    }
     if (step->failed == KN_ERROR_MEMORY)
         return kn_fail(error, step->failed, "%s: out of host memory", step->label ? step->label : "a step");
     if (step->failed != KN_OK) return kn_fail(error, step->failed, "%s: %s", step->label, step->problem);

@@ -66,6 +66,7 @@ typedef struct kn_step {
     int dimensions;
     size_t global[3], local[3];
     bool any_local; /* the kernel allows any local size, and ignores items beyond its counts */
+    size_t cut[3];  /* launches into which it is cut along each dimension */
     kn_cost cost;
     kn_step_tiles tiles;
     const kn_node *node;
@@ -122,7 +123,10 @@ void kn_step_present(kn_step *step);
 /* Global sizes are rounded up to multiples of the local ones. Local size 0, in all dimensions: any will do.
  * kn_step_end then chooses groups of 64 items on a device with many threads, and rounds the global size up,
  * so that the kernel must ignore items beyond its counts; a kernel with `source` keeps its global size, and
- * so does a device with wide vectors. */
+ * so does a device with wide vectors. More than KN_MOST_GROUPS groups along the second or third dimension are
+ * cut into several launches on a device with many threads, where kernels count groups by KN_GROUP of
+ * cl/common/types.cl; of a kernel with `source` they are an error. */
+enum { KN_MOST_GROUPS = 65535 };
 void kn_step_size1(kn_step *step, size_t global, size_t local);
 void kn_step_size2(kn_step *step, size_t global0, size_t global1, size_t local0, size_t local1);
 void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3]);

@@ -31,6 +31,7 @@ typedef struct kn_switches {
     bool blocked_images;      /* variants that take any layout get blocked images where possible */
     bool recompute_invariant; /* steps that depend on states alone run in each run */
     bool separate_statistics; /* a batch norm always computes its statistics itself */
+    bool cut_launches; /* launches for many threads are cut along each dimension, as if they were long */
     kn_producers producers;
     kn_programs programs;
     int forced_count;

@@ -7,7 +7,7 @@
 
 #include "plan/plan_private.h"
 
-enum { MAX_OPERANDS = 32, MAX_AXES = KN_MAX_RANK + 1 };
+enum { MAX_OPERANDS = 32, MAX_AXES = KN_MAX_RANK + 1, MAX_ITEMS = 262144 };
 
 typedef struct kernel_operand {
     kn_value *value;   /* read; also written where `written` reuses its memory */
@@ -427,9 +427,8 @@ static kn_status emit(kernel_text *kernel) {
         size_t chunks = (size_t)(count / 4096);
         kn_step_size1(step, count ? chunks < 1 ? 1 : chunks > 16 ? 16 : chunks : 0, 1);
     } else {
-        /* Any work-group size is valid; it is chosen when the kernel is compiled and its limit is known. */
-        size_t items = count > 262144 ? 262144 : (size_t)(count + 63) / 64 * 64;
-        kn_step_size1(step, items, 0);
+        kn_step_define(step, "KN_STRIDE", "%d", MAX_ITEMS);
+        kn_step_size1(step, count > MAX_ITEMS ? MAX_ITEMS : (size_t)count, 0);
     }
     return kn_step_end(step, &lowering);
 }

@@ -15,6 +15,7 @@ static const struct {
     {"images", "blocked", offsetof(kn_switches, blocked_images), true, true},
     {"invariant", "recompute", offsetof(kn_switches, recompute_invariant), true, true},
     {"statistics", "separate", offsetof(kn_switches, separate_statistics), true, true},
+    {"launches", "cut", offsetof(kn_switches, cut_launches), true, true},
     {"producers", "fused", offsetof(kn_switches, producers), KN_PRODUCERS_FUSED, false},
     {"producers", "separate", offsetof(kn_switches, producers), KN_PRODUCERS_SEPARATE, false},
     {"programs", "file", offsetof(kn_switches, programs), KN_PROGRAMS_FILE, false},

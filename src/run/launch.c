@@ -26,6 +26,7 @@ size_t kn_step_launch(const kn_step *step, size_t allowed, bool wide, kn_launch 
     for (int d = 0; d < step->dimensions && d < 3; d++) {
         launch->global[d] = step->global[d];
         launch->local[d] = step->local[d];
+        launch->cut[d] = step->cut[d];
         if (!launch->local[d]) launch->local[d] = dividing_size(launch, d, allowed / items, wide);
         items *= launch->local[d];
     }
@@ -42,4 +43,73 @@ kn_status kn_launch_choose(const kn_executable *executable, kn_ready_step *ready
         error, KN_ERROR_UNSUPPORTED,
         "%s: the kernel \"%s\" of \"%s\" needs work-groups of %zu work-items, and %s allows %zu for it",
         step->label, step->kernel, step->file, items, kn_context_device(executable->context)->name, allowed);
+}
+
+/* ---- long launches ----------------------------------------------------------------------------------- */
+
+/* Drivers of GPUs that also show a display end launches of a second or more, some of half a second. */
+static const double longest_seconds = 0.25;
+enum { MAX_LAUNCHES = 256, DOUBLE_FACTOR = 32 };
+
+/* The longest time that a step may take, in seconds. */
+static double slow_seconds(const kn_ready_step *ready, double flops, double bytes) {
+    const kn_node *node = ready->step->node;
+    kn_cost cost = ready->cost;
+    if (node && !(cost.flops > 0) && !(cost.bytes > 0)) kn_node_cost(node, &cost);
+    /* Many GPUs compute few 64-bit floats. */
+    if (node && node->output_count && node->outputs[0]->shape.dtype == KN_FLOAT64)
+        cost.flops *= DOUBLE_FACTOR;
+    return cost.flops / flops > cost.bytes / bytes ? cost.flops / flops : cost.bytes / bytes;
+}
+
+static size_t groups_of(const kn_launch *launch, int d) {
+    return launch->local[d] ? launch->global[d] / launch->local[d] : 1;
+}
+
+/* Cuts a launch into at least `wanted`, if it has as many groups, along its last dimensions first. */
+static void cut_launch(kn_launch *launch, size_t wanted) {
+    for (int d = launch->dimensions - 1; d >= 0; d--) {
+        size_t groups = groups_of(launch, d), cut = wanted < groups ? wanted : groups;
+        if (cut > launch->cut[d]) launch->cut[d] = cut;
+        if (launch->cut[d] > 1) wanted = (wanted - 1) / launch->cut[d] + 1;
+    }
+}
+
+/* The launches that a step should be, by its time. */
+static size_t pieces_of(const kn_ready_step *ready, double flops, double bytes) {
+    if (ready->step->kind != KN_STEP_KERNEL || ready->step->source) return 1;
+    double pieces = slow_seconds(ready, flops, bytes) / longest_seconds;
+    return !(pieces > 1) ? 1 : pieces < MAX_LAUNCHES ? (size_t)pieces + 1 : MAX_LAUNCHES;
+}
+
+static void cut_by_time(kn_executable *executable) {
+    double flops, bytes;
+    bool any = false;
+    kn_context_slow_speed(executable->context, false, &flops, &bytes);
+    for (int i = 0; i < executable->plan.step_count; i++)
+        any = any || pieces_of(&executable->steps[i], flops, bytes) > 1;
+    if (!any) return;
+    kn_context_slow_speed(executable->context, true, &flops, &bytes);
+    for (int i = 0; i < executable->plan.step_count; i++) {
+        size_t pieces = pieces_of(&executable->steps[i], flops, bytes);
+        if (pieces > 1) cut_launch(&executable->steps[i].launch, pieces);
+    }
+}
+
+/* Cuts each launch in three along the first dimension and in two along the others. */
+static void cut_all(kn_executable *executable) {
+    for (int i = 0; i < executable->plan.step_count; i++) {
+        kn_ready_step *ready = &executable->steps[i];
+        if (ready->step->kind != KN_STEP_KERNEL || ready->step->source) continue;
+        for (int d = 0; d < ready->launch.dimensions; d++)
+            if (ready->launch.cut[d] < 3) ready->launch.cut[d] = d ? 2 : 3;
+    }
+}
+
+void kn_launches_cut(kn_executable *executable, bool all) {
+    if (kn_context_capabilities(executable->context)->wide_vector ||
+        kn_context_precompiles(executable->context))
+        return;
+    cut_by_time(executable);
+    if (all) cut_all(executable);
 }

@@ -117,6 +117,8 @@ kn_status kn_executable_ready(kn_executable *executable, const kn_executable_req
                      ? kn_executable_precompile(executable, &list, error)
                      : make_kernels(executable, &list, &request->params->progress, error);
     if (status == KN_OK) assign_costs(executable);
+    if (status == KN_OK && request->switches->programs != KN_PROGRAMS_NONE)
+        kn_launches_cut(executable, request->switches->cut_launches);
     kn_step_programs_finish(&list, &executable->host);
     return status;
 }

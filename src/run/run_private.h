@@ -254,6 +254,9 @@ kn_status kn_executable_ready(kn_executable *executable, const kn_executable_req
 size_t kn_step_launch(const kn_step *step, size_t allowed, bool wide, kn_launch *launch);
 /* Chooses the launch sizes of a step whose kernel exists (launch.c). */
 kn_status kn_launch_choose(const kn_executable *executable, kn_ready_step *ready, kn_error *error);
+/* Cuts the launches of a device with many threads that may take long, by the costs of the steps; `all`: every
+ * one, along each dimension. */
+void kn_launches_cut(kn_executable *executable, bool all);
 /* Creates the kernel of a step and chooses its launch sizes. */
 kn_status kn_executable_make_kernel(kn_executable *executable, int step, kn_program *program,
                                     kn_error *error);

@@ -27,8 +27,11 @@ static void mistakes_are_named(void **state) {
     assert_int_equal(kn_kernel_set_buffer(kernel, 0, buffer, &error), KN_OK);
 
     static const kn_launch wrong[] = {
-        {0, {16, 1, 1}, {1, 1, 1}, 0, 0}, {4, {16, 1, 1}, {1, 1, 1}, 0, 0}, {1, {16, 1, 1}, {3, 1, 1}, 0, 0},
-        {1, {16, 1, 1}, {0, 1, 1}, 0, 0}, {2, {4, 5, 1}, {1, 2, 1}, 0, 0},
+        {.dimensions = 0, .global = {16, 1, 1}, .local = {1, 1, 1}},
+        {.dimensions = 4, .global = {16, 1, 1}, .local = {1, 1, 1}},
+        {.dimensions = 1, .global = {16, 1, 1}, .local = {3, 1, 1}},
+        {.dimensions = 1, .global = {16, 1, 1}, .local = {0, 1, 1}},
+        {.dimensions = 2, .global = {4, 5, 1}, .local = {1, 2, 1}},
     };
     for (size_t i = 0; i < KN_COUNT_OF(wrong); i++) {
         assert_int_equal(kn_kernel_launch(context, kernel, &wrong[i], "twice", &error), KN_ERROR_ARGUMENT);

@@ -180,6 +180,9 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
     count(&wrapped_calls.launches);
     if (fails("clEnqueueNDRangeKernel")) return CL_OUT_OF_HOST_MEMORY;
     check_launch(kernel, dimensions, global, local);
+    for (cl_uint i = 1; i < dimensions; i++)
+        if (local && global[i] / local[i] > wrapped_calls.most_groups)
+            wrapped_calls.most_groups = global[i] / local[i];
     if (lies(kernel) && !event) return CL_SUCCESS;
     return __real_clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list,
                                          event);

@@ -9,10 +9,11 @@
 typedef struct wrapped {
     int memory; /* malloc, calloc and realloc from Koine's code */
     int buffers, slices, kernels, builds;
-    int arguments;   /* set */
-    int launches;    /* of kernels */
-    size_t uploaded; /* bytes that were written to buffers */
-    int calls;       /* of all functions that can fail */
+    int arguments;      /* set */
+    int launches;       /* of kernels */
+    size_t most_groups; /* of a launch, along its second or third dimension */
+    size_t uploaded;    /* bytes that were written to buffers */
+    int calls;          /* of all functions that can fail */
     /* What no driver must get: null memory for a kernel, more than 65,535 work-groups in y or z, a work-group
      * above the kernel's limit. */
     int null_arguments, too_many_groups, too_large_groups;

@@ -18,6 +18,7 @@ void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_atten
     kn_step_int(step, "causal", form->causal);
     kn_step_int(step, "last", form->last);
     kn_step_int(step, "group", form->group);
+    kn_step_int(step, "heads", form->heads);
     kn_step_float(step, "scale", form->scale);
     if (form->lengths_at >= 0) {
         kn_step_read(step, "lengths", node->inputs[form->lengths_at]);

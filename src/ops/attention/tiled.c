@@ -61,6 +61,7 @@ static kn_status lower_delta(kn_lowering *lowering, const kn_attention_form *for
     kn_step_read(step, "y", lowering->node->inputs[KN_ATTENTION_Y]);
     kn_step_scratch(step, "delta", delta);
     kn_step_int(step, "queries", form->queries);
+    kn_step_int(step, "heads", form->heads);
     kn_step_index(step, "y_row", form->y_row);
     size_t items = (size_t)(4 * rows);
     kn_step_size3(step, (size_t[3]){(size_t)form->queries, (size_t)form->heads, (size_t)form->batches},

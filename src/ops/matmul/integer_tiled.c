@@ -87,6 +87,7 @@ kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering) {
     kn_step_int(step, "m", of->m);
     kn_step_int(step, "n", of->n);
     kn_step_int(step, "k", of->k);
+    kn_step_int(step, "batches", of->batches);
     kn_step_int(step, "parts", product.parts);
     kn_step_int(step, "part_depth", product.part_depth);
     kn_step_int(step, "middle", of->sizes[1]);

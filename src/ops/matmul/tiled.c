@@ -41,6 +41,7 @@ kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
     kn_step_int(step, "m", form.m);
     kn_step_int(step, "n", form.n);
     kn_step_int(step, "k", form.k);
+    kn_step_int(step, "batches", form.batches);
     kn_step_int(step, "parts", product.parts);
     kn_step_int(step, "part_depth", product.part_depth);
     kn_step_int(step, "middle", form.sizes[1]);

@@ -1,0 +1,173 @@
+/* Launches of devices with many threads: those that are cut give the same bits, and none has more work-groups
+ * along its second and third dimensions than drivers allow. */
+#include "run_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verify/verify_private.h"
+
+static int open_many(void **state) {
+    kn_context_params params = test_params();
+    params.kind = 2;
+    *state = open_context(&params);
+    return 0;
+}
+
+/* ---- cut launches ------------------------------------------------------------------------------------ */
+
+/* Stores the gradients of the sum of all results' squares by the inputs in states. */
+static kn_status add_gradients(void *user, kn_graph *bound, kn_value *const *values, size_t count,
+                               kn_error *error) {
+    const kn_trial *trial = user;
+    kn_value *loss = NULL, *by[KN_TRIAL_INPUTS], *gradients[KN_TRIAL_INPUTS];
+    size_t wanted = 0;
+    for (size_t k = 0; k < count; k++) {
+        if (values[k]->shape.dtype != KN_FLOAT32) continue;
+        kn_value *part = kn_sum(kn_mul(values[k], values[k]), NULL, false);
+        loss = loss ? kn_add(loss, part) : part;
+    }
+    for (int i = 0; i < trial->input_count; i++) {
+        kn_value *input =
+            kn_trial_differentiates(trial, i) ? kn_graph_find(bound, trial->inputs[i]->name) : NULL;
+        if (input && input->shape.dtype == KN_FLOAT32) by[wanted++] = input;
+    }
+    if (!loss || !wanted) return KN_OK;
+    kn_status status = kn_graph_gradient(bound, loss, by, wanted, gradients, error);
+    for (size_t i = 0; i < wanted && status == KN_OK; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "gradient%d", (int)i);
+        const kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+        if (gradients[i])
+            kn_assign(bound, kn_state_add(bound, name, &by[i]->shape, KN_STATE_OPTIMIZER, &zero),
+                      gradients[i]);
+    }
+    return status;
+}
+
+/* The bits of all results and gradients of a case, hashed. */
+static uint64_t run_case(kn_context *context, kn_trial *trial, const char *switches) {
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.seed = 1;
+    params.training = trial->test_case->training;
+    params.switches = switches;
+    kn_session_request request = {.context = context,
+                                  .values = trial->outputs,
+                                  .count = (size_t)trial->output_count,
+                                  .params = &params,
+                                  .extend = add_gradients,
+                                  .user = trial};
+    kn_session *session = kn_session_open(&request);
+    session_good(session, kn_session_status(session));
+    kn_feed feeds[KN_TRIAL_INPUTS];
+    kn_fetch fetches[KN_MAX_OUTPUTS];
+    size_t count = 0;
+    for (int i = 0; i < trial->input_count; i++)
+        if (trial->inputs[i])
+            feeds[count++] = (kn_feed){trial->inputs[i]->name, trial->bytes[i], trial->byte_counts[i]};
+    for (int k = 0; k < trial->output_count; k++) {
+        size_t bytes =
+            (size_t)kn_trial_result_elements(trial, k) * kn_dtype_bytes(trial->bound_outputs[k]->shape.dtype);
+        fetches[k] = (kn_fetch){trial->outputs[k]->name, calloc(bytes + 1, 1), bytes};
+        assert_non_null(fetches[k].data);
+    }
+    session_good(session, kn_session_run(session, feeds, count, fetches, (size_t)trial->output_count));
+    uint64_t hash = KN_HASH_START;
+    for (int k = 0; k < trial->output_count; k++) {
+        hash = kn_hash_bytes(hash, fetches[k].data, fetches[k].bytes);
+        free(fetches[k].data);
+    }
+    for (int i = 0; i < trial->input_count; i++) {
+        char name[32];
+        uint64_t elements = 0;
+        snprintf(name, sizeof name, "gradient%d", i);
+        if (!kn_states_find(kn_session_states(session), name)) continue;
+        elements = kn_states_find(kn_session_states(session), name)->bytes;
+        void *bytes = calloc(elements + 1, 1);
+        assert_non_null(bytes);
+        states_good(kn_session_states(session),
+                    kn_states_read(kn_session_states(session), name, bytes, elements, NULL));
+        hash = kn_hash_bytes(hash, bytes, elements);
+        free(bytes);
+    }
+    kn_session_destroy(&session);
+    return hash;
+}
+
+static void cut_launches_give_the_same_bits(void **state) {
+    kn_context *context = *state;
+    int whole = 0, cut = 0;
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        const kn_operator *row = kn_operator_table[i];
+        for (int j = 0; j < row->case_count; j++) {
+            kn_trial trial;
+            kn_error error = {0};
+            /* A global offset makes some drivers compile a kernel again: one case for each variant. */
+            if (!row->cases[j].smallest) continue;
+            kn_status status =
+                kn_trial_make(&trial, kn_context_host(context), row, &row->cases[j], 1, &error);
+            if (status != KN_OK) fail_msg("%s case %d: %s", row->name, j, error.text);
+            wrapped_reset();
+            uint64_t expected = run_case(context, &trial, "programs=unsaved");
+            whole += wrapped_calls.launches;
+            wrapped_reset();
+            uint64_t bits = run_case(context, &trial, "programs=unsaved,launches=cut");
+            cut += wrapped_calls.launches;
+            if (bits != expected) fail_msg("%s case %d has other bits in cut launches", row->name, j);
+            kn_trial_finish(&trial);
+        }
+    }
+    /* Many cases have a single work-group. */
+    if (cut < whole + whole / 4) fail_msg("%d launches were cut into %d only", whole, cut);
+}
+
+/* ---- many work-groups -------------------------------------------------------------------------------- */
+
+static void groups_stay_within_the_limit(void **state) {
+    static const struct {
+        const char *operator_name;
+        kn_case test_case;
+    } many[] = {
+        {"matmul", {.inputs = {"70000,2,3", "70000,3,2"}}},
+        {"transpose", {.inputs = {"66000,3,2"}, .attributes = "permutation=0,2,1"}},
+        {"transpose", {.inputs = {"1050000,2"}, .attributes = "permutation=1,0", .no_gradient = true}},
+        {"attention", {.inputs = {"66000,1,2", "66000,1,2", "66000,1,2"}}},
+        {"conv2d", {.inputs = {"1,66000,2,2", "66000,1,1,1"}, .attributes = "groups=66000"}},
+        {"conv2d", {.inputs = {"1,132000,1,1", "132000,2,1,1"}, .attributes = "groups=66000"}},
+        {"batch_norm",
+         {.inputs = {"2,66000,1,1", "66000", "66000", "66000", "66000"},
+          .ranges = {NULL, NULL, NULL, NULL, "1..2"},
+          .training = true,
+          .no_gradient = true}},
+        {"resize", {.inputs = {"66000,2,1"}, .attributes = "axis=1 size=3"}},
+        {"sum", {.inputs = {"66000,2,3"}, .attributes = "axes=1"}},
+    };
+    kn_context *context = *state;
+    size_t cut = 0;
+    for (size_t i = 0; i < KN_COUNT_OF(many); i++) {
+        kn_error error = {0};
+        double ratio = 0;
+        const kn_operator *row = kn_operator_find(many[i].operator_name);
+        assert_non_null(row);
+        wrapped_reset();
+        kn_status status =
+            kn_trial_run(context, row, &many[i].test_case, NULL, false, NULL, 1, &ratio, &error);
+        if (status != KN_OK)
+            fail_msg("%s with inputs %s: %s", row->name, many[i].test_case.inputs[0], error.text);
+        if (wrapped_calls.most_groups > KN_MOST_GROUPS)
+            fail_msg("%s with inputs %s: %zu work-groups", row->name, many[i].test_case.inputs[0],
+                     wrapped_calls.most_groups);
+        cut += wrapped_calls.most_groups > KN_MOST_GROUPS / 2;
+    }
+    assert_true(cut >= 5);
+}
+
+int test_launches(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_launches_give_the_same_bits),
+        cmocka_unit_test(groups_stay_within_the_limit),
+    };
+    return cmocka_run_group_tests_name("launches", tests, open_many, close_shared);
+}
