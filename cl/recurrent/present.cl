@@ -1,26 +1,26 @@
-/* Which arguments of the steps of recurrent/tiled.cl and recurrent/wide.cl may be absent. */
+/* The places of arguments that may be absent in the steps of recurrent/tiled.cl and recurrent/wide.cl. */
 #include "common/present.cl"
 
-#define KN_PRESENT_STEP                                                                                      \
-    KN_PRESENT(bias, 2)                                                                                      \
-    KN_PRESENT(lengths, 3)                                                                                   \
-    KN_PRESENT(before, 4)                                                                                    \
-    KN_PRESENT(after, 5)                                                                                     \
-    KN_PRESENT(cells_before, 6)                                                                              \
-    KN_PRESENT(cells, 7)                                                                                     \
-    KN_PRESENT(kept, 9)                                                                                      \
-    KN_PRESENT(start, 10)                                                                                    \
-    KN_PRESENT(final, 11)                                                                                    \
-    KN_PRESENT(final_cells, 12)
-#define KN_PRESENT_BACK                                                                                      \
-    KN_PRESENT(dy, 0)                                                                                        \
-    KN_PRESENT(cells, 2)                                                                                     \
-    KN_PRESENT(cells_before, 3)                                                                              \
-    KN_PRESENT(previous, 4)                                                                                  \
-    KN_PRESENT(lengths, 6)                                                                                   \
-    KN_PRESENT(final, 7)                                                                                     \
-    KN_PRESENT(final_cells, 8)                                                                               \
-    KN_PRESENT(carry, 11)                                                                                    \
-    KN_PRESENT(carry_cells, 12)                                                                              \
-    KN_PRESENT(start, 13)                                                                                    \
-    KN_PRESENT(start_cells, 14)
+enum {
+    kn_at_step_bias = 2,
+    kn_at_step_lengths = 3,
+    kn_at_step_before = 4,
+    kn_at_step_after = 5,
+    kn_at_step_cells_before = 6,
+    kn_at_step_cells = 7,
+    kn_at_step_kept = 9,
+    kn_at_step_start = 10,
+    kn_at_step_final = 11,
+    kn_at_step_final_cells = 12
+};
+enum {
+    kn_at_back_dy = 0,
+    kn_at_back_cells_before = 3,
+    kn_at_back_lengths = 6,
+    kn_at_back_final = 7,
+    kn_at_back_final_cells = 8,
+    kn_at_back_carry = 11,
+    kn_at_back_carry_cells = 12,
+    kn_at_back_start = 13,
+    kn_at_back_start_cells = 14
+};

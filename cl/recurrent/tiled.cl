@@ -56,13 +56,12 @@ KN_WORK_GROUP kernel void kn_recurrent_step(
     global KN_T *final_cells, uint present, int batch, int length, int units, KN_INDEX before_row, KN_INDEX before_at,
     KN_INDEX after_row, KN_INDEX after_at, KN_INDEX cells_before_row, KN_INDEX cells_before_at, KN_INDEX cells_row,
     KN_INDEX cells_at, int step) {
-    KN_PRESENT_STEP
     local KN_A left[KN_TILE_K * KN_LEFT_ROW];
     local KN_A right[KN_TILE_K * KN_RIGHT_ROW];
     const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
     sums sums;
     sums_clear(&sums);
-    for (int k0 = 0; before && k0 < units; k0 += KN_TILE_K) {
+    for (int k0 = 0; KN_PRESENT(step_before) && k0 < units; k0 += KN_TILE_K) {
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int at = get_local_id(0); at < KN_TILE_M * KN_TILE_K; at += KN_ITEMS) {
             const int k = at % KN_TILE_K, i = at / KN_TILE_K;
@@ -85,7 +84,7 @@ KN_WORK_GROUP kernel void kn_recurrent_step(
         for (int n = 0; n < KN_ITEM_N / 4; n++) {
             const KN_A4 four = sums.at[m][n];
             const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};
-            const int row = row0 + KN_ROW(m), live = row < batch && (!lengths || step < lengths[row]);
+            const int row = row0 + KN_ROW(m), live = row < batch && (!KN_PRESENT(step_lengths) || step < lengths[row]);
             for (int l = 0; l < KN_SPAN; l++) {
                 const int unit = KN_UNIT_OF(column0 + KN_COLUMN(n)) + l;
                 if (row >= batch || unit >= units) continue;
@@ -93,11 +92,11 @@ KN_WORK_GROUP kernel void kn_recurrent_step(
                 KN_A given[KN_GATES], gates[KN_KEPT], h, c;
                 for (int gate = 0; gate < KN_GATES; gate++)
                     given[gate] = KN_TO_A(x[at * KN_GATES + gate * units + unit]);
-                const KN_A held = before ? KN_TO_A(before[row * before_row + before_at + unit]) : 0;
+                const KN_A held = KN_PRESENT(step_before) ? KN_TO_A(before[row * before_row + before_at + unit]) : 0;
                 const KN_A cell_held =
-                    cells_before ? KN_TO_A(cells_before[row * cells_before_row + cells_before_at + unit]) : 0;
-                cell_step(each + l, given, bias ? KN_TO_A(bias[unit]) : 0, held, cell_held, gates, &h, &c);
-                if (kept)
+                    KN_PRESENT(step_cells_before) ? KN_TO_A(cells_before[row * cells_before_row + cells_before_at + unit]) : 0;
+                cell_step(each + l, given, KN_PRESENT(step_bias) ? KN_TO_A(bias[unit]) : 0, held, cell_held, gates, &h, &c);
+                if (KN_PRESENT(step_kept))
                     for (int gate = 0; gate < KN_KEPT; gate++)
                         kept[at * KN_KEPT + gate * units + unit] = KN_TO_T(gates[gate]);
                 y[at + unit] = live ? KN_TO_T(h) : 0;
@@ -105,11 +104,11 @@ KN_WORK_GROUP kernel void kn_recurrent_step(
                     h = held;
                     c = cell_held;
                 }
-                if (cells) cells[row * cells_row + cells_at + unit] = KN_TO_T(c);
-                if (after) after[row * after_row + after_at + unit] = KN_TO_T(h);
-                if (start) start[at + unit] = KN_TO_T(held);
-                if (final) final[(KN_INDEX)row * units + unit] = KN_TO_T(h);
-                if (final_cells) final_cells[(KN_INDEX)row * units + unit] = KN_TO_T(c);
+                if (KN_PRESENT(step_cells)) cells[row * cells_row + cells_at + unit] = KN_TO_T(c);
+                if (KN_PRESENT(step_after)) after[row * after_row + after_at + unit] = KN_TO_T(h);
+                if (KN_PRESENT(step_start)) start[at + unit] = KN_TO_T(held);
+                if (KN_PRESENT(step_final)) final[(KN_INDEX)row * units + unit] = KN_TO_T(h);
+                if (KN_PRESENT(step_final_cells)) final_cells[(KN_INDEX)row * units + unit] = KN_TO_T(c);
             }
         }
 }
@@ -123,7 +122,6 @@ KN_WORK_GROUP kernel void kn_recurrent_back(
     global KN_T *slopes, global KN_T *hidden, global KN_A *restrict carry, global KN_A *restrict carry_cells,
     global KN_T *restrict start, global KN_T *restrict start_cells, uint present, int batch, int length, int units,
     KN_INDEX cells_before_row, KN_INDEX cells_before_at, int step, int from, int first) {
-    KN_PRESENT_BACK
     local KN_A left[KN_TILE_K * KN_LEFT_ROW];
     local KN_A right[KN_TILE_K * KN_RIGHT_ROW];
     const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
@@ -152,30 +150,30 @@ KN_WORK_GROUP kernel void kn_recurrent_back(
         for (int n = 0; n < KN_ITEM_N / 4; n++) {
             const KN_A4 four = sums.at[m][n];
             const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};
-            const int row = row0 + KN_ROW(m), live = row < batch && (!lengths || step < lengths[row]);
+            const int row = row0 + KN_ROW(m), live = row < batch && (!KN_PRESENT(back_lengths) || step < lengths[row]);
             for (int l = 0; l < 4; l++) {
                 const int unit = column0 + KN_COLUMN(n) + l;
                 if (row >= batch || unit >= units) continue;
                 const KN_INDEX carried = (KN_INDEX)row * units + unit;
                 const KN_INDEX at = ((KN_INDEX)row * length + step) * units;
                 KN_A dh = each[l], dc = 0;
-                if (carry && !first) dh += carry[carried];
-                if (start) {
+                if (KN_PRESENT(back_carry) && !first) dh += carry[carried];
+                if (KN_PRESENT(back_start)) {
                     start[carried] = KN_TO_T(dh);
                     continue;
                 }
-                if (final) dh += KN_TO_A(final[carried]);
-                if (carry_cells && !first) dc += carry_cells[carried];
-                if (final_cells) dc += KN_TO_A(final_cells[carried]);
+                if (KN_PRESENT(back_final)) dh += KN_TO_A(final[carried]);
+                if (KN_PRESENT(back_carry_cells) && !first) dc += carry_cells[carried];
+                if (KN_PRESENT(back_final_cells)) dc += KN_TO_A(final_cells[carried]);
                 KN_A gates[KN_KEPT], slope[KN_GATES], last = 0, direct = dh, dc_before = dc;
                 if (live) {
                     KN_A cell = 0, cell_held = 0, held = 0;
-                    if (dy) dh += KN_TO_A(dy[at + unit]);
+                    if (KN_PRESENT(back_dy)) dh += KN_TO_A(dy[at + unit]);
                     for (int gate = 0; gate < KN_KEPT; gate++)
                         gates[gate] = KN_TO_A(kept[at * KN_KEPT + gate * units + unit]);
 #if KN_CELL == 1
                     cell = KN_TO_A(cells[at + unit]);
-                    if (cells_before)
+                    if (KN_PRESENT(back_cells_before))
                         cell_held = KN_TO_A(cells_before[row * cells_before_row + cells_before_at + unit]);
 #elif KN_CELL == 2
                     held = KN_TO_A(previous[at + unit]);
@@ -191,9 +189,9 @@ KN_WORK_GROUP kernel void kn_recurrent_back(
                 for (int gate = 0; gate < KN_GATES; gate++)
                     hidden[at * KN_GATES + gate * units + unit] = KN_TO_T(slope[gate]);
 #endif
-                if (carry) carry[carried] = direct;
-                if (carry_cells) carry_cells[carried] = dc_before;
-                if (start_cells) start_cells[carried] = KN_TO_T(dc_before);
+                if (KN_PRESENT(back_carry)) carry[carried] = direct;
+                if (KN_PRESENT(back_carry_cells)) carry_cells[carried] = dc_before;
+                if (KN_PRESENT(back_start_cells)) start_cells[carried] = KN_TO_T(dc_before);
             }
         }
 }

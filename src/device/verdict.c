@@ -13,6 +13,7 @@
  * that is being tried, and a later process that finds the mark of one that has ended does without for a day,
  * and after another such end for thirty days: "died/key" is the time, in seconds since 1970, from which it
  * may be tried again. A process that the user ended counts too, since the driver may have hung. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -119,7 +120,7 @@ void kn_verdicts_tell(const kn_verdicts *verdicts, const char *device) {
         kn_log_write(&verdicts->host, KN_LOG_WARNING,
                      "%s: %.*s is not used for another %d hours: a program ended, or was ended, while it was "
                      "tried",
-                     device, name_length(key), key, (int)((pause_of(verdicts, key) + 3599) / 3600));
+                     device, name_length(key), key, (int)ceil(pause_of(verdicts, key) / 3600));
     }
 }
 
