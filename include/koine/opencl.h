@@ -20,7 +20,7 @@ extern "C" {
 
 /* Like kn_context_create, on the caller's context, device and in-order queue. Koine retains what it uses,
  * releases it when the context is destroyed, and enqueues everything on that queue, which needs no profiling.
- * params->device is ignored. */
+ * params->device is ignored; params->target must be NULL or "". */
 KN_API kn_context *kn_context_create_opencl(const kn_context_params *params, cl_context context,
                                             cl_device_id device, cl_command_queue queue);
 /* Work that Koine enqueues after this call starts once the events are complete. */

@@ -73,6 +73,13 @@ kn_context *kn_context_create_opencl(const kn_context_params *params, cl_context
     kn_found_device found;
     kn_context *context = kn_context_begin(params, &known);
     if (!context || context->failure.status) return context;
+    if (known.target && known.target[0]) {
+        kn_fail(&context->failure, KN_ERROR_ARGUMENT,
+                "the parameters have the target \"%.200s\", a described device, and an OpenCL context; "
+                "expected one",
+                known.target);
+        return context;
+    }
     kn_status status = check_given(&context->host, given, device, queue, &context->failure);
     if (!status) status = find_device(context, device, &found);
     if (!status) status = kn_context_open(context, &found, given, queue);

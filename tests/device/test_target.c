@@ -77,6 +77,10 @@ static void a_described_device_computes_nothing(void **state) {
     assert_true(kn_verdict_expect(context, "some/variant", 1, &value) && value == 1);
     kn_verdict_put(context, "some/variant", 0); /* is not kept */
     assert_false(kn_verdict_get(context, "some/variant", &value));
+    size_t count = 1;
+    assert_null(kn_context_timeline(context, &count));
+    assert_int_equal(count, 0);
+    kn_context_timeline_clear(context);
     kn_text text, options;
     kn_text_init(&text, kn_context_host(context));
     kn_text_init(&options, kn_context_host(context));
@@ -89,10 +93,23 @@ static void a_described_device_computes_nothing(void **state) {
     kn_context_destroy(&other);
 }
 
+static void a_target_and_an_opencl_context_exclude_each_other(void **state) {
+    kn_context *context = open_context(NULL);
+    kn_context_params params;
+    kn_context_params_init(&params);
+    params.target = "some.target";
+    kn_context *both = kn_context_create_opencl(&params, context->context, context->found.device, NULL);
+    assert_int_equal(kn_context_status(both), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_context_error(both), "\"some.target\""));
+    kn_context_destroy(&both);
+    kn_context_destroy(&context);
+}
+
 int test_target(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_described_device_is_as_its_file_says),
         cmocka_unit_test(a_described_device_computes_nothing),
+        cmocka_unit_test(a_target_and_an_opencl_context_exclude_each_other),
     };
     return cmocka_run_group_tests_name("device: target", tests, NULL, NULL);
 }
