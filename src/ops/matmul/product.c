@@ -13,7 +13,7 @@ static const product_tile tiles[] = {{64, 8, 8, 0.8}, {32, 16, 4, 0.45}, {16, 16
 
 /* The device that tiles and splits are chosen for: a large one, since a smaller one loses little by larger
  * partial sums. It is the same for all devices, since the results depend on the split. */
-enum { UNITS = 128, MIN_PART = 128, MAX_PARTS = 128 };
+enum { UNITS = 128, FEW_ITEMS = 32, MIN_PART = 128, MAX_PARTS = 128 };
 static const double unit_multiply_adds_per_second = 240e9, load_seconds = 0.35e-6;
 static const double bytes_per_second = 2e12, launch_seconds = 4e-6;
 
@@ -43,9 +43,12 @@ static double predict(const kn_product *product, const product_tile *tile, int64
     return seconds;
 }
 
+static size_t items_of(const product_tile *tile) {
+    return (size_t)(tile->side / tile->item) * (size_t)(tile->side / tile->item);
+}
+
 static bool is_possible(const kn_target *target, const product_tile *tile, size_t element) {
-    size_t items = (size_t)(tile->side / tile->item) * (size_t)(tile->side / tile->item);
-    return items <= target->work_group_items &&
+    return items_of(tile) <= target->work_group_items &&
            (!target->local_bytes || local_bytes(tile->side, tile->slice, element) <= target->local_bytes);
 }
 
@@ -57,6 +60,7 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     product->parts = 1;
     for (size_t i = 0; i < KN_COUNT_OF(tiles); i++) {
         const product_tile *tile = &tiles[i];
+        if (chosen && items_of(tile) < FEW_ITEMS) break; /* for devices that allow no more */
         if (i + 1 < KN_COUNT_OF(tiles) && !is_possible(lowering->target, tile, kn_dtype_bytes(type)))
             continue;
         for (int64_t parts = 1; parts <= MAX_PARTS && (parts == 1 || product->depth >= parts * MIN_PART);
@@ -71,7 +75,7 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     product->tile_m = product->tile_n = chosen->side;
     product->item_m = product->item_n = chosen->item;
     product->slice = chosen->slice;
-    product->items = (size_t)(chosen->side / chosen->item) * (size_t)(chosen->side / chosen->item);
+    product->items = items_of(chosen);
     product->part_depth = product->depth;
     if (product->parts == 1) return;
     product->part_depth = kn_round_up(kn_divide_up(product->depth, product->parts), product->slice);
