@@ -140,9 +140,9 @@ void kn_context_slow_speed(kn_context *context, bool measure, double *flops, dou
         peak.gflops = remembered(context, "limit_gflops", 1, key);
         peak.gbytes = remembered(context, "limit_gbytes", 1, key);
     }
-    /* Eight multiply-adds in a cycle of a unit. */
+    /* Eight multiply-adds in a cycle of a unit; simulators tell a clock of 1 MHz. */
     double units = context->capabilities.compute_units, clock = context->found.info.clock_mhz;
-    if (!(peak.gflops > 0)) peak.gflops = 16 * units * (clock > 0 ? clock : 500) * 1e-3;
+    if (!(peak.gflops > 0)) peak.gflops = 16 * units * (clock >= 100 ? clock : 500) * 1e-3;
     if (!(peak.gbytes > 0)) peak.gbytes = units > 20 ? 2 * units : 40;
     *flops = part_of_math * peak.gflops * 1e9;
     *bytes = part_of_memory * peak.gbytes * 1e9;
