@@ -7,7 +7,7 @@
  * Defines, with their defaults:
  *   KN_T, KN_A            types of elements in memory, and of products and sums (common/types.cl)
  *   KN_TILE_M, _N, _K     64, 64, 8: the tile and the depth of a slice
- *   KN_ITEM_M, _N         8, 8: sums of one work-item, multiples of 4 that divide the tile
+ *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
  *   KN_VECTOR 1           4: elements are loaded four at a time
  * and those of common/epilogue.cl. */
 #ifndef KN_TILE_CL
@@ -27,7 +27,7 @@
 #define KN_ITEM_M 8
 #endif
 #ifndef KN_ITEM_N
-#define KN_ITEM_N 8
+#define KN_ITEM_N 4
 #endif
 
 #define KN_ITEMS_M (KN_TILE_M / KN_ITEM_M)
