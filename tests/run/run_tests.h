@@ -26,7 +26,7 @@ int test_measured(void);
 int test_faults(void);
 int test_devices(void);
 int test_signatures(void);
-int test_launches(void);
+int test_launches(bool all); /* with each operator of the table */
 
 /* Parameters for the device under test: KOINE_DEVICE, or the default one; programs are kept in the cache of
  * the tests. */
