@@ -109,12 +109,12 @@ int main(void) {
     kn_status status = kn_trainer_status(trainer);
     for (int step = 0; status == KN_OK && step < EPOCHS * SAMPLES / BATCH; step++) {
         int first = step * BATCH % SAMPLES;
-        kn_feed feeds[] = {{"points", points[first], BATCH * sizeof points[0]},
-                           {"inside", &inside[first], BATCH * sizeof inside[0]}};
+        kn_feed feeds[] = {{"points", points[first], BATCH * sizeof points[0], 0}, /* 0: no scaled bytes */
+                           {"inside", &inside[first], BATCH * sizeof inside[0], 0}};
         status = kn_trainer_step(trainer, BATCH, feeds, 2, NULL);
     }
     float share = 0;
-    kn_feed all[] = {{"points", points, sizeof points}, {"inside", inside, sizeof inside}};
+    kn_feed all[] = {{"points", points, sizeof points, 0}, {"inside", inside, sizeof inside, 0}};
     kn_fetch result = {"accuracy", &share, sizeof share};
     if (status == KN_OK) status = kn_trainer_evaluate(trainer, SAMPLES, all, 2, &accuracy, &result, 1);
     if (status != KN_OK)

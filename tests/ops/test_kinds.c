@@ -200,7 +200,7 @@ typedef struct wrong_kernel {
 static const char line_of_matmul[] = "vector finished = value;";
 static const wrong_kernel wrong_kernels[] = {
     {"a kernel that computes wrongly is replaced", "vector finished = value + 0.5f;", "the device gives",
-     "a wrong result before"},
+     "its trial on this device failed before"},
     {"a kernel that does not compile is replaced", "vector finished = nobody_knows_this;",
      "nobody_knows_this", "nobody_knows_this"},
 };
