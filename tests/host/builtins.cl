@@ -27,7 +27,7 @@ void OVERLOAD barrier(cl_mem_fence_flags flags) { host_barrier(); }
     size_t host_##name(uint);                                                                                \
     size_t OVERLOAD name(uint dimension) { return host_##name(dimension); }
 ITEM(get_global_id) ITEM(get_local_id) ITEM(get_group_id)
-ITEM(get_global_size) ITEM(get_local_size) ITEM(get_num_groups)
+ITEM(get_global_size) ITEM(get_local_size) ITEM(get_num_groups) ITEM(get_global_offset)
 
 /* ---- floating-point numbers: the C library's functions --------------------------------------- */
 
@@ -92,6 +92,8 @@ ABSOLUTE(char) ABSOLUTE(short) ABSOLUTE(int) ABSOLUTE(long)
 HIGH(char, int, 8) HIGH(uchar, uint, 8) HIGH(short, int, 16) HIGH(ushort, uint, 16) HIGH(int, long, 32)
 HIGH(uint, ulong, 32) HIGH(long, __int128, 64) HIGH(ulong, unsigned __int128, 64)
 EACH_WIDTH(LANES_2, uint, mul_hi)
+int OVERLOAD clz(int a) { return a ? __builtin_clz((uint)a) : 32; }
+uint OVERLOAD clz(uint a) { return a ? __builtin_clz(a) : 32; }
 
 /* ---- conversions -------------------------------------------------------------------------------- */
 

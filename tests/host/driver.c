@@ -423,7 +423,7 @@ static unsigned char *stacks;
 static struct {
     call *call;
     void **arguments;
-    size_t global[3], local[3], groups[3], group[3]; /* sizes, and which one */
+    size_t global[3], local[3], offset[3], groups[3], group[3]; /* sizes, and which one */
     size_t items, next, passed; /* work-items, the first that has not begun, and those that have ended */
     fiber *now;
     ucontext_t back;
@@ -441,7 +441,9 @@ static size_t local_id(unsigned dimension) {
     }
 ANSWERS(host_get_local_id, local_id(dimension), 0)
 ANSWERS(host_get_group_id, run.group[dimension], 0)
-ANSWERS(host_get_global_id, run.group[dimension] * run.local[dimension] + local_id(dimension), 0)
+ANSWERS(host_get_global_offset, run.offset[dimension], 0)
+ANSWERS(host_get_global_id,
+        run.offset[dimension] + run.group[dimension] * run.local[dimension] + local_id(dimension), 0)
 ANSWERS(host_get_local_size, run.local[dimension], 1)
 ANSWERS(host_get_num_groups, run.groups[dimension], 1)
 ANSWERS(host_get_global_size, run.global[dimension], 1)
@@ -525,6 +527,7 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
     for (cl_uint i = 0; i < 3; i++) {
         run.global[i] = i < dimensions ? global[i] : 1;
         run.local[i] = i < dimensions ? local[i] : 1;
+        run.offset[i] = i < dimensions && offset ? offset[i] : 0;
         run.groups[i] = run.global[i] / run.local[i];
         run.items *= run.local[i];
     }
