@@ -158,6 +158,7 @@ static void groups_stay_within_the_limit(void **state) {
     };
     kn_context *context = *state;
     size_t cut = 0;
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     for (size_t i = 0; i < KN_COUNT_OF(many); i++) {
         kn_error error = {0};
         double ratio = 0;
