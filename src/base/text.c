@@ -73,7 +73,10 @@ bool kn_text_failed(const kn_text *text) {
 }
 
 char *kn_text_take(kn_text *text) {
-    if (!make_room(text, 0)) return NULL; /* an empty text still returns a terminated string */
+    if (!make_room(text, 0)) { /* an empty text still returns a terminated string */
+        kn_text_finish(text);
+        return NULL;
+    }
     text->data[text->length] = '\0';
     char *data = text->data;
     kn_text_init(text, text->host);

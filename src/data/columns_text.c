@@ -48,9 +48,7 @@ char *kn_columns_text(const kn_host *host, const kn_columns *columns) {
         add_column(&text, &columns->inputs[i]);
     }
     kn_text_add(&text, "]}");
-    char *made = kn_text_take(&text);
-    kn_text_finish(&text);
-    return made;
+    return kn_text_take(&text);
 }
 
 static void add_about(kn_text *text, const kn_column *column, bool target) {
@@ -83,9 +81,7 @@ char *kn_columns_about(const kn_host *host, const kn_columns *columns, size_t ro
     add_about(&text, &columns->target, true);
     if (count < rows) kn_text_format(&text, "  %zu rows without it are left out\n", rows - count);
     if (text.length) text.data[--text.length] = '\0'; /* removes the last newline */
-    char *made = kn_text_take(&text);
-    kn_text_finish(&text);
-    return made;
+    return kn_text_take(&text);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */

@@ -303,9 +303,7 @@ char *kn_session_plan_text(kn_session *session) {
             kn_text_format(&text, "%s = %lld\n", session->symbols[i], (long long)session->numbers[i]);
     kn_executable_print(session->current, &text);
     if (kn_text_failed(&text)) kn_fail_memory(&session->error, text.length);
-    char *result = kn_text_take(&text);
-    kn_text_finish(&text);
-    return result;
+    return kn_text_take(&text);
 }
 
 void kn_session_free_text(kn_session *session, char *text) {
