@@ -1,5 +1,5 @@
 /* Division by a number that the host knows, without a division: n / divisor for 0 <= n < 2^31, where `multiplier` is
- * kn_divide_multiplier(divisor) (src/ops/row.h). */
+ * kn_divide_multiplier(divisor) (src/base/base.h). */
 #ifndef KN_DIVIDE_CL
 #define KN_DIVIDE_CL
 static inline int divide(const int n, const int divisor, const uint multiplier) {

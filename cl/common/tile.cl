@@ -94,9 +94,9 @@ static inline local KN_A *piece_in(local KN_A *slice, const int p, const bool ac
            (further_k(p, across, side) * row + further_i(p, across, side));
 }
 
-/* Two slices of each side, as vectors so that they are aligned. */
-#define KN_SLICES                                                                                            \
-    local KN_A4 left_slices[2 * KN_LEFT_SLICE / 4], right_slices[2 * KN_RIGHT_SLICE / 4];                    \
+/* Slices of each side, as vectors so that they are aligned. */
+#define KN_SLICES(number)                                                                                    \
+    local KN_A4 left_slices[(number) * KN_LEFT_SLICE / 4], right_slices[(number) * KN_RIGHT_SLICE / 4];      \
     local KN_A *left = (local KN_A *)left_slices, *right = (local KN_A *)right_slices;
 
 typedef struct sums {
@@ -108,7 +108,7 @@ static inline void sums_clear(sums *sums) {
         KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) sums->at[i][j] = 0;
 }
 
-/* One column of left times one row of right, KN_TILE_K times. */
+/* One column of left times one row of right, KN_TILE_K times; slices of KN_SLICES. */
 static inline void sums_add(sums *sums, local const KN_A *left, local const KN_A *right) {
     local const KN_A4 *rows = (local const KN_A4 *)(left + KN_ROW(0));
     local const KN_A4 *columns = (local const KN_A4 *)(right + KN_COLUMN(0));

@@ -6,7 +6,8 @@
  * kn_conv(x, weight, y, partials, images, channels, height, width, outputs, out_height, out_width,
  *         filter_height, filter_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups,
  *         parts, part_depth, taps_multiplier, width_multiplier, EPILOGUE)
- *   channels and outputs are those of all groups; the multipliers are those of R * S and of S (common/divide.cl). Work-groups of (KN_ITEMS,1,1), in number
+ *   channels and outputs are those of all groups; the multipliers are those of R * S and of S
+ *   (common/divide.cl). Work-groups of (KN_ITEMS,1,1), in number
  *   (ceil(images * P * Q / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
  *   With parts > 1, part p sums k from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
  *   partials (parts,N,K,P,Q), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
@@ -31,8 +32,7 @@ KN_WORK_GROUP kernel void kn_conv(global const KN_T *restrict x, global const KN
                                   int channels, int height, int width, int outputs, int out_height,
                                   int out_width, int filter_height, int filter_width, int stride_y,
                                   int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
-                                  int groups, int parts, int part_depth,
-                                  uint taps_multiplier,
+                                  int groups, int parts, int part_depth, uint taps_multiplier,
                                   uint width_multiplier KN_EPILOGUE_PARAMETERS) {
     KN_LOCAL_MEMORY
     const int group = KN_GROUP(2, 1) / parts, part = KN_GROUP(2, 1) % parts;

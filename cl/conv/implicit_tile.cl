@@ -49,16 +49,16 @@ typedef struct entry {
 #endif
 /* The column of the tile whose position is places[q]. */
 #define KN_PLACE_COLUMN(q) piece_i(KN_PIECE_OF(q), KN_RIGHT_ACROSS, KN_TILE_N)
-#define KN_LOCAL_MEMORY                                                                                      \
-    KN_SLICES                                                                                                \
-    local entry table[2 * KN_TILE_K];
-
 #define KN_OUTSIDE (-(1 << 28))
+
+#define KN_LOCAL_MEMORY                                                                                      \
+    KN_SLICES(2)                                                                                             \
+    local entry table[2 * KN_TILE_K];
 
 /* Writes the table for the slice at k0. KN_WRITE_ENTRY(k) sets the entry of k. */
 #define KN_WRITE_TABLE(k0, turn)                                                                             \
     for (int at = get_local_id(0); at < KN_TILE_K; at += KN_ITEMS) {                                         \
-        entry entry = {0, 0, KN_OUTSIDE, 0};                                                                  \
+        entry entry = {0, 0, KN_OUTSIDE, 0};                                                                 \
         if ((k0) + at < k_end) {                                                                             \
             KN_WRITE_ENTRY((k0) + at)                                                                        \
         }                                                                                                    \
@@ -80,7 +80,8 @@ typedef struct entry {
     KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
 #define KN_FETCH_SLICE(k0)                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {                                                     \
-        const int k = piece_k(p, KN_LEFT_ACROSS, KN_TILE_M), i = min(row0 + piece_i(p, KN_LEFT_ACROSS, KN_TILE_M), row_end - 1); \
+        const int k = piece_k(p, KN_LEFT_ACROSS, KN_TILE_M);                                                 \
+        const int i = min(row0 + piece_i(p, KN_LEFT_ACROSS, KN_TILE_M), row_end - 1);                        \
         const KN_INDEX at = i * left_row + table[loaded * KN_TILE_K + k].left;                               \
         left_next[p] = (k0) + k < k_end ? KN_TO_A(left_from[at]) : 0;                                        \
     }                                                                                                        \
@@ -102,12 +103,12 @@ typedef struct entry {
 /* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element
  * of channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel) is its epilogue. partials,
  * with parts > 1, has the result's shape. */
-#define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                         \
-    KN_UNROLL for (int j = 0; j < KN_ITEM_N; j++) {                                                  \
+#define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \
+    KN_UNROLL for (int j = 0; j < KN_ITEM_N; j++) {                                                          \
         const KN_INDEX column = column0 + KN_COLUMN(j / 4) + j % 4;                                          \
         if (column < columns) {                                                                              \
             KN_RESULT_COLUMN(column)                                                                         \
-            KN_UNROLL for (int i = 0; i < KN_ITEM_M; i++) {                                          \
+            KN_UNROLL for (int i = 0; i < KN_ITEM_M; i++) {                                                  \
                 const KN_INDEX row = row0 + KN_ROW(i), channel = channel0 + row;                             \
                 const KN_INDEX at = first + channel * plane;                                                 \
                 const KN_A4 four = sums.at[i][j / 4];                                                        \
@@ -117,7 +118,7 @@ typedef struct entry {
                                               : four.s3;                                                     \
                 if (row < rows) {                                                                            \
                     if (parts > 1)                                                                           \
-                        partials[at] = sum;                                                                    \
+                        partials[at] = sum;                                                                  \
                     else                                                                                     \
                         result[at] = KN_TO_T(KN_RESULT(sum, channel));                                       \
                 }                                                                                            \

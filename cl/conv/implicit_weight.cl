@@ -4,8 +4,9 @@
  * Tiles and their defines: common/tile.cl.
  *
  * kn_conv_weight(dy, x, dw, partials, …)
- *   takes the sizes of kn_conv (conv/implicit.cl), with the same meaning, but the multipliers of P * Q and of Q. Work-groups of (KN_ITEMS,1,1), in
- *   number (ceil(channels / groups * R * S / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
+ *   takes the sizes of kn_conv (conv/implicit.cl), with the same meaning, but the multipliers of P * Q and of Q.
+ *   Work-groups of (KN_ITEMS,1,1), in number
+ *   (ceil(channels / groups * R * S / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
  *   partials is (parts,K,C/groups,R,S). */
 /* Adjacent k are adjacent pixels. */
 #define KN_RIGHT_ACROSS 0
@@ -29,9 +30,8 @@ KN_WORK_GROUP kernel void kn_conv_weight(global const KN_T *restrict dy, global 
                                          int channels, int height, int width, int outputs, int out_height,
                                          int out_width, int filter_height, int filter_width, int stride_y,
                                          int stride_x, int pad_top, int pad_left, int dilation_y,
-                                         int dilation_x, int groups, int parts, int part_depth,
-                                  uint pixels_multiplier,
-                                  uint width_multiplier KN_EPILOGUE_PARAMETERS) {
+                                         int dilation_x, int groups, int parts, int part_depth, uint pixels_multiplier,
+                                         uint width_multiplier KN_EPILOGUE_PARAMETERS) {
     KN_LOCAL_MEMORY
     const int group = KN_GROUP(2, 1) / parts, part = KN_GROUP(2, 1) % parts;
     const int group_channels = channels / groups, group_outputs = outputs / groups;

@@ -83,10 +83,10 @@ static inline void put_piece(const KN_PIECE piece, const int p, const bool acros
 
 KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const KN_SOURCE *restrict b,
                                     global KN_T *restrict c, global KN_A *restrict partials, int m, int n,
-                                    int k, int batches, int parts, int part_depth, int middle, int inner, KN_INDEX a_outer,
-                                    KN_INDEX a_middle, KN_INDEX a_inner, KN_INDEX b_outer, KN_INDEX b_middle,
-                                    KN_INDEX b_inner KN_EPILOGUE_PARAMETERS) {
-    KN_SLICES
+                                    int k, int batches, int parts, int part_depth, int middle, int inner,
+                                    KN_INDEX a_outer, KN_INDEX a_middle, KN_INDEX a_inner, KN_INDEX b_outer,
+                                    KN_INDEX b_middle, KN_INDEX b_inner KN_EPILOGUE_PARAMETERS) {
+    KN_SLICES(2)
     const int batch = KN_GROUP(2, 1) / parts, part = KN_GROUP(2, 1) % parts;
     const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
     const KN_INDEX i0 = batch / inner / middle, i1 = batch / inner % middle, i2 = batch % inner;

@@ -56,8 +56,7 @@ KN_WORK_GROUP kernel void kn_recurrent_step(
     global KN_T *final_cells, uint present, int batch, int length, int units, KN_INDEX before_row, KN_INDEX before_at,
     KN_INDEX after_row, KN_INDEX after_at, KN_INDEX cells_before_row, KN_INDEX cells_before_at, KN_INDEX cells_row,
     KN_INDEX cells_at, int step) {
-    local KN_A left[KN_TILE_K * KN_LEFT_ROW];
-    local KN_A right[KN_TILE_K * KN_RIGHT_ROW];
+    KN_SLICES(1)
     const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
     sums sums;
     sums_clear(&sums);
@@ -122,8 +121,7 @@ KN_WORK_GROUP kernel void kn_recurrent_back(
     global KN_T *slopes, global KN_T *hidden, global KN_A *restrict carry, global KN_A *restrict carry_cells,
     global KN_T *restrict start, global KN_T *restrict start_cells, uint present, int batch, int length, int units,
     KN_INDEX cells_before_row, KN_INDEX cells_before_at, int step, int from, int first) {
-    local KN_A left[KN_TILE_K * KN_LEFT_ROW];
-    local KN_A right[KN_TILE_K * KN_RIGHT_ROW];
+    KN_SLICES(1)
     const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
     const int depth = KN_GATES * units;
     sums sums;
