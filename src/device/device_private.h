@@ -188,6 +188,16 @@ enum { KN_PROBE_ITEMS = 64 };
 kn_status kn_probe_run(kn_context *context, const kn_probe *task, kn_error *error);
 /* Fills in context->capabilities by running small kernels for what the driver claims. */
 kn_status kn_context_probe(kn_context *context, kn_error *error);
+/* Sets the capabilities wide_vector and vector_width: `wide` and `width` are what the device says, which the
+ * context's parameters may overrule. */
+static inline void kn_context_set_kind(kn_context *context, bool wide, int width) {
+    kn_capabilities *capabilities = &context->capabilities;
+    capabilities->wide_vector = context->kind ? context->kind == 1 : wide;
+    capabilities->vector_width = width;
+    if (!capabilities->wide_vector) return;
+    if (width == 1) capabilities->vector_width = 4;
+    if (context->vector_width) capabilities->vector_width = context->vector_width;
+}
 /* GFLOP/s of a short matrix product with a correct result; 0 if it failed or was wrong. Returns false if it
  * failed: another attempt may succeed. */
 bool kn_context_measure(kn_context *context, double *gflops);

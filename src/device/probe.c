@@ -126,14 +126,10 @@ static kn_status decide_feature(kn_context *context, const char *name, const cha
 /* A processor with vector units uses few work-items with explicit vector code, everything else uses many
  * threads. */
 static void decide_kind(kn_context *context) {
-    kn_capabilities *capabilities = &context->capabilities;
     const uint64_t native = kn_device_number(context->found.device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
-    capabilities->wide_vector = context->found.info.type == KN_DEVICE_CPU && native >= 4;
-    if (context->kind) capabilities->wide_vector = context->kind == 1;
-    int width = native >= 16 ? 16 : native >= 8 ? 8 : native >= 4 ? 4 : 1;
-    if (capabilities->wide_vector && width == 1) width = 4;
-    if (context->vector_width && capabilities->wide_vector) width = context->vector_width;
-    capabilities->vector_width = width;
+    kn_capabilities *capabilities = &context->capabilities;
+    const int width = native >= 16 ? 16 : native >= 8 ? 8 : native >= 4 ? 4 : 1;
+    kn_context_set_kind(context, context->found.info.type == KN_DEVICE_CPU && width >= 4, width);
     /* Instruction sets with 16 lanes have 32 vector registers, and so has 64-bit ARM. */
 #if defined(__aarch64__)
     capabilities->vector_registers = 32;

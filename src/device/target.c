@@ -252,13 +252,10 @@ static void fill_info(const description *target, kn_device_info *info) {
     memcpy(info->name, target->name, sizeof target->name);
 }
 
-/* Widths are those of decide_kind in probe.c. */
-static void fill_capabilities(const kn_context *context, const description *target, kn_capabilities *known) {
+static void fill_capabilities(kn_context *context, const description *target) {
     const uint64_t limit = context->largest_block_bytes, largest = (uint64_t)target->largest_block_bytes;
-    *known = (kn_capabilities){
-        .size = sizeof *known,
-        .wide_vector = context->kind ? context->kind == 1 : target->kind == 1,
-        .vector_width = target->vector_width ? (int)target->vector_width : 1,
+    context->capabilities = (kn_capabilities){
+        .size = sizeof context->capabilities,
         .vector_registers = target->vector_registers ? (int)target->vector_registers : 16,
         .compute_units = (int)target->compute_units,
         .work_group_items = (size_t)target->work_group_items,
@@ -271,8 +268,7 @@ static void fill_capabilities(const kn_context *context, const description *targ
         .integer_dot = target->integer_dot,
         .double_claimed = target->double_precision,
         .integer_dot_claimed = target->integer_dot};
-    if (known->wide_vector && known->vector_width == 1) known->vector_width = 4;
-    if (known->wide_vector && context->vector_width) known->vector_width = context->vector_width;
+    kn_context_set_kind(context, target->kind == 1, target->vector_width ? (int)target->vector_width : 1);
 }
 
 void kn_context_describe(kn_context *context, const char *path) {
@@ -284,7 +280,7 @@ void kn_context_describe(kn_context *context, const char *path) {
     fill_info(&target, &context->found.info);
     snprintf(context->found.language, sizeof context->found.language, "OpenCL C %s",
              languages[target.language]);
-    fill_capabilities(context, &target, &context->capabilities);
+    fill_capabilities(context, &target);
 }
 
 kn_status kn_fail_described(const kn_context *context, kn_error *error) {

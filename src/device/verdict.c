@@ -80,14 +80,20 @@ static void read_file(kn_verdicts *verdicts) {
 
 /* ---- attempts ----------------------------------------------------------------------------- */
 
-/* The time from which a key may be tried again after a process died of it; false if none did. */
-static bool time_of_next(const kn_verdicts *verdicts, const char *key, double *next) {
+/* "died/key"; NULL: out of memory. The caller releases it. */
+static char *died_key(const kn_verdicts *verdicts, const char *key) {
     kn_text text;
     kn_text_init(&text, &verdicts->host);
     kn_text_add(&text, died);
     kn_text_add(&text, key);
-    bool known = !kn_text_failed(&text) && kn_verdicts_get(verdicts, text.data, next);
-    kn_text_finish(&text);
+    return kn_text_take(&text);
+}
+
+/* The time from which a key may be tried again after a process died of it; false if none did. */
+static bool time_of_next(const kn_verdicts *verdicts, const char *key, double *next) {
+    char *name = died_key(verdicts, key);
+    bool known = name && kn_verdicts_get(verdicts, name, next);
+    kn_release(&verdicts->host, name);
     return known;
 }
 
@@ -126,14 +132,10 @@ void kn_verdicts_tell(const kn_verdicts *verdicts, const char *device) {
 
 static void note_death(kn_verdicts *verdicts, const char *key) {
     double next;
-    kn_text text;
     bool again = time_of_next(verdicts, key, &next);
-    kn_text_init(&text, &verdicts->host);
-    kn_text_add(&text, died);
-    kn_text_add(&text, key);
-    if (!kn_text_failed(&text))
-        kn_verdicts_put(verdicts, text.data, (double)time(NULL) + (again ? next_pause : first_pause));
-    kn_text_finish(&text);
+    char *name = died_key(verdicts, key);
+    if (name) kn_verdicts_put(verdicts, name, (double)time(NULL) + (again ? next_pause : first_pause));
+    kn_release(&verdicts->host, name);
 }
 
 /* What marks of this device begin with: the path of its file without ".txt", and a hyphen. */
