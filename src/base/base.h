@@ -36,6 +36,8 @@ static inline uint32_t kn_divide_multiplier(int64_t divisor) {
         bits++;
     return bits ? (uint32_t)(((uint64_t)1 << (31 + bits)) / (uint64_t)divisor + 1) : 0;
 }
+/* A kernel's arguments have at most this many bytes, which every usable device allows. */
+enum { KN_ARGUMENT_BYTES = 1024 };
 static inline uint64_t kn_align_up(uint64_t bytes, uint64_t alignment) {
     return (bytes + alignment - 1) / alignment * alignment;
 }

@@ -5,8 +5,7 @@
 
 #include "device/device_private.h"
 
-/* Kernels have up to this many bytes of arguments, which each full profile allows. */
-enum { LOWEST_VERSION = 120, ARGUMENT_BYTES = 1024 };
+enum { LOWEST_VERSION = 120 };
 
 /* Trims blanks at both ends: some drivers pad names. */
 static void trim(char *text) {
@@ -67,7 +66,7 @@ uint64_t kn_device_number(cl_device_id device, cl_device_info what) {
         {CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(cl_ulong), 1 << 20, 1ull << 50, 512 << 20},
         {CL_DEVICE_LOCAL_MEM_SIZE, sizeof(cl_ulong), 0, 1 << 30, 0},
         /* The minimum of a full profile; that of an embedded one is 256. */
-        {CL_DEVICE_MAX_PARAMETER_SIZE, sizeof(size_t), 1, 1 << 30, ARGUMENT_BYTES},
+        {CL_DEVICE_MAX_PARAMETER_SIZE, sizeof(size_t), 1, 1 << 30, KN_ARGUMENT_BYTES},
         {CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config), 0, UINT32_MAX, 0},
     };
     for (size_t i = 0; i < KN_COUNT_OF(ranges); i++) {
@@ -140,7 +139,7 @@ static void find_lacks(const kn_host *host, const kn_found_device *found, char *
         {kn_device_claims(host, found->device, "cles_khr_int64"), "64-bit integers (cles_khr_int64)"},
         {floats & CL_FP_ROUND_TO_NEAREST, "rounding to nearest"},
         {floats & CL_FP_INF_NAN, "infinities and NaN"},
-        {kn_device_number(found->device, CL_DEVICE_MAX_PARAMETER_SIZE) >= ARGUMENT_BYTES,
+        {kn_device_number(found->device, CL_DEVICE_MAX_PARAMETER_SIZE) >= KN_ARGUMENT_BYTES,
          "1024 bytes of kernel arguments"},
     };
     text[0] = '\0';

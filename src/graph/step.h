@@ -146,8 +146,8 @@ kn_status kn_step_end(kn_step *step, kn_lowering *lowering);
 /* The first half of kn_step_end: reports failures, compares the arguments with the signature, and makes the
  * prelude of the defines. The second half adds the step to the emitter. */
 kn_status kn_step_complete(kn_step *step, const kn_target *target, kn_error *error);
-/* A kernel's arguments have at most this many bytes, which every device allows; kn_step_end checks it. */
-enum { KN_ARGUMENT_BYTES = 1024, KN_POINTER_BYTES = 8 };
+/* kn_step_end checks that they are at most KN_ARGUMENT_BYTES. */
+enum { KN_POINTER_BYTES = 8 };
 size_t kn_step_argument_bytes(const kn_step *step);
 /* Allocates scratch memory for the steps of this node, and of nodes that it passes the id to; returns the
  * id. */
