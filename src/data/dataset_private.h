@@ -121,6 +121,8 @@ kn_status kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint6
                             bool as_bytes, void *destination, kn_error *error);
 /* The scale of kn_field. */
 double kn_field_scale(const kn_sample_field *field);
+/* The size of one sample as kn_dataset_gather reads it. */
+size_t kn_field_bytes(const kn_sample_field *field, bool as_bytes);
 /* The class of a sample, from the label field. */
 int32_t kn_dataset_label(const kn_dataset *dataset, size_t field, uint64_t index);
 

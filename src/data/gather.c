@@ -89,6 +89,10 @@ double kn_field_scale(const kn_sample_field *field) {
     return bytes && isnormal(field->scale) ? field->scale : 0;
 }
 
+size_t kn_field_bytes(const kn_sample_field *field, bool as_bytes) {
+    return as_bytes ? field->read_bytes / sizeof(float) : field->read_bytes;
+}
+
 /* Enlarges images of bytes: source is (c,h,w), target (C,H,W), or (H,W) of int32; pixels are repeated. RGB
  * becomes grey by the mean of the channels, grey becomes RGB with equal channels. */
 static void enlarge(const kn_sample_field *field, const uint8_t *source, void *target, bool as_bytes) {
@@ -128,7 +132,7 @@ static void read_sample(const kn_sample_field *field, const uint8_t *source, voi
 kn_status kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
                             bool as_bytes, void *destination, kn_error *error) {
     const kn_sample_field *from = &dataset->store->fields[field];
-    const size_t step = as_bytes ? from->read_bytes / sizeof(float) : from->read_bytes;
+    const size_t step = kn_field_bytes(from, as_bytes);
     uint8_t *target = destination, *room = NULL;
     kn_status status = KN_OK;
     for (uint64_t i = 0; i < count; i++, target += step) {

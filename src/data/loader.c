@@ -128,8 +128,7 @@ static void mix(const kn_loader *loader, slot *target) {
 
 /* The size of one sample of a field as it is delivered. */
 static size_t sample_bytes(const kn_loader *loader, size_t field) {
-    const size_t bytes = loader->dataset->store->fields[field].read_bytes;
-    return loader->as_bytes[field] ? bytes / sizeof(float) : bytes;
+    return kn_field_bytes(&loader->dataset->store->fields[field], loader->as_bytes[field]);
 }
 
 static void fill_slot(kn_loader *loader, slot *target) {
