@@ -1,44 +1,7 @@
 /* What the tests of running plans share. */
 #include "run_tests.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-kn_context_params test_params(void) {
-    static char folder[4096];
-    kn_context_params params;
-    kn_context_params_init(&params);
-    params.device = getenv("KOINE_DEVICE");
-    const char *cache = getenv("XDG_CACHE_HOME");
-    if (cache && kn_default_cache_folder(cache, NULL, folder, sizeof folder)) params.cache_folder = folder;
-    return params;
-}
-
-kn_context *open_context(const kn_context_params *params) {
-    kn_context_params defaults = test_params();
-    kn_context *context = kn_context_create(params ? params : &defaults);
-    assert_non_null(context);
-    if (kn_context_status(context)) fail_msg("no context: %s", kn_context_error(context));
-    return context;
-}
-
-int open_shared(void **state) {
-    *state = open_context(NULL);
-    return 0;
-}
-
-int close_shared(void **state) {
-    kn_context *context = *state;
-    assert_int_equal(counts_of(context).device_bytes, 0);
-    kn_context_destroy(&context);
-    return 0;
-}
-
-kn_context_counts counts_of(const kn_context *context) {
-    kn_context_counts counts = {.size = sizeof counts};
-    assert_int_equal(kn_context_get_counts(context, &counts), KN_OK);
-    return counts;
-}
 
 void session_good(const kn_session *session, kn_status status) {
     if (status != KN_OK) fail_msg("%s: %s", kn_status_name(status), kn_session_error(session));

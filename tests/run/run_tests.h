@@ -2,10 +2,9 @@
 #ifndef KN_PLAN_RUN_TESTS_H
 #define KN_PLAN_RUN_TESTS_H
 
-#include "support.h"
-
 #include <koine/operators.h>
 
+#include "device_support.h"
 #include "run/run_private.h"
 #include "run/session_private.h"
 #include "wrapped.h"
@@ -28,15 +27,6 @@ int test_devices(void);
 int test_signatures(void);
 int test_launches(bool all); /* with each operator of the table */
 
-/* Parameters for the device under test: KOINE_DEVICE, or the default one; programs are kept in the cache of
- * the tests. */
-kn_context_params test_params(void);
-/* Opens a context and requires that it works. NULL: test_params. */
-kn_context *open_context(const kn_context_params *params);
-/* One context for a group: its setup and teardown. */
-int open_shared(void **state);
-int close_shared(void **state);
-kn_context_counts counts_of(const kn_context *context);
 /* Requires success, and shows the session's or the states' message otherwise. */
 void session_good(const kn_session *session, kn_status status);
 void states_good(const kn_states *states, kn_status status);

@@ -115,10 +115,10 @@ static void another_binding_compiles_nothing(void **state) {
     kn_session *session = kn_session_create(context, &net.y, 1, NULL);
     kn_graph_destroy(&net.graph);
     run_batch(session, 64, 1);
-    kn_context_counts before = counts_of(context);
+    kn_context_counts before = device_counts(context);
     wrapped_reset();
     run_batch(session, 17, 2);
-    kn_context_counts after = counts_of(context);
+    kn_context_counts after = device_counts(context);
     assert_int_equal(after.programs_built, before.programs_built);
     assert_int_equal(after.programs_loaded, before.programs_loaded);
     assert_int_equal(wrapped_calls.buffers, 0); /* a smaller batch needs no new block */
@@ -141,7 +141,8 @@ static void a_larger_batch_takes_the_place_of_smaller_ones(void **state) {
     run_batch(session, 90, 2);
     kn_plan_info info = {.size = sizeof info};
     session_good(session, kn_session_plan(session, &info));
-    assert_int_equal(counts_of(context).device_bytes, info.peak_bytes); /* nothing of the small one is left */
+    /* Nothing of the small one is left. */
+    assert_int_equal(device_counts(context).device_bytes, info.peak_bytes);
     for (int i = 0; i < KN_SESSION_PLANS; i++)
         if (session->plans[i] && session->plans[i] != session->current)
             assert_int_equal(session->plans[i]->generation, 0);
@@ -187,5 +188,5 @@ int test_bindings(void) {
         cmocka_unit_test(a_larger_batch_takes_the_place_of_smaller_ones),
         cmocka_unit_test(few_plans_are_kept),
     };
-    return cmocka_run_group_tests(tests, open_shared, close_shared);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

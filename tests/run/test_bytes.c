@@ -137,7 +137,7 @@ static void a_plan_is_for_bytes(void **state) {
 
 /* Each device that reads an input gets its bytes: none receives numbers from another. */
 static void devices_get_bytes(void **state) {
-    kn_context *other = open_context(NULL), *both = open_context(NULL);
+    kn_context *other = device_open(NULL), *both = device_open(NULL);
     (void)state;
     assert_int_equal(kn_context_join(both, "other", &other), KN_OK);
     pixel_net net = pixel_net_make();
@@ -164,7 +164,7 @@ static void devices_get_bytes(void **state) {
     for (int i = 0; i < COUNT; i++)
         assert_true(doubled[i] == 2 * made.numbers[i] && y[i] == made.numbers[i] + shift[i % PIXELS]);
     kn_session_destroy(&session);
-    close_shared((void **)&both);
+    device_teardown((void **)&both);
 }
 
 static void wrong_bytes_are_refused(void **state) {
@@ -206,5 +206,5 @@ int test_bytes(void) {
         cmocka_unit_test(devices_get_bytes),
         cmocka_unit_test(wrong_bytes_are_refused),
     };
-    return cmocka_run_group_tests(tests, open_shared, close_shared);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -10,9 +10,9 @@ typedef struct two_devices {
 
 static int open_two(void **state) {
     static two_devices two;
-    kn_context *other = open_context(NULL);
-    two.single = open_context(NULL);
-    two.main = open_context(NULL);
+    kn_context *other = device_open(NULL);
+    two.single = device_open(NULL);
+    two.main = device_open(NULL);
     assert_int_equal(kn_context_join(two.main, "other", &other), KN_OK);
     assert_null(other);
     *state = &two;
@@ -21,9 +21,9 @@ static int open_two(void **state) {
 
 static int close_two(void **state) {
     two_devices *two = *state;
-    assert_int_equal(counts_of(kn_context_device_at(two->main, 1)).device_bytes, 0);
-    close_shared((void **)&two->main);
-    return close_shared((void **)&two->single);
+    assert_int_equal(device_counts(kn_context_device_at(two->main, 1)).device_bytes, 0);
+    device_teardown((void **)&two->main);
+    return device_teardown((void **)&two->single);
 }
 
 /* y is computed on main and the other device, and by another path on main only. */
@@ -321,7 +321,7 @@ static void mistakes_are_reported(void **state) {
 
 static void contexts_are_joined_by_name(void **state) {
     (void)state;
-    kn_context *main = open_context(NULL), *other = open_context(NULL), *third = open_context(NULL),
+    kn_context *main = device_open(NULL), *other = device_open(NULL), *third = device_open(NULL),
                *none = NULL;
     assert_int_equal(kn_context_join(main, "other", &none), KN_ERROR_MEMORY);
     assert_int_equal(kn_context_join(main, NULL, &other), KN_ERROR_ARGUMENT);

@@ -6,23 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <koine/verify.h>
-
 enum { SIDE = 64 };
-
-typedef struct outcome {
-    int right;
-    char failures[4000];
-} outcome;
-
-static void take_result(void *user, const kn_verify_result *result) {
-    outcome *seen = user;
-    size_t used = strlen(seen->failures);
-    seen->right += result->status == KN_OK;
-    if (result->status != KN_OK)
-        snprintf(seen->failures + used, sizeof seen->failures - used, "\n%s: %s", result->name,
-                 result->message);
-}
 
 static void check_rules(void) {
     assert_int_equal(wrapped_calls.null_arguments, 0);
@@ -44,17 +28,17 @@ static void every_launch_keeps_the_rules(void **state) {
         size_t most_items;
     } ways[] = {{2, 2, 64}, {1, 1, 0}, {2, 1, 0}};
     for (size_t i = 0; i < (all_ways ? KN_COUNT_OF(ways) : 1); i++) {
-        outcome seen = {0, ""};
-        kn_context_params params = test_params();
+        verify_outcome seen = {.right = 0};
+        kn_context_params params = device_params();
         kn_verify_params verify;
         kn_verify_params_init(&verify);
         verify.thoroughness = ways[i].thoroughness;
-        verify.report = take_result;
+        verify.report = take_verify_result;
         verify.user = &seen;
         wrapped_reset();
         wrapped_calls.most_items = ways[i].most_items;
         params.kind = ways[i].kind;
-        kn_context *context = open_context(&params);
+        kn_context *context = device_open(&params);
         kn_status status = kn_verify(context, &verify, NULL, NULL);
         if (status || seen.failures[0]) fail_msg("kind %d: %s", ways[i].kind, seen.failures);
         assert_true(seen.right > 50);
@@ -93,7 +77,7 @@ static bool product_is_right(kn_context *context) {
 }
 
 static void open_and_multiply(void *params) {
-    kn_context *context = open_context(params);
+    kn_context *context = device_open(params);
     product_is_right(context);
     kn_context_destroy(&context);
 }
@@ -103,7 +87,7 @@ static void each_fault_is_survived_twice(void **state) {
     static const enum wrapped_fault faults[] = {WRAPPED_DIES, WRAPPED_FAILS, WRAPPED_LIES};
     for (size_t f = 0; f < KN_COUNT_OF(faults); f++) {
         char *folder = test_folder_make();
-        kn_context_params params = test_params();
+        kn_context_params params = device_params();
         params.cache_folder = folder;
         params.device = params.device ? params.device : "0";
         params.kind = 1;
@@ -114,10 +98,10 @@ static void each_fault_is_survived_twice(void **state) {
         if (faults[f] == WRAPPED_DIES) assert_true(test_aborts(open_and_multiply, &params));
         for (int start = 0; start < 2; start++) {
             wrapped_calls.faults = 0;
-            kn_context *context = open_context(&params);
+            kn_context *context = device_open(&params);
             if (!kn_context_capabilities(context)->wide_vector) skip_because("no wide-vector device");
             assert_true(product_is_right(context));
-            assert_int_equal(counts_of(context).variants_refused, 1);
+            assert_int_equal(device_counts(context).variants_refused, 1);
             /* What ended the process or computed wrongly is not tried again; what did not compile is. */
             assert_int_equal(wrapped_calls.faults > 0,
                              faults[f] == WRAPPED_FAILS || (faults[f] == WRAPPED_LIES && start == 0));
@@ -136,9 +120,9 @@ static void arguments_of_high_rank_fit(void **state) {
     static const char *const shapes[] = {"2,1,2,1,2,1,2,1", "1,2,1,2,1,2,1,2", "2,2,1,1,2,2,1,1"};
     float values[ELEMENTS], y[ELEMENTS];
     for (int wide = 0; wide < 2; wide++) {
-        kn_context_params params = test_params();
+        kn_context_params params = device_params();
         params.wide_indices = wide;
-        kn_context *context = open_context(&params);
+        kn_context *context = device_open(&params);
         kn_graph *graph = kn_graph_create(NULL);
         kn_feed feeds[COUNT];
         char names[COUNT][8];

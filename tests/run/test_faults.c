@@ -52,9 +52,9 @@ static kn_status live(kn_context *context, kn_states *states, kn_session **sessi
 static void every_allocation_may_fail(void **state) {
     (void)state;
     failing memory = {0};
-    kn_context_params params = test_params();
+    kn_context_params params = device_params();
     params.allocator = failing_allocator(&memory);
-    kn_context *context = open_context(&params);
+    kn_context *context = device_open(&params);
     kn_session *session = NULL;
     kn_states *states = kn_states_create(context, 1);
     assert_int_equal(live(context, states, &session), KN_OK);
@@ -86,7 +86,7 @@ static void every_allocation_may_fail(void **state) {
         kn_states_destroy(&states);
         if (memory.live != base)
             fail_msg("allocation %zu: %zu blocks were held before, and now %zu", n, base, memory.live);
-        assert_int_equal(counts_of(context).device_bytes, 0);
+        assert_int_equal(device_counts(context).device_bytes, 0);
         if (!reached) break;
     }
     if (failures < 100 / step) fail_msg("only %zu allocations failed", failures);
@@ -122,7 +122,7 @@ static void every_opencl_call_may_fail(void **state) {
         small_net_check(states, x, 1, y);
         kn_session_destroy(&session);
         kn_states_destroy(&states);
-        assert_int_equal(counts_of(context).device_bytes, 0);
+        assert_int_equal(device_counts(context).device_bytes, 0);
         if (!reached) break;
     }
 }
@@ -132,5 +132,5 @@ int test_faults(void) {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(every_opencl_call_may_fail),
     };
-    return cmocka_run_group_tests(tests, open_shared, close_shared);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -41,10 +41,10 @@ static void wrong_kernels_are_found(void **state) {
     change_kernel(
         folder, "pointwise/pointwise.cl", "static void kn_walk(const KN_INDEX count KN_PARAMETERS) {",
         "static void kn_walk(const KN_INDEX right KN_PARAMETERS) {\n const KN_INDEX count = right + 1;");
-    kn_context_params params = test_params();
+    kn_context_params params = device_params();
     params.kernel_folder = folder;
     params.cache_folder = NULL;
-    kn_context *context = open_context(&params);
+    kn_context *context = device_open(&params);
     kn_session *session = guarded_session(context, 1000, KN_ERROR_MISMATCH);
     session_bad(session, KN_ERROR_MISMATCH, KN_ERROR_MISMATCH, "'y'", "28 bytes", "byte 0 after", NULL);
     kn_session_destroy(&session);
@@ -60,5 +60,5 @@ int test_guard(void) {
         cmocka_unit_test(right_kernels_pass),
         cmocka_unit_test(wrong_kernels_are_found),
     };
-    return cmocka_run_group_tests_name("guard", tests, open_shared, close_shared);
+    return cmocka_run_group_tests_name("guard", tests, device_setup, device_teardown);
 }

@@ -9,9 +9,9 @@
 #include "verify/verify_private.h"
 
 static int open_many(void **state) {
-    kn_context_params params = test_params();
+    kn_context_params params = device_params();
     params.kind = 2;
-    *state = open_context(&params);
+    *state = device_open(&params);
     return 0;
 }
 
@@ -183,5 +183,5 @@ int test_launches(bool all) {
         cmocka_unit_test(cut_launches_give_the_same_bits),
         cmocka_unit_test(groups_stay_within_the_limit),
     };
-    return cmocka_run_group_tests_name("launches", tests, open_many, close_shared);
+    return cmocka_run_group_tests_name("launches", tests, open_many, device_teardown);
 }

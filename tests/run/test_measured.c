@@ -49,10 +49,10 @@ static void what_was_measured_is_of_these_kernels(void **state) {
     kn_graph *graph, *bound;
     kn_value *result;
     const kn_variant *variant = product(&graph, &bound, &result);
-    kn_context_params params = test_params();
+    kn_context_params params = device_params();
     params.cache_folder = cache;
     params.device = getenv("KOINE_DEVICE") ? getenv("KOINE_DEVICE") : "0";
-    kn_context *context = open_context(&params);
+    kn_context *context = device_open(&params);
     kn_variant_is_faster(context, result->producer, variant, variant);
     size_t used = kn_verdict_name(context, "faster", key, sizeof key);
     snprintf(key + used, sizeof key - used, "/matmul/tiled/64x64/64x64/");

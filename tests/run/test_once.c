@@ -277,5 +277,5 @@ int test_once(void) {
         cmocka_unit_test(what_is_fetched_is_kept),
         cmocka_unit_test(a_run_that_fails_is_not_trusted),
     };
-    return cmocka_run_group_tests(tests, open_shared, close_shared);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -20,11 +20,11 @@ static void note_file(void *user, const char *label, uint64_t done, uint64_t tot
 
 /* A precompiling context without a cache, which records what is compiled. */
 static kn_context *open_precompile(compiled *seen) {
-    kn_context_params params = test_params();
+    kn_context_params params = device_params();
     params.cache_folder = NULL;
     params.precompile = true;
     params.compile_progress = (kn_progress){seen, note_file};
-    return open_context(&params);
+    return device_open(&params);
 }
 
 /* A product and a softmax, whose kernels are in two files. */
@@ -53,18 +53,18 @@ static void the_same_plan_is_compiled_and_nothing_tried(void **state) {
     kn_session *usual = compiled_session(*state);
     session_good(usual, kn_session_plan(usual, &expected));
     kn_session_destroy(&usual);
-    if (counts_of(*state).variants_refused)
+    if (device_counts(*state).variants_refused)
         skip_because("a kernel is refused on this device, so plans may differ");
     kn_context *context = open_precompile(&seen);
-    uint64_t before = counts_of(context).programs_built;
+    uint64_t before = device_counts(context).programs_built;
     kn_session *precompiled = compiled_session(context);
     session_good(precompiled, kn_session_plan(precompiled, &info));
     assert_int_equal(info.steps, expected.steps);
     assert_int_equal(info.kernels, expected.kernels);
     assert_true(info.flops == expected.flops);
-    assert_int_equal(counts_of(context).programs_built - before, info.kernels);
-    assert_true(counts_of(context).device_bytes_peak > 0);
-    assert_int_equal(counts_of(context).device_bytes, 0);
+    assert_int_equal(device_counts(context).programs_built - before, info.kernels);
+    assert_true(device_counts(context).device_bytes_peak > 0);
+    assert_int_equal(device_counts(context).device_bytes, 0);
     kn_session_destroy(&precompiled);
     kn_context_destroy(&context);
 }
@@ -98,7 +98,7 @@ static void nothing_runs(void **state) {
     kn_fetch fetch = {"y", y, sizeof y};
     session_bad(session, KN_ERROR_CANCELLED, kn_session_run(session, &feed, 1, &fetch, 1), "only precompiles",
                 NULL);
-    assert_int_equal(counts_of(context).device_bytes, 0);
+    assert_int_equal(device_counts(context).device_bytes, 0);
     kn_session_destroy(&session);
     kn_context_destroy(&context);
 }
@@ -120,7 +120,7 @@ static void what_fails_is_told_and_leaves_nothing(void **state) {
         failures += status != KN_OK;
         if (status != KN_OK) assert_true(kn_session_error(session)[0]);
         kn_session_destroy(&session);
-        assert_int_equal(counts_of(context).device_bytes, 0);
+        assert_int_equal(device_counts(context).device_bytes, 0);
         if (!reached) break;
     }
     assert_true(failures > 4);
@@ -134,5 +134,5 @@ int test_precompile(void) {
         cmocka_unit_test(nothing_runs),
         cmocka_unit_test(what_fails_is_told_and_leaves_nothing),
     };
-    return cmocka_run_group_tests(tests, open_shared, close_shared);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -102,13 +102,13 @@ static int compare_pair(kn_context *context, const pair *form, bool shared, cons
 
 /* With wide-vector kernels, on any device. */
 static kn_context *open_wide(int width, const char *folder) {
-    kn_context_params params = test_params();
+    kn_context_params params = device_params();
     params.kind = 1;
     params.trust_claims = true;
     params.vector_width = width;
     if (folder) params.cache_folder = NULL; /* verdicts on these kernels must not be stored */
     params.kernel_folder = folder;
-    return open_context(&params);
+    return device_open(&params);
 }
 
 static void both_ways_give_the_same(void **state) {
@@ -136,14 +136,14 @@ static void devices_are_tried_first(void **state) {
     (void)state;
     kn_context *context = open_wide(4, NULL);
     assert_int_equal(compare_pair(context, &pairs[1], false, NULL), 1);
-    assert_int_equal(counts_of(context).variants_refused, 0);
+    assert_int_equal(device_counts(context).variants_refused, 0);
     kn_context_destroy(&context);
     char *folder = test_folder_make();
     link_kernels(KERNEL_FOLDER, folder);
     change_kernel(folder, "conv/fused_depthwise.cl", "pixel##i += load", "pixel##i -= load");
     context = open_wide(4, folder);
     assert_int_equal(compare_pair(context, &pairs[1], false, NULL), 0);
-    assert_int_equal(counts_of(context).variants_refused, 1);
+    assert_int_equal(device_counts(context).variants_refused, 1);
     kn_context_destroy(&context);
     test_folder_remove(folder);
 }

@@ -254,7 +254,7 @@ static void a_callers_queue_is_used_and_left_as_it_was(void **state) {
     assert_int_equal(code, CL_SUCCESS);
     cl_uint before[2], after[2];
     count_references(given, queue, before);
-    kn_context_params params = test_params();
+    kn_context_params params = device_params();
     kn_context *context = kn_context_create_opencl(&params, given, device, queue);
     if (kn_context_status(context)) fail_msg("%s", kn_context_error(context));
     adder made = adder_make("7");
@@ -340,5 +340,5 @@ int test_running(void) {
         cmocka_unit_test(runs_allocate_nothing),
         cmocka_unit_test(a_callers_queue_is_used_and_left_as_it_was),
     };
-    return cmocka_run_group_tests(tests, open_shared, close_shared);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -192,7 +192,7 @@ static void a_session_that_cannot_be_says_why(void **state) {
     session_bad(session, KN_ERROR_SHAPE, kn_session_status(session), "matmul", NULL);
     kn_session_destroy(&session);
     /* States of another context. */
-    kn_context *second = open_context(NULL);
+    kn_context *second = device_open(NULL);
     kn_states *states = kn_states_create(second, 0);
     kn_session_params params;
     kn_session_params_init(&params);
@@ -209,7 +209,7 @@ static void a_session_that_cannot_be_says_why(void **state) {
     kn_states_destroy(&states);
     kn_context_destroy(&second);
     /* A context that failed. */
-    kn_context_params context_params = test_params();
+    kn_context_params context_params = device_params();
     context_params.device = "no such device";
     kn_context *failed = kn_context_create(&context_params);
     session = kn_session_create(failed, &other.y, 1, NULL);
@@ -235,9 +235,9 @@ static void plans_tell_what_they_are(void **state) {
     session_bad(session, KN_ERROR_ARGUMENT, kn_session_plan(session, &info), "compile", NULL);
     session_bad(session, KN_ERROR_ARGUMENT, kn_session_info(session, "y", &shape), "compile", NULL);
     session_good(session, kn_session_bind(session, "batch", 5));
-    uint64_t before = counts_of(context).device_bytes;
+    uint64_t before = device_counts(context).device_bytes;
     session_good(session, kn_session_compile(session, NULL, 0));
-    assert_int_equal(counts_of(context).device_bytes, before); /* nothing is allocated yet */
+    assert_int_equal(device_counts(context).device_bytes, before); /* nothing is allocated yet */
     session_good(session, kn_session_plan(session, &info));
     session_good(session, kn_session_info(session, "y", &shape));
     assert_true(shape.dtype == KN_FLOAT32 && shape.rank == 2 && shape.shape[0] == 5 && shape.shape[1] == 2);
@@ -262,7 +262,7 @@ static void plans_tell_what_they_are(void **state) {
     kn_feed feed = {"x", x, sizeof x};
     kn_fetch fetch = {"y", y, sizeof y};
     session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
-    assert_int_equal(counts_of(context).device_bytes - before, info.peak_bytes);
+    assert_int_equal(device_counts(context).device_bytes - before, info.peak_bytes);
     /* A program built with an older, smaller struct. */
     kn_plan_info part = {.size = offsetof(kn_plan_info, state_bytes)};
     part.state_bytes = 12345;
@@ -289,9 +289,9 @@ static void a_budget_is_kept(void **state) {
 
 static void a_value_above_the_limit_is_named(void **state) {
     (void)state;
-    kn_context_params params = test_params();
+    kn_context_params params = device_params();
     params.largest_block_bytes = 1 << 16;
-    kn_context *context = open_context(&params);
+    kn_context *context = device_open(&params);
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "n");
     kn_value *outer = kn_name(kn_mul(kn_reshape(x, "n,1"), kn_reshape(x, "1,n")), "outer");
@@ -375,5 +375,5 @@ int test_sessions(void) {
         cmocka_unit_test(compiling_reports_progress),
         cmocka_unit_test(a_described_device_is_only_planned_for),
     };
-    return cmocka_run_group_tests(tests, open_shared, close_shared);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -163,11 +163,11 @@ static kn_session *open_generating(kn_context *context) {
 static void generated_parameters_are_as_emitted(void **state) {
     (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
-    kn_context_params wide = test_params();
+    kn_context_params wide = device_params();
     wide.kind = 1;
     wide.trust_claims = true;
     wide.vector_width = 4;
-    kn_context *context = open_context(&wide);
+    kn_context *context = device_open(&wide);
     kn_session *session = open_generating(context);
     static const char *const macros[] = {"KN", "KN_BUCKET", "KN_EPILOGUE", "KN_PRODUCER", NULL};
     int seen[KN_COUNT_OF(macros)] = {0};
@@ -183,5 +183,5 @@ static void generated_parameters_are_as_emitted(void **state) {
 int test_signatures(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(compilers_see_the_same_parameters),
                                        cmocka_unit_test(generated_parameters_are_as_emitted)};
-    return cmocka_run_group_tests_name("signatures", tests, open_shared, close_shared);
+    return cmocka_run_group_tests_name("signatures", tests, device_setup, device_teardown);
 }

@@ -223,9 +223,9 @@ static void mistakes_are_reported(void **state) {
 static void states_share_blocks_within_the_limit(void **state) {
     (void)state;
     for (int limited = 0; limited < 2; limited++) {
-        kn_context_params params = test_params();
+        kn_context_params params = device_params();
         if (limited) params.largest_block_bytes = 16384;
-        kn_context *context = open_context(&params);
+        kn_context *context = device_open(&params);
         kn_graph *graph = kn_graph_create(NULL);
         kn_value *sum = NULL;
         for (int i = 0; i < 30; i++) {
@@ -251,7 +251,7 @@ static void states_share_blocks_within_the_limit(void **state) {
                     kn_states_get(kn_session_states(session), "p29", got, sizeof got));
         assert_true(got[999] == 29.0f);
         kn_session_destroy(&session);
-        assert_int_equal(counts_of(context).device_bytes, 0);
+        assert_int_equal(device_counts(context).device_bytes, 0);
         kn_context_destroy(&context);
     }
 }
@@ -421,5 +421,5 @@ int test_states(void) {
         cmocka_unit_test(weights_are_stored_narrow),
         cmocka_unit_test(only_weights_are_stored_narrow),
     };
-    return cmocka_run_group_tests(tests, open_shared, close_shared);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

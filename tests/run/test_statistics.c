@@ -110,7 +110,7 @@ static void run_and_check(kn_context *context, const char *variants) {
         check_layer(session, i, y[i]);
     check_norm(y[LAYERS - 1], y[LAYERS]);
     /* A kernel that computes wrongly would be replaced by one that does not collect statistics. */
-    if (test_cases_wanted() == TEST_SMALLEST) assert_int_equal(counts_of(context).variants_refused, 0);
+    if (test_cases_wanted() == TEST_SMALLEST) assert_int_equal(device_counts(context).variants_refused, 0);
     kn_session_destroy(&session);
 }
 
@@ -189,13 +189,13 @@ static void shared_statistics_follow_both(void **state) {
 /* Wide-vector convolutions collect statistics; a simulator, which checks their memory accesses, is made to
  * run them. */
 static int open_gathering(void **state) {
-    kn_context_params params = test_params();
+    kn_context_params params = device_params();
     if (test_cases_wanted() == TEST_SMALLEST) {
         params.kind = 1;
         params.trust_claims = true; /* short loops are right everywhere */
         params.vector_width = 4;
     }
-    *state = open_context(&params);
+    *state = device_open(&params);
     return 0;
 }
 
@@ -207,5 +207,5 @@ int test_statistics(void) {
         cmocka_unit_test(batch_norms_gather_them),
         cmocka_unit_test(shared_statistics_follow_both),
     };
-    return cmocka_run_group_tests_name("statistics", tests, open_gathering, close_shared);
+    return cmocka_run_group_tests_name("statistics", tests, open_gathering, device_teardown);
 }
