@@ -164,7 +164,7 @@ static void devices_get_bytes(void **state) {
     for (int i = 0; i < COUNT; i++)
         assert_true(doubled[i] == 2 * made.numbers[i] && y[i] == made.numbers[i] + shift[i % PIXELS]);
     kn_session_destroy(&session);
-    device_teardown((void **)&both);
+    device_close(&both);
 }
 
 static void wrong_bytes_are_refused(void **state) {

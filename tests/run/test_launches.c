@@ -81,15 +81,14 @@ static uint64_t run_case(kn_context *context, kn_trial *trial, const char *switc
     }
     for (int i = 0; i < trial->input_count; i++) {
         char name[32];
-        uint64_t elements = 0;
+        kn_states *states = kn_session_states(session);
         snprintf(name, sizeof name, "gradient%d", i);
-        if (!kn_states_find(kn_session_states(session), name)) continue;
-        elements = kn_states_find(kn_session_states(session), name)->bytes;
-        void *bytes = calloc(elements + 1, 1);
+        const kn_state *gradient = kn_states_find(states, name);
+        if (!gradient) continue;
+        void *bytes = calloc(gradient->bytes + 1, 1);
         assert_non_null(bytes);
-        states_good(kn_session_states(session),
-                    kn_states_read(kn_session_states(session), name, bytes, elements, NULL));
-        hash = kn_hash_bytes(hash, bytes, elements);
+        states_good(states, kn_states_read(states, name, bytes, gradient->bytes, NULL));
+        hash = kn_hash_bytes(hash, bytes, gradient->bytes);
         free(bytes);
     }
     kn_session_destroy(&session);
