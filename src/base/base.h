@@ -150,7 +150,8 @@ void kn_text_json(kn_text *text, const char *value);
 /* A JSON number; null if it is not finite. */
 void kn_text_json_number(kn_text *text, double value);
 bool kn_text_failed(const kn_text *text);
-/* Returns the bytes, to be released with kn_release, or NULL if the text has failed; empties the text. */
+/* Returns the bytes, to be released with kn_release, and empties the text. Returns NULL if the text has
+ * failed, frees its memory and leaves it failed. */
 char *kn_text_take(kn_text *text);
 
 /* Read a number from the start of `text`, independent of the locale, and set *end after it. Return false,

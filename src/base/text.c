@@ -75,6 +75,7 @@ bool kn_text_failed(const kn_text *text) {
 char *kn_text_take(kn_text *text) {
     if (!make_room(text, 0)) { /* an empty text still returns a terminated string */
         kn_text_finish(text);
+        text->failed = true;
         return NULL;
     }
     text->data[text->length] = '\0';
