@@ -118,9 +118,11 @@ kn_status kn_program_write(kn_context *context, const kn_program_request *reques
 /* Hash of the set of kernel files: those in the library, or the current contents of kernel_folder. */
 uint64_t kn_kernels_hash(const kn_context *context);
 /* kn_program_get for several programs: compiles in parallel where that helps and reports to `progress` (NULL:
- * the context's). programs has room for `count` entries. */
+ * the context's). programs has room for `count` entries. *failed (may be NULL): after a failure, the position
+ * of the request whose error it is; otherwise, or if it is none of them, `count`. */
 kn_status kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
-                             const kn_progress *progress, kn_program **programs, kn_error *error);
+                             const kn_progress *progress, kn_program **programs, size_t *failed,
+                             kn_error *error);
 /* Like kn_program_get for source that is not a file of cl/ (custom kernels); `name` is for messages. A
  * language line may be the first line of `source`; includes are not resolved. */
 kn_status kn_program_get_source(kn_context *context, const char *name, const char *source,
@@ -138,6 +140,10 @@ kn_status kn_kernel_set_bytes(kn_kernel *kernel, int argument, const void *bytes
 kn_status kn_kernel_set_local(kn_kernel *kernel, int argument, size_t bytes, kn_error *error);
 /* The largest work-group that this kernel allows on this device. */
 size_t kn_kernel_work_group_items(const kn_kernel *kernel);
+/* What the driver reports as that. It may be less than the size that the kernel requires, with which it was
+ * compiled: some drivers then refuse to launch it, others report the limit of a kernel that requires nothing.
+ */
+size_t kn_kernel_reported_items(const kn_kernel *kernel);
 /* Number of parameters; -1 if the driver does not tell. */
 int kn_kernel_parameters(const kn_kernel *kernel);
 

@@ -7,6 +7,7 @@ struct kn_kernel {
     cl_kernel kernel;
     char *name;
     size_t work_group_items;
+    size_t reported_items;
 };
 
 kn_status kn_kernel_create(kn_context *context, kn_program *program, const char *name, kn_kernel **kernel,
@@ -30,8 +31,9 @@ kn_status kn_kernel_create(kn_context *context, kn_program *program, const char 
     const size_t most = context->capabilities.work_group_items;
     if (result->work_group_items < 1) result->work_group_items = 1;
     if (result->work_group_items > most) result->work_group_items = most;
+    result->reported_items = result->work_group_items;
     /* A kernel with a required work-group size was compiled for it, even if the driver reports a smaller
-     * limit. */
+     * limit: Mesa's rusticl reports that of a kernel without one. */
     size_t asked[3] = {0, 0, 0};
     if (code == CL_SUCCESS &&
         clGetKernelWorkGroupInfo(result->kernel, context->found.device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
@@ -93,6 +95,10 @@ kn_status kn_kernel_set_local(kn_kernel *kernel, int argument, size_t bytes, kn_
 
 size_t kn_kernel_work_group_items(const kn_kernel *kernel) {
     return kernel->work_group_items;
+}
+
+size_t kn_kernel_reported_items(const kn_kernel *kernel) {
+    return kernel->reported_items;
 }
 
 int kn_kernel_parameters(const kn_kernel *kernel) {

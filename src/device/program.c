@@ -269,6 +269,7 @@ typedef struct batch {
     const kn_program_request *requests;
     kn_program **programs;
     size_t next, end, total, done;
+    size_t failed; /* the position of the first failure */
     kn_status status;
     kn_error *error; /* of the first failure */
     const kn_progress *progress;
@@ -287,6 +288,7 @@ static void work_through(void *argument) {
         job->done++;
         if (status && !job->status) {
             job->status = status;
+            job->failed = i;
             if (job->error) *job->error = error;
         }
         report(job->context, job->progress, job->requests[i].file, job->done, job->total);
@@ -317,12 +319,18 @@ static uint64_t built_so_far(kn_context *context) {
 }
 
 kn_status kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
-                             const kn_progress *progress, kn_program **programs, kn_error *error) {
+                             const kn_progress *progress, kn_program **programs, size_t *failed,
+                             kn_error *error) {
+    if (failed) *failed = count;
     for (size_t i = 0; i < count; i++)
         programs[i] = NULL;
     if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
-    batch job = {
-        .context = context, .requests = requests, .programs = programs, .total = count, .error = error};
+    batch job = {.context = context,
+                 .requests = requests,
+                 .programs = programs,
+                 .total = count,
+                 .failed = count,
+                 .error = error};
     job.progress = progress && progress->report ? progress : &context->progress;
     job.mutex = kn_mutex_create(&context->host);
     if (!job.mutex) return kn_fail_memory(error, sizeof job);
@@ -347,5 +355,6 @@ kn_status kn_program_get_all(kn_context *context, const kn_program_request *requ
         if (!job.status && telling) kn_verdict_put(context, key, work / seconds);
     }
     kn_mutex_destroy(&context->host, &job.mutex);
+    if (failed) *failed = job.failed;
     return job.status;
 }

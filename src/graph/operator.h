@@ -65,6 +65,10 @@ typedef struct kn_target {
     int vector_width, vector_registers;
     int compute_units;
     size_t work_group_items;
+    /* The largest work-group that the kernels of a file of cl/ may have on `device`, where compiling them has
+     * shown that it is less than work_group_items; 0: nothing is known. NULL: never. */
+    size_t (*group_limit)(void *device, const char *file);
+    void *device;
     uint64_t local_bytes;
     bool integer_dot;             /* adds four byte products in one instruction, in OpenCL C 3.0 */
     bool wide_indices;            /* 64-bit indices in kernels */

@@ -73,15 +73,20 @@ size_t kn_power_of_two(int64_t number, size_t limit) {
     return power;
 }
 
-size_t kn_group_items(const kn_target *target) {
-    size_t items = 1;
-    while (items < 256 && items * 2 <= target->work_group_items)
+size_t kn_group_limit(const kn_target *target, const char *file) {
+    size_t found = target->group_limit ? target->group_limit(target->device, file) : 0;
+    return found && found < target->work_group_items ? found : target->work_group_items;
+}
+
+size_t kn_group_items(const kn_target *target, const char *file) {
+    size_t items = 1, limit = kn_group_limit(target, file);
+    while (items < 256 && items * 2 <= limit)
         items *= 2;
     return items;
 }
 
-size_t kn_group_items_for(const kn_target *target, int64_t number, size_t most) {
-    size_t limit = kn_group_items(target);
+size_t kn_group_items_for(const kn_target *target, const char *file, int64_t number, size_t most) {
+    size_t limit = kn_group_items(target, file);
     if (!target->wide_vector && number < 32) number = 32;
     return kn_power_of_two(number, most < limit ? most : limit);
 }

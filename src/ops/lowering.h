@@ -44,11 +44,14 @@ void kn_cost_set(const kn_node *node, double flops, kn_cost *cost);
 
 /* The smallest power of two that is at least `number` and at most `limit`, itself a power of two. */
 size_t kn_power_of_two(int64_t number, size_t limit);
-/* Work-items of a group where many threads share local memory: a power of two, at most 256. */
-size_t kn_group_items(const kn_target *target);
+/* The largest work-group that the kernels of a file of cl/ may have. */
+size_t kn_group_limit(const kn_target *target, const char *file);
+/* Work-items of a group of such a kernel, where many threads share local memory: a power of two, at most 256.
+ */
+size_t kn_group_items(const kn_target *target, const char *file);
 /* Work-items of a group that computes `number` things together: a power of two, at most kn_group_items and
  * `most`; at least 32 with many threads, since devices run 32 or more together, used or not. */
-size_t kn_group_items_for(const kn_target *target, int64_t number, size_t most);
+size_t kn_group_items_for(const kn_target *target, const char *file, int64_t number, size_t most);
 /* At least so many work-items, for a kernel that ignores those beyond: any group size will do. */
 void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target);
 /* Vectors in a row of a tile of the wide-vector kernels (KN_VECTORS), for so many columns. */

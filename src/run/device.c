@@ -9,6 +9,8 @@ void kn_target_of(kn_context *context, kn_target *target) {
         .vector_registers = device->vector_registers,
         .compute_units = device->compute_units,
         .work_group_items = device->work_group_items,
+        .group_limit = kn_groups_limit,
+        .device = context,
         .local_bytes = device->local_bytes,
         .integer_dot = device->integer_dot,
         .wide_indices = kn_context_wide_indices(context),

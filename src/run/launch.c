@@ -33,12 +33,15 @@ size_t kn_step_launch(const kn_step *step, size_t allowed, bool wide, kn_launch 
     return step->any_local ? shrink_groups(launch, items, allowed) : items;
 }
 
-kn_status kn_launch_choose(const kn_executable *executable, kn_ready_step *ready, kn_error *error) {
+kn_status kn_launch_choose(kn_executable *executable, kn_reductions *reductions, kn_ready_step *ready,
+                           kn_error *error) {
     const kn_step *step = ready->step;
     const size_t allowed = kn_kernel_work_group_items(ready->kernel);
     const bool wide = kn_context_capabilities(executable->context)->wide_vector;
     const size_t items = kn_step_launch(step, allowed, wide, &ready->launch);
-    if (items <= allowed) return KN_OK;
+    const size_t reported = kn_kernel_reported_items(ready->kernel);
+    if (items <= reported || (items <= allowed && kn_groups_work(executable, ready))) return KN_OK;
+    kn_groups_reduce(reductions, executable, step, reported);
     return kn_fail(
         error, KN_ERROR_UNSUPPORTED,
         "%s: the kernel \"%s\" of \"%s\" needs work-groups of %zu work-items, and %s allows %zu for it",

@@ -337,13 +337,33 @@ static kn_status make_executable(const kn_executable_request *request, bool *kee
     return status;
 }
 
-kn_status kn_executable_make(const kn_executable_request *request, kn_executable **result, kn_error *error) {
+/* Again without keeping results, if the memory has no room for them. */
+static kn_status make_in_memory(const kn_executable_request *request, kn_executable **result,
+                                kn_error *error) {
     bool keeps = !request->switches->recompute_invariant;
     kn_status status = make_executable(request, &keeps, result, error);
     if (status != KN_ERROR_DEVICE_MEMORY || !keeps) return status;
     kn_error_clear(error);
     keeps = false;
     return make_executable(request, &keeps, result, error);
+}
+
+kn_status kn_executable_make(const kn_executable_request *request, kn_executable **result, kn_error *error) {
+    kn_reductions reductions = {.count = 0};
+    kn_executable_request own = *request;
+    kn_error first = {.status = KN_OK};
+    kn_status status;
+    own.reductions = &reductions;
+    do {
+        if (reductions.again && !first.status) first = *error;
+        if (reductions.again) kn_error_clear(error);
+        reductions.again = false;
+        status = make_in_memory(&own, result, error);
+    } while (status != KN_OK && reductions.again);
+    if (!first.status || (status != KN_ERROR_COMPILE && status != KN_ERROR_UNSUPPORTED)) return status;
+    kn_groups_forget(&reductions);
+    *error = first;
+    return first.status;
 }
 
 void kn_executable_destroy(kn_executable **handle) {

@@ -78,24 +78,38 @@ static kn_status make_steps(kn_executable *executable, kn_error *error) {
     return status;
 }
 
-kn_status kn_executable_make_kernel(kn_executable *executable, int step, kn_program *program,
-                                    kn_error *error) {
+kn_status kn_executable_make_kernel(kn_executable *executable, const kn_executable_request *request, int step,
+                                    kn_program *program, kn_error *error) {
     kn_ready_step *ready = &executable->steps[step];
     kn_status status =
         kn_kernel_create(executable->context, program, ready->step->kernel, &ready->kernel, error);
     if (status == KN_OK) status = check_parameters(ready, error);
-    return status == KN_OK ? kn_launch_choose(executable, ready, error) : status;
+    if (status == KN_OK) status = kn_launch_choose(executable, request->reductions, ready, error);
+    return status;
 }
 
-static kn_status make_kernels(kn_executable *executable, const kn_step_programs *list,
-                              const kn_progress *progress, kn_error *error) {
+/* A program that does not compile may do so for smaller work-groups. */
+static void reduce_groups(const kn_executable *executable, kn_reductions *reductions,
+                          const kn_step_programs *list, size_t program) {
+    for (int i = 0; i < executable->plan.step_count; i++)
+        if (list->program_of[i] == (int)program) {
+            kn_groups_reduce(reductions, executable, executable->plan.steps[i], SIZE_MAX);
+            return;
+        }
+}
+
+static kn_status make_kernels(kn_executable *executable, const kn_executable_request *request,
+                              const kn_step_programs *list, kn_error *error) {
+    size_t failed;
     kn_program **programs = kn_allocate(&executable->host, list->count + 1, sizeof *programs);
     if (!programs) return kn_fail_memory(error, list->count * sizeof *programs);
-    kn_status status =
-        kn_program_get_all(executable->context, list->requests, list->count, progress, programs, error);
+    kn_status status = kn_program_get_all(executable->context, list->requests, list->count,
+                                          &request->params->progress, programs, &failed, error);
+    if (status == KN_ERROR_COMPILE && failed < list->count)
+        reduce_groups(executable, request->reductions, list, failed);
     for (int i = 0; i < executable->plan.step_count && status == KN_OK; i++)
         if (list->program_of[i] >= 0)
-            status = kn_executable_make_kernel(executable, i, programs[list->program_of[i]], error);
+            status = kn_executable_make_kernel(executable, request, i, programs[list->program_of[i]], error);
     kn_release(&executable->host, programs);
     return status;
 }
@@ -114,8 +128,8 @@ kn_status kn_executable_ready(kn_executable *executable, const kn_executable_req
         request->switches->programs == KN_PROGRAMS_NONE || kn_context_is_described(executable->context);
     if (status == KN_OK && !planned)
         status = kn_context_precompiles(executable->context)
-                     ? kn_executable_precompile(executable, &list, error)
-                     : make_kernels(executable, &list, &request->params->progress, error);
+                     ? kn_executable_precompile(executable, request, &list, error)
+                     : make_kernels(executable, request, &list, error);
     if (status == KN_OK) assign_costs(executable);
     if (status == KN_OK && request->switches->programs != KN_PROGRAMS_NONE)
         kn_launches_cut(executable, request->switches->cut_launches);

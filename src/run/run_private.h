@@ -210,6 +210,27 @@ void kn_devices_of(kn_context *context, const kn_states *states, kn_plan_devices
 /* Fails for a node whose element type the device does not support. */
 kn_status kn_check_types(const kn_context *context, const kn_graph *graph, kn_error *error);
 
+/* Work-groups that were made smaller while an executable was made (groups.c). */
+enum { KN_MAX_REDUCTIONS = 16 };
+typedef struct kn_reductions {
+    bool again; /* the last failure was one: the plan can be made again with a smaller group */
+    int count;
+    struct {
+        kn_context *context;
+        char file[64]; /* of cl/ */
+    } of[KN_MAX_REDUCTIONS];
+} kn_reductions;
+/* The largest work-group of the kernels of a file on a context, if one proved too large; otherwise 0. */
+size_t kn_groups_limit(void *context, const char *file);
+/* Remembers that the work-group of a step is too large: at most `allowed` work-items are possible, and a
+ * power of two less than now. False if it cannot be smaller. */
+bool kn_groups_reduce(kn_reductions *reductions, const kn_executable *executable, const kn_step *step,
+                      size_t allowed);
+/* Where nothing helped, sizes were not the reason: forgets the reductions. */
+void kn_groups_forget(const kn_reductions *reductions);
+/* Whether a kernel with a larger work-group than the driver reports can be launched: tried once on zeros. */
+bool kn_groups_work(kn_executable *executable, const kn_ready_step *ready);
+
 typedef struct kn_executable_request {
     kn_context *context;
     kn_states *states;
@@ -229,6 +250,7 @@ typedef struct kn_executable_request {
     uint64_t guard;
     kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
     void *user;
+    kn_reductions *reductions; /* set by kn_executable_make */
 } kn_executable_request;
 
 /* Turns a graph into compiled steps; allocates no device memory, unless the context precompiles. If the
@@ -252,16 +274,22 @@ kn_status kn_executable_ready(kn_executable *executable, const kn_executable_req
 /* Sets the sizes of a step's launch on a device that allows `allowed` work-items in a group, and returns
  * those of a group, which may still be more; `wide`: a device with wide vectors (launch.c). */
 size_t kn_step_launch(const kn_step *step, size_t allowed, bool wide, kn_launch *launch);
-/* Chooses the launch sizes of a step whose kernel exists (launch.c). */
-kn_status kn_launch_choose(const kn_executable *executable, kn_ready_step *ready, kn_error *error);
+/* Chooses the launch sizes of a step whose kernel exists (launch.c); remembers a work-group that is too
+ * large. */
+kn_status kn_launch_choose(kn_executable *executable, kn_reductions *reductions, kn_ready_step *ready,
+                           kn_error *error);
 /* Cuts the launches of a device with many threads that may take long, by the costs of the steps; `all`: every
  * one, along each dimension. */
 void kn_launches_cut(kn_executable *executable, bool all);
 /* Creates the kernel of a step and chooses its launch sizes. */
-kn_status kn_executable_make_kernel(kn_executable *executable, int step, kn_program *program,
-                                    kn_error *error);
+kn_status kn_executable_make_kernel(kn_executable *executable, const kn_executable_request *request, int step,
+                                    kn_program *program, kn_error *error);
 /* Instead of that, on a precompiling context: creates and launches each kernel once (precompile.c). */
-kn_status kn_executable_precompile(kn_executable *executable, const kn_step_programs *list, kn_error *error);
+kn_status kn_executable_precompile(kn_executable *executable, const kn_executable_request *request,
+                                   const kn_step_programs *list, kn_error *error);
+/* Launches the kernel of a step once on zeros, and waits (zeros.c). */
+kn_status kn_executable_launch_on_zeros(const kn_executable *executable, const kn_ready_step *ready,
+                                        const kn_launch *launch, kn_error *error);
 /* Which of the memory among a kernel's arguments there is: bit i for the i-th. */
 typedef struct kn_present {
     int count;

@@ -44,7 +44,7 @@ static void refuse(const kn_context_params *params, kn_status status, const char
     assert_null(buffer);
     assert_int_equal(kn_program_get(context, &request, &program, &error), status);
     assert_null(program);
-    assert_int_equal(kn_program_get_all(context, &request, 1, NULL, &program, &error), status);
+    assert_int_equal(kn_program_get_all(context, &request, 1, NULL, &program, NULL, &error), status);
     assert_string_equal(error.text, kn_context_error(context));
     size_t count = 1;
     assert_null(kn_context_timeline(context, &count));

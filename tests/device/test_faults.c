@@ -19,7 +19,7 @@ static kn_status live(const kn_context_params *params, bool *made) {
     kn_program_request requests[2] = {{.file = "probe/matmul.cl"},
                                       {.file = "probe/matmul.cl", .prelude = "#define X"}};
     kn_status status = kn_context_status(context);
-    if (!status) status = kn_program_get_all(context, requests, 2, NULL, programs, &error);
+    if (!status) status = kn_program_get_all(context, requests, 2, NULL, programs, NULL, &error);
     if (!status) status = kn_program_get_source(context, "twice.cl", twice_source, &programs[0], &error);
     if (!status) status = kn_kernel_create(context, programs[0], "twice", &kernel, &error);
     if (!status) status = kn_buffer_create(context, 4096, &block, &error);

@@ -346,7 +346,7 @@ static void many_are_compiled_at_once(void **state) {
     }
     wrapped_reset();
     progress = (seen){.compiled = 0};
-    if (kn_program_get_all(context, requests, MANY, NULL, programs, &error)) fail_msg("%s", error.text);
+    if (kn_program_get_all(context, requests, MANY, NULL, programs, NULL, &error)) fail_msg("%s", error.text);
     assert_int_equal(wrapped_calls.sources, 4);
     assert_int_equal(progress.compiled, 4);
     assert_int_equal(progress.reports, MANY);
@@ -365,13 +365,15 @@ static void many_are_compiled_at_once(void **state) {
         kn_verdict_put(context, "compile_threads_gain", known ? 2.0 : 0.5);
         for (int i = 0; i < 4; i++)
             snprintf(preludes[i], sizeof preludes[i], "#define ROUND %d\n", 10 * known + i);
-        if (kn_program_get_all(context, requests, 4, NULL, programs, &error)) fail_msg("%s", error.text);
+        if (kn_program_get_all(context, requests, 4, NULL, programs, NULL, &error))
+            fail_msg("%s", error.text);
         assert_ptr_not_equal(programs[0], programs[3]);
     }
-    assert_int_equal(kn_program_get_all(context, requests, 0, NULL, programs, &error), KN_OK);
+    assert_int_equal(kn_program_get_all(context, requests, 0, NULL, programs, NULL, &error), KN_OK);
     /* The error names the one that fails. */
     requests[2].prelude = "#error stop here\n";
-    assert_int_equal(kn_program_get_all(context, requests, MANY, NULL, programs, &error), KN_ERROR_COMPILE);
+    assert_int_equal(kn_program_get_all(context, requests, MANY, NULL, programs, NULL, &error),
+                     KN_ERROR_COMPILE);
     assert_non_null(strstr(error.text, "stop here"));
     kn_context_destroy(&context);
 }

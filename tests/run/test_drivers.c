@@ -92,7 +92,7 @@ static void each_fault_is_survived_twice(void **state) {
         params.device = params.device ? params.device : "0";
         params.kind = 1;
         wrapped_reset();
-        wrapped_calls.file = "matmul/wide.cl";
+        wrapped_calls.text = "matmul/wide.cl";
         wrapped_calls.fault = faults[f];
         /* In this order, since a driver that was used before a fork may not work after it. */
         if (faults[f] == WRAPPED_DIES) assert_true(test_aborts(open_and_multiply, &params));

@@ -1,5 +1,6 @@
-/* Launches of devices with many threads: those that are cut give the same bits, and none has more work-groups
- * along its second and third dimensions than drivers allow. */
+/* Launches of devices with many threads: those that are cut give the same bits, none has more work-groups
+ * along its second and third dimensions than drivers allow, and work-groups that are too large are made
+ * smaller. */
 #include "run_tests.h"
 
 #include <stdio.h>
@@ -176,11 +177,95 @@ static void groups_stay_within_the_limit(void **state) {
     assert_true(cut >= 5);
 }
 
+/* ---- work-groups that are too large ------------------------------------------------------------------ */
+
+/* Computes a product of (70,70) matrices of ones on a new context, whose device is one for many threads and
+ * whose cache is in `folder`. Returns the largest work-group that is remembered for its kernels; 0: none. */
+static size_t multiply(char *folder, kn_status *status, float *error) {
+    enum { SIZE = 70 };
+    static float ones[SIZE * SIZE], result[SIZE * SIZE];
+    kn_context_params params = device_params();
+    params.kind = 2;
+    params.cache_folder = folder;
+    kn_context *context = device_open(&params);
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "70,70");
+    kn_value *y = kn_name(kn_matmul(x, x, false, false), "y");
+    kn_session *session = kn_session_create(context, &y, 1, NULL);
+    kn_graph_destroy(&graph);
+    for (int i = 0; i < SIZE * SIZE; i++)
+        ones[i] = 1, result[i] = 0;
+    const kn_feed feed = {"x", ones, sizeof ones};
+    const kn_fetch fetch = {"y", result, sizeof result};
+    *status = kn_session_status(session);
+    if (*status == KN_OK) *status = kn_session_run(session, &feed, 1, &fetch, 1);
+    *error = 0;
+    for (int i = 0; i < SIZE * SIZE; i++)
+        if (result[i] != SIZE) *error = result[i] - SIZE;
+    kn_session_destroy(&session);
+    size_t limit = kn_groups_limit(context, "matmul/tiled.cl");
+    device_close(&context);
+    return limit;
+}
+
+static const wrapped small_drivers[] = {
+    {.kernel = "kn_matmul", .most_items = 40},
+    {.kernel = "kn_matmul", .most_items = 10},
+    {.fault = WRAPPED_FAILS, .text = "#define KN_TILE_M 32\n"},
+};
+
+/* The first start finds a smaller tile, the second knows it. */
+static void groups_shrink_until_they_fit(void **state) {
+    const wrapped *driver = *state;
+    char *folder = test_folder_make();
+    for (int start = 0; start < 2; start++) {
+        float error;
+        kn_status status;
+        wrapped_calls = *driver;
+        size_t limit = multiply(folder, &status, &error);
+        assert_int_equal(status, KN_OK);
+        if (error != 0) fail_msg("start %d: an element is wrong by %g", start, (double)error);
+        assert_in_range(limit, 8, 32);
+        if (driver->kernel) assert_true(limit <= driver->most_items);
+        int refused = wrapped_calls.faults + wrapped_calls.too_large_groups;
+        if (start == 0 && !refused) fail_msg("the driver was asked for no large work-group");
+        if (start == 1 && refused) fail_msg("%d work-groups that are too large were tried again", refused);
+    }
+    wrapped_reset();
+    test_folder_remove(folder);
+}
+
+/* A program that no tile makes compile has another fault, which the next start may not have. */
+static void failures_of_all_tiles_are_forgotten(void **state) {
+    (void)state;
+    char *folder = test_folder_make();
+    float error;
+    kn_status status;
+    wrapped_reset();
+    wrapped_calls.fault = WRAPPED_FAILS;
+    wrapped_calls.text = "#define KN_TILE_M ";
+    size_t limit = multiply(folder, &status, &error);
+    assert_true(wrapped_calls.faults > 1);
+    assert_int_equal(limit, 0);
+    wrapped_reset();
+    assert_int_equal(multiply(folder, &status, &error), 0);
+    assert_int_equal(status, KN_OK);
+    assert_true(error == 0);
+    test_folder_remove(folder);
+}
+
 int test_launches(bool all) {
     all_operators = all;
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest launches[] = {
         cmocka_unit_test(cut_launches_give_the_same_bits),
         cmocka_unit_test(groups_stay_within_the_limit),
     };
-    return cmocka_run_group_tests_name("launches", tests, open_many, device_teardown);
+    const struct CMUnitTest groups[] = {
+        cmocka_unit_test_prestate(groups_shrink_until_they_fit, (void *)&small_drivers[0]),
+        cmocka_unit_test_prestate(groups_shrink_until_they_fit, (void *)&small_drivers[1]),
+        cmocka_unit_test_prestate(groups_shrink_until_they_fit, (void *)&small_drivers[2]),
+        cmocka_unit_test(failures_of_all_tiles_are_forgotten),
+    };
+    return cmocka_run_group_tests_name("launches", launches, open_many, device_teardown) +
+           cmocka_run_group_tests_name("work-groups", groups, NULL, NULL);
 }

@@ -76,7 +76,7 @@ MAKE(cl_mem, clCreateSubBuffer, &wrapped_calls.slices,
      (memory, flags, type, region, code))
 MAKE(cl_kernel, clCreateKernel, &wrapped_calls.kernels, (cl_program program, const char *name, cl_int *code),
      (program, name, code))
-/* Whether the fault is this one, and the program's text is of the file. */
+/* Whether the fault is this one, and the program's text has what the fault asks for. */
 static bool has_fault(enum wrapped_fault fault, cl_program program) {
     size_t bytes = 0;
     bool found = false;
@@ -86,7 +86,7 @@ static bool has_fault(enum wrapped_fault fault, cl_program program) {
     char *text = __real_malloc(bytes + 1);
     if (text && clGetProgramInfo(program, CL_PROGRAM_SOURCE, bytes, text, NULL) == CL_SUCCESS) {
         text[bytes] = '\0';
-        found = strstr(text, wrapped_calls.file) != NULL;
+        found = strstr(text, wrapped_calls.text) != NULL;
     }
     free(text);
     if (found) count(&wrapped_calls.faults);
@@ -118,6 +118,14 @@ cl_int __wrap_clSetKernelArg(cl_kernel kernel, cl_uint position, size_t bytes, c
     return __real_clSetKernelArg(kernel, position, bytes, value);
 }
 
+/* Whether the limit on work-groups is for this kernel too. */
+static bool is_limited(cl_kernel kernel) {
+    char name[64] = "";
+    if (!wrapped_calls.most_items || !wrapped_calls.kernel) return wrapped_calls.most_items > 0;
+    return clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL) == CL_SUCCESS &&
+           !strcmp(name, wrapped_calls.kernel);
+}
+
 cl_int __real_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
                                        size_t bytes, void *value, size_t *needed);
 cl_int __wrap_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
@@ -126,7 +134,8 @@ cl_int __wrap_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl
                                        size_t bytes, void *value, size_t *needed) {
     cl_int code = __real_clGetKernelWorkGroupInfo(kernel, device, what, bytes, value, needed);
     size_t most = wrapped_calls.most_items;
-    if (code == CL_SUCCESS && what == CL_KERNEL_WORK_GROUP_SIZE && most && *(size_t *)value > most)
+    if (code == CL_SUCCESS && what == CL_KERNEL_WORK_GROUP_SIZE && is_limited(kernel) &&
+        *(size_t *)value > most)
         *(size_t *)value = most;
     return code;
 }
@@ -138,13 +147,14 @@ cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t b
 cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
                               size_t *needed) {
     cl_int code = __real_clGetDeviceInfo(device, what, bytes, value, needed);
-    if (code == CL_SUCCESS && what == CL_DEVICE_MAX_WORK_GROUP_SIZE && value && wrapped_calls.most_items)
+    if (code == CL_SUCCESS && what == CL_DEVICE_MAX_WORK_GROUP_SIZE && value && wrapped_calls.most_items &&
+        !wrapped_calls.kernel)
         *(size_t *)value = wrapped_calls.most_items;
     return code;
 }
 
-/* Counts launches that break a rule. */
-static void check_launch(cl_kernel kernel, cl_uint dimensions, const size_t *global, const size_t *local) {
+/* Counts launches that break a rule. False: the driver refuses the launch. */
+static bool check_launch(cl_kernel kernel, cl_uint dimensions, const size_t *global, const size_t *local) {
     cl_device_id device = NULL;
     cl_context context = NULL;
     size_t items = 1, most = 0;
@@ -158,6 +168,7 @@ static void check_launch(cl_kernel kernel, cl_uint dimensions, const size_t *glo
                                         NULL) == CL_SUCCESS &&
         items > most)
         count(&wrapped_calls.too_large_groups);
+    return !is_limited(kernel) || items <= wrapped_calls.most_items;
 }
 
 /* Whether a kernel's program has the fault. */
@@ -179,7 +190,7 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
                                      cl_uint waits, const cl_event *list, cl_event *event) {
     count(&wrapped_calls.launches);
     if (fails("clEnqueueNDRangeKernel")) return CL_OUT_OF_HOST_MEMORY;
-    check_launch(kernel, dimensions, global, local);
+    if (!check_launch(kernel, dimensions, global, local)) return CL_INVALID_WORK_GROUP_SIZE;
     for (cl_uint i = 1; i < dimensions; i++)
         if (local && global[i] / local[i] > wrapped_calls.most_groups)
             wrapped_calls.most_groups = global[i] / local[i];

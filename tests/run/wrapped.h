@@ -18,8 +18,9 @@ typedef struct wrapped {
      * above the kernel's limit. */
     int null_arguments, too_many_groups, too_large_groups;
     /* A driver with faults; it is to be set after wrapped_reset. */
-    size_t most_items; /* allows at most so many in a work-group; 0: as the device */
-    const char *file;  /* programs of this file of cl/ … */
+    size_t most_items;  /* allows at most so many in a work-group; 0: as the device */
+    const char *kernel; /* … of this kernel only, which the device's limit does not tell; NULL: of all */
+    const char *text;   /* programs whose source contains this, such as the name of a file of cl/, … */
     enum wrapped_fault {
         WRAPPED_NONE,
         WRAPPED_FAILS, /* … do not compile */

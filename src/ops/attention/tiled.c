@@ -9,7 +9,8 @@ static int64_t tile_rows(const kn_target *target, const kn_node *node, int64_t h
     for (int64_t rows = 16; rows >= 4; rows /= 2) {
         uint64_t stride = 4 * ((uint64_t)((head + 3) / 4) | 1);
         uint64_t numbers = 4 * (uint64_t)rows * stride + 2 * (uint64_t)(rows * (rows + 1));
-        if (numbers * bytes <= target->local_bytes && (size_t)(4 * rows) <= target->work_group_items)
+        if (numbers * bytes <= target->local_bytes &&
+            (size_t)(4 * rows) <= kn_group_limit(target, "attention/tiled.cl"))
             return rows;
     }
     return 0;

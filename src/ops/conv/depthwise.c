@@ -74,7 +74,7 @@ static kn_status lower_filters(kn_lowering *lowering) {
     if (elements == 0) return KN_OK;
     if (form.images == 0) return kn_emit_fill_zero(lowering, lowering->result);
     int64_t part = kn_divide_up(form.images, MAX_PARTS), parts = kn_divide_up(form.images, part);
-    size_t items = kn_group_items_for(target, form.out_width, ITEMS);
+    size_t items = kn_group_items_for(target, "conv/depthwise.cl", form.out_width, ITEMS);
     kn_dtype sums = kn_accumulator(node, node->outputs[0]->shape.dtype);
     int partials = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * kn_dtype_bytes(sums));
     kn_step *step = begin(lowering, "kn_depthwise_weight", items);

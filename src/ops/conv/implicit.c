@@ -42,11 +42,9 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     if (data)
         product.depth = outputs * phase_taps(form.filter_height, form.stride[0], form.dilation[0]) *
                         phase_taps(form.filter_width, form.stride[1], form.dilation[1]);
+    product.file = forward ? "conv/implicit.cl" : data ? "conv/implicit_data.cl" : "conv/implicit_weight.cl";
     kn_product_plan(lowering, &product, elements);
-    const char *file = forward ? "conv/implicit.cl"
-                       : data  ? "conv/implicit_data.cl"
-                               : "conv/implicit_weight.cl";
-    kn_step *step = kn_step_begin(lowering, file,
+    kn_step *step = kn_step_begin(lowering, product.file,
                                   forward ? "kn_conv"
                                   : data  ? "kn_conv_data"
                                           : "kn_conv_weight");
@@ -84,6 +82,6 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
-    return kn_product_finish(lowering, &product, file, define, elements, result->dims[1],
+    return kn_product_finish(lowering, &product, define, elements, result->dims[1],
                              result->dims[2] * result->dims[3]);
 }

@@ -122,7 +122,7 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
         chunk = backward ? kn_divide_up(rows, 4 * (int64_t)target->compute_units) : WORK / columns + 1;
         kn_step_size1(step, (size_t)kn_divide_up(made, chunk), 1);
     } else {
-        size_t items = kn_group_items(target) < ITEMS ? kn_group_items(target) : ITEMS;
+        size_t items = kn_group_items_for(target, "gather/embedding.cl", ITEMS, ITEMS);
         kn_step_define(step, "KN_ITEMS", "%zu", items);
         if (backward) {
             int64_t across = kn_divide_up(columns, (int64_t)items);

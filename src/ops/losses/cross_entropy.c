@@ -166,7 +166,8 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, bool wide, int6
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
         kn_step_size1(step, (size_t)((rows + *chunk - 1) / *chunk), 1);
     } else {
-        size_t items = kn_group_items(target), lanes = kn_power_of_two(kn_divide_up(classes, 4), items);
+        size_t items = kn_group_items(target, "losses/cross_entropy.cl"),
+               lanes = kn_power_of_two(kn_divide_up(classes, 4), items);
         kn_step_define(step, "KN_ITEMS", "%zu", items);
         kn_step_define(step, "KN_LANES", "%zu", lanes);
         kn_step_size1(step, ((size_t)rows + items / lanes - 1) / (items / lanes) * items, items);

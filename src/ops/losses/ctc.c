@@ -176,7 +176,8 @@ static int64_t states_of(const kn_node *node) {
 
 static kn_step *begin(kn_lowering *lowering, const char *kernel, size_t *items) {
     const kn_target *target = lowering->target;
-    *items = target->wide_vector ? 1 : kn_group_items_for(target, states_of(lowering->node), 256);
+    *items =
+        target->wide_vector ? 1 : kn_group_items_for(target, "losses/ctc.cl", states_of(lowering->node), 256);
     kn_step *step = kn_step_begin(lowering, "losses/ctc.cl", kernel);
     kn_step_define_type(step, "KN_T", lowering->node->outputs[0]->shape.dtype);
     kn_step_define(step, "KN_ITEMS", "%zu", *items);

@@ -66,14 +66,18 @@ kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering) {
     kn_matmul_integer_form form;
     kn_matmul_integer_describe_merged(node, &form);
     const kn_matmul_form *of = &form.matrices;
-    kn_product product = {.rows = of->m, .columns = of->n, .depth = of->k, .batches = of->batches};
+    kn_product product = {.file = "matmul/integer_tiled.cl",
+                          .rows = of->m,
+                          .columns = of->n,
+                          .depth = of->k,
+                          .batches = of->batches};
     kn_product_plan(lowering, &product, elements);
     kn_status status = KN_OK;
     int row_sums = 0, column_sums = 0;
     if (form.b_zero) row_sums = emit_line_sums(lowering, of, false, &status);
     if (form.a_zero && status == KN_OK) column_sums = emit_line_sums(lowering, of, true, &status);
     if (status != KN_OK) return status;
-    kn_step *step = kn_step_begin(lowering, "matmul/integer_tiled.cl", "kn_matmul_integer");
+    kn_step *step = kn_step_begin(lowering, product.file, "kn_matmul_integer");
     define_tiled(step, lowering, &product);
     kn_step_read(step, "a", node->inputs[0]);
     kn_step_read(step, "b", node->inputs[1]);
@@ -104,6 +108,5 @@ kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering) {
     kn_product_size(step, &product);
     status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
-    return kn_product_finish(lowering, &product, "matmul/integer_tiled.cl", define_tiled, elements, of->m,
-                             of->n);
+    return kn_product_finish(lowering, &product, define_tiled, elements, of->m, of->n);
 }

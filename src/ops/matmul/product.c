@@ -48,8 +48,9 @@ static size_t items_of(const product_tile *tile) {
     return (size_t)(tile->side / tile->item_m) * (size_t)(tile->side / tile->item_n);
 }
 
-static bool is_possible(const kn_target *target, const product_tile *tile, size_t element) {
-    return items_of(tile) <= target->work_group_items &&
+static bool is_possible(const kn_target *target, const kn_product *product, const product_tile *tile,
+                        size_t element) {
+    return items_of(tile) <= kn_group_limit(target, product->file) &&
            (!target->local_bytes || local_bytes(tile->side, tile->slice, element) <= target->local_bytes);
 }
 
@@ -62,7 +63,7 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     for (size_t i = 0; i < KN_COUNT_OF(tiles); i++) {
         const product_tile *tile = &tiles[i];
         if (chosen && items_of(tile) < FEW_ITEMS) break; /* for devices that allow no more */
-        if (i + 1 < KN_COUNT_OF(tiles) && !is_possible(lowering->target, tile, kn_dtype_bytes(type)))
+        if (i + 1 < KN_COUNT_OF(tiles) && !is_possible(lowering->target, product, tile, kn_dtype_bytes(type)))
             continue;
         for (int64_t parts = 1; parts <= MAX_PARTS && (parts == 1 || product->depth >= parts * MIN_PART);
              parts *= 2) {
@@ -125,12 +126,12 @@ void kn_product_size(kn_step *step, const kn_product *product) {
                                         .part_depth = product->part_depth});
 }
 
-kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, const char *file,
+kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,
                             void (*define)(kn_step *step, const kn_lowering *lowering,
                                            const kn_product *product),
                             int64_t elements, int64_t middle, int64_t inner) {
     if (product->parts <= 1) return KN_OK;
-    kn_step *step = kn_step_begin(lowering, file, "kn_sum_parts");
+    kn_step *step = kn_step_begin(lowering, product->file, "kn_sum_parts");
     define(step, lowering, product);
     kn_step_scratch(step, "partials", product->partials);
     kn_step_write(step, "result", lowering->result);

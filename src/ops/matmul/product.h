@@ -7,6 +7,7 @@
 
 /* A product of (rows,depth) and (depth,columns), `batches` times. */
 typedef struct kn_product {
+    const char *file; /* of its kernels */
     int64_t rows, columns, depth, batches;
     int tile_m, tile_n, item_m, item_n;
     int slice;    /* along the sum */
@@ -25,9 +26,9 @@ void kn_product_define_tile(kn_step *step, const kn_product *product);
 void kn_product_partials(kn_step *step, const kn_product *product);
 /* The size of the launch, and its tiles for reports. */
 void kn_product_size(kn_step *step, const kn_product *product);
-/* Adds the parts, if there are several, with the epilogue; the result is seen as (.., middle, inner). `file`
- * is the kernel file of the product and `define` gives it the same macros. */
-kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, const char *file,
+/* Adds the parts, if there are several, with the epilogue; the result is seen as (.., middle, inner).
+ * `define` gives the product's file the same macros. */
+kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,
                             void (*define)(kn_step *step, const kn_lowering *lowering,
                                            const kn_product *product),
                             int64_t elements, int64_t middle, int64_t inner);

@@ -29,10 +29,14 @@ kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
     kn_matmul_merge_batches(&form, lowering->epilogue);
-    kn_product product = {.rows = form.m, .columns = form.n, .depth = form.k, .batches = form.batches};
+    kn_product product = {.file = "matmul/tiled.cl",
+                          .rows = form.m,
+                          .columns = form.n,
+                          .depth = form.k,
+                          .batches = form.batches};
     if (elements == 0) return KN_OK;
     kn_product_plan(lowering, &product, elements);
-    kn_step *step = kn_step_begin(lowering, "matmul/tiled.cl", "kn_matmul");
+    kn_step *step = kn_step_begin(lowering, product.file, "kn_matmul");
     define(step, lowering, &product);
     kn_step_read(step, "a", node->inputs[0]);
     kn_step_read(step, "b", node->inputs[1]);
@@ -56,5 +60,5 @@ kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
-    return kn_product_finish(lowering, &product, "matmul/tiled.cl", define, elements, form.m, form.n);
+    return kn_product_finish(lowering, &product, define, elements, form.m, form.n);
 }

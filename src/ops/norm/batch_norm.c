@@ -152,7 +152,7 @@ static division divide_work(kn_lowering *lowering) {
     if (blocked) work.lanes = target->vector_width;
     work.blocks = work.form.channels / work.lanes;
     work.count = work.form.images * work.form.inner * work.blocks;
-    work.items = blocked ? 1 : kn_group_items_for(target, work.form.total / 8, 64);
+    work.items = blocked ? 1 : kn_group_items_for(target, "norm/batch_norm.cl", work.form.total / 8, 64);
     /* The parts decide rounding, so they follow from the shape and the work-group. */
     int64_t least = blocked ? 2048 : 64 * (int64_t)work.items;
     work.part = kn_divide_up(work.form.total, 64);

@@ -137,7 +137,7 @@ typedef struct division {
 static division divide_work(const kn_lowering *lowering, bool wide) {
     const kn_shape *x = &lowering->node->inputs[0]->shape;
     division work = {.rows = row_count(x), .count = row_length(x), .wide = wide};
-    work.items = kn_group_items(lowering->target);
+    work.items = kn_group_items(lowering->target, "norm/layer_norm.cl");
     /* The parts decide rounding, so they follow from the shape. */
     work.part = kn_divide_up(work.rows, MAX_PARTS);
     if (work.part < MIN_PART) work.part = MIN_PART;

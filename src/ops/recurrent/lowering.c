@@ -25,7 +25,7 @@ static bool is_wanted(const kn_value *value) {
 
 /* The tile of a work-group with many threads, limited by the device's work-groups. */
 static int tile_of(const kn_target *target) {
-    return target->work_group_items >= 64 ? 32 : 16;
+    return kn_group_limit(target, "recurrent/tiled.cl") >= 64 ? 32 : 16;
 }
 
 static kn_value *input_of(const kn_node *node, int input) {
@@ -390,5 +390,6 @@ bool kn_recurrent_wide_accepts(const kn_target *target, const kn_node *node) {
            node->outputs[0]->shape.dtype == KN_FLOAT32;
 }
 bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node) {
-    return kn_has_kernels(node->outputs[0]->shape.dtype) && target->work_group_items >= 16;
+    return kn_has_kernels(node->outputs[0]->shape.dtype) &&
+           kn_group_limit(target, "recurrent/tiled.cl") >= 16;
 }

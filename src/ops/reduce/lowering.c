@@ -57,7 +57,7 @@ typedef struct division {
 
 static division divide_many(const kn_target *target, const runs *shape) {
     division work = {.parts = 1, .part = shape->count};
-    work.items = kn_group_items(target);
+    work.items = kn_group_items(target, "reduce/reduce.cl");
     work.lanes = kn_power_of_two(kn_divide_up(shape->count, 4), work.items);
     /* A group reads neighbouring results together. */
     size_t slots = kn_power_of_two(shape->outputs, work.items < 32 ? work.items : 32);

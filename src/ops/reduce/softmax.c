@@ -110,7 +110,8 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
         if (shape.inner > 1) chunk = kn_round_up(chunk, target->vector_width);
         kn_step_size1(step, (size_t)kn_divide_up(rows, chunk), 1);
     } else {
-        size_t items = kn_group_items(target), lanes = kn_power_of_two(kn_divide_up(shape.count, 4), items);
+        size_t items = kn_group_items(target, "reduce/softmax.cl"),
+               lanes = kn_power_of_two(kn_divide_up(shape.count, 4), items);
         size_t slots = kn_power_of_two(rows, items < 32 ? items : 32);
         if (shape.inner > 1 && lanes * slots > items) lanes = items / slots;
         kn_step_define(step, "KN_ITEMS", "%zu", items);

@@ -59,7 +59,7 @@ static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *co
                                 int count, int other, bool wide) {
     int64_t tile = 64, batch = 1;
     int width = lowering->target->vector_width;
-    size_t items = kn_group_items(lowering->target);
+    size_t items = kn_group_items(lowering->target, "shape/transpose.cl");
     if (!wide)
         for (tile = 16; (size_t)(tile * tile) > items;)
             tile /= 2;
