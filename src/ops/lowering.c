@@ -95,6 +95,19 @@ void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target) {
     kn_step_size1(step, (size_t)(target->wide_vector ? items : kn_round_up(items, 64)), 0);
 }
 
+void kn_step_lanes(kn_step *step, const kn_target *target, int64_t results, int64_t parts, size_t lanes,
+                   size_t items) {
+    kn_step_define(step, "KN_LANES", "%zu", lanes);
+    if (lanes == 1) {
+        size_t rounded = (size_t)(target->wide_vector ? results : kn_round_up(results, 64));
+        kn_step_size2(step, rounded, (size_t)parts, 0, 0);
+    } else {
+        int64_t groups = kn_divide_up(results, (int64_t)(items / lanes));
+        kn_step_define(step, "KN_ITEMS", "%zu", items);
+        kn_step_size2(step, (size_t)groups * items, (size_t)parts, items, 1);
+    }
+}
+
 int64_t kn_wide_vectors(int64_t width, int64_t columns) {
     int64_t most = width == 8 ? 2 : 4, vectors = kn_divide_up(columns, width);
     return vectors < most ? vectors : most;

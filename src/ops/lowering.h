@@ -42,6 +42,17 @@ void kn_cost_set(const kn_node *node, double flops, kn_cost *cost);
 
 /* ---- launches --------------------------------------------------------------------------------------- */
 
+/* How a kernel's results are divided among work-items. */
+typedef enum kn_method {
+    KN_METHOD_WIDE,  /* few work-items, each with vectors and many results */
+    KN_METHOD_TREE,  /* a work-group shares local memory: trees (cl/common/lanes.cl), or tiles */
+    KN_METHOD_PLAIN, /* a work-item for each result, without local memory and barriers */
+} kn_method;
+/* Defines the macros of cl/common/lanes.cl and the size of a launch: `lanes` work-items for each result, in
+ * work-groups of `items`; with 1 lane in work-groups of any size. `parts` is the second dimension. */
+void kn_step_lanes(kn_step *step, const kn_target *target, int64_t results, int64_t parts, size_t lanes,
+                   size_t items);
+
 /* The smallest power of two that is at least `number` and at most `limit`, itself a power of two. */
 size_t kn_power_of_two(int64_t number, size_t limit);
 /* The largest work-group that the kernels of a file of cl/ may have. */

@@ -17,6 +17,10 @@ typedef struct turned {
 } turned;
 
 static const turned families[] = {
+    {"attention/numbers.cl", "? max(0, limit - queries)", "? max(0, limit + queries)", "attention_gradient",
+     "tiled", MANY},
+    {"attention/plain.cl", "exp(KN_SCORE(query, j) - most)", "exp(-KN_SCORE(query, j) - most)", "attention",
+     "plain", MANY},
     {"attention/tiled.cl", "exp(own_scores[j] - base)", "exp(-own_scores[j] - base)", "attention", "tiled",
      MANY},
     {"attention/wide.cl", "exp_of(load(0, scores + j)", "exp_of(-load(0, scores + j)", "attention", "wide",
@@ -35,6 +39,7 @@ static const turned families[] = {
      MANY},
     {"conv/packing.cl", "x##i = load(0, from + i * plain", "x##i = -load(0, from + i * plain", "conv2d",
      "wide", WIDE},
+    {"conv/plain.cl", "stride_y - pad_top", "stride_y + pad_top", "conv2d", "plain", MANY},
     {"conv/wide.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "wide", WIDE},
     {"conv/wide_single.cl", "pixel##row[at]", "-pixel##row[at]", "conv2d", "wide", WIDE},
     {"conv/wide_weights.cl", "off_y = tap / filter_width * dilation_y - pad_y",
@@ -54,6 +59,7 @@ static const turned families[] = {
     {"shape/widen.cl", "y[i] = scale", "y[i] = -scale", "widen", "threads", WIDE},
     {"matmul/integer_tiled.cl", "s * column_sums", "-s * column_sums", "matmul_integer", "tiled", MANY},
     {"matmul/integer_wide.cl", "a[at] - less", "a[at] + less", "matmul_integer", "wide", WIDE},
+    {"matmul/plain.cl", "sum += run", "sum -= run", "matmul", "plain", MANY},
     {"matmul/tiled.cl", "KN_EPILOGUE(each[l]", "KN_EPILOGUE(-each[l]", "matmul", "tiled", MANY},
     {"matmul/skinny.cl", "sum##row##_##v += left", "sum##row##_##v -= left", "matmul", "wide", WIDE},
     {"matmul/wide.cl", "sum##row##_##v += left", "sum##row##_##v -= left", "matmul", "wide", WIDE},
@@ -70,7 +76,9 @@ static const turned families[] = {
     {"recurrent/gru.cl", "dh * (1.0f - z)", "dh * (1.0f + z)", "gru_gradient,gru", "tiled", MANY},
     {"recurrent/lstm.cl", "o * (1.0f - c * c)", "o * (1.0f + c * c)", "lstm_gradient,lstm", "tiled", MANY},
     {"recurrent/rnn.cl", "dh * (1.0f - kept[0]", "dh * (1.0f + kept[0]", "rnn_gradient,rnn", "tiled", MANY},
-    {"recurrent/tiled.cl", "dh += carry[carried]", "dh -= carry[carried]", "lstm_gradient,lstm", "tiled",
+    {"recurrent/plain.cl", "sum += (KN_A)before", "sum -= (KN_A)before", "lstm", "plain", MANY},
+    {"recurrent/tiled.cl", "inside ? KN_TO_A(before", "inside ? -KN_TO_A(before", "lstm", "tiled", MANY},
+    {"recurrent/unit.cl", "dh += carry[carried]", "dh -= carry[carried]", "lstm_gradient,lstm", "tiled",
      MANY},
     {"recurrent/wide.cl", "dh += load_part(carry", "dh -= load_part(carry", "lstm_gradient,lstm", "wide",
      WIDE},

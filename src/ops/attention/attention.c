@@ -358,7 +358,8 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
          .choice.accepts = kn_attention_wide_accepts,                                                        \
          .lower = kn_attention_wide_lower,                                                                   \
          .choice.doubtful = true},                                                                           \
-        {.name = "tiled", .choice.accepts = kn_attention_tiled_accepts, .lower = kn_attention_tiled_lower})
+        {.name = "tiled", .choice.accepts = kn_attention_tiled_accepts, .lower = kn_attention_tiled_lower},  \
+        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = kn_attention_plain_lower})
 
 KN_OPERATOR(
     attention,

@@ -50,5 +50,6 @@ bool kn_attention_wide_accepts(const kn_target *target, const kn_node *node);
 bool kn_attention_tiled_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_attention_wide_lower(kn_lowering *lowering);
 kn_status kn_attention_tiled_lower(kn_lowering *lowering);
+kn_status kn_attention_plain_lower(kn_lowering *lowering);
 
 #endif

@@ -209,6 +209,8 @@ static kn_status data_gradient(kn_gradient_call *call) {
         .name = "implicit", .choice.accepts = kn_takes_kernel_types, .lower = kn_conv_implicit_lower,        \
         .promise.takes_epilogue = true                                                                       \
     }
+#define PLAIN                                                                                                \
+    { .name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = kn_conv_plain_lower }
 #define DEPTHWISE                                                                                            \
     {                                                                                                        \
         .name = "depthwise", .choice.accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower,  \
@@ -258,7 +260,7 @@ static kn_status data_gradient(kn_gradient_call *call) {
                      .promise.takes_epilogue = true),                                                        \
                 WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case,       \
                      .promise.takes_epilogue = true),                                                        \
-                IMPLICIT)
+                IMPLICIT, PLAIN)
 
 KN_OPERATOR(
     conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
@@ -374,7 +376,8 @@ KN_OPERATOR(
              .promise.inputs = {KN_LAYOUT_BLOCKED}),
         WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_trial_case,
              .promise.inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
-        WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case), IMPLICIT),
+        WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case), IMPLICIT,
+        PLAIN),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
         {.inputs = {"2,6,5,5", "2,6,9,9"},

@@ -15,6 +15,10 @@ extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight
 
 /* implicit.c */
 kn_status kn_conv_implicit_lower(kn_lowering *lowering);
+/* The arguments images, channels … groups of the kernels for many threads. */
+void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form);
+/* plain.c */
+kn_status kn_conv_plain_lower(kn_lowering *lowering);
 /* depthwise.c */
 bool kn_conv_depthwise_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_depthwise_lower(kn_lowering *lowering);

@@ -20,6 +20,25 @@ static int64_t phase_taps(int64_t filter, int64_t stride, int64_t dilation) {
     return kn_divide_up(filter, step);
 }
 
+void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form) {
+    kn_step_int(step, "images", form->images);
+    kn_step_int(step, "channels", form->channels);
+    kn_step_int(step, "height", form->height);
+    kn_step_int(step, "width", form->width);
+    kn_step_int(step, "outputs", form->outputs);
+    kn_step_int(step, "out_height", form->out_height);
+    kn_step_int(step, "out_width", form->out_width);
+    kn_step_int(step, "filter_height", form->filter_height);
+    kn_step_int(step, "filter_width", form->filter_width);
+    kn_step_int(step, "stride_y", form->stride[0]);
+    kn_step_int(step, "stride_x", form->stride[1]);
+    kn_step_int(step, "pad_top", form->padding[0]);
+    kn_step_int(step, "pad_left", form->padding[1]);
+    kn_step_int(step, "dilation_y", form->dilation[0]);
+    kn_step_int(step, "dilation_x", form->dilation[1]);
+    kn_step_int(step, "groups", form->groups);
+}
+
 kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *result = &node->outputs[0]->shape;
@@ -53,22 +72,7 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     kn_step_read(step, forward || data ? "weight" : "x", node->inputs[1]);
     kn_step_write(step, forward ? "y" : data ? "dx" : "dw", lowering->result);
     kn_product_partials(step, &product);
-    kn_step_int(step, "images", form.images);
-    kn_step_int(step, "channels", form.channels);
-    kn_step_int(step, "height", form.height);
-    kn_step_int(step, "width", form.width);
-    kn_step_int(step, "outputs", form.outputs);
-    kn_step_int(step, "out_height", form.out_height);
-    kn_step_int(step, "out_width", form.out_width);
-    kn_step_int(step, "filter_height", form.filter_height);
-    kn_step_int(step, "filter_width", form.filter_width);
-    kn_step_int(step, "stride_y", form.stride[0]);
-    kn_step_int(step, "stride_x", form.stride[1]);
-    kn_step_int(step, "pad_top", form.padding[0]);
-    kn_step_int(step, "pad_left", form.padding[1]);
-    kn_step_int(step, "dilation_y", form.dilation[0]);
-    kn_step_int(step, "dilation_x", form.dilation[1]);
-    kn_step_int(step, "groups", form.groups);
+    kn_conv_step_sizes(step, &form);
     kn_step_int(step, "parts", product.parts);
     kn_step_int(step, "part_depth", product.part_depth);
     if (forward) {

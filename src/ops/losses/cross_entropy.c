@@ -151,7 +151,7 @@ static kn_status accuracy_reference(kn_reference_call *call) {
 /* ---- lowering ----------------------------------------------------------------------------------------- */
 
 /* Begins a step over rows: macros and sizes. */
-static kn_step *begin(kn_lowering *lowering, const char *kernel, bool wide, int64_t *chunk) {
+static kn_step *begin(kn_lowering *lowering, const char *kernel, kn_method method, int64_t *chunk) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
     const kn_shape *logits = &node->inputs[0]->shape;
@@ -161,22 +161,20 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, bool wide, int6
     kn_step_define_type(step, "KN_T", logits->dtype);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, logits->dtype));
     *chunk = 1;
-    if (wide) {
+    if (method == KN_METHOD_WIDE) {
         *chunk = 2048 / (classes + 1) + 1;
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
         kn_step_size1(step, (size_t)((rows + *chunk - 1) / *chunk), 1);
     } else {
         size_t items = kn_group_items(target, "losses/cross_entropy.cl"),
                lanes = kn_power_of_two(kn_divide_up(classes, 4), items);
-        kn_step_define(step, "KN_ITEMS", "%zu", items);
-        kn_step_define(step, "KN_LANES", "%zu", lanes);
-        kn_step_size1(step, ((size_t)rows + items / lanes - 1) / (items / lanes) * items, items);
+        kn_step_lanes(step, target, rows, 1, method == KN_METHOD_PLAIN ? 1 : lanes, items);
     }
     return step;
 }
 
 /* The mean over rows of a step's results in scratch memory, in the accumulator's type. */
-static kn_status emit_mean(kn_lowering *lowering, int scratch, bool wide) {
+static kn_status emit_mean(kn_lowering *lowering, int scratch, kn_method method) {
     const kn_shape *logits = &lowering->node->inputs[0]->shape;
     kn_reduction mean = {
         .kind = KN_REDUCE_SUM, .divide = true, .divisor = row_count(logits), .scratch = scratch};
@@ -184,7 +182,7 @@ static kn_status emit_mean(kn_lowering *lowering, int scratch, bool wide) {
     mean.rank = 1;
     mean.dims[0] = mean.divisor;
     mean.reduced[0] = true;
-    return kn_emit_reduction(lowering, &mean, wide);
+    return kn_emit_reduction(lowering, &mean, method);
 }
 
 static int row_scratch(kn_lowering *lowering) {
@@ -194,13 +192,13 @@ static int row_scratch(kn_lowering *lowering) {
     return kn_emit_scratch(lowering, (uint64_t)(rows ? rows : 1) * kn_dtype_bytes(accumulator));
 }
 
-static kn_status lower_loss(kn_lowering *lowering, bool wide) {
+static kn_status lower_loss(kn_lowering *lowering, kn_method method) {
     const kn_node *node = lowering->node;
     const kn_shape *logits = &node->inputs[0]->shape;
     int scratch = row_scratch(lowering);
     if (row_count(logits) > 0) {
         int64_t chunk;
-        kn_step *step = begin(lowering, "kn_cross_entropy", wide, &chunk);
+        kn_step *step = begin(lowering, "kn_cross_entropy", method, &chunk);
         kn_step_read(step, "x", node->inputs[0]);
         kn_step_read(step, "target", node->inputs[1]);
         kn_step_write(step, "most", node->outputs[MOST]);
@@ -213,15 +211,15 @@ static kn_status lower_loss(kn_lowering *lowering, bool wide) {
         kn_status status = kn_step_end(step, lowering);
         if (status) return status;
     }
-    return emit_mean(lowering, scratch, wide);
+    return emit_mean(lowering, scratch, method);
 }
 
-static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
+static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     const kn_node *node = lowering->node;
     const kn_shape *logits = &node->inputs[0]->shape;
     if (kn_elements_of(node->inputs[0]) == 0) return KN_OK;
     int64_t chunk;
-    kn_step *step = begin(lowering, "kn_cross_entropy_gradient", wide, &chunk);
+    kn_step *step = begin(lowering, "kn_cross_entropy_gradient", method, &chunk);
     static const char *const names[] = {"x", "target", "most", "log_sum", "g"};
     for (int i = 0; i < 5; i++)
         kn_step_read(step, names[i], node->inputs[i]);
@@ -233,13 +231,13 @@ static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_accuracy(kn_lowering *lowering, bool wide) {
+static kn_status lower_accuracy(kn_lowering *lowering, kn_method method) {
     const kn_node *node = lowering->node;
     const kn_shape *logits = &node->inputs[0]->shape;
     int scratch = row_scratch(lowering);
     if (row_count(logits) > 0) {
         int64_t chunk;
-        kn_step *step = begin(lowering, "kn_hits", wide, &chunk);
+        kn_step *step = begin(lowering, "kn_hits", method, &chunk);
         kn_step_read(step, "x", node->inputs[0]);
         kn_step_read(step, "target", node->inputs[1]);
         kn_step_scratch(step, "hit", scratch);
@@ -249,26 +247,35 @@ static kn_status lower_accuracy(kn_lowering *lowering, bool wide) {
         kn_status status = kn_step_end(step, lowering);
         if (status) return status;
     }
-    return emit_mean(lowering, scratch, wide);
+    return emit_mean(lowering, scratch, method);
 }
 
 static kn_status loss_wide(kn_lowering *lowering) {
-    return lower_loss(lowering, true);
+    return lower_loss(lowering, KN_METHOD_WIDE);
 }
 static kn_status loss_tree(kn_lowering *lowering) {
-    return lower_loss(lowering, false);
+    return lower_loss(lowering, KN_METHOD_TREE);
+}
+static kn_status loss_plain(kn_lowering *lowering) {
+    return lower_loss(lowering, KN_METHOD_PLAIN);
 }
 static kn_status gradient_wide(kn_lowering *lowering) {
-    return lower_gradient(lowering, true);
+    return lower_gradient(lowering, KN_METHOD_WIDE);
 }
 static kn_status gradient_tree(kn_lowering *lowering) {
-    return lower_gradient(lowering, false);
+    return lower_gradient(lowering, KN_METHOD_TREE);
+}
+static kn_status gradient_plain(kn_lowering *lowering) {
+    return lower_gradient(lowering, KN_METHOD_PLAIN);
 }
 static kn_status accuracy_wide(kn_lowering *lowering) {
-    return lower_accuracy(lowering, true);
+    return lower_accuracy(lowering, KN_METHOD_WIDE);
 }
 static kn_status accuracy_tree(kn_lowering *lowering) {
-    return lower_accuracy(lowering, false);
+    return lower_accuracy(lowering, KN_METHOD_TREE);
+}
+static kn_status accuracy_plain(kn_lowering *lowering) {
+    return lower_accuracy(lowering, KN_METHOD_PLAIN);
 }
 
 static void logits_cost(const kn_node *node, kn_cost *cost) {
@@ -329,7 +336,7 @@ KN_OPERATOR(
     .gradient = cross_entropy_gradient, .reference = cross_entropy_reference, .cost = logits_cost,
     .tolerance = 4,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = loss_wide},
-                {.name = "tree", .lower = loss_tree}),
+                {.name = "tree", .lower = loss_tree}, {.name = "plain", .lower = loss_plain}),
     KN_CASES({.inputs = {"3,7", "int32 3"}, .ranges = {NULL, LABELS(6)}, .smallest = true},
              {.inputs = {"31,33", "int32 31"},
               .ranges = {"-30..30", LABELS(32)},
@@ -348,7 +355,7 @@ KN_OPERATOR(
     .max_inputs = 5, .backward = true, .shape = gradient_shape, .reference = gradient_reference,
     .cost = logits_cost, .tolerance = 4,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = gradient_wide},
-                {.name = "tree", .lower = gradient_tree}),
+                {.name = "tree", .lower = gradient_tree}, {.name = "plain", .lower = gradient_plain}),
     KN_CASES({.inputs = {"3,7", "int32 3", "3", "3", ""},
               .ranges = {NULL, LABELS(6), "1..2", "0..2"},
               .no_gradient = true,
@@ -370,7 +377,7 @@ KN_OPERATOR(
     accuracy, .help = "fraction of rows whose largest logit is the target's", .min_inputs = 2,
     .max_inputs = 2, .shape = accuracy_shape, .reference = accuracy_reference, .cost = logits_cost,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = accuracy_wide},
-                {.name = "tree", .lower = accuracy_tree}),
+                {.name = "tree", .lower = accuracy_tree}, {.name = "plain", .lower = accuracy_plain}),
     KN_CASES(
         {.inputs = {"31,7", "int32 31"}, .ranges = {NULL, LABELS(6)}, .no_gradient = true, .smallest = true},
         {.inputs = {"3,93,2", "int32 3,93"}, .ranges = {NULL, LABELS(1)}, .no_gradient = true},

@@ -174,10 +174,11 @@ static int64_t states_of(const kn_node *node) {
     return 2 * node->inputs[LABELS]->shape.dims[1] + 1;
 }
 
-static kn_step *begin(kn_lowering *lowering, const char *kernel, size_t *items) {
+static kn_step *begin(kn_lowering *lowering, const char *kernel, bool plain, size_t *items) {
     const kn_target *target = lowering->target;
-    *items =
-        target->wide_vector ? 1 : kn_group_items_for(target, "losses/ctc.cl", states_of(lowering->node), 256);
+    *items = target->wide_vector || plain
+                 ? 1
+                 : kn_group_items_for(target, "losses/ctc.cl", states_of(lowering->node), 256);
     kn_step *step = kn_step_begin(lowering, "losses/ctc.cl", kernel);
     kn_step_define_type(step, "KN_T", lowering->node->outputs[0]->shape.dtype);
     kn_step_define(step, "KN_ITEMS", "%zu", *items);
@@ -198,23 +199,23 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, size_t items) {
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_ctc(kn_lowering *lowering) {
+static kn_status lower_ctc(kn_lowering *lowering, bool plain) {
     size_t items;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    kn_step *step = begin(lowering, "kn_ctc", &items);
+    kn_step *step = begin(lowering, "kn_ctc", plain, &items);
     kn_step_write(step, "losses", lowering->result);
     kn_step_update(step, "alphas", lowering->node->outputs[1]);
     return finish(step, lowering, items);
 }
 
-static kn_status lower_gradient(kn_lowering *lowering) {
+static kn_status lower_gradient(kn_lowering *lowering, bool plain) {
     const kn_node *node = lowering->node;
     size_t items;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     uint64_t numbers = (uint64_t)node->inputs[X]->shape.dims[0] * (uint64_t)states_of(node);
     int betas = kn_emit_scratch(lowering, 3 * numbers * kn_dtype_bytes(node->outputs[0]->shape.dtype));
     int chains = kn_emit_scratch(lowering, numbers * sizeof(int32_t));
-    kn_step *step = begin(lowering, "kn_ctc_gradient", &items);
+    kn_step *step = begin(lowering, "kn_ctc_gradient", plain, &items);
     kn_step_read(step, "alphas", node->inputs[ALPHAS]);
     kn_step_read(step, "losses", node->inputs[LOSSES]);
     kn_step_read(step, "dlosses", node->inputs[SLOPES]);
@@ -222,6 +223,19 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     kn_step_scratch(step, "betas", betas);
     kn_step_scratch(step, "chains", chains);
     return finish(step, lowering, items);
+}
+
+static kn_status ctc_steps(kn_lowering *lowering) {
+    return lower_ctc(lowering, false);
+}
+static kn_status ctc_plain(kn_lowering *lowering) {
+    return lower_ctc(lowering, true);
+}
+static kn_status gradient_steps(kn_lowering *lowering) {
+    return lower_gradient(lowering, false);
+}
+static kn_status gradient_plain(kn_lowering *lowering) {
+    return lower_gradient(lowering, true);
 }
 
 /* ---- gradient, rows -------------------------------------------------------------------------- */
@@ -244,7 +258,8 @@ KN_OPERATOR(ctc,
             .help = "how unlikely labels (N,S) are by log-probabilities (N,T,C), with lengths (N) of both",
             BLANK, .min_inputs = 4, .max_inputs = 4, .hidden = 1, .shape = ctc_shape,
             .gradient = ctc_gradient, .reference = ctc_reference, .cost = ctc_cost, .tolerance = 8,
-            KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = lower_ctc}),
+            KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = ctc_steps},
+                        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = ctc_plain}),
             KN_CASES({.inputs = {"2,5,4", "int32 2,2", "int32 2", "int32 2"},
                       .ranges = {"-4..0", "1..3", "5..5", "1..2"},
                       .smallest = true},
@@ -269,7 +284,8 @@ KN_OPERATOR(ctc,
 KN_OPERATOR(ctc_gradient, .help = "gradient of ctc by the log-probabilities", BLANK, .min_inputs = 7,
             .max_inputs = 7, .backward = true, .shape = gradient_shape, .reference = gradient_reference,
             .cost = ctc_cost, .tolerance = 8,
-            KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = lower_gradient}),
+            KN_VARIANTS({.name = "steps", .choice.accepts = kn_takes_kernel_types, .lower = gradient_steps},
+                        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = gradient_plain}),
             KN_CASES({GRADIENT_CASE("2,5,4", "2,2", "2", "2,5,5"),
                       .ranges = {"-2..0", "1..3", "3..5", "1..2", "-4..-2", "-2..1"}, .smallest = true},
                      {GRADIENT_CASE("3,31,7", "3,9", "3", "3,31,19"),

@@ -19,6 +19,10 @@ void kn_matmul_merge_batches(kn_matmul_form *form, const kn_epilogue *epilogue);
 /* matmul/tiled.c */
 bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering);
+/* matmul/plain.c */
+kn_status kn_matmul_plain_lower(kn_lowering *lowering);
+/* The arguments count, m … b_step of the kernels of cl/matmul/plain.cl. */
+void kn_matmul_plain_sizes(kn_step *step, const kn_lowering *lowering, const kn_matmul_form *form);
 /* matmul/wide.c */
 /* Adds the arguments by which the kernels of cl/matmul find a batch: outer and inner strides, b's as
  * given. */

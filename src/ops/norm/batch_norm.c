@@ -144,7 +144,7 @@ typedef struct division {
     int partials; /* scratch memory: two numbers and the count of elements for each part and channel */
 } division;
 
-static division divide_work(kn_lowering *lowering) {
+static division divide_work(kn_lowering *lowering, bool plain) {
     const kn_target *target = lowering->target;
     const kn_value *x = lowering->node->inputs[0];
     division work = {.form = describe(&x->shape), .lanes = 1};
@@ -152,7 +152,8 @@ static division divide_work(kn_lowering *lowering) {
     if (blocked) work.lanes = target->vector_width;
     work.blocks = work.form.channels / work.lanes;
     work.count = work.form.images * work.form.inner * work.blocks;
-    work.items = blocked ? 1 : kn_group_items_for(target, "norm/batch_norm.cl", work.form.total / 8, 64);
+    work.items =
+        blocked || plain ? 1 : kn_group_items_for(target, "norm/batch_norm.cl", work.form.total / 8, 64);
     /* The parts decide rounding, so they follow from the shape and the work-group. */
     int64_t least = blocked ? 2048 : 64 * (int64_t)work.items;
     work.part = kn_divide_up(work.form.total, 64);
@@ -239,11 +240,11 @@ static kn_status lower_whole_norm(kn_lowering *lowering, const division *work) {
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_norm(kn_lowering *lowering) {
+static kn_status lower_norm(kn_lowering *lowering, bool plain) {
     const kn_node *node = lowering->node;
     const kn_shape *x = &node->inputs[0]->shape;
     const kn_statistics *given = gathered(lowering);
-    division work = divide_work(lowering);
+    division work = divide_work(lowering, plain);
     kn_status status = KN_OK;
     if (work.whole) return lower_whole_norm(lowering, &work);
     if (work.form.total > 0 && !given) {
@@ -307,11 +308,11 @@ static kn_status lower_whole_gradient(kn_lowering *lowering, const division *wor
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_gradient(kn_lowering *lowering) {
+static kn_status lower_gradient(kn_lowering *lowering, bool plain) {
     const kn_node *node = lowering->node;
     kn_value *x = node->inputs[0], *dy = node->inputs[1], *weight = node->inputs[2];
     kn_value *mean = node->inputs[3], *inverse = node->inputs[4];
-    division work = divide_work(lowering);
+    division work = divide_work(lowering, plain);
     kn_status status = KN_OK;
     if (work.whole) return lower_whole_gradient(lowering, &work);
     if (work.form.total > 0) {
@@ -352,6 +353,19 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     add_cost(step, lowering, 3, 5);
     size_by_element(step, lowering, &work);
     return kn_step_end(step, lowering);
+}
+
+static kn_status norm_parts(kn_lowering *lowering) {
+    return lower_norm(lowering, false);
+}
+static kn_status norm_plain(kn_lowering *lowering) {
+    return lower_norm(lowering, true);
+}
+static kn_status gradient_parts(kn_lowering *lowering) {
+    return lower_gradient(lowering, false);
+}
+static kn_status gradient_plain(kn_lowering *lowering) {
+    return lower_gradient(lowering, true);
 }
 
 /* ---- gradient, and outside training ------------------------------------------------------------------- */
@@ -404,10 +418,14 @@ KN_OPERATOR(batch_norm,
             .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
             KN_VARIANTS({.name = "parts",
                          .choice.accepts = kn_takes_kernel_types,
-                         .lower = lower_norm,
+                         .lower = norm_parts,
                          .promise.takes_epilogue = true,
                          .promise.any = true,
                          .promise.takes_statistics = true,
+                         .promise.over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}},
+                        {.name = "plain",
+                         .choice.accepts = kn_takes_kernel_types,
+                         .lower = norm_plain,
                          .promise.over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}}),
             KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
                      {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},
@@ -428,8 +446,9 @@ KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, b
             .reference = gradient_reference, .cost = norm_cost,
             KN_VARIANTS({.name = "parts",
                          .choice.accepts = kn_takes_kernel_types,
-                         .lower = lower_gradient,
-                         .promise.any = true}),
+                         .lower = gradient_parts,
+                         .promise.any = true},
+                        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = gradient_plain}),
             KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
                      {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
                      {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("3,32,31,33", "32")},

@@ -131,12 +131,12 @@ enum { ITEMS = 64, MAX_PARTS = 64, MIN_PART = 16, WORK = 8192 };
 typedef struct division {
     int64_t rows, count, part, parts;
     size_t items; /* of a group, with many threads */
-    bool wide;
+    kn_method method;
 } division;
 
-static division divide_work(const kn_lowering *lowering, bool wide) {
+static division divide_work(const kn_lowering *lowering, kn_method method) {
     const kn_shape *x = &lowering->node->inputs[0]->shape;
-    division work = {.rows = row_count(x), .count = row_length(x), .wide = wide};
+    division work = {.rows = row_count(x), .count = row_length(x), .method = method};
     work.items = kn_group_items(lowering->target, "norm/layer_norm.cl");
     /* The parts decide rounding, so they follow from the shape. */
     work.part = kn_divide_up(work.rows, MAX_PARTS);
@@ -153,27 +153,27 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     kn_step_define(step, "KN_BIAS", "%d", !node->op->backward && node->input_count > 2 && node->inputs[2]);
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
-    if (work->wide) kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    if (work->method == KN_METHOD_WIDE)
+        kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
     return step;
 }
 
 /* Many threads: each row has separate lanes. */
-static void size_by_row(kn_step *step, const division *work) {
-    size_t lanes = kn_power_of_two(kn_divide_up(work->count, 4), work->items), slots = work->items / lanes;
-    kn_step_define(step, "KN_ITEMS", "%zu", work->items);
-    kn_step_define(step, "KN_LANES", "%zu", lanes);
-    kn_step_size1(step, (size_t)kn_divide_up(work->rows, (int64_t)slots) * work->items, work->items);
+static void size_by_row(kn_step *step, const kn_target *target, const division *work) {
+    size_t lanes = kn_power_of_two(kn_divide_up(work->count, 4), work->items);
+    kn_step_lanes(step, target, work->rows, 1, work->method == KN_METHOD_PLAIN ? 1 : lanes, work->items);
 }
 
 static void size_by_column(kn_step *step, const division *work, int64_t parts) {
     size_t items = work->items < ITEMS ? work->items : ITEMS;
     kn_step_define(step, "KN_ITEMS", "%zu", items);
+    if (work->method == KN_METHOD_PLAIN) kn_step_define(step, "KN_LANES", "1");
     kn_step_size2(step, (size_t)work->count, (size_t)parts, items, 1);
 }
 
-static kn_status lower_norm(kn_lowering *lowering, bool wide) {
+static kn_status lower_norm(kn_lowering *lowering, kn_method method) {
     const kn_node *node = lowering->node;
-    division work = divide_work(lowering, wide);
+    division work = divide_work(lowering, method);
     if (work.rows == 0 || work.count == 0) return KN_OK;
     int64_t chunk = WORK / work.count + 1;
     kn_step *step = begin(lowering, &work, "kn_layer_norm");
@@ -187,10 +187,10 @@ static kn_status lower_norm(kn_lowering *lowering, bool wide) {
     kn_step_index(step, "count", work.count);
     kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
     kn_step_index(step, "chunk", chunk);
-    if (wide)
+    if (method == KN_METHOD_WIDE)
         kn_step_size1(step, (size_t)kn_divide_up(work.rows, chunk), 1);
     else
-        size_by_row(step, &work);
+        size_by_row(step, lowering->target, &work);
     return kn_step_end(step, lowering);
 }
 
@@ -211,10 +211,10 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int par
     kn_step_index(step, "rows", work->rows);
     kn_step_index(step, "count", work->count);
     kn_step_index(step, "chunk", work->part);
-    if (work->wide)
+    if (work->method == KN_METHOD_WIDE)
         kn_step_size1(step, (size_t)work->parts, 1);
     else
-        size_by_row(step, work);
+        size_by_row(step, lowering->target, work);
     return kn_step_end(step, lowering);
 }
 
@@ -229,16 +229,17 @@ static kn_status lower_parts(kn_lowering *lowering, const division *work, int pa
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
+static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     const kn_node *node = lowering->node;
-    division work = divide_work(lowering, wide);
+    division work = divide_work(lowering, method);
     if (work.count == 0) return KN_OK;
     kn_dtype type = kn_accumulator(node, node->inputs[0]->shape.dtype);
     int64_t numbers = 2 * (work.parts ? work.parts : 1) * work.count;
     int partials = kn_emit_scratch(lowering, (uint64_t)numbers * kn_dtype_bytes(type));
     kn_status status = KN_OK;
     if (work.rows > 0) status = lower_data(lowering, &work, partials);
-    if (work.rows > 0 && status == KN_OK && !wide) status = lower_parts(lowering, &work, partials);
+    if (work.rows > 0 && status == KN_OK && method != KN_METHOD_WIDE)
+        status = lower_parts(lowering, &work, partials);
     if (status != KN_OK) return status;
     int64_t chunk = 64;
     kn_step *step = begin(lowering, &work, "kn_layer_norm_sum");
@@ -249,7 +250,7 @@ static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
     kn_step_index(step, "parts", work.parts);
     kn_step_index(step, "count", work.count);
     kn_step_index(step, "chunk", chunk);
-    if (wide)
+    if (method == KN_METHOD_WIDE)
         kn_step_size1(step, (size_t)kn_divide_up(work.count, chunk), 1);
     else
         size_by_column(step, &work, 1);
@@ -257,16 +258,22 @@ static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
 }
 
 static kn_status norm_wide(kn_lowering *lowering) {
-    return lower_norm(lowering, true);
+    return lower_norm(lowering, KN_METHOD_WIDE);
 }
 static kn_status norm_tree(kn_lowering *lowering) {
-    return lower_norm(lowering, false);
+    return lower_norm(lowering, KN_METHOD_TREE);
+}
+static kn_status norm_plain(kn_lowering *lowering) {
+    return lower_norm(lowering, KN_METHOD_PLAIN);
 }
 static kn_status gradient_wide(kn_lowering *lowering) {
-    return lower_gradient(lowering, true);
+    return lower_gradient(lowering, KN_METHOD_WIDE);
 }
 static kn_status gradient_tree(kn_lowering *lowering) {
-    return lower_gradient(lowering, false);
+    return lower_gradient(lowering, KN_METHOD_TREE);
+}
+static kn_status gradient_plain(kn_lowering *lowering) {
+    return lower_gradient(lowering, KN_METHOD_PLAIN);
 }
 /* ---- gradient -------------------------------------------------------------------------------- */
 
@@ -293,12 +300,14 @@ static kn_status norm_gradient(kn_gradient_call *call) {
     EPSILON, .shape = norm_shape, .gradient = norm_gradient, .reference = norm_reference, .cost = norm_cost, \
              .tolerance = 4,                                                                                 \
              KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = norm_wide}, \
-                         {.name = "tree", .choice.accepts = kn_takes_kernel_types, .lower = norm_tree})
+                         {.name = "tree", .choice.accepts = kn_takes_kernel_types, .lower = norm_tree},      \
+                         {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = norm_plain})
 #define BACKWARD                                                                                             \
     .backward = true, .shape = gradient_shape, .reference = gradient_reference, .cost = norm_cost,           \
     .tolerance = 4,                                                                                          \
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = gradient_wide},      \
-                {.name = "tree", .choice.accepts = kn_takes_kernel_types, .lower = gradient_tree})
+                {.name = "tree", .choice.accepts = kn_takes_kernel_types, .lower = gradient_tree},           \
+                {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = gradient_plain})
 
 KN_OPERATOR(
     layer_norm,

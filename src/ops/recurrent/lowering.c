@@ -50,16 +50,20 @@ static int parts_of(const kn_target *target, const kn_recurrent_cell *cell, bool
 
 /* ---- parts of a step --------------------------------------------------------------------------------- */
 
-static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, bool wide, const char *kernel) {
+static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, kn_method method,
+                      const char *kernel) {
     const kn_target *target = lowering->target;
     const kn_recurrent_cell *cell = form->cell;
     kn_dtype type = lowering->node->outputs[0]->shape.dtype;
-    kn_step *step = kn_step_begin(lowering, wide ? "recurrent/wide.cl" : "recurrent/tiled.cl", kernel);
+    static const char *const files[] = {[KN_METHOD_WIDE] = "recurrent/wide.cl",
+                                        [KN_METHOD_TREE] = "recurrent/tiled.cl",
+                                        [KN_METHOD_PLAIN] = "recurrent/plain.cl"};
+    kn_step *step = kn_step_begin(lowering, files[method], kernel);
     kn_step_define(step, "KN_CELL", "%d", cell->number);
     kn_step_define(step, "KN_GATES", "%d", cell->gates);
     kn_step_define(step, "KN_KEPT", "%d", cell->kept ? cell->kept : 1);
     kn_step_define(step, "KN_RELU", "%d", form->relu);
-    if (wide) {
+    if (method == KN_METHOD_WIDE) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
         kn_step_define(step, "KN_VECTORS", "%d", vectors_of(target, cell));
         kn_step_define(step, "KN_PARTS", "%d", parts_of(target, cell, lowering->node->op->backward));
@@ -67,6 +71,7 @@ static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, bool
     }
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    if (method == KN_METHOD_PLAIN) return step;
     kn_step_define(step, "KN_TILE_M", "%d", tile_of(target));
     kn_step_define(step, "KN_TILE_N", "%d", tile_of(target));
     kn_step_define(step, "KN_ITEM_M", "4");
@@ -97,8 +102,8 @@ static void add_sizes(kn_step *step, const kn_recurrent_form *form) {
     kn_step_int(step, "units", form->units);
 }
 
-static void read_weight(kn_step *step, kn_value *weight, bool wide, int panels) {
-    if (wide)
+static void read_weight(kn_step *step, kn_value *weight, kn_method method, int panels) {
+    if (method == KN_METHOD_WIDE)
         kn_step_read_scratch(step, "panels", panels);
     else
         kn_step_read(step, "weight", weight);
@@ -128,15 +133,15 @@ static int64_t direction_of(const kn_recurrent_form *form, bool backward) {
 /* Samples are independent: each unit processes a band of samples through all time steps without waiting
  * for other units. Each unit then reads all weights in each step, which costs little where caches hold
  * them and a band has enough rows. Returns the rows of a band; 0: each time step is a launch. */
-static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *form, bool wide) {
+static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *form, kn_method method) {
     int64_t rows = kn_divide_up(form->batch, lowering->target->compute_units);
     int64_t weights = form->cell->gates * form->units * form->units * (int64_t)sizeof(float);
-    return wide && rows >= BAND_ROWS_LEAST && weights <= PANEL_BYTES_MOST ? rows : 0;
+    return method == KN_METHOD_WIDE && rows >= BAND_ROWS_LEAST && weights <= PANEL_BYTES_MOST ? rows : 0;
 }
 
 /* The cost of `on` as part of the node's, the last arguments and the global size: tiles of columns and
  * of rows, or panels and rows. */
-static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form, bool wide,
+static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form, kn_method method,
                         const walk *on) {
     const kn_target *target = lowering->target;
     bool backward = lowering->node->op->backward;
@@ -144,7 +149,11 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
     kn_cost cost;
     kn_node_cost(lowering->node, &cost);
     kn_step_cost(step, cost.flops * fraction, cost.bytes * fraction);
-    if (!wide) {
+    if (method == KN_METHOD_PLAIN) {
+        kn_step_size2(step, (size_t)kn_round_up(form->units, 64), (size_t)form->batch, 0, 0);
+        return kn_step_end(step, lowering);
+    }
+    if (method == KN_METHOD_TREE) {
         int64_t columns = form->units * (backward || form->cell->gates == 1 ? 1 : 4);
         size_t tile = (size_t)tile_of(target), items = tile * tile / 16;
         kn_step_size2(step, (size_t)kn_divide_up(columns, (int64_t)tile) * items,
@@ -162,7 +171,7 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
         rows = kn_round_up(kn_divide_up(form->batch, kn_divide_up(4 * units, panels)), rows_of(target));
     if (on->steps > 1) {
         each = panels;
-        rows = band_of(lowering, form, wide);
+        rows = band_of(lowering, form, method);
     }
     kn_step_int(step, "item_panels", each);
     kn_step_int(step, "item_rows", rows);
@@ -180,7 +189,8 @@ static kn_status pack(kn_lowering *lowering, const kn_recurrent_form *form, kn_v
     int64_t columns = columns_of(lowering, form, backward);
     int64_t numbers = count * (backward ? form->cell->gates : 1) * form->units * columns;
     *panels = kn_emit_scratch(lowering, (uint64_t)numbers * sizeof(float));
-    kn_step *step = begin(lowering, form, true, backward ? "kn_recurrent_pack_back" : "kn_recurrent_pack");
+    kn_step *step =
+        begin(lowering, form, KN_METHOD_WIDE, backward ? "kn_recurrent_pack_back" : "kn_recurrent_pack");
     kn_step_read(step, "weight", weight);
     kn_step_scratch(step, "panels", *panels);
     kn_step_int(step, "units", form->units);
@@ -206,7 +216,8 @@ typedef struct forward {
     kn_recurrent_places at;
     kn_value *cells, *previous; /* NULL without a gradient */
     int turns[2], last_cells; /* scratch memory; with lengths states take turns where previous is not kept */
-    bool wide, masked;
+    kn_method method;
+    bool masked;
     int panels;
 } forward;
 
@@ -244,9 +255,9 @@ static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t
     place cells_before = cells_after(lowering, on, done), cells = cells_after(lowering, on, done + 1);
     /* y is written in any case. */
     if (after.value == lowering->result) after = of_value(NULL, 0, 0);
-    kn_step *step = begin(lowering, form, on->wide, "kn_recurrent_step");
+    kn_step *step = begin(lowering, form, on->method, "kn_recurrent_step");
     kn_step_read(step, "x", node->inputs[KN_RECURRENT_X]);
-    read_weight(step, node->inputs[KN_RECURRENT_WEIGHT], on->wide, on->panels);
+    read_weight(step, node->inputs[KN_RECURRENT_WEIGHT], on->method, on->panels);
     kn_step_read(step, "bias", input_of(node, on->at.bias));
     kn_step_read(step, "lengths", input_of(node, on->at.lengths));
     read_place(step, "before", &before);
@@ -254,7 +265,7 @@ static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t
     read_place(step, "cells_before", &cells_before);
     write_place(step, "cells", &cells);
     kn_step_update(step, "y", lowering->result);
-    kn_step_update(step, "kept", kept && kn_is_read(kept) ? kept : NULL);
+    kn_step_update(step, "kept", kept && is_wanted(kept) ? kept : NULL);
     kn_step_update(step, "start", first ? on->previous : NULL);
     kn_step_update(step, "final",
                    last && is_wanted(node->outputs[on->at.final]) ? node->outputs[on->at.final] : NULL);
@@ -266,12 +277,12 @@ static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t
     add_place(step, "cells_before_row", "cells_before_at", &cells_before);
     add_place(step, "cells_row", "cells_at", &cells);
     kn_step_int(step, "step", kn_recurrent_time(form, done));
-    return finish(step, lowering, form, on->wide, &along);
+    return finish(step, lowering, form, on->method, &along);
 }
 
-static kn_status lower_forward(kn_lowering *lowering, bool wide) {
+static kn_status lower_forward(kn_lowering *lowering, kn_method method) {
     const kn_node *node = lowering->node;
-    forward on = {.form = kn_recurrent_describe(node), .wide = wide};
+    forward on = {.form = kn_recurrent_describe(node), .method = method};
     const kn_recurrent_form *form = &on.form;
     on.at = kn_recurrent_places_of(form->cell);
     if (kn_elements_of(lowering->result) == 0) {
@@ -282,14 +293,16 @@ static kn_status lower_forward(kn_lowering *lowering, bool wide) {
     kn_value *cells = output_of(node, on.at.cells), *previous = node->outputs[on.at.previous];
     kn_dtype type = lowering->result->shape.dtype;
     on.masked = input_of(node, on.at.lengths) != NULL;
-    on.previous = kn_is_read(previous) ? previous : NULL;
-    on.cells = cells && kn_is_read(cells) ? cells : NULL;
+    on.previous = is_wanted(previous) ? previous : NULL;
+    on.cells = cells && is_wanted(cells) ? cells : NULL;
     if (cells && !on.cells) on.last_cells = state_scratch(lowering, form, type);
     for (int i = 0; i < 2 && on.masked && !on.previous; i++)
         on.turns[i] = state_scratch(lowering, form, type);
-    kn_status status = wide ? pack(lowering, form, node->inputs[KN_RECURRENT_WEIGHT], &on.panels) : KN_OK;
+    kn_status status = method == KN_METHOD_WIDE
+                           ? pack(lowering, form, node->inputs[KN_RECURRENT_WEIGHT], &on.panels)
+                           : KN_OK;
     /* The first and the last step store states at other positions. */
-    int64_t most = (on.previous || !on.masked) && band_of(lowering, form, wide) ? form->length - 2 : 1;
+    int64_t most = (on.previous || !on.masked) && band_of(lowering, form, method) ? form->length - 2 : 1;
     for (int64_t done = 0, steps; done < form->length && status == KN_OK; done += steps) {
         steps = done == 1 && most > 1 ? most : 1;
         status = forward_steps(lowering, &on, done, steps);
@@ -303,7 +316,7 @@ typedef struct backward {
     kn_recurrent_form form;
     kn_recurrent_back_places at;
     place carry, carry_cells;
-    bool wide;
+    kn_method method;
     int panels;
 } backward;
 
@@ -318,13 +331,13 @@ static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64
     place cells_before =
         of_value(cells, form->length * units, start ? 0 : kn_recurrent_time(form, done - 1) * units);
     if (done == 0) cells_before = of_value(input_of(node, on->at.start_cells), units, 0);
-    kn_step *step = begin(lowering, form, on->wide, "kn_recurrent_back");
+    kn_step *step = begin(lowering, form, on->method, "kn_recurrent_back");
     kn_step_read(step, "dy", input_of(node, KN_RECURRENT_BACK_DY));
     kn_step_read(step, "kept", node->inputs[KN_RECURRENT_BACK_KEPT]);
     kn_step_read(step, "cells", cells);
     read_place(step, "cells_before", &cells_before);
     kn_step_read(step, "previous", input_of(node, on->at.previous));
-    read_weight(step, node->inputs[KN_RECURRENT_BACK_WEIGHT], on->wide, on->panels);
+    read_weight(step, node->inputs[KN_RECURRENT_BACK_WEIGHT], on->method, on->panels);
     kn_step_read(step, "lengths", input_of(node, on->at.lengths));
     kn_step_read(step, "final", first ? input_of(node, on->at.final) : NULL);
     kn_step_read(step, "final_cells", first ? input_of(node, on->at.final_cells) : NULL);
@@ -341,12 +354,12 @@ static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64
     kn_step_int(step, "step", start ? 0 : kn_recurrent_time(form, done));
     kn_step_int(step, "from", first ? 0 : kn_recurrent_time(form, done + 1));
     kn_step_int(step, "first", first);
-    return finish(step, lowering, form, on->wide, &along);
+    return finish(step, lowering, form, on->method, &along);
 }
 
-static kn_status lower_backward(kn_lowering *lowering, bool wide) {
+static kn_status lower_backward(kn_lowering *lowering, kn_method method) {
     const kn_node *node = lowering->node;
-    backward on = {.form = kn_recurrent_describe(node), .wide = wide};
+    backward on = {.form = kn_recurrent_describe(node), .method = method};
     const kn_recurrent_form *form = &on.form;
     on.at = kn_recurrent_back_places_of(form->cell);
     kn_value *start = node->outputs[on.at.start];
@@ -361,10 +374,11 @@ static kn_status lower_backward(kn_lowering *lowering, bool wide) {
     if (form->cell->has_bias || input_of(node, on.at.lengths))
         on.carry = of_scratch(state_scratch(lowering, form, type), form->units);
     if (form->cell->has_cells) on.carry_cells = of_scratch(state_scratch(lowering, form, type), form->units);
-    kn_status status =
-        wide ? pack(lowering, form, node->inputs[KN_RECURRENT_BACK_WEIGHT], &on.panels) : KN_OK;
+    kn_status status = method == KN_METHOD_WIDE
+                           ? pack(lowering, form, node->inputs[KN_RECURRENT_BACK_WEIGHT], &on.panels)
+                           : KN_OK;
     /* The last and the first step of the sequence access other positions. */
-    int64_t last = form->length - 1, most = band_of(lowering, form, wide) ? form->length - 2 : 1;
+    int64_t last = form->length - 1, most = band_of(lowering, form, method) ? form->length - 2 : 1;
     for (int64_t done = last, steps; done >= (is_wanted(start) ? -1 : 0) && status == KN_OK; done -= steps) {
         steps = done == last - 1 && most > 1 ? most : 1;
         status = backward_steps(lowering, &on, done, steps);
@@ -374,14 +388,17 @@ static kn_status lower_backward(kn_lowering *lowering, bool wide) {
 
 /* ---- variants ---------------------------------------------------------------------------------------- */
 
-static kn_status lower(kn_lowering *lowering, bool wide) {
-    return lowering->node->op->backward ? lower_backward(lowering, wide) : lower_forward(lowering, wide);
+static kn_status lower(kn_lowering *lowering, kn_method method) {
+    return lowering->node->op->backward ? lower_backward(lowering, method) : lower_forward(lowering, method);
 }
 kn_status kn_recurrent_wide_lower(kn_lowering *lowering) {
-    return lower(lowering, true);
+    return lower(lowering, KN_METHOD_WIDE);
 }
 kn_status kn_recurrent_tiled_lower(kn_lowering *lowering) {
-    return lower(lowering, false);
+    return lower(lowering, KN_METHOD_TREE);
+}
+kn_status kn_recurrent_plain_lower(kn_lowering *lowering) {
+    return lower(lowering, KN_METHOD_PLAIN);
 }
 
 bool kn_recurrent_wide_accepts(const kn_target *target, const kn_node *node) {

@@ -17,7 +17,7 @@
 
 #include <math.h>
 
-#include "ops/row.h"
+#include "ops/lowering.h"
 
 /* One unit in one step, in double precision. */
 typedef struct kn_cell_step {
@@ -82,6 +82,7 @@ kn_status kn_recurrent_gradient_reference(kn_reference_call *call);
 void kn_recurrent_cost(const kn_node *node, kn_cost *cost);
 kn_status kn_recurrent_wide_lower(kn_lowering *lowering);
 kn_status kn_recurrent_tiled_lower(kn_lowering *lowering);
+kn_status kn_recurrent_plain_lower(kn_lowering *lowering);
 bool kn_recurrent_wide_accepts(const kn_target *target, const kn_node *node);
 bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
 
@@ -92,7 +93,8 @@ bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
          .choice.accepts = kn_recurrent_wide_accepts,                                                        \
          .lower = kn_recurrent_wide_lower,                                                                   \
          .choice.doubtful = true},                                                                           \
-        {.name = "tiled", .choice.accepts = kn_recurrent_tiled_accepts, .lower = kn_recurrent_tiled_lower})
+        {.name = "tiled", .choice.accepts = kn_recurrent_tiled_accepts, .lower = kn_recurrent_tiled_lower},  \
+        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = kn_recurrent_plain_lower})
 #define KN_RECURRENT_ROW                                                                                     \
     .shape = kn_recurrent_shape, .gradient = kn_recurrent_gradient, .reference = kn_recurrent_reference,     \
     .cost = kn_recurrent_cost, .tolerance = 2, KN_RECURRENT_VARIANTS

@@ -1,5 +1,4 @@
 /* From reductions to launches of cl/reduce/reduce.cl. */
-#include "ops/lowering.h"
 #include "ops/reduce/reduce.h"
 
 /* A reduction with its axes merged into runs of one kind; [0] is the innermost run. */
@@ -47,6 +46,8 @@ static int64_t smaller(int64_t left, int64_t right) {
     return left < right ? left : right;
 }
 
+enum { PLAIN_PART = 4096 };
+
 /* How a reduction is divided among work-items. `part` follows from the shape and the kind of device,
  * never from the number of its units. */
 typedef struct division {
@@ -89,6 +90,13 @@ static division divide_wide(const kn_target *target, const runs *shape) {
     return work;
 }
 
+/* Parts of few elements: the sums of one work-item are short. */
+static division divide_plain(const runs *shape) {
+    division work = {.items = 1, .lanes = 1, .part = smaller(shape->count, PLAIN_PART)};
+    work.parts = shape->count ? kn_divide_up(shape->count, work.part) : 1;
+    return work;
+}
+
 static void write_start(kn_step *step, const kn_reduction *reduction, kn_dtype accumulator) {
     if (reduction->kind == KN_REDUCE_SUM) {
         kn_step_define(step, "KN_START", "0");
@@ -110,12 +118,15 @@ static void write_start(kn_step *step, const kn_reduction *reduction, kn_dtype a
 
 /* One launch. Where a reduction has several parts their results go to scratch memory, and a second
  * launch combines them */
-static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool wide, bool joining) {
+static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, kn_method method, bool joining) {
     const kn_target *target = lowering->target;
     runs shape = merge_axes(reduction);
     if (shape.outputs == 0) return KN_OK;
     kn_dtype accumulator = kn_accumulator(lowering->node, reduction->dtype);
-    division work = wide ? divide_wide(target, &shape) : divide_many(target, &shape);
+    bool wide = method == KN_METHOD_WIDE;
+    division work = wide                        ? divide_wide(target, &shape)
+                    : method == KN_METHOD_PLAIN ? divide_plain(&shape)
+                                                : divide_many(target, &shape);
     if (joining) { /* there are few parts */
         work.tasks /= work.parts;
         work.parts = 1;
@@ -135,8 +146,6 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
     if (wide) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
     } else {
-        kn_step_define(step, "KN_ITEMS", "%zu", work.items);
-        kn_step_define(step, "KN_LANES", "%zu", work.lanes);
         kn_step_define(step, "KN_ADJACENT", "%d", (int)rows);
     }
     if (reduction->source)
@@ -170,8 +179,7 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
     if (wide) {
         kn_step_size1(step, (size_t)kn_divide_up(work.tasks, work.chunk), 1);
     } else {
-        int64_t groups = kn_divide_up(shape.outputs, (int64_t)(work.items / work.lanes));
-        kn_step_size2(step, (size_t)groups * work.items, (size_t)work.parts, work.items, 1);
+        kn_step_lanes(step, target, shape.outputs, work.parts, work.lanes, work.items);
     }
     kn_status status = kn_step_end(step, lowering);
     if (status || last) return status;
@@ -183,9 +191,9 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
     join.dims[0] = work.parts;
     join.dims[1] = shape.outputs;
     join.reduced[0] = true;
-    return emit(lowering, &join, wide, true);
+    return emit(lowering, &join, method, true);
 }
 
-kn_status kn_emit_reduction(kn_lowering *lowering, const kn_reduction *reduction, bool wide) {
-    return emit(lowering, reduction, wide, false);
+kn_status kn_emit_reduction(kn_lowering *lowering, const kn_reduction *reduction, kn_method method) {
+    return emit(lowering, reduction, method, false);
 }

@@ -109,16 +109,19 @@ static kn_reduction describe(const kn_node *node) {
     return reduction;
 }
 
-static kn_status lower_reduce(kn_lowering *lowering, bool wide) {
+static kn_status lower_reduce(kn_lowering *lowering, kn_method method) {
     kn_reduction reduction = describe(lowering->node);
-    return kn_emit_reduction(lowering, &reduction, wide);
+    return kn_emit_reduction(lowering, &reduction, method);
 }
 
 static kn_status lower_wide(kn_lowering *lowering) {
-    return lower_reduce(lowering, true);
+    return lower_reduce(lowering, KN_METHOD_WIDE);
 }
 static kn_status lower_tree(kn_lowering *lowering) {
-    return lower_reduce(lowering, false);
+    return lower_reduce(lowering, KN_METHOD_TREE);
+}
+static kn_status lower_plain(kn_lowering *lowering) {
+    return lower_reduce(lowering, KN_METHOD_PLAIN);
 }
 
 /* Images (N,C,H,W), over pixels, or pixels and images: they may be blocked by channels. */
@@ -143,7 +146,7 @@ static kn_status lower_images(kn_lowering *lowering) {
         reduction.dims[3] = width;
         reduction.reduced[3] = false;
     }
-    return kn_emit_reduction(lowering, &reduction, true);
+    return kn_emit_reduction(lowering, &reduction, KN_METHOD_WIDE);
 }
 
 static void reduce_cost(const kn_node *node, kn_cost *cost) {
@@ -230,7 +233,7 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
                              .lower = lower_images,                                                          \
                              .promise.any = true},                                                           \
                             {.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = lower_wide},      \
-                            {.name = "tree", .lower = lower_tree}),                                          \
+                            {.name = "tree", .lower = lower_tree}, {.name = "plain", .lower = lower_plain}), \
                 __VA_ARGS__)
 
 REDUCTION(

@@ -2,7 +2,7 @@
 #ifndef KN_OPS_REDUCE_H
 #define KN_OPS_REDUCE_H
 
-#include "ops/row.h"
+#include "ops/lowering.h"
 
 extern const kn_operator kn_row_sum, kn_row_mean;
 
@@ -21,6 +21,6 @@ typedef struct kn_reduction {
     bool reduced[KN_MAX_RANK];
 } kn_reduction;
 /* Emits the steps that write it to lowering->result (lowering.c). */
-kn_status kn_emit_reduction(kn_lowering *lowering, const kn_reduction *reduction, bool wide);
+kn_status kn_emit_reduction(kn_lowering *lowering, const kn_reduction *reduction, kn_method method);
 
 #endif

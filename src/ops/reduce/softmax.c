@@ -90,7 +90,7 @@ static kn_status softmax_gradient_reference(kn_reference_call *call) {
 
 /* ---- lowering --------------------------------------------------------------------------------------- */
 
-static kn_status lower(kn_lowering *lowering, bool wide) {
+static kn_status lower(kn_lowering *lowering, kn_method method) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
     bool backward = node->op->backward;
@@ -104,7 +104,7 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     kn_step_define_type(step, "KN_T", x->dtype);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, x->dtype));
     int64_t chunk = 1;
-    if (wide) {
+    if (method == KN_METHOD_WIDE) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
         chunk = 4096 / shape.count + 1;
         if (shape.inner > 1) chunk = kn_round_up(chunk, target->vector_width);
@@ -114,10 +114,8 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
                lanes = kn_power_of_two(kn_divide_up(shape.count, 4), items);
         size_t slots = kn_power_of_two(rows, items < 32 ? items : 32);
         if (shape.inner > 1 && lanes * slots > items) lanes = items / slots;
-        kn_step_define(step, "KN_ITEMS", "%zu", items);
-        kn_step_define(step, "KN_LANES", "%zu", lanes);
         kn_step_define(step, "KN_ADJACENT", "%d", shape.inner == 1);
-        kn_step_size1(step, ((size_t)rows + items / lanes - 1) / (items / lanes) * items, items);
+        kn_step_lanes(step, target, rows, 1, method == KN_METHOD_PLAIN ? 1 : lanes, items);
     }
     kn_step_read(step, backward ? "y" : "x", node->inputs[0]);
     if (backward) kn_step_read(step, "g", node->inputs[1]);
@@ -130,10 +128,13 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
 }
 
 static kn_status lower_wide(kn_lowering *lowering) {
-    return lower(lowering, true);
+    return lower(lowering, KN_METHOD_WIDE);
 }
 static kn_status lower_tree(kn_lowering *lowering) {
-    return lower(lowering, false);
+    return lower(lowering, KN_METHOD_TREE);
+}
+static kn_status lower_plain(kn_lowering *lowering) {
+    return lower(lowering, KN_METHOD_PLAIN);
 }
 
 static void softmax_cost(const kn_node *node, kn_cost *cost) {
@@ -158,7 +159,7 @@ static kn_status softmax_gradient(kn_gradient_call *call) {
 #define AXIS KN_ATTRIBUTES(KN_INT("axis", -1, "axis that is normalised, negative from the end"))
 #define VARIANTS                                                                                             \
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = lower_wide},                  \
-                {.name = "tree", .lower = lower_tree})
+                {.name = "tree", .lower = lower_tree}, {.name = "plain", .lower = lower_plain})
 #define FORWARD                                                                                              \
     AXIS,                                                                                                    \
         .min_inputs = 1, .max_inputs = 1, .shape = softmax_shape, .gradient = softmax_gradient,              \

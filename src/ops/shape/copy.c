@@ -104,7 +104,7 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
     bool whole = count == 1 && axes[0].from == 1 && axes[0].to == 1;
     if (whole && !copy->partial && kn_elements_of(copy->from) == elements)
         return kn_emit_copy(lowering, copy->from, copy->to);
-    if (!copy->partial && axes[0].from != 1 && axes[0].to == 1 && !copy->from_offset)
+    if (!copy->plain && !copy->partial && axes[0].from != 1 && axes[0].to == 1 && !copy->from_offset)
         for (int i = 1; i < count; i++)
             if (axes[i].from == 1) return emit_transpose(lowering, copy, axes, count, i, wide);
     kn_step *step = kn_step_begin(lowering, "shape/strided.cl", wide ? "kn_strided_rows" : "kn_strided");

@@ -90,11 +90,12 @@ static kn_status transpose_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-static kn_status lower_transpose(kn_lowering *lowering, bool wide) {
+static kn_status lower_transpose(kn_lowering *lowering, bool wide, bool plain) {
     const kn_shape *x = &lowering->node->inputs[0]->shape, *y = &lowering->node->outputs[0]->shape;
     int order[KN_MAX_RANK];
     int64_t strides[KN_MAX_RANK];
-    kn_strided_copy copy = {.from = lowering->node->inputs[0], .to = lowering->result, .rank = x->rank};
+    kn_strided_copy copy = {
+        .from = lowering->node->inputs[0], .to = lowering->result, .plain = plain, .rank = x->rank};
     read_order(kn_attribute_of(lowering->node, "permutation"), x->rank, order);
     kn_row_strides(x, strides);
     kn_row_strides(y, copy.to_strides);
@@ -106,10 +107,13 @@ static kn_status lower_transpose(kn_lowering *lowering, bool wide) {
 }
 
 static kn_status transpose_wide(kn_lowering *lowering) {
-    return lower_transpose(lowering, true);
+    return lower_transpose(lowering, true, false);
 }
 static kn_status transpose_tiled(kn_lowering *lowering) {
-    return lower_transpose(lowering, false);
+    return lower_transpose(lowering, false, false);
+}
+static kn_status transpose_plain(kn_lowering *lowering) {
+    return lower_transpose(lowering, false, true);
 }
 
 KN_OPERATOR(
@@ -118,7 +122,7 @@ KN_OPERATOR(
     .min_inputs = 1, .max_inputs = 1, .moves = true, .shape = transpose_shape, .gradient = transpose_gradient,
     .reference = transpose_reference,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = transpose_wide},
-                {.name = "tiled", .lower = transpose_tiled}),
+                {.name = "tiled", .lower = transpose_tiled}, {.name = "plain", .lower = transpose_plain}),
     KN_CASES({.inputs = {"7,31"}, .smallest = true},
              {.inputs = {"3,7,5"}, .attributes = "permutation=1,0,2", .smallest = true},
              {.inputs = {"93,33"}}, {.inputs = {"2,7,5,3"}, .attributes = "permutation=0,2,3,1"},

@@ -13,6 +13,7 @@ extern const kn_operator kn_row_reshape, kn_row_broadcast, kn_row_slice, kn_row_
 typedef struct kn_strided_copy {
     kn_value *from, *to;
     bool partial; /* other steps write the rest of `to` */
+    bool plain;   /* without tiles in local memory where axes change places */
     int rank;
     int64_t from_offset, to_offset;
     int64_t sizes[KN_MAX_RANK], from_strides[KN_MAX_RANK], to_strides[KN_MAX_RANK];

@@ -1,0 +1,61 @@
+/* The arguments of attention's kernels for many threads that are not arrays of elements, and where rows begin.
+ *
+ * Defines, with their defaults:
+ *   KN_T, KN_A  types of the arrays, and of the computation (common/types.cl)
+ *   KN_HEAD 64     elements of a head, D
+ *
+ * Row t of head h of batch b of an operand begins at first + (b * length + t) * row + h * KN_HEAD, so that q, k and v
+ * may be interleaved in one array. log_sum and delta are (batch,head,query).
+ * `group` of the `heads` of q use the same head of k and v. Query i has the position of key i, or with `last`
+ * i + max(0, valid keys - queries); with `causal` it attends to keys up to that position. A query without keys gives
+ * 0.
+ * KN_LENGTHS appends parameters: lengths, how many keys of each batch are valid, and lengths_row, 1,
+ * or 0 where all batches have the same. KN_MASK appends a mask that is added to the scores, (batch,head,query,key),
+ * and its strides by batch and head, 0 where it is broadcast.
+ * KN_DROPOUT appends the step counter, the key of the stream in two words, and the rate: weight
+ * (batch,head,query,key) is dropped depending on the random number at its row-major index. */
+#include "common/types.cl"
+#ifndef KN_HEAD
+#define KN_HEAD 64
+#endif
+
+#ifdef KN_LENGTHS
+#define KN_LENGTHS_PARAMETERS , global const int *restrict lengths, const int lengths_row
+#define KN_LIMIT clamp(lengths[batch * lengths_row], 0, keys)
+#else
+#define KN_LENGTHS_PARAMETERS
+#define KN_LIMIT keys
+#endif
+#ifdef KN_MASK
+#define KN_MASK_PARAMETERS , global const KN_T *restrict mask, const KN_INDEX mask_batch, const KN_INDEX mask_head
+#define KN_MASKED(score, query, key)                                                                         \
+    ((score) + (KN_A)mask[batch * mask_batch + head * mask_head +                                            \
+                          (KN_INDEX)min(query, queries - 1) * keys + min(key, keys - 1)])
+#else
+#define KN_MASK_PARAMETERS
+#define KN_MASKED(score, query, key) (score)
+#endif
+#ifdef KN_DROPOUT
+#include "common/random.cl"
+#define KN_DROPOUT_PARAMETERS , global const uint *restrict step, const uint key_low, const uint key_high, const float rate
+#define KN_KEPT(query, key)                                                                                  \
+    (kn_uniform((ulong)key_high << 32 | key_low, *step,                                                      \
+                ((ulong)sums_at + (query)) * keys + (key)) >= rate ? (KN_A)1 / ((KN_A)1 - rate) : (KN_A)0)
+#else
+#define KN_DROPOUT_PARAMETERS
+#define KN_KEPT(query, key) ((KN_A)1)
+#endif
+#define KN_NUMBERS                                                                                           \
+    const int queries, const int keys, const KN_INDEX q_first, const KN_INDEX k_first,                       \
+        const KN_INDEX v_first, const KN_INDEX q_row, const KN_INDEX k_row, const KN_INDEX y_row,            \
+        const int causal, const int last, const int group, const int heads,                                  \
+        const float scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS
+/* The keys that a batch has, and the position of its first query. */
+#define KN_LIMITS const int limit = KN_LIMIT, offset = last ? max(0, limit - queries) : 0;
+#define KN_QUERY_PLACES                                                                                      \
+    const KN_INDEX q_at = q_first + batch * queries * q_row + head * KN_HEAD;                                \
+    const KN_INDEX y_at = batch * queries * y_row + head * KN_HEAD;                                          \
+    const KN_INDEX sums_at = (batch * heads + head) * queries;
+#define KN_KEY_PLACES                                                                                        \
+    const KN_INDEX k_at = k_first + batch * keys * k_row + key_head * KN_HEAD;                               \
+    const KN_INDEX v_at = v_first + batch * keys * k_row + key_head * KN_HEAD;
