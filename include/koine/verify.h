@@ -20,8 +20,10 @@ typedef struct kn_verify_result {
 typedef struct kn_verify_params {
     size_t size;
     const char *operators; /* only these, separated by commas; NULL: all */
-    const char *variants;  /* only kernels of these names; NULL: all that the device supports */
-    int thoroughness;      /* 0: every case, 1: one case per operator and variant, 2: only the smallest */
+    /* only kernels of these names; NULL: all that the device supports, those that stand in for others,
+     * `plain`, with the smallest cases */
+    const char *variants;
+    int thoroughness; /* 0: every case, 1: one case per operator and variant, 2: only the smallest */
     uint64_t seed;
     void *user;
     void (*report)(void *user, const kn_verify_result *result); /* strings are valid during the call */

@@ -71,6 +71,10 @@ kn_status kn_context_get_counts(const kn_context *context, kn_context_counts *co
     return KN_RESULT_GIVE(kn_context_counts, counts, &now);
 }
 
+double kn_context_made(const kn_context *context) {
+    return context->made;
+}
+
 /* ---- verdicts ------------------------------------------------------------------------------- */
 
 bool kn_verdict_get(kn_context *context, const char *key, double *value) {

@@ -18,6 +18,8 @@ bool kn_context_precompiles(const kn_context *context);
 bool kn_context_is_described(const kn_context *context);
 /* The error of what needs a device. */
 kn_status kn_fail_described(const kn_context *context, kn_error *error);
+/* When it was created, by kn_clock: distinguishes contexts. */
+double kn_context_made(const kn_context *context);
 
 /* Verdicts: measurements of this device and driver, kept in the cache folder (in memory without one). Keys
  * are short strings without line breaks. get returns false if nothing is known. Where a process ended while

@@ -127,7 +127,8 @@ typedef struct kn_choice {
     /* used only if the device ran it faster than the next accepting variant, at similar sizes */
     bool measured;
     /* Used on a device only after the node's trial case, or the row's first accepted case if it has none, was
-     * computed correctly there. */
+     * computed correctly there. With many threads every variant but a row's last needs a trial: a small node
+     * of the same programs. */
     bool doubtful;
     /* Has a larger error than the others. Used only with fast math, where it pays, and if the largest error
      * of the node's trial case on the device is below KN_FAST_ERROR of the results' RMS. */
@@ -159,7 +160,8 @@ typedef struct kn_promise {
 } kn_promise;
 
 /* One way to compute a node. The plan takes the first one that accepts and that the device computes
- * correctly. */
+ * correctly. The last of a row is `plain`, or as plain as that: each work-item computes separate results,
+ * without local memory, barriers and sub-groups. It is never doubted. */
 typedef struct kn_variant {
     const char *name; /* "tiled", "wide" */
     kn_status (*lower)(kn_lowering *lowering);
@@ -230,6 +232,9 @@ struct kn_operator {
     const kn_case *cases;
     int case_count;
     double tolerance; /* factor on the tolerance; 0 means 1 */
+    /* The number, from 1, of the input by which what a step gives is multiplied for the next step: a trial of
+     * other sizes draws it so small that errors do not grow. 0: none. */
+    int fed_back;
     /* of a custom operator: what graphs keep alive (custom.c); NULL: a row of the library */
     struct kn_custom *custom;
 };

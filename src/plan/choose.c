@@ -26,12 +26,20 @@ static bool is_accurate_enough(kn_planner *planner, const kn_node *node, const k
            is_right(planner, node, variant);
 }
 
+/* Whether the device must compute a variant right before it is used: a doubtful one and, with many threads,
+ * every one that has another below it. The last of a row is plain: a work-item for each result. */
+static bool needs_trial(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+    if (variant->choice.doubtful) return true;
+    return planner->request->judge && planner->switches->programs != KN_PROGRAMS_NONE &&
+           !planner->target->wide_vector && variant != &node->op->variants[node->op->variant_count - 1];
+}
+
 /* Whether a variant may be used for a node, regardless of speed. */
 static bool suits(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
     if (variant->choice.prepares && !may_prepare(planner, node)) return false;
     if (!is_accepted(planner, node, variant)) return false;
     if (variant->choice.fast) return is_accurate_enough(planner, node, variant);
-    return !variant->choice.doubtful || is_right(planner, node, variant);
+    return !needs_trial(planner, node, variant) || is_right(planner, node, variant);
 }
 
 /* Whether variant `measured` is faster than the one that would be chosen without it. */

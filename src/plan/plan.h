@@ -50,8 +50,8 @@ kn_status kn_switches_parse(const char *text, kn_switches *switches, kn_error *e
 /* Called while variants are chosen. Each verdict comes from running something on the device and is
  * remembered; the verify room implements these functions. `device` is kn_plan_request.device. */
 typedef struct kn_judge {
-    /* Whether a doubtful variant passed its row's trial; with a node, whether a variant with a larger error
-     * is accurate enough for that node. */
+    /* Whether a variant passed a trial: a doubtful one its row's or, if it has one, the node's trial case;
+     * one that is not doubtful a small node of the same programs as this one. */
     bool (*variant_is_right)(void *device, const kn_operator *row, const kn_variant *variant,
                              const kn_node *node);
     /* Whether `node` passed a trial with `producer`, which computes its input 0, fused into it. */

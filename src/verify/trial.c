@@ -1,6 +1,7 @@
 /* Runs a case on a device and compares results and gradients with the reference. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <koine/operators.h>
@@ -264,11 +265,74 @@ kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_cas
                        kn_error *error) {
     kn_trial trial;
     device_run run = {.trial = &trial, .context = context, .error = error};
-    kn_status status = kn_trial_make(&trial, kn_context_host(context), row, test_case, seed, error);
+    kn_status status = kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, seed, error);
     for (int i = 0; i < row->variant_count; i++)
         if (variant && !strcmp(row->variants[i].name, variant)) run.fast = row->variants[i].choice.fast;
     if (status == KN_OK) status = run_trial(&run, variant, blocked, programs);
     *ratio = run.ratio;
+    if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
+    kn_trial_finish(&trial);
+    return status;
+}
+
+/* What an integer of a case may be at most where its first input has other sizes: class numbers stay below
+ * the number of classes, lengths within it. `sizes` are those of the case, "2,5,4". */
+static long long most_of(const char *sizes, const kn_shape *shape, long long high) {
+    long long most = high;
+    sizes += strcspn(sizes, "0123456789");
+    if (strchr(sizes, ' ')) sizes = strchr(sizes, ' ');
+    for (int d = 0; *sizes && d < shape->rank; d++) {
+        long long size = strtoll(sizes, NULL, 10), limit = (long long)shape->dims[d] - (size > high);
+        if (size >= high && limit < most) most = limit;
+        sizes += strcspn(sizes, ",");
+        sizes += *sizes == ',';
+    }
+    return most;
+}
+
+/* Ranges of the inputs: those of the first case of the table whose inputs are of the same kinds. What is fed
+ * back, (columns,units), is at most 1 / sqrt(units). */
+static void take_ranges(const kn_alike *alike, kn_case *test_case, char ranges[][32]) {
+    for (int c = 0; c < alike->row->case_count; c++) {
+        const kn_case *known = &alike->row->cases[c];
+        bool fits = true;
+        for (int i = 0; i < KN_TRIAL_INPUTS && fits; i++) {
+            bool there = known->inputs[i] && strcmp(known->inputs[i], "-") != 0;
+            fits = there == (i < alike->input_count && alike->given[i]);
+            if (fits && there) {
+                kn_dtype dtype;
+                fits = kn_trial_input_type(known->inputs[i], &dtype) && dtype == alike->shapes[i].dtype;
+            }
+            fits = fits && !(known->ranges[i] && !strcmp(known->ranges[i], "special"));
+        }
+        for (int i = 0; i < KN_TRIAL_INPUTS && fits; i++) {
+            test_case->ranges[i] = known->ranges[i];
+            const char *dots = known->ranges[i] ? strstr(known->ranges[i], "..") : NULL;
+            if (!dots || alike->shapes[i].dtype != KN_INT32) continue;
+            long long low = strtoll(known->ranges[i], NULL, 10);
+            long long most = most_of(known->inputs[0], &alike->shapes[0], strtoll(dots + 2, NULL, 10));
+            snprintf(ranges[i], sizeof ranges[i], "%lld..%lld", low < most ? low : most, most);
+            test_case->ranges[i] = ranges[i];
+        }
+        if (fits) break;
+    }
+    const int fed_back = alike->row->fed_back - 1;
+    if (fed_back < 0) return;
+    const int thousandths = (int)(999 / sqrt((double)alike->shapes[fed_back].dims[1] + 1e-9));
+    snprintf(ranges[fed_back], sizeof ranges[fed_back], "-0.%03d..0.%03d", thousandths, thousandths);
+    test_case->ranges[fed_back] = ranges[fed_back];
+}
+
+kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const char *variant,
+                             kn_error *error) {
+    kn_trial trial;
+    char ranges[KN_TRIAL_INPUTS][32];
+    kn_case test_case = {.no_gradient = true, .training = true};
+    device_run run = {.trial = &trial, .context = context, .error = error};
+    take_ranges(alike, &test_case, ranges);
+    kn_status status =
+        kn_trial_make(&trial, kn_context_host(context), alike->row, &test_case, alike, 1, error);
+    if (status == KN_OK) status = run_trial(&run, variant, false, NULL);
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
     kn_trial_finish(&trial);
     return status;
@@ -294,7 +358,7 @@ bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case
     kn_target target;
     bool accepts = false;
     kn_target_of(context, &target);
-    if (kn_trial_make(&trial, kn_context_host(context), row, test_case, 1, NULL) == KN_OK)
+    if (kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, 1, NULL) == KN_OK)
         for (size_t i = 0; i < trial.bound->node_count; i++) {
             const kn_node *node = trial.bound->nodes[i];
             if (node->op != row) continue;

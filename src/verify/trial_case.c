@@ -21,6 +21,11 @@ static kn_status read_input(const char *text, kn_dtype *dtype, const char **shap
     return KN_OK;
 }
 
+bool kn_trial_input_type(const char *input, kn_dtype *dtype) {
+    const char *shape;
+    return read_input(input, dtype, &shape, NULL) == KN_OK;
+}
+
 static uint64_t stream_key(const kn_trial *trial, const char *name) {
     char full[160];
     int number = -1; /* not in the table */
@@ -84,20 +89,40 @@ static kn_status fail_from_graph(const kn_trial *trial, kn_error *error) {
     return kn_fail(error, trial->graph->error.status, "%s", trial->graph->error.text);
 }
 
+/* Whether the case, or the node alike, has an input of this number; *absent: it is an optional one left out.
+ */
+static bool has_input(const kn_trial *trial, int i, bool *absent) {
+    const char *text = i < KN_TRIAL_INPUTS && !trial->alike ? trial->test_case->inputs[i] : NULL;
+    *absent =
+        trial->alike ? i < trial->alike->input_count && !trial->alike->given[i] : text && !strcmp(text, "-");
+    return trial->alike ? i < trial->alike->input_count : text != NULL;
+}
+
+static kn_status add_input(kn_trial *trial, int i, kn_value **input, kn_error *error) {
+    char name[16];
+    snprintf(name, sizeof name, "x%d", i);
+    if (trial->alike) {
+        *input = kn_input_add(trial->graph, name, &trial->alike->shapes[i]);
+        return KN_OK;
+    }
+    kn_dtype dtype;
+    const char *shape;
+    kn_status status = read_input(trial->test_case->inputs[i], &dtype, &shape, error);
+    if (status == KN_OK) *input = kn_input(trial->graph, name, dtype, shape);
+    return status;
+}
+
 static kn_status build(kn_trial *trial, kn_error *error) {
     kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
-    for (int i = 0; i < KN_TRIAL_INPUTS && trial->test_case->inputs[i]; i++) {
+    bool absent;
+    for (int i = 0; has_input(trial, i, &absent); i++) {
         trial->input_count = i + 1;
-        if (!strcmp(trial->test_case->inputs[i], "-")) continue; /* an absent optional input */
-        kn_dtype dtype;
-        const char *shape;
-        char name[16];
-        snprintf(name, sizeof name, "x%d", i);
-        kn_status status = read_input(trial->test_case->inputs[i], &dtype, &shape, error);
+        if (absent) continue;
+        kn_status status = add_input(trial, i, &inputs[i], error);
         if (status != KN_OK) return status;
-        inputs[i] = trial->inputs[i] = kn_input(trial->graph, name, dtype, shape);
         if (kn_value_failed(inputs[i])) return fail_from_graph(trial, error);
-        trial->infos[i] = (kn_tensor_info){.dtype = dtype, .rank = inputs[i]->shape.rank};
+        trial->inputs[i] = inputs[i];
+        trial->infos[i] = (kn_tensor_info){.dtype = inputs[i]->shape.dtype, .rank = inputs[i]->shape.rank};
         for (int d = 0; d < inputs[i]->shape.rank; d++)
             trial->infos[i].shape[d] = inputs[i]->shape.dims[d];
         status = draw_input(trial, i, error);
@@ -105,12 +130,16 @@ static kn_status build(kn_trial *trial, kn_error *error) {
     }
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
     memset(attributes, 0, sizeof attributes);
-    kn_status status =
-        kn_attributes_parse(trial->graph, trial->row, trial->test_case->attributes, attributes, error);
+    kn_status status = KN_OK;
+    if (trial->alike)
+        memcpy(attributes, trial->alike->attributes, sizeof attributes);
+    else
+        status =
+            kn_attributes_parse(trial->graph, trial->row, trial->test_case->attributes, attributes, error);
     if (status != KN_OK) return status;
     kn_value *first = kn_node_add(trial->graph, trial->row, "case", inputs, trial->input_count, attributes);
     if (kn_value_failed(first)) return fail_from_graph(trial, error);
-    int hidden = trial->row->hidden;
+    int hidden = trial->alike ? 0 : trial->row->hidden;
     trial->output_count = first->producer->output_count - hidden;
     for (int k = 0; k < trial->output_count; k++) {
         char name[24];
@@ -124,8 +153,8 @@ static kn_status build(kn_trial *trial, kn_error *error) {
 }
 
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
-                        const kn_case *test_case, uint64_t seed, kn_error *error) {
-    *trial = (kn_trial){.host = host, .row = row, .test_case = test_case, .seed = seed};
+                        const kn_case *test_case, const kn_alike *alike, uint64_t seed, kn_error *error) {
+    *trial = (kn_trial){.host = host, .row = row, .test_case = test_case, .alike = alike, .seed = seed};
     kn_graph_params params = {.size = sizeof params, .allocator = host->allocator, .log = host->log};
     trial->graph = kn_graph_create(&params);
     if (!trial->graph) return kn_fail_memory(error, sizeof *trial->graph);

@@ -38,9 +38,61 @@ size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t 
                             (unsigned long long)kn_kernels_hash(context));
 }
 
+/* ---- with many threads: a small node of the same programs ---------------------------------------- */
+
+/* The name below which a refusal is kept: "refused/matmul/tiled/plain", with the variant that comes next. */
+static void name_refusal(const kn_operator *row, const kn_variant *variant, char *name, size_t bytes) {
+    bool last = variant == &row->variants[row->variant_count - 1];
+    snprintf(name, bytes, "refused/%s/%s/%s", row->name, variant->name, last ? "none" : variant[1].name);
+}
+
+/* Whether a failed trial speaks against the kernel: it was wrong, or it does not build or run on the device.
+ */
+static bool is_refusal(kn_status status) {
+    return status == KN_ERROR_MISMATCH || status == KN_ERROR_COMPILE || status == KN_ERROR_DEVICE ||
+           status == KN_ERROR_DEVICE_MEMORY || status == KN_ERROR_UNSUPPORTED;
+}
+
+static bool node_variant_is_right(kn_context *context, const kn_node *node, const kn_variant *variant) {
+    char what[128], key[384], name[96];
+    double verdict = 0;
+    uint64_t programs = 0;
+    kn_error error = {.status = KN_OK};
+    kn_alike alike;
+    snprintf(name, sizeof name, "%s/%s", node->op->name, variant->name);
+    kn_status status = kn_node_programs(context, node, variant, &programs, &error);
+    if (status != KN_OK || programs == 0) return true; /* lowering fails again when the plan is made */
+    name_refusal(node->op, variant, what, sizeof what);
+    size_t used = kn_verdict_name(context, what, key, sizeof key);
+    if (used < sizeof key) snprintf(key + used, sizeof key - used, "/%016llx", (unsigned long long)programs);
+    /* 1: right, 0: wrong, or a program ended meanwhile; a failure is only believed by the context that met
+     * it.
+     */
+    double failed = 2 + kn_context_made(context);
+    if (kn_verdict_expect(context, key, 1, &verdict) &&
+        (verdict <= 1 || verdict == failed || kn_context_precompiles(context))) {
+        if (verdict == 0) kn_variant_refused(context, name, "its trial on this device failed before");
+        return verdict == 1;
+    }
+    kn_attempt attempt;
+    kn_attempt_begin(context, &attempt, key);
+    if (kn_alike_make(context, node, variant, programs, &alike))
+        status = kn_trial_run_alike(context, &alike, variant->name, &error);
+    else
+        status = try_table(context, node->op, variant, &error);
+    if (status == KN_OK || is_refusal(status))
+        kn_verdict_put(context, key, status == KN_OK ? 1 : status == KN_ERROR_MISMATCH ? 0 : failed);
+    kn_attempt_end(context, &attempt);
+    if (is_refusal(status)) kn_variant_refused(context, name, error.text);
+    return !is_refusal(status);
+}
+
+/* ---- the verdict --------------------------------------------------------------------------------- */
+
 bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant,
                          const kn_node *node) {
     kn_context *context = device;
+    if (node && !variant->choice.doubtful) return node_variant_is_right(context, node, variant);
     char what[104], key[384];
     double verdict = 0;
     kn_trial_case trial_case = {.attributes = ""};

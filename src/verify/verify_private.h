@@ -7,10 +7,27 @@
 
 enum { KN_TRIAL_INPUTS = 8 };
 
+/* A node for a trial, with the types of another, its programs, and smaller sizes (alike.c). */
+typedef struct kn_alike {
+    const kn_operator *row;
+    int input_count;
+    bool given[KN_TRIAL_INPUTS]; /* false: an absent optional input */
+    kn_shape shapes[KN_TRIAL_INPUTS];
+    kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
+    kn_dtype accumulate;
+} kn_alike;
+/* The hash of the programs of a node's steps without an epilogue; 0: it has no kernels. */
+kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_variant *variant,
+                           uint64_t *programs, kn_error *error);
+/* False: no small node has these programs. */
+bool kn_alike_make(kn_context *context, const kn_node *node, const kn_variant *variant, uint64_t programs,
+                   kn_alike *alike);
+
 typedef struct kn_trial {
     const kn_host *host;
     const kn_operator *row;
-    const kn_case *test_case;
+    const kn_case *test_case; /* of a node alike: only ranges and options */
+    const kn_alike *alike;    /* NULL: shapes and attributes are those of the case */
     uint64_t seed;
     kn_graph *graph; /* one node on inputs x0, x1, … */
     int input_count;
@@ -19,16 +36,19 @@ typedef struct kn_trial {
     double *values[KN_TRIAL_INPUTS]; /* the input's elements, exact in its type */
     void *bytes[KN_TRIAL_INPUTS];    /* the same, converted to its type */
     size_t byte_counts[KN_TRIAL_INPUTS];
-    int output_count; /* visible results: result0, result1, … */
+    int output_count; /* visible results, of a node alike hidden ones too: result0, result1, … */
     kn_value *outputs[KN_MAX_OUTPUTS];
     kn_graph *bound; /* the bound graph, for the reference */
     kn_value *bound_outputs[KN_MAX_OUTPUTS];
 } kn_trial;
 
-/* Builds the graph of a case and generates its inputs. Call kn_trial_finish also after a failure. */
+/* Builds the graph of a case, or of `alike` unless that is NULL, and generates its inputs. Call
+ * kn_trial_finish also after a failure. */
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
-                        const kn_case *test_case, uint64_t seed, kn_error *error);
+                        const kn_case *test_case, const kn_alike *alike, uint64_t seed, kn_error *error);
 void kn_trial_finish(kn_trial *trial);
+/* The element type of an input as cases write it; false: there is no such type. */
+bool kn_trial_input_type(const char *input, kn_dtype *dtype);
 /* Computes all results with the references, from the current `values`. Free them with kn_trial_release. */
 kn_status kn_trial_reference(kn_trial *trial, double *results[], kn_error *error);
 void kn_trial_release(const kn_trial *trial, double *results[]);
@@ -48,6 +68,9 @@ kn_status kn_trial_slope(kn_trial *trial, int input, int64_t element, double *sl
 kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *test_case,
                        const char *variant, bool blocked, const char *programs, uint64_t seed, double *ratio,
                        kn_error *error);
+/* The same for a node alike, without gradients. */
+kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const char *variant,
+                             kn_error *error);
 /* The functions of kn_device_judge; `device` is a kn_context (verdicts.c, fusion.c, measure.c). */
 bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant,
                          const kn_node *node);

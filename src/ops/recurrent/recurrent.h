@@ -97,10 +97,10 @@ bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
         {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = kn_recurrent_plain_lower})
 #define KN_RECURRENT_ROW                                                                                     \
     .shape = kn_recurrent_shape, .gradient = kn_recurrent_gradient, .reference = kn_recurrent_reference,     \
-    .cost = kn_recurrent_cost, .tolerance = 2, KN_RECURRENT_VARIANTS
+    .cost = kn_recurrent_cost, .tolerance = 2, .fed_back = 2, KN_RECURRENT_VARIANTS
 #define KN_RECURRENT_GRADIENT_ROW                                                                            \
     .min_inputs = 2, .backward = true, .shape = kn_recurrent_gradient_shape,                                 \
-    .reference = kn_recurrent_gradient_reference, .cost = kn_recurrent_cost, .tolerance = 2,                 \
+    .reference = kn_recurrent_gradient_reference, .cost = kn_recurrent_cost, .tolerance = 2, .fed_back = 1,  \
     KN_RECURRENT_VARIANTS
 
 /* For the references of cells. */

@@ -1,0 +1,169 @@
+/* A small node like another: the same operator, types and variant, and the same programs. With many threads
+ * it is the trial of the node's variant, so that the trial compiles nothing that the node does not need. */
+#include <stdio.h>
+#include <string.h>
+
+#include "verify/verify_private.h"
+
+enum {
+    FEW_FLOPS = 1000000, /* aimed at: the reference takes milliseconds */
+    FEW_ELEMENTS = 1 << 17,
+    TOO_MANY = 50, /* times that: no trial */
+    LEAST = 8,     /* sizes up to this one stay */
+    MAX_FACTOR = 8,
+    MAX_PROGRAMS = 32,
+    MAX_TRIES = 200
+};
+
+kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_variant *variant,
+                           uint64_t *programs, kn_error *error) {
+    kn_target target;
+    kn_arena arena;
+    kn_emitter emitter;
+    uint64_t seen[MAX_PROGRAMS];
+    int count = 0;
+    kn_target_of(context, &target);
+    kn_arena_init(&arena, kn_context_host(context));
+    kn_emitter_init(&emitter, &arena, kn_context_host(context), &target, error);
+    kn_lowering lowering = {
+        .target = &target, .node = node, .emitter = &emitter, .result = node->outputs[0], .error = error};
+    kn_status status = variant->lower(&lowering);
+    *programs = 0;
+    for (int s = 0; s < emitter.step_count && status == KN_OK; s++) {
+        const kn_step *step = emitter.steps[s];
+        if (step->kind != KN_STEP_KERNEL) continue;
+        uint64_t hash = kn_hash_text(kn_hash_text(KN_HASH_START, step->file), step->kernel);
+        hash = kn_hash_text(kn_hash_text(hash, step->language ? step->language : ""), step->prelude);
+        int known = 0;
+        while (known < count && seen[known] != hash)
+            known++;
+        if (known < count || count == MAX_PROGRAMS) continue;
+        seen[count++] = hash;
+        *programs += hash; /* whatever their order */
+    }
+    kn_emitter_finish(&emitter);
+    kn_arena_finish(&arena);
+    return status;
+}
+
+/* A node alone in a graph. */
+static kn_node *build(const kn_alike *alike, kn_graph *graph) {
+    kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
+    for (int i = 0; i < alike->input_count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "x%d", i);
+        if (alike->given[i]) inputs[i] = kn_input_add(graph, name, &alike->shapes[i]);
+    }
+    kn_value *result = kn_node_add(graph, alike->row, "alike", inputs, alike->input_count, alike->attributes);
+    if (kn_value_failed(result)) return NULL;
+    result->producer->accumulate = alike->accumulate;
+    return result->producer;
+}
+
+typedef struct search {
+    kn_context *context;
+    const kn_variant *variant;
+    kn_target target;
+    uint64_t programs; /* of the node */
+    double flops, elements;
+    int tries;
+} search;
+
+/* Whether a node has the same programs; counts its work. */
+static bool fits(search *on, const kn_alike *alike) {
+    const kn_host *host = kn_context_host(on->context);
+    kn_graph_params params = {.size = sizeof params, .allocator = host->allocator};
+    kn_graph *graph = kn_graph_create(&params);
+    kn_node *node = graph ? build(alike, graph) : NULL;
+    kn_error error = {.status = KN_OK};
+    uint64_t programs = 0;
+    on->tries++;
+    bool same = node && (!on->variant->choice.accepts || on->variant->choice.accepts(&on->target, node)) &&
+                kn_node_programs(on->context, node, on->variant, &programs, &error) == KN_OK &&
+                programs == on->programs && graph->error.status == KN_OK;
+    if (same) {
+        kn_cost cost;
+        kn_node_cost(node, &cost);
+        on->flops = cost.flops;
+        on->elements = 0;
+        for (int i = 0; i < node->input_count; i++)
+            if (node->inputs[i]) on->elements += (double)kn_shape_elements(&node->inputs[i]->shape);
+        for (int i = 0; i < node->output_count; i++)
+            on->elements += (double)kn_shape_elements(&node->outputs[i]->shape);
+    }
+    kn_graph_destroy(&graph);
+    return same;
+}
+
+static bool is_small(const search *on, double times) {
+    return on->flops <= times * FEW_FLOPS && on->elements <= times * FEW_ELEMENTS;
+}
+
+/* The next smaller size after `size`: a little above a power of two, so that tiles have edges, and a multiple
+ * of four where the size is one, since kernels read four at a time there. */
+static int64_t smaller(int64_t size) {
+    int64_t next = 0, edge = size % 4 ? 5 : 4;
+    for (int64_t power = 4; power + edge < size; power *= 2)
+        next = power + edge;
+    return next;
+}
+
+/* `size` becomes `less` wherever it occurs; with `factors`, multiples of it become as many times less. */
+static int64_t mapped(int64_t number, int64_t size, int64_t less, bool factors) {
+    if (number == size) return less;
+    bool multiple = factors && number > 0 && number % size == 0 && number / size <= MAX_FACTOR;
+    return multiple ? number / size * less : number;
+}
+
+static void map_sizes(kn_alike *alike, int64_t size, int64_t less, bool factors) {
+    for (int i = 0; i < alike->input_count; i++)
+        for (int d = 0; alike->given[i] && d < alike->shapes[i].rank; d++)
+            alike->shapes[i].dims[d] = mapped(alike->shapes[i].dims[d], size, less, factors);
+    for (int a = 0; a < alike->row->attribute_count; a++) {
+        kn_attribute_value *value = &alike->attributes[a];
+        value->integer = mapped(value->integer, size, less, false);
+        for (int i = 0; i < value->count; i++)
+            value->list[i] = mapped(value->list[i], size, less, factors);
+    }
+}
+
+/* The largest size below `limit`; 0: none. */
+static int64_t largest_size(const kn_alike *alike, int64_t limit) {
+    int64_t largest = 0;
+    for (int i = 0; i < alike->input_count; i++)
+        for (int d = 0; alike->given[i] && d < alike->shapes[i].rank; d++)
+            if (alike->shapes[i].dims[d] > largest && alike->shapes[i].dims[d] < limit)
+                largest = alike->shapes[i].dims[d];
+    return largest;
+}
+
+/* Makes one size smaller, the largest that can be; false: none can. */
+static bool shrink(search *on, kn_alike *alike) {
+    for (int64_t size = INT64_MAX; (size = largest_size(alike, size)) > LEAST;)
+        for (int factors = 0; factors < 2 && on->tries < MAX_TRIES; factors++) {
+            kn_alike next = *alike;
+            map_sizes(&next, size, smaller(size), factors);
+            if (!fits(on, &next)) continue;
+            *alike = next;
+            return true;
+        }
+    return false;
+}
+
+bool kn_alike_make(kn_context *context, const kn_node *node, const kn_variant *variant, uint64_t programs,
+                   kn_alike *alike) {
+    search on = {.context = context, .variant = variant, .programs = programs};
+    *alike = (kn_alike){.row = node->op, .input_count = node->input_count, .accumulate = node->accumulate};
+    if (node->input_count > KN_TRIAL_INPUTS) return false;
+    for (int i = 0; i < node->input_count; i++) {
+        alike->given[i] = node->inputs[i] != NULL;
+        if (alike->given[i]) alike->shapes[i] = node->inputs[i]->shape;
+    }
+    memcpy(alike->attributes, node->attributes,
+           (size_t)node->op->attribute_count * sizeof *alike->attributes);
+    kn_target_of(context, &on.target);
+    if (!fits(&on, alike)) return false;
+    while (!is_small(&on, 1) && shrink(&on, alike))
+        continue;
+    return is_small(&on, TOO_MANY);
+}
