@@ -261,6 +261,24 @@ def a_home_that_cannot_be_written(folder):
 
 
 @case
+def kernels_that_were_refused(folder):
+    write(folder, "stub.icd", STUB + "\n")
+    version = koine("--version").out.split()[1]
+    place(folder, "koine/devices/0123456789abcdef.txt", "\n".join([
+        "koine verdicts 1", "Vendor | OpenCL 3.0 platform | Some GPU | driver 7", "matmul_gflops 19.3",
+        f"refused/matmul/tiled/plain/{version}/4/00ff/0001 0", f"refused/matmul/tiled/plain/{version}/4/00ff/0002 0",
+        f"refused/softmax/tree/plain/{version}/4/00ff/0003 812.25", f"refused/conv2d/implicit/plain/{version}/4/00ff/0004 1",
+        f"refused/conv2d/depthwise/implicit/{version}/4/00ff/0005 0",
+        "refused/attention/tiled/plain/0.0.0/4/00ff/0006 0", "refused/cut off", ""]))
+    found = with_vendors(folder, ("XDG_CACHE_HOME", folder), status=1)
+    told = [one["what"] for one in found if one["check"] == "kernel"]
+    expect(len(told) == 3, f"found {told}")
+    needs(found, "hint", "kernel", "matmul takes its kernel 'plain' on Some GPU", "slow", "'tiled' gave a wrong result there")
+    needs(found, "hint", "kernel", "softmax takes its kernel 'plain' on Some GPU", "'tree' did not build or run")
+    needs(found, "hint", "kernel", "conv2d takes its kernel 'implicit' on Some GPU: 'depthwise' gave a wrong result")
+
+
+@case
 def this_machine(folder):
     found = findings_of(koine("doctor", "--json"))
     needs(found, "ok", "loader", "libOpenCL")

@@ -1,6 +1,8 @@
-/* koine doctor, cache folders: Koine's for compiled kernels, and PoCL's, without which it shows no device or
- * cannot compile. */
+/* koine doctor, cache folders: Koine's for compiled kernels, with what is known about the devices, and
+ * PoCL's, without which it shows no device or cannot compile. */
+#include <dirent.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -8,8 +10,56 @@
 
 enum { PATH_ROOM = 4096 };
 
+/* A line of a device's file, "refused/OPERATOR/KERNEL/NEXT/VERSION/… NUMBER": 0 where the kernel gave a wrong
+ * result, 1 where it is right, more where it did not build or run when it was last tried. Each kernel is told
+ * once, in `told`. */
+static void tell_refusal(doctor_visit *doctor, const char *device, const char *line, char *told,
+                         size_t room) {
+    char row[64], kernel[64], next[64], version[32], name[200];
+    const char *space = strrchr(line, ' ');
+    double number = space ? strtod(space + 1, NULL) : 1;
+    if (sscanf(line, "refused/%63[^/]/%63[^/]/%63[^/]/%31[^/]/", row, kernel, next, version) != 4) return;
+    snprintf(name, sizeof name, "|%s/%s|", row, kernel);
+    if (!(number == 0 || number > 1) || strcmp(version, kn_version_text()) != 0 || strstr(told, name)) return;
+    snprintf(told + strlen(told), room - strlen(told), "%s", name);
+    finding_tell(
+        &doctor->found, FINDING_HINT, "kernel", "",
+        "%s takes its kernel '%s' on %s%s: '%s' %s; koine verify --operators %s tells more", row, next,
+        device, strcmp(next, "plain") != 0 ? "" : ", which is right but slow", kernel,
+        number == 0 ? "gave a wrong result there" : "did not build or run there when it was last tried", row);
+}
+
+/* The device in a file's second line, "vendor | platform | device | driver". */
+static char *device_of(char *identity) {
+    char *from = strstr(identity, " | ");
+    from = from ? strstr(from + 3, " | ") : NULL;
+    from = from ? from + 3 : identity;
+    char *end = strstr(from, " | ");
+    from[end ? (size_t)(end - from) : strcspn(from, "\n")] = '\0';
+    return from;
+}
+
+/* Tells which kernels were refused on the devices whose files are in the folder's `devices`. */
+static void tell_refusals(doctor_visit *doctor, const char *folder) {
+    char path[PATH_ROOM + 300], identity[1100], line[600], told[4096];
+    snprintf(path, sizeof path, "%s/devices", folder);
+    DIR *listing = opendir(path);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        size_t length = strlen(entry->d_name);
+        if (length < 4 || strcmp(entry->d_name + length - 4, ".txt") != 0) continue;
+        snprintf(path, sizeof path, "%s/devices/%s", folder, entry->d_name);
+        FILE *file = fopen(path, "r");
+        told[0] = '\0';
+        if (file && fgets(line, sizeof line, file) && fgets(identity, sizeof identity, file))
+            for (char *device = device_of(identity); fgets(line, sizeof line, file);)
+                tell_refusal(doctor, device, line, told, sizeof told);
+        if (file) fclose(file);
+    }
+    if (listing) closedir(listing);
+}
+
 void doctor_cache(doctor_visit *doctor) {
-    char folder[PATH_ROOM], reason[PATH_ROOM + 100];
+    char folder[PATH_ROOM] = "", reason[PATH_ROOM + 100];
     static const char mend[] = "export XDG_CACHE_HOME=\"$(mktemp -d /var/tmp/cache-XXXXXX)\"";
     if (!kn_default_cache_folder(getenv("XDG_CACHE_HOME"), getenv("HOME"), folder, sizeof folder))
         finding_tell(&doctor->found, FINDING_HINT, "cache", mend,
@@ -24,6 +74,7 @@ void doctor_cache(doctor_visit *doctor) {
                      folder, reason);
     else
         finding_tell(&doctor->found, FINDING_FINE, "cache", "", "compiled kernels are kept in %s", folder);
+    if (folder[0]) tell_refusals(doctor, folder);
 }
 
 /* PoCL's cache folder. */
