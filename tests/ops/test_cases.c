@@ -1,11 +1,13 @@
 /* The operator cases: every row of the operator table, on the device at hand, against its reference in double
  * precision, results and gradients, with a pattern around every value in the device's memory.
  *
- *     test-operator-cases [SHARD SHARDS [KERNELS [each]]]
+ *     test-operator-cases [SHARD SHARDS [KERNELS [each | VARIANTS]]]
  *
  * runs the cases of each SHARDS-th operator, from number SHARD on: cases of one operator share programs. With
  * `each`, runs each SHARDS-th case. KERNELS is which set of them: `probed`, as suits the device, `wide` or
- * `threads`. KOINE_TEST_SEED draws other inputs; a failure names the seed that it had. */
+ * `threads`; VARIANTS are only those. KOINE_TEST_SEED draws other inputs; a failure names the seed that it
+ * had.
+ */
 #include "device_support.h"
 
 #include <koine/verify.h>
@@ -23,7 +25,8 @@ typedef struct one_case {
 
 static kn_context *context;
 static uint64_t seed = 1;
-static int kind; /* of kn_context_params */
+static int kind;             /* of kn_context_params */
+static const char *variants; /* of kn_verify_params */
 
 static void run_case(void **state) {
     let_crashes_end_the_program();
@@ -34,12 +37,13 @@ static void run_case(void **state) {
     params.seed = seed;
     params.user = &seen;
     params.report = take_verify_result;
+    params.variants = variants;
     params.thoroughness = TEST_ALL - (int)test_cases_wanted();
     kn_status status = kn_verify_one(context, wanted->position, &params);
     if (status != KN_OK || seen.failures[0])
         fail_msg("%s (KOINE_TEST_SEED=%llu)%s", kn_status_name(status), (unsigned long long)seed,
                  seen.failures);
-    if (!seen.right) skip_because("a type or size that this device does not have");
+    if (!seen.right) skip_because("a type, size or variant that this device does not have");
 }
 
 static int open_device(void **state) {
@@ -82,6 +86,8 @@ int main(int argc, char **argv) {
         shards = atoi(argv[2]);
     }
     if (argc >= 4) kind = !strcmp(argv[3], "wide") ? 1 : !strcmp(argv[3], "threads") ? 2 : 0;
+    const bool each = argc >= 5 && !strcmp(argv[4], "each");
+    if (argc >= 5 && !each) variants = argv[4];
     const char *given = getenv("KOINE_TEST_SEED");
     if (given && *given) seed = strtoull(given, NULL, 0);
     if (shards < 1 || shard < 0 || shard >= shards || !seed) {
@@ -94,7 +100,6 @@ int main(int argc, char **argv) {
     struct CMUnitTest *tests = calloc((size_t)total + 1, sizeof *tests);
     if (!cases || !tests) return 1;
     if (shard == 0) print_counts(total);
-    const bool each = argc >= 5 && !strcmp(argv[4], "each");
     for (int position = 0, number = 0; position < total; position++) {
         number += position && (each || strcmp(kn_verify_name(position - 1), kn_verify_name(position)) != 0);
         if (number % shards != shard) continue;

@@ -144,7 +144,7 @@ static void large_inputs_and_states_are_named(void **state) {
 
 typedef struct remembered {
     int lines;
-    char text[4000];
+    char text[16000];
 } remembered;
 
 static void remember(void *user, kn_log_level level, const char *message) {
@@ -268,6 +268,131 @@ static void wrong_kernels_would_give_wrong_numbers(void **state) {
     kn_session_destroy(&session);
     device_close(&context);
     test_folder_remove(folder);
+}
+
+/* ---- wrong kernels for many threads ------------------------------------------------------------ */
+
+typedef struct wrong_many {
+    const char *name, *file, *from, *to;
+    const char *variant; /* that is refused, and what the plan has instead */
+    const char *plain;
+    const char *reason, *again;
+} wrong_many;
+
+/* Of each family that a small network trains with, the variant above the last; some compute wrongly, some do
+ * not compile. */
+static const wrong_many wrong_for_many[] = {
+    {"a wrong product", "matmul/tiled.cl", "KN_EPILOGUE(each[l]", "KN_EPILOGUE(2 * each[l]", "matmul/tiled ",
+     "matmul/plain.cl", "the device gives", "failed before"},
+    {"a product that does not compile", "matmul/tiled.cl", "KN_EPILOGUE(each[l]",
+     "KN_EPILOGUE(nobody_knows_this", "matmul/tiled ", "matmul/plain.cl", "nobody_knows_this",
+     "nobody_knows_this"},
+    {"a wrong convolution", "conv/implicit_tile.cl", "inside ? KN_TO_A(right_from",
+     "inside ? 2 * KN_TO_A(right_from", "conv2d/implicit ", "conv/plain.cl", "the device gives",
+     "failed before"},
+    {"wrong trees", "common/lanes.cl", "row[lane] = value;", "row[lane] = 2 * value;", "sum/tree ",
+     "reduce/reduce.cl", "the device gives", "failed before"},
+};
+
+/* Three steps of a small network: the losses, and the plan's text. */
+static void train_small(kn_context *context, double losses[3], char *plan, size_t bytes) {
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "8,2,6,6"), *labels = kn_input(graph, "y", KN_INT32, "8");
+    kn_value *hidden = kn_relu(kn_conv(x, 4, 3, 3, NULL));
+    kn_value *loss = kn_cross_entropy(kn_linear(kn_flatten(hidden), 37, NULL), labels, NULL);
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    params.learning_rate = 0.1;
+    kn_trainer *trainer = kn_trainer_create(context, loss, &params);
+    kn_graph_destroy(&graph);
+    float images[8 * 2 * 6 * 6];
+    int32_t classes[8];
+    for (int i = 0; i < 8 * 2 * 6 * 6; i++)
+        images[i] = (float)(i * 7 % 23) / 11 - 1;
+    for (int i = 0; i < 8; i++)
+        classes[i] = i * 5 % 37;
+    kn_feed feeds[2] = {{"x", images, sizeof images}, {"y", classes, sizeof classes}};
+    for (int step = 0; step < 3; step++)
+        if (kn_trainer_step(trainer, 8, feeds, 2, &losses[step]) != KN_OK)
+            fail_msg("%s", kn_trainer_error(trainer));
+    char *text = kn_trainer_plan_text(trainer);
+    assert_non_null(text);
+    snprintf(plan, bytes, "%s", text);
+    kn_trainer_free_text(trainer, text);
+    kn_trainer_destroy(&trainer);
+}
+
+/* Training is right with a wrong kernel, on the first start and on the second; on the third the kernels are
+ * the library's. */
+static void training_survives_wrong_kernels(void **state) {
+    const wrong_many *wrong = *state;
+    static char plan[20000];
+    char *folder = test_folder_make(), *cache = test_folder_make();
+    double right[3], losses[3];
+    link_kernels(KERNEL_FOLDER, folder);
+    change_kernel(folder, wrong->file, wrong->from, wrong->to);
+    kn_context_params params = device_params();
+    params.kind = MANY;
+    kn_context *context = device_open(&params);
+    train_small(context, right, plan, sizeof plan);
+    assert_int_equal(device_counts(context).variants_refused, 0);
+    device_close(&context);
+    for (int turn = 0; turn < 3; turn++) {
+        remembered log = {.lines = 0};
+        params.cache_folder = cache;
+        params.kernel_folder = turn < 2 ? folder : NULL;
+        params.log = (kn_logger){.user = &log, .level = KN_LOG_WARNING, .write = remember};
+        context = device_open(&params);
+        train_small(context, losses, plan, sizeof plan);
+        for (int step = 0; step < 3; step++)
+            if (!(fabs(losses[step] - right[step]) <= 1e-5 * right[step]))
+                fail_msg("turn %d, step %d: %.9g instead of %.9g\n%s", turn, step, losses[step], right[step],
+                         log.text);
+        bool refused = strstr(log.text, wrong->variant) != NULL;
+        if (refused != (turn < 2)) fail_msg("turn %d: %s\n%s", turn, log.text, plan);
+        if (refused && !strstr(log.text, turn ? wrong->again : wrong->reason))
+            fail_msg("turn %d does not say why: %s", turn, log.text);
+        if (refused && !strstr(plan, wrong->plain)) fail_msg("turn %d: %s", turn, plan);
+        if (turn == 2) assert_int_equal(device_counts(context).variants_refused, 0);
+        device_close(&context);
+    }
+    test_folder_remove(folder);
+    test_folder_remove(cache);
+}
+
+/* A trial has the programs of the node: a plan compiles no more than without it. */
+static void trials_compile_nothing_more(void **state) {
+    (void)state;
+    uint64_t built[2] = {0, 0};
+    for (int judged = 0; judged < 2; judged++) {
+        char *cache = test_folder_make();
+        kn_context_params params = device_params();
+        params.kind = MANY;
+        params.cache_folder = cache;
+        kn_context *context = device_open(&params);
+        uint64_t before = device_counts(context).programs_built;
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *a = kn_input(graph, "a", KN_FLOAT32, "300,700"),
+                 *b = kn_input(graph, "b", KN_FLOAT32, "700,90");
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3,24,30,30"),
+                 *w = kn_input(graph, "w", KN_FLOAT32, "80,24,3,3");
+        kn_value *inputs[2] = {x, w};
+        kn_value *results[3] = {kn_name(kn_matmul(a, b, false, false), "y"),
+                                kn_name(kn_apply(graph, "conv2d", inputs, 2, "padding=1"), "z"),
+                                kn_name(kn_softmax(a, -1), "s")};
+        kn_session_params session_params;
+        kn_session_params_init(&session_params);
+        session_params.switches = judged ? NULL : "matmul=tiled,conv2d=implicit,softmax=tree";
+        kn_session *session = kn_session_create(context, results, 3, &session_params);
+        kn_graph_destroy(&graph);
+        if (kn_session_compile(session, NULL, 0) != KN_OK) fail_msg("%s", kn_session_error(session));
+        built[judged] = device_counts(context).programs_built - before;
+        kn_session_destroy(&session);
+        device_close(&context);
+        test_folder_remove(cache);
+    }
+    assert_true(built[0] > 0);
+    assert_int_equal(built[1], built[0]);
 }
 
 /* Wide-vector kernels, and more elements than rounds of the loop that a driver runs if it ends loops early:
@@ -419,10 +544,11 @@ static void doubles_are_right_or_refused(void **state) {
 int main(void) {
     enum {
         FORCINGS = sizeof forcings / sizeof *forcings,
-        WRONG = sizeof wrong_kernels / sizeof *wrong_kernels
+        WRONG = sizeof wrong_kernels / sizeof *wrong_kernels,
+        WRONG_MANY = sizeof wrong_for_many / sizeof *wrong_for_many
     };
     if (!device_is_there()) return 77;
-    struct CMUnitTest tests[FORCINGS + WRONG + 6];
+    struct CMUnitTest tests[FORCINGS + WRONG + WRONG_MANY + 7];
     size_t count = 0;
     for (int i = 0; i < FORCINGS; i++)
         tests[count++] = (struct CMUnitTest){.name = forcings[i].name,
@@ -434,6 +560,11 @@ int main(void) {
         tests[count++] = (struct CMUnitTest){.name = wrong_kernels[i].name,
                                              .test_func = wrong_kernels_are_replaced,
                                              .initial_state = (void *)&wrong_kernels[i]};
+    for (int i = 0; i < WRONG_MANY; i++)
+        tests[count++] = (struct CMUnitTest){.name = wrong_for_many[i].name,
+                                             .test_func = training_survives_wrong_kernels,
+                                             .initial_state = (void *)&wrong_for_many[i]};
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(trials_compile_nothing_more);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(wrong_kernels_would_give_wrong_numbers);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(long_loops_are_right_or_refused);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(fast_math_is_asked_for_and_measured);

@@ -3,6 +3,7 @@
 #include "ops_tests.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const kn_target wide = {.wide_vector = true,
@@ -138,6 +139,89 @@ static void cases_lower(void **state) {
     assert_true(steps > 200);
 }
 
+/* ---- the last variants ------------------------------------------------------------------------- */
+
+/* What the kernel of a step is after the preprocessor; the caller frees it. */
+static char *preprocessed(const kn_step *step, const char *folder) {
+    char path[4096], command[8192];
+    test_path(path, sizeof path, folder, "kernel.i");
+    snprintf(command, sizeof command, PREPROCESSOR " -E -P -x c -I '" KERNEL_FOLDER "' -o '%s' -", path);
+    FILE *input = popen(command, "w");
+    assert_non_null(input);
+    fprintf(input, "%s\n#define KN_ONLY 1\n#define KN_ONLY_%s 1\n#include \"%s\"\n", step->prelude,
+            step->kernel, step->file);
+    assert_int_equal(pclose(input), 0);
+    enum { ROOM = 1 << 18 };
+    char *text = calloc(1, ROOM);
+    FILE *file = fopen(path, "rb");
+    assert_true(text && file);
+    size_t length = fread(text, 1, ROOM - 1, file);
+    assert_true(length > 0 && length < ROOM - 1);
+    fclose(file);
+    return text;
+}
+
+/* Whether a text declares an array in local memory. */
+static bool has_local_array(const char *text) {
+    static const char word[] = "local";
+    for (const char *at = text; (at = strstr(at, word)); at++) {
+        bool whole = (at == text || strchr(" \t\n({;,", at[-1])) && strchr(" \t\n", at[sizeof word - 1]);
+        if (whole && at[strcspn(at, ";=),{[")] == '[') return true;
+    }
+    return false;
+}
+
+typedef struct programs_seen {
+    uint64_t hashes[2000]; /* of kernel and prelude */
+    size_t count;
+} programs_seen;
+
+static bool is_new(programs_seen *seen, const kn_step *step) {
+    const uint64_t hash = kn_hash_text(kn_hash_text(KN_HASH_START, step->kernel), step->prelude);
+    for (size_t i = 0; i < seen->count; i++)
+        if (seen->hashes[i] == hash) return false;
+    assert_true(seen->count < KN_COUNT_OF(seen->hashes));
+    seen->hashes[seen->count++] = hash;
+    return true;
+}
+
+static void check_plain(const lowered *on, const char *name, const char *folder, programs_seen *seen) {
+    for (int i = 0; i < on->emitter.step_count; i++) {
+        const kn_step *step = on->emitter.steps[i];
+        if (step->kind != KN_STEP_KERNEL || !is_new(seen, step)) continue;
+        char *text = preprocessed(step, folder);
+        if (strstr(text, "barrier(") || strstr(text, "sub_group") || has_local_array(text))
+            fail_msg("%s: %s of %s shares work among work-items", name, step->kernel, step->file);
+        free(text);
+    }
+}
+
+/* The last variant of a row is what replaces the others where they go wrong: no barrier, no local memory, no
+ * sub-groups. */
+static void last_variants_are_plain(void **state) {
+    (void)state;
+    static programs_seen seen;
+    char *folder = test_folder_make();
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        const kn_operator *row = kn_operator_table[i];
+        if (!row->variant_count) continue;
+        const kn_variant *last = &row->variants[row->variant_count - 1];
+        for (int j = 0; j < row->case_count; j++) {
+            const kn_node *node;
+            kn_graph *bound = bind_case(row, &row->cases[j], &node);
+            if (node && node->op == row && suits(last, &many, node)) {
+                lowered on;
+                lower(&on, node, last, &many);
+                check_plain(&on, row->name, folder, &seen);
+                drop(&on);
+            }
+            kn_graph_destroy(&bound);
+        }
+    }
+    assert_true(seen.count > 50);
+    test_folder_remove(folder);
+}
+
 /* Every row with kernels has a variant for each kind of device. */
 static void every_device_is_served(void **state) {
     (void)state;
@@ -230,6 +314,7 @@ int test_lowering(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases_lower),
         cmocka_unit_test(every_device_is_served),
+        cmocka_unit_test(last_variants_are_plain),
         cmocka_unit_test(units_change_no_bits),
         cmocka_unit_test(long_reductions_are_split),
     };
