@@ -18,6 +18,15 @@ test_amount test_cases_wanted(void) {
     return TEST_ALL;
 }
 
+test_part test_part_of(int count, char **arguments) {
+    if (count < 3) return (test_part){0, 0};
+    return (test_part){atoi(arguments[count - 2]), atoi(arguments[count - 1])};
+}
+
+bool test_part_has(test_part wanted, size_t number) {
+    return wanted.parts > 0 && wanted.part >= 0 && number % (size_t)wanted.parts == (size_t)wanted.part;
+}
+
 char *test_folder_make(void) {
     const char *parent = getenv("TMPDIR");
     if (!parent || !*parent) parent = "/tmp";

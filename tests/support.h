@@ -23,6 +23,15 @@ typedef enum test_amount {
 
 test_amount test_cases_wanted(void);
 
+/* What one run of a long test takes of its cases: those whose number leaves the rest `part` when divided by
+ * `parts`. {0, 0}: no part was asked for, and few cases run instead of all. */
+typedef struct test_part {
+    int part, parts;
+} test_part;
+/* The last two words of a command line, if there are two or more after the program's name. */
+test_part test_part_of(int count, char **arguments);
+bool test_part_has(test_part wanted, size_t number);
+
 /* Skips the case, with a reason. */
 #define skip_because(reason)                                                                                 \
     do {                                                                                                     \

@@ -1,17 +1,16 @@
 """The operator cases on the kernels of many threads, in a simulator of a small device: work-groups of 64, 32 KiB of
 local memory. It tells of unwritten values, data races and accesses out of bounds; then the case fails.
 
-usage: limited.py CASES_PROGRAM UNWRITTEN_PROGRAM OCLGRIND [PART PARTS]
+usage: limited.py CASES_PROGRAM UNWRITTEN_PROGRAM OCLGRIND PART PARTS
 
-UNWRITTEN_PROGRAM runs a kernel that reads what it has not written, of which the simulator has to tell. Without PART
-the smallest cases run.
+UNWRITTEN_PROGRAM runs a kernel that reads what it has not written, of which the simulator has to tell.
 """
 import os
 import re
 import subprocess
 import sys
 
-CASES, UNWRITTEN, OCLGRIND, *PART = sys.argv[1:]
+CASES, UNWRITTEN, OCLGRIND, PART, PARTS = sys.argv[1:]
 # As link-time optimization prepares a program, it lacks the instruction `freeze`, which Oclgrind 21.10 does not know.
 # It counts for a kernel the local memory of all whose names begin like its own: the limit is for those of a file, while
 # CASES_PROGRAM tells Koine of 32 KiB.
@@ -26,8 +25,6 @@ WARNING = re.compile(r"\d+ warnings? generated\.$")  # about the options above
 def lines_of(command):
     """What the simulator and the program print. Without a cache: other programs have been optimized otherwise."""
     environment = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
-    if not PART:
-        environment["KOINE_TEST_CASES"] = "smallest"
     with subprocess.Popen(SIMULATOR + command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", env=environment) as child:
         yield from (line.rstrip("\n") for line in child.stdout if not WARNING.match(line))
@@ -38,7 +35,7 @@ def lines_of(command):
 def cases_are_right():
     """Prints what the program prints, with FAILED for a case of which something was told."""
     case, well, right, started = "", True, 0, 0
-    for line in lines_of([CASES, *(PART or ["0", "1"]), "threads", "each"]):
+    for line in lines_of([CASES, PART, PARTS, "threads", "each"]):
         result = RESULT.match(line)
         if not result:
             well = well and bool(EXPECTED.match(line))

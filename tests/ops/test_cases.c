@@ -1,12 +1,12 @@
 /* The operator cases: every row of the operator table, on the device at hand, against its reference in double
  * precision, results and gradients, with a pattern around every value in the device's memory.
  *
- *     test-operator-cases [SHARD SHARDS [KERNELS [each | VARIANTS]]]
+ *     test-operator-cases [SHARD SHARDS [KERNELS [one | each | VARIANTS]]]
  *
  * runs the cases of each SHARDS-th operator, from number SHARD on: cases of one operator share programs. With
- * `each`, runs each SHARDS-th case. KERNELS is which set of them: `probed`, as suits the device, `wide` or
- * `threads`; VARIANTS are only those. KOINE_TEST_SEED draws other inputs; a failure names the seed that it
- * had.
+ * `one`, one case for each operator and kernel; with `each`, each SHARDS-th case. KERNELS is which set of
+ * them: `probed`, as suits the device, `wide` or `threads`; VARIANTS are only those. KOINE_TEST_SEED draws
+ * other inputs; a failure names the seed that it had.
  */
 #include "device_support.h"
 
@@ -27,6 +27,7 @@ static kn_context *context;
 static uint64_t seed = 1;
 static int kind;             /* of kn_context_params */
 static const char *variants; /* of kn_verify_params */
+static bool one;
 
 static void run_case(void **state) {
     let_crashes_end_the_program();
@@ -39,6 +40,7 @@ static void run_case(void **state) {
     params.report = take_verify_result;
     params.variants = variants;
     params.thoroughness = TEST_ALL - (int)test_cases_wanted();
+    if (one && params.thoroughness < 1) params.thoroughness = 1;
     kn_status status = kn_verify_one(context, wanted->position, &params);
     if (status != KN_OK || seen.failures[0])
         fail_msg("%s (KOINE_TEST_SEED=%llu)%s", kn_status_name(status), (unsigned long long)seed,
@@ -87,7 +89,8 @@ int main(int argc, char **argv) {
     }
     if (argc >= 4) kind = !strcmp(argv[3], "wide") ? 1 : !strcmp(argv[3], "threads") ? 2 : 0;
     const bool each = argc >= 5 && !strcmp(argv[4], "each");
-    if (argc >= 5 && !each) variants = argv[4];
+    one = argc >= 5 && !strcmp(argv[4], "one");
+    if (argc >= 5 && !each && !one) variants = argv[4];
     const char *given = getenv("KOINE_TEST_SEED");
     if (given && *given) seed = strtoull(given, NULL, 0);
     if (shards < 1 || shard < 0 || shard >= shards || !seed) {

@@ -1,13 +1,13 @@
 /* The tests of placing memory, states, sessions and runs, on the device at hand. */
 #include "run_tests.h"
 
-/* With an argument: launches, with each operator of the table. */
+/* With PART PARTS: that part of the long tests. */
 int main(int argc, char **argv) {
-    (void)argv;
-    if (argc > 1) return test_launches(true) != 0;
+    const test_part part = test_part_of(argc, argv);
+    if (part.parts) return test_producers(part) + test_launches(part) != 0;
     int failures = test_fit() + test_states() + test_sessions() + test_bindings() + test_bytes() +
-                   test_running() + test_guard() + test_once() + test_statistics() + test_producers() +
-                   test_measured() + test_devices() + test_signatures() + test_launches(false) +
+                   test_running() + test_guard() + test_once() + test_statistics() + test_producers(part) +
+                   test_measured() + test_devices() + test_signatures() + test_launches(part) +
                    test_precompile() + test_faults();
     return failures != 0;
 }

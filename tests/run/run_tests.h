@@ -9,7 +9,7 @@
 #include "run/session_private.h"
 #include "wrapped.h"
 
-/* Each runs one group and returns the number of its tests that failed. */
+/* Each runs one group and returns the number of its tests that failed. With a part they are the long ones. */
 int test_fit(void);
 int test_states(void);
 int test_sessions(void);
@@ -20,12 +20,12 @@ int test_guard(void);
 int test_once(void);
 int test_precompile(void);
 int test_statistics(void);
-int test_producers(void);
+int test_producers(test_part part);
 int test_measured(void);
 int test_faults(void);
 int test_devices(void);
 int test_signatures(void);
-int test_launches(bool all); /* with each operator of the table */
+int test_launches(test_part part);
 
 /* Requires success, and shows the session's or the states' message otherwise. */
 void session_good(const kn_session *session, kn_status status);

@@ -99,15 +99,16 @@ static uint64_t run_case(kn_context *context, kn_trial *trial, const char *switc
     return hash;
 }
 
-/* Operators whose kernels number their work-groups; the others take long. */
-static bool is_quick(const char *name) {
-    static const char *const names[] = {"matmul", "conv2d", "attention", "softmax", "sum", "transpose"};
+static test_part wanted;
+
+/* Without a part: operators whose kernels number their work-groups, and that take short. */
+static bool is_wanted(int number, const char *name) {
+    static const char *const names[] = {"matmul", "softmax", "transpose"};
+    if (wanted.parts) return test_part_has(wanted, (size_t)number);
     for (size_t i = 0; i < KN_COUNT_OF(names); i++)
         if (!strcmp(names[i], name)) return true;
     return false;
 }
-
-static bool all_operators;
 
 static void cut_launches_give_the_same_bits(void **state) {
     kn_context *context = *state;
@@ -115,7 +116,7 @@ static void cut_launches_give_the_same_bits(void **state) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
-        if (!all_operators && !is_quick(row->name)) continue;
+        if (!is_wanted(i, row->name)) continue;
         for (int j = 0; j < row->case_count; j++) {
             kn_trial trial;
             kn_error error = {0};
@@ -133,7 +134,8 @@ static void cut_launches_give_the_same_bits(void **state) {
         }
     }
     /* Many cases have a single work-group. */
-    if (cut < whole + whole / 4) fail_msg("%d launches were cut into %d only", whole, cut);
+    if (cut < whole + (wanted.parts ? 1 : whole / 4))
+        fail_msg("%d launches were cut into %d only", whole, cut);
 }
 
 /* ---- many work-groups -------------------------------------------------------------------------------- */
@@ -142,13 +144,14 @@ static void groups_stay_within_the_limit(void **state) {
     static const struct {
         const char *operator_name;
         kn_case test_case;
+        bool slow;
     } many[] = {
-        {"matmul", {.inputs = {"70000,2,3", "70000,3,2"}}},
+        {"matmul", {.inputs = {"70000,2,3", "70000,3,2"}}, .slow = true},
         {"transpose", {.inputs = {"66000,3,2"}, .attributes = "permutation=0,2,1"}},
         {"transpose", {.inputs = {"1050000,2"}, .attributes = "permutation=1,0", .no_gradient = true}},
-        {"attention", {.inputs = {"66000,1,2", "66000,1,2", "66000,1,2"}}},
+        {"attention", {.inputs = {"66000,1,2", "66000,1,2", "66000,1,2"}}, .slow = true},
         {"conv2d", {.inputs = {"1,66000,2,2", "66000,1,1,1"}, .attributes = "groups=66000"}},
-        {"conv2d", {.inputs = {"1,132000,1,1", "132000,2,1,1"}, .attributes = "groups=66000"}},
+        {"conv2d", {.inputs = {"1,132000,1,1", "132000,2,1,1"}, .attributes = "groups=66000"}, .slow = true},
         {"batch_norm",
          {.inputs = {"2,66000,1,1", "66000", "66000", "66000", "66000"},
           .ranges = {NULL, NULL, NULL, NULL, "1..2"},
@@ -161,6 +164,7 @@ static void groups_stay_within_the_limit(void **state) {
     size_t cut = 0;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     for (size_t i = 0; i < KN_COUNT_OF(many); i++) {
+        if (wanted.parts ? !test_part_has(wanted, i) : many[i].slow) continue;
         kn_error error = {0};
         double ratio = 0;
         const kn_operator *row = kn_operator_find(many[i].operator_name);
@@ -175,7 +179,7 @@ static void groups_stay_within_the_limit(void **state) {
                      wrapped_calls.most_groups);
         cut += wrapped_calls.most_groups > KN_MOST_GROUPS / 2;
     }
-    assert_true(cut >= 5);
+    assert_true(wanted.parts || cut >= 2);
 }
 
 /* ---- work-groups that are too large ------------------------------------------------------------------ */
@@ -255,8 +259,8 @@ static void failures_of_all_tiles_are_forgotten(void **state) {
     test_folder_remove(folder);
 }
 
-int test_launches(bool all) {
-    all_operators = all;
+int test_launches(test_part part) {
+    wanted = part;
     const struct CMUnitTest launches[] = {
         cmocka_unit_test(cut_launches_give_the_same_bits),
         cmocka_unit_test(groups_stay_within_the_limit),
@@ -267,6 +271,7 @@ int test_launches(bool all) {
         cmocka_unit_test_prestate(groups_shrink_until_they_fit, (void *)&small_drivers[2]),
         cmocka_unit_test(failures_of_all_tiles_are_forgotten),
     };
+    if (part.parts) return cmocka_run_group_tests_name("launches", launches, open_many, device_teardown);
     return cmocka_run_group_tests_name("launches", launches, open_many, device_teardown) +
            cmocka_run_group_tests_name("work-groups", groups, NULL, NULL);
 }

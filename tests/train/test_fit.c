@@ -117,6 +117,7 @@ static void epochs_are_counted(void **state) {
 }
 
 static void it_learns(void **state) {
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     fitting fit;
     kn_trainer_params params = adam();
     params.learning_rate = 0.02;
@@ -287,6 +288,7 @@ static void accuracy_continues_after_a_stop(void **state) {
 
 /* Validation samples with wrong labels: the better the training, the worse the validation loss. */
 static void patience_keeps_the_best(void **state) {
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static int32_t wrong[SAMPLES];
     fitting fit;
     uint64_t first = 0;
