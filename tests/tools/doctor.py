@@ -290,7 +290,7 @@ def this_machine(folder):
 @case
 def mistakes(folder):
     koine("doctor", "now").needs(2, out="", err="one word too many")
-    koine("doctor", "--device", "0").needs(2, out="", err="has no option --device")
+    koine("doctor", "--device", "0").needs(2, out="", err="give --gpu as well")
 
 
 run_cases()

@@ -214,6 +214,8 @@ bool whole_close(whole_file *file, bool keep);
 
 /* Starts this program again; `silent`: without input and output. Returns 0 or an errno value. */
 int process_start(char *const *arguments, bool silent, pid_t *child);
+/* The same in a new process group, with pipes from which its output and its errors are read. */
+int process_start_read(char *const *arguments, int pipes[2], pid_t *child);
 /* Waits for its end, with the result of waitpid; false if that failed. */
 bool process_wait(pid_t child, int *result);
 

@@ -1,0 +1,388 @@
+/* koine doctor --gpu: runs the stages of a report, each in a separate process, which may fail or hang. */
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "doctor_report.h"
+
+enum { LINE_BYTES = 1 << 20, MAX_WORDS = 32, SECONDS_TO_END = 10 };
+
+/* ---- the stages ---------------------------------------------------------------------------------------- */
+
+typedef struct report_run {
+    const report_options *options;
+    FILE *file;
+    report_stage stages[REPORT_MOST_STAGES];
+    int count;
+    double begin;
+    char error[400];                          /* the last one that a stage told */
+    char home[1000], user[100], folder[1000]; /* what must not be in the file */
+} report_run;
+
+/* Whether a stage has one of the words of --only. */
+static bool is_wanted(const char *only, const char *words) {
+    char name[REPORT_STAGE_BYTES];
+    snprintf(name, sizeof name, "%s", words);
+    for (char *word = strtok(name, " "); word; word = strtok(NULL, " ")) {
+        const size_t length = strlen(word);
+        for (const char *at = only; at; at = strchr(at, ',')) {
+            at += *at == ',';
+            if (!strncmp(at, word, length) && (at[length] == ',' || !at[length])) return true;
+        }
+    }
+    return false;
+}
+
+static void add_stage(report_run *run, const char *words) {
+    if (run->count == REPORT_MOST_STAGES) return;
+    if (run->count && run->options->only && !is_wanted(run->options->only, words)) return;
+    report_stage *stage = &run->stages[run->count++];
+    snprintf(stage->name, sizeof stage->name, "%s", words);
+    stage->end = REPORT_NONE;
+}
+
+/* What tells most comes first, since the time may end. */
+static void list_stages(report_run *run) {
+    static const char *const networks[] = {"lenet", "resnet18c", "mlp", "cifar-cnn", "lstm", "gpt", "vgg11c",
+                                           "mobilenetv2", "alexnet", "resnet50",
+                                           /* with the batches that are predicted */
+                                           "gpt --batch 8", "vgg11 --batch 32", "resnet50 --batch 32"};
+    char words[REPORT_STAGE_BYTES];
+    add_stage(run, "devices --measure");
+    for (int i = 0; i < kn_verify_count(); i++) {
+        if (i && !strcmp(kn_verify_name(i - 1), kn_verify_name(i))) continue;
+        snprintf(words, sizeof words, "verify --one --operators %s", kn_verify_name(i));
+        add_stage(run, words);
+    }
+    add_stage(run, "bench gemm --size 4096 --seconds 1");
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+        snprintf(words, sizeof words, "bench %s --profile --seconds 2", networks[i]);
+        add_stage(run, words);
+    }
+}
+
+static double most_seconds(const report_run *run, const char *name) {
+    return run->options->patience > 0 ? run->options->patience : !strncmp(name, "bench", 5) ? 150 : 60;
+}
+
+/* ---- the file ------------------------------------------------------------------------------------------ */
+
+static const char *const end_words[] = {"",        "done", "failed",      "crashed",
+                                        "stopped", "lost", "interrupted", "left out"};
+
+const char *report_end_word(report_end end) {
+    return end_words[end];
+}
+
+report_end report_end_of(const char *word) {
+    for (int end = REPORT_DONE; end <= REPORT_LEFT_OUT; end++)
+        if (!strncmp(word, end_words[end], strlen(end_words[end]))) return (report_end)end;
+    return REPORT_NONE;
+}
+
+/* Writes a line without paths and names of the user. */
+static void write_scrubbed(const report_run *run, const char *line) {
+    const struct {
+        const char *secret, *instead;
+    } hidden[] = {{run->folder, "."}, {run->home, "~"}, {run->user, "USER"}};
+    while (*line) {
+        size_t length = 0; /* of the longest that is here */
+        const char *instead = "";
+        for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+            const size_t bytes = strlen(hidden[i].secret);
+            if (bytes <= length || strncmp(line, hidden[i].secret, bytes) != 0) continue;
+            length = bytes;
+            instead = hidden[i].instead;
+        }
+        if (length)
+            fputs(instead, run->file);
+        else
+            fputc(*line, run->file);
+        line += length ? length : 1;
+    }
+    fputc('\n', run->file);
+}
+
+static void find_secrets(report_run *run) {
+    const char *home = getenv("HOME"), *user = getenv("USER");
+    const struct passwd *known = getpwuid(getuid());
+    snprintf(run->home, sizeof run->home, "%s", home ? home : known ? known->pw_dir : "");
+    snprintf(run->user, sizeof run->user, "%s", user && *user ? user : known ? known->pw_name : "");
+    if (!getcwd(run->folder, sizeof run->folder)) run->folder[0] = '\0';
+    if (!strcmp(run->home, "/")) run->home[0] = '\0';
+    if (!strcmp(run->folder, "/")) run->folder[0] = '\0';
+    /* It would be found in other words. */
+    if (strlen(run->user) < 3 || !strcmp(run->user, "root")) run->user[0] = '\0';
+}
+
+/* On the disk: the machine may hang in the next moment. */
+static bool file_flush(const report_run *run) {
+    return fflush(run->file) == 0 && fsync(fileno(run->file)) == 0;
+}
+
+static report_stage *find_stage(report_run *run, const char *name) {
+    for (int i = 0; i < run->count; i++)
+        if (!strcmp(run->stages[i].name, name)) return &run->stages[i];
+    return NULL;
+}
+
+/* Takes over the ends of the stages of an earlier start; a stage without an end was lost. */
+static bool take_over(report_run *run, FILE *earlier, const char *second) {
+    char *line = NULL;
+    size_t room = 0;
+    report_stage *open = NULL;
+    bool good = true;
+    for (int number = 0; getline(&line, &room, earlier) >= 0; number++) {
+        line[strcspn(line, "\n")] = '\0';
+        char *colon = strrchr(line, ':');
+        if (number < 2)
+            good = good && !strcmp(line, number ? second : REPORT_FIRST_LINE);
+        else if (!strncmp(line, "== ", 3)) {
+            if ((open = find_stage(run, line + 3))) open->end = REPORT_LOST;
+        } else if (!strncmp(line, "-- ", 3) && colon) {
+            *colon = '\0';
+            report_stage *stage = find_stage(run, line + 3);
+            if (stage) stage->end = report_end_of(colon + 2);
+            open = NULL;
+        }
+    }
+    free(line);
+    if (good && open) fprintf(run->file, "\n-- %s: %s\n", open->name, report_end_word(REPORT_LOST));
+    return good;
+}
+
+/* Opens the file to append to. */
+static bool open_file(report_run *run) {
+    const report_options *options = run->options;
+    char second[300];
+    snprintf(second, sizeof second, "koine %s, --device %s", kn_version_text(), options->device);
+    FILE *earlier = options->overwrite ? NULL : fopen(options->path, "r");
+    run->file = fopen(options->path, options->overwrite ? "w" : "a");
+    if (!run->file) {
+        if (earlier) fclose(earlier);
+        return command_fail("'%s' cannot be written: %s", options->path, strerror(errno)) == EXIT_DONE;
+    }
+    if (!earlier) fprintf(run->file, "%s\n%s\n", REPORT_FIRST_LINE, second);
+    if (!earlier) return true;
+    const bool good = take_over(run, earlier, second);
+    fclose(earlier);
+    return good ||
+           command_fail("'%s' is no report of this version of koine for --device %s: give another file with "
+                        "--output, or replace it with --overwrite",
+                        options->path, options->device) == EXIT_DONE;
+}
+
+/* ---- one stage ----------------------------------------------------------------------------------------- */
+
+/* What a process has written, line by line. */
+typedef struct stream_lines {
+    int number; /* the descriptor; -1 at the end */
+    char *text; /* the beginning of a line: LINE_BYTES */
+    size_t used;
+    const char *mark; /* before each line */
+} stream_lines;
+
+static void write_line(report_run *run, const stream_lines *from, const char *line) {
+    fputs(from->mark, run->file);
+    if (from->mark[0]) snprintf(run->error, sizeof run->error, "%s", line);
+    write_scrubbed(run, line);
+}
+
+static void take_lines(report_run *run, stream_lines *from) {
+    const ssize_t got = read(from->number, from->text + from->used, LINE_BYTES - 1 - from->used);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (got <= 0) {
+        close(from->number);
+        from->number = -1;
+    } else
+        from->used += (size_t)got;
+    from->text[from->used] = '\0';
+    char *line = from->text;
+    for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        write_line(run, from, line);
+    }
+    from->used = strlen(line);
+    memmove(from->text, line, from->used + 1);
+    if (from->used && (from->number < 0 || from->used == LINE_BYTES - 1)) {
+        write_line(run, from, from->text); /* without an end, or longer than any of a command */
+        from->used = 0;
+    }
+}
+
+/* Waits for the end of a process that was killed; false if the kernel does not let it go. */
+static bool wait_for_end(pid_t child, int *result) {
+    for (int turn = 0; turn < SECONDS_TO_END * 10; turn++) {
+        if (waitpid(child, result, WNOHANG) == child) return true;
+        poll(NULL, 0, 100);
+    }
+    return false;
+}
+
+/* Copies lines until the process ends, `until` is reached or the user interrupts. */
+static report_end follow(report_run *run, pid_t child, stream_lines from[2], double until, int *result) {
+    while (from[0].number >= 0 || from[1].number >= 0) {
+        struct pollfd wait[2] = {{from[0].number, POLLIN, 0}, {from[1].number, POLLIN, 0}};
+        const double left = until - clock_now();
+        if (interrupted() || !(left > 0)) {
+            kill(-child, SIGKILL);
+            return interrupted() ? REPORT_INTERRUPTED : REPORT_STOPPED;
+        }
+        if (poll(wait, 2, left < 0.5 ? (int)(left * 1000) + 1 : 500) < 0) continue;
+        for (int i = 0; i < 2; i++)
+            if (wait[i].revents) take_lines(run, &from[i]);
+    }
+    if (!process_wait(child, result)) return REPORT_LOST;
+    return WIFSIGNALED(*result) ? REPORT_CRASHED : WEXITSTATUS(*result) ? REPORT_FAILED : REPORT_DONE;
+}
+
+/* Splits the words of a stage into arguments; `words` keeps their bytes. */
+static void make_arguments(const report_run *run, char *words, char **arguments) {
+    static char program[] = "koine", json[] = "--json", quiet[] = "--quiet", device[] = "--device";
+    int count = 0;
+    arguments[count++] = program;
+    for (char *word = strtok(words, " "); word && count < MAX_WORDS - 6; word = strtok(NULL, " "))
+        arguments[count++] = word;
+    arguments[count++] = json;
+    arguments[count++] = quiet;
+    arguments[count++] = device;
+    arguments[count++] = (char *)(uintptr_t)run->options->device;
+    arguments[count] = NULL;
+}
+
+/* `left` seconds are left for all stages. Returns false if nothing more can be run. */
+static bool run_stage(report_run *run, report_stage *stage, double left) {
+    const double most = most_seconds(run, stage->name);
+    char words[REPORT_STAGE_BYTES], *arguments[MAX_WORDS];
+    const double begin = clock_now();
+    stream_lines from[2] = {{.number = -1, .mark = ""}, {.number = -1, .mark = "! "}};
+    int result = 0, pipes[2];
+    pid_t child = 0;
+    bool gone = true;
+    fprintf(run->file, "== %s\n", stage->name);
+    if (!file_flush(run))
+        return command_fail("'%s' cannot be written: %s", run->options->path, strerror(errno)) == EXIT_DONE;
+    snprintf(words, sizeof words, "%s", stage->name);
+    make_arguments(run, words, arguments);
+    for (int i = 0; i < 2; i++)
+        if (!(from[i].text = malloc(LINE_BYTES))) {
+            free(from[0].text);
+            return command_fail("out of memory") == EXIT_DONE;
+        }
+    const int code = process_start_read(arguments, pipes, &child);
+    if (code)
+        command_fail("a process for '%s' could not be started: %s", stage->name, strerror(code));
+    else {
+        from[0].number = pipes[0], from[1].number = pipes[1];
+        stage->end = follow(run, child, from, begin + (left < most ? left : most), &result);
+        if (stage->end == REPORT_STOPPED || stage->end == REPORT_INTERRUPTED)
+            gone = wait_for_end(child, &result);
+        if (stage->end == REPORT_STOPPED && left < most) stage->end = REPORT_LEFT_OUT;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (from[i].number >= 0) close(from[i].number);
+        free(from[i].text);
+    }
+    if (code) return false;
+    fprintf(run->file, "-- %s: %s%s%s, %.1f s\n", stage->name, report_end_word(stage->end),
+            stage->end == REPORT_CRASHED ? " by " : "",
+            stage->end == REPORT_CRASHED ? strsignal(WTERMSIG(result)) : "", clock_now() - begin);
+    return gone ||
+           command_fail("the process of '%s' does not end: restart the machine and repeat this command, "
+                        "which continues after it",
+                        stage->name) == EXIT_DONE;
+}
+
+/* ---- all of them --------------------------------------------------------------------------------------- */
+
+/* Whether a later start runs it. */
+static bool is_open(report_end end) {
+    return end == REPORT_NONE || end == REPORT_INTERRUPTED || end == REPORT_LEFT_OUT;
+}
+
+static bool run_stages(report_run *run) {
+    const double until = run->begin + 60 * run->options->minutes;
+    for (int i = 0; i < run->count; i++) {
+        report_stage *stage = &run->stages[i];
+        const double left = until - clock_now();
+        if (interrupted() || !(left > 0)) return true;
+        if (!is_open(stage->end)) continue;
+        if (progress_plain_due()) command_tell("%d of %d stages: %s", i, run->count, stage->name);
+        progress_line("%d of %d, %.0f min left at most: %s", i + 1, run->count, ceil(left / 60), stage->name);
+        if (!run_stage(run, stage, left)) return false;
+        if (i == 0 && stage->end == REPORT_FAILED) {
+            progress_clear();
+            unlink(run->options->path);
+            return command_fail(
+                       "the device '%s' cannot be opened: %s; koine devices lists what --device takes",
+                       run->options->device,
+                       strncmp(run->error, "koine: ", 7) ? run->error : run->error + 7) == EXIT_DONE;
+        }
+    }
+    return true;
+}
+
+/* The stages that have not run: "25 operators, bench gpt, bench resnet50"; returns their number. */
+static int name_open(const report_run *run, char *text, size_t room) {
+    int open = 0, operators = 0;
+    size_t used = 0;
+    for (int i = 0; i < run->count; i++)
+        operators += is_open(run->stages[i].end) && !strncmp(run->stages[i].name, "verify", 6);
+    text[0] = '\0';
+    if (operators) used = (size_t)snprintf(text, room, "%d operators", operators);
+    for (int i = 0; i < run->count; i++) {
+        const char *name = run->stages[i].name;
+        open += is_open(run->stages[i].end);
+        if (!is_open(run->stages[i].end) || !strncmp(name, "verify", 6) || used >= room) continue;
+        const char *options = strstr(name, " --");
+        if (options && !strncmp(options, " --batch", 8)) options = strstr(options + 1, " --");
+        used += (size_t)snprintf(text + used, room - used, "%s%.*s", used ? ", " : "",
+                                 (int)(options ? options - name : (ptrdiff_t)strlen(name)), name);
+    }
+    return open;
+}
+
+static int tell_end(const report_run *run) {
+    char open[2000];
+    int done = 0, wrong = 0;
+    progress_clear();
+    for (int i = 0; i < run->count; i++) {
+        const report_stage *stage = &run->stages[i];
+        done += stage->end == REPORT_DONE;
+        if (stage->end == REPORT_DONE || is_open(stage->end)) continue;
+        printf("%-8s %s\n", report_end_word(stage->end), stage->name);
+        wrong++;
+    }
+    printf("%d of %d stages done, %d failed\n", done, run->count, wrong);
+    if (name_open(run, open, sizeof open)) {
+        fprintf(run->file, "-- left out: %s\n", open);
+        printf("left out: %s; the same command continues with them\n", open);
+    }
+    printf("koine doctor --read %s prints its results\n", run->options->path);
+    return wrong ? EXIT_FAILED : EXIT_DONE;
+}
+
+int report_write(const report_options *options) {
+    report_run *run = calloc(1, sizeof *run);
+    if (!run) return command_fail("out of memory");
+    run->options = options;
+    run->begin = clock_now();
+    list_stages(run);
+    find_secrets(run);
+    bool good = open_file(run);
+    if (good) {
+        interrupts_watch();
+        good = run_stages(run);
+    }
+    int status = good ? tell_end(run) : EXIT_FAILED;
+    if (run->file && (!file_flush(run) | (fclose(run->file) != 0)) && good)
+        status = command_fail("'%s' could not be written: %s", options->path, strerror(errno));
+    free(run);
+    return status;
+}

@@ -1,0 +1,182 @@
+/* koine doctor --read: the results of a report of koine doctor --gpu, with the predictions for its device. */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor_report.h"
+
+enum { NAME_BYTES = 200 };
+
+/* ---- members of an object on one line ------------------------------------------------------------------ */
+
+/* What follows `"name": ` for the first time, or NULL. */
+static const char *find_member(const char *line, const char *name) {
+    char key[64];
+    const int length = snprintf(key, sizeof key, "\"%s\": ", name);
+    const char *at = strstr(line, key);
+    return at ? at + length : NULL;
+}
+
+static double number_of(const char *line, const char *name) {
+    const char *at = find_member(line, name);
+    char *end;
+    const double number = at ? strtod(at, &end) : NAN;
+    return at && end != at ? number : NAN;
+}
+
+/* Up to the next quote; "" if it is no text. */
+static const char *text_of(const char *line, const char *name, char *text, size_t room) {
+    const char *at = find_member(line, name);
+    snprintf(text, room, "%.*s", at && *at == '"' ? (int)strcspn(at + 1, "\"") : 0, at ? at + 1 : "");
+    return text;
+}
+
+/* ---- what a report has --------------------------------------------------------------------------------- */
+
+typedef struct report_text {
+    FILE *file;
+    char *line; /* the current one, without its end */
+    size_t room;
+    char stage[REPORT_STAGE_BYTES];  /* of the current line */
+    char device[NAME_BYTES];         /* its name */
+    double limit_gflops, limit_gb_s; /* measured */
+    int right, wrong, done;
+    char left_out[2000]; /* at the end of the latest start */
+    bool heading;        /* of the table of networks was printed */
+} report_text;
+
+static bool read_line(report_text *report) {
+    if (getline(&report->line, &report->room, report->file) < 0) return false;
+    report->line[strcspn(report->line, "\r\n")] = '\0';
+    return true;
+}
+
+/* ---- predictions --------------------------------------------------------------------------------------- */
+
+/* Whether one of two names has the other, in any case. */
+static bool names_meet(const char *one, const char *other) {
+    const size_t a = strlen(one), b = strlen(other);
+    const char *whole = a > b ? one : other, *part = a > b ? other : one;
+    const size_t length = a > b ? b : a;
+    for (; length && strlen(whole) >= length; whole++) {
+        size_t same = 0;
+        while (same < length && tolower((unsigned char)whole[same]) == tolower((unsigned char)part[same]))
+            same++;
+        if (same == length) return true;
+    }
+    return false;
+}
+
+/* The predicted seconds of a training step of the kernels of this device; NAN if there are none. */
+static double predicted_seconds(const char *device, const char *model, double batch) {
+    const char *at = (const char *)report_predictions_files[0].bytes;
+    for (const char *end; (end = strchr(at, '\n')); at = end + 1) {
+        char line[600], text[NAME_BYTES];
+        snprintf(line, sizeof line, "%.*s", (int)(end - at), at);
+        if (strcmp(text_of(line, "model", text, sizeof text), model) != 0 ||
+            number_of(line, "batch") != batch)
+            continue;
+        if (names_meet(text_of(line, "device", text, sizeof text), device) ||
+            names_meet(text_of(line, "target", text, sizeof text), device))
+            return number_of(line, "seconds");
+    }
+    return NAN;
+}
+
+/* ---- printing ------------------------------------------------------------------------------------------ */
+
+static void print_device(report_text *report) {
+    char platform[NAME_BYTES], version[NAME_BYTES], driver[NAME_BYTES], memory[32];
+    if (!strstr(report->line, "\"chosen\": true")) return;
+    text_of(report->line, "name", report->device, sizeof report->device);
+    report->limit_gflops = number_of(report->line, "gflops");
+    report->limit_gb_s = number_of(report->line, "gb_s");
+    printf("%s, %s, %s, driver %s: %g units, %s\n", report->device,
+           text_of(report->line, "platform", platform, sizeof platform),
+           text_of(report->line, "version", version, sizeof version),
+           text_of(report->line, "driver", driver, sizeof driver), number_of(report->line, "compute_units"),
+           bytes_text(number_of(report->line, "memory_bytes"), memory, sizeof memory));
+    printf("measured: %.4g GFLOP/s, %.4g GB/s\n", report->limit_gflops, report->limit_gb_s);
+}
+
+static void print_case(report_text *report) {
+    char name[NAME_BYTES], message[NAME_BYTES];
+    if (strstr(report->line, "\"right\": true")) {
+        report->right++;
+        return;
+    }
+    report->wrong++;
+    printf("wrong    %s: %s\n", text_of(report->line, "name", name, sizeof name),
+           text_of(report->line, "message", message, sizeof message));
+}
+
+static void print_bench(report_text *report) {
+    char model[NAME_BYTES], predicted[32] = "-";
+    text_of(report->line, "case", model, sizeof model);
+    const double batch = number_of(report->line, "batch"), median = number_of(report->line, "median_ms"),
+                 gflops = number_of(report->line, "gflops"),
+                 seconds = predicted_seconds(report->device, model, batch);
+    if (!report->heading)
+        printf("\n%-14s %6s %10s %10s %14s %14s\n", "training step", "batch", "ms", "GFLOP/s", "of measured",
+               "predicted ms");
+    report->heading = true;
+    if (isfinite(seconds)) snprintf(predicted, sizeof predicted, "%.4g", 1e3 * seconds);
+    printf("%-14s %6.0f %10.4g %10.4g %12.0f %% %14s\n", model, isfinite(batch) ? batch : 0, median, gflops,
+           100 * gflops / report->limit_gflops, predicted);
+}
+
+static void print_end(report_text *report) {
+    const char *colon = strrchr(report->line, ':');
+    if (!colon) return;
+    const report_end end = report_end_of(colon + 2);
+    report->done += end == REPORT_DONE;
+    const bool told = end == REPORT_DONE || end == REPORT_LEFT_OUT ||
+                      /* wrong results are told one by one */
+                      (end == REPORT_FAILED && !strncmp(report->stage, "verify", 6) && report->wrong);
+    if (!told) printf("%s\n", report->line + 3);
+    report->stage[0] = '\0';
+}
+
+static void print_line(report_text *report) {
+    const char *line = report->line;
+    if (!strncmp(line, "== ", 3))
+        snprintf(report->stage, sizeof report->stage, "%s", line + 3);
+    else if (!strncmp(line, "-- left out: ", 13))
+        snprintf(report->left_out, sizeof report->left_out, "%s", line + 13);
+    else if (!strncmp(line, "-- ", 3))
+        print_end(report);
+    else if (!strncmp(line, "! ", 2))
+        printf("%s: %s\n", report->stage, line + 2);
+    else if (line[0] != '{')
+        return;
+    else if (!strncmp(report->stage, "devices", 7))
+        print_device(report);
+    else if (!strncmp(report->stage, "verify", 6))
+        print_case(report);
+    else if (!strncmp(report->stage, "bench", 5))
+        print_bench(report);
+}
+
+int report_read(const char *path) {
+    report_text report = {.file = fopen(path, "r"), .limit_gflops = NAN, .limit_gb_s = NAN};
+    if (!report.file) return command_fail("'%s' cannot be read: %s", path, strerror(errno));
+    int status = EXIT_DONE;
+    if (!read_line(&report) || strcmp(report.line, REPORT_FIRST_LINE) != 0)
+        status = command_fail("'%s' is no report of koine doctor --gpu: its first line is not '%s'", path,
+                              REPORT_FIRST_LINE);
+    else {
+        if (read_line(&report)) printf("%s\n", report.line);
+        while (read_line(&report))
+            print_line(&report);
+        if (report.stage[0]) printf("%s: no end, it is running or ended the machine\n", report.stage);
+        printf("%s%d cases right, %d wrong; %d stages done", report.heading ? "\n" : "", report.right,
+               report.wrong, report.done);
+        if (report.left_out[0]) printf("; left out: %s", report.left_out);
+        putchar('\n');
+    }
+    free(report.line);
+    fclose(report.file);
+    return status;
+}
