@@ -298,6 +298,10 @@ typedef struct kn_augmentation {
 KN_API kn_status kn_augmentation_read(const char *text, kn_augmentation *augmentation, char *message,
                                       size_t bytes);
 
+/* Whether elements are only moved or set to 0 (shift, crop, flip, cutout), which bytes can be as well. NULL:
+ * true. Thread-safe. */
+KN_API bool kn_augmentation_keeps_bytes(const kn_augmentation *augmentation);
+
 typedef struct kn_loader_params {
     size_t size;
     uint64_t batch;  /* samples per batch; above 0 */
@@ -314,8 +318,8 @@ typedef struct kn_loader_params {
     const kn_augmentation *augmentation; /* copied; NULL: samples are unchanged */
     int workers; /* threads that prepare one batch each, at most 16; 0: as many as are useful */
     /* Fields whose kn_field.scale is not 0 are delivered as the bytes that are stored, with that scale in
-     * their kn_feed, so that the device converts them: the same numbers, a quarter of the upload. An "x" that
-     * is augmented or mixed stays float32. */
+     * their kn_feed, so that the device converts them: the same numbers, a quarter of the upload. An "x"
+     * whose elements are computed stays float32 (kn_augmentation_keeps_bytes). */
     bool bytes;
 } kn_loader_params;
 #define KN_LOADER_DEFAULTS KN_DEFAULTS(kn_loader_params, KN_FIELD(batch, 64))

@@ -92,26 +92,41 @@ static float drawn_part(uint64_t key, uint64_t index, double most) {
     return (float)most * (2 * kn_random_uniform(key, index) - 1);
 }
 
-/* x is (planes,height,width): moved down and right, with zeros shifted in. */
-static void move(float *x, int64_t planes, int64_t height, int64_t width, int64_t down, int64_t right,
-                 float *scratch) {
-    const int64_t count = planes * height * width;
-    memcpy(scratch, x, (size_t)count * sizeof *x);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t row = i / width % height - down, column = i % width - right;
-        bool inside = row >= 0 && row < height && column >= 0 && column < width;
-        x[i] = inside ? scratch[(i / (width * height) * height + row) * width + column] : 0;
-    }
+/* x is (planes,height,width), elements of `size` bytes: moved down and right, with zeros shifted in. */
+static void move(uint8_t *x, size_t size, int64_t planes, int64_t height, int64_t width, int64_t down,
+                 int64_t right, uint8_t *scratch) {
+    const int64_t rows = height - (down < 0 ? -down : down), columns = width - (right < 0 ? -right : right);
+    const int64_t to = (down > 0 ? down : 0) * width + (right > 0 ? right : 0);
+    const int64_t from = (down < 0 ? -down : 0) * width + (right < 0 ? -right : 0);
+    memcpy(scratch, x, (size_t)(planes * height * width) * size);
+    memset(x, 0, (size_t)(planes * height * width) * size);
+    for (int64_t plane = 0; plane < planes && columns > 0; plane++)
+        for (int64_t row = 0; row < rows; row++) {
+            const int64_t begin = (plane * height + row) * width;
+            memcpy(x + (size_t)(begin + to) * size, scratch + (size_t)(begin + from) * size,
+                   (size_t)columns * size);
+        }
 }
 
-/* x is (rows,width) */
-static void flip(float *x, int64_t rows, int64_t width) {
+/* x is (rows,width), elements of `size` bytes */
+static inline void flip_elements(uint8_t *x, size_t size, int64_t rows, int64_t width) {
+    uint8_t kept[sizeof(float)];
     for (int64_t row = 0; row < rows; row++)
         for (int64_t i = 0; i < width / 2; i++) {
-            float *left = x + row * width + i, *right = x + (row + 1) * width - 1 - i, kept = *left;
-            *left = *right;
-            *right = kept;
+            uint8_t *left = x + (size_t)(row * width + i) * size,
+                    *right = x + (size_t)((row + 1) * width - 1 - i) * size;
+            memcpy(kept, left, size);
+            memcpy(left, right, size);
+            memcpy(right, kept, size);
         }
+}
+
+/* With sizes that the compiler knows. */
+static void flip(uint8_t *x, size_t size, int64_t rows, int64_t width) {
+    if (size == 1)
+        flip_elements(x, 1, rows, width);
+    else
+        flip_elements(x, sizeof(float), rows, width);
 }
 
 static float pixel(const float *plane, int64_t height, int64_t width, int64_t row, int64_t column) {
@@ -173,9 +188,10 @@ static void colour(float *x, int64_t pixels, float saturation, float degrees) {
     }
 }
 
-/* x is (planes,height,width): sets a square around a position to 0, clipped at the borders. */
-static void cut_out(float *x, int64_t planes, int64_t height, int64_t width, int64_t row, int64_t column,
-                    int64_t side) {
+/* x is (planes,height,width), elements of `size` bytes: sets a square around a position to 0, clipped at the
+ * borders. */
+static void cut_out(uint8_t *x, size_t size, int64_t planes, int64_t height, int64_t width, int64_t row,
+                    int64_t column, int64_t side) {
     int64_t top = row - side / 2, left = column - side / 2, bottom = top + side, right = left + side;
     if (top < 0) top = 0;
     if (left < 0) left = 0;
@@ -183,22 +199,33 @@ static void cut_out(float *x, int64_t planes, int64_t height, int64_t width, int
     if (right > width) right = width;
     for (int64_t plane = 0; plane < planes; plane++)
         for (int64_t r = top; r < bottom; r++)
-            memset(x + (plane * height + r) * width + left, 0, (size_t)(right - left) * sizeof *x);
+            memset(x + (size_t)((plane * height + r) * width + left) * size, 0,
+                   (size_t)(right - left) * size);
 }
 
-void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, float *x,
-                float *scratch) {
+bool kn_augmentation_keeps_bytes(const kn_augmentation *augmentation) {
+    kn_augmentation how = KN_AUGMENTATION_DEFAULTS;
+    kn_error unused = {0};
+    if (KN_PARAMS_TAKE(kn_augmentation, &how, augmentation, &unused) != KN_OK) return false;
+    return !turns(&how) && !shades(&how) && !colours(&how) && how.noise == 0 && !kn_mixes(&how);
+}
+
+void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, bool as_bytes,
+                void *sample, void *scratch) {
+    const size_t size = as_bytes ? 1 : sizeof(float);
+    float *x = sample; /* of numbers */
     const int64_t width = info->shape[info->rank - 1];
     int64_t count = 1;
     for (int d = 0; d < info->rank; d++)
         count *= info->shape[d];
     if (count == 0) return;
     const int64_t height = info->rank == 3 ? info->shape[1] : 1, planes = count / (height * width);
-    if (how->shift) move(x, count / width, 1, width, 0, drawn_step(key, DRAW_SHIFT, how->shift), scratch);
+    if (how->shift)
+        move(sample, size, count / width, 1, width, 0, drawn_step(key, DRAW_SHIFT, how->shift), scratch);
     if (how->crop)
-        move(x, planes, height, width, drawn_step(key, DRAW_CROP_Y, how->crop),
+        move(sample, size, planes, height, width, drawn_step(key, DRAW_CROP_Y, how->crop),
              drawn_step(key, DRAW_CROP_X, how->crop), scratch);
-    if (how->flip && kn_random_below(key, DRAW_FLIP, 2)) flip(x, planes * height, width);
+    if (how->flip && kn_random_below(key, DRAW_FLIP, 2)) flip(sample, size, planes * height, width);
     if (turns(how))
         turn(x, planes, height, width, drawn_part(key, DRAW_ANGLE, how->rotation),
              1 + drawn_part(key, DRAW_SCALE, how->scale), drawn_part(key, DRAW_SHEAR, how->shear), scratch);
@@ -209,7 +236,7 @@ void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t
         colour(x, height * width, drawn_part(key, DRAW_SATURATION, how->saturation),
                drawn_part(key, DRAW_HUE, how->hue));
     if (how->cutout)
-        cut_out(x, planes, height, width, kn_random_below(key, DRAW_HOLE_Y, (uint32_t)height),
+        cut_out(sample, size, planes, height, width, kn_random_below(key, DRAW_HOLE_Y, (uint32_t)height),
                 kn_random_below(key, DRAW_HOLE_X, (uint32_t)width), how->cutout);
     if (how->noise > 0) {
         const uint64_t own = kn_hash_text(key, "noise");

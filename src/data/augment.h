@@ -11,9 +11,10 @@ bool kn_augments(const kn_augmentation *how);
 /* Checks that samples of this kind can be changed so; y NULL: there is none. */
 kn_status kn_augment_check(const kn_augmentation *how, const kn_tensor_info *x, const kn_tensor_info *y,
                            kn_error *error);
-/* Changes one sample as its key determines; scratch has the size of the sample. */
-void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, float *x,
-                float *scratch);
+/* Changes one sample, of float32 or of bytes (kn_augmentation_keeps_bytes), as its key determines; scratch
+ * has the size of the sample. */
+void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, bool as_bytes,
+                void *sample, void *scratch);
 
 /* ---- between samples of a batch (mix.c) --------------------------------------------------------- */
 

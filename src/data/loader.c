@@ -21,7 +21,7 @@ typedef struct slot {
     void *blocks[KN_FIELDS_MAX]; /* to be released; the feeds point into them, aligned */
     /* the fields, then those of the mixture if samples are mixed */
     kn_feed feeds[KN_FIELDS_MAX + MIXED_FEEDS];
-    float *scratch;     /* one sample, if samples are changed */
+    void *scratch;      /* one sample, if samples are changed */
     kn_mixture mixture; /* if samples are mixed */
     kn_error error;     /* from filling it */
 } slot;
@@ -97,6 +97,11 @@ static slot *claim(kn_loader *loader) {
     return target;
 }
 
+/* The size of one sample of a field as it is delivered. */
+static size_t sample_bytes(const kn_loader *loader, size_t field) {
+    return kn_field_bytes(&loader->dataset->store->fields[field], loader->as_bytes[field]);
+}
+
 /* A sample that occurs twice in an epoch, as with balancing, is changed differently each time, because the
  * key also includes its position. */
 static void augment(const kn_loader *loader, slot *target) {
@@ -106,8 +111,8 @@ static void augment(const kn_loader *loader, slot *target) {
     for (uint64_t i = 0; i < target->count; i++) {
         uint64_t own = kn_hash_number(key, target->samples[i]);
         if (loader->balance.samples) own = kn_hash_number(own, target->index * loader->batch + i);
-        kn_augment(&loader->augmentation, &field->read, own, (float *)(void *)(x + i * field->read_bytes),
-                   target->scratch);
+        kn_augment(&loader->augmentation, &field->read, own, loader->as_bytes[loader->augmented],
+                   x + i * sample_bytes(loader, loader->augmented), target->scratch);
     }
 }
 
@@ -124,11 +129,6 @@ static void mix(const kn_loader *loader, slot *target) {
         (kn_feed){"y.other", mixture->other, (size_t)target->count * sizeof *mixture->other};
     target->feeds[count + 1] =
         (kn_feed){"y.share", mixture->fraction, (size_t)target->count * sizeof *mixture->fraction};
-}
-
-/* The size of one sample of a field as it is delivered. */
-static size_t sample_bytes(const kn_loader *loader, size_t field) {
-    return kn_field_bytes(&loader->dataset->store->fields[field], loader->as_bytes[field]);
 }
 
 static void fill_slot(kn_loader *loader, slot *target) {
@@ -226,8 +226,11 @@ static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_e
         if (status != KN_OK) return status;
     }
     for (size_t f = 0; f < store->field_count; f++) {
+        const double scale = kn_field_scale(&store->fields[f]);
         const bool changed = (loader->augments || loader->mixes) && f == loader->augmented;
-        loader->as_bytes[f] = params->bytes && !changed && kn_field_scale(&store->fields[f]) != 0;
+        loader->as_bytes[f] = params->bytes && scale != 0 &&
+                              !(changed && (!kn_augmentation_keeps_bytes(&loader->augmentation) ||
+                                            scale < 0)); /* -0 is not 0 */
     }
     if (params->balanced && !loader->shuffle)
         return kn_fail(error, KN_ERROR_ARGUMENT,

@@ -76,6 +76,7 @@ static void data(void **state) {
     assert_true(kn_loader_waited(NULL) == 0);
     assert_true(kn_augmentation_read(NULL, NULL, NULL, 0) != KN_OK);
     assert_true(kn_augmentation_read("flip", NULL, NULL, 0) != KN_OK);
+    assert_true(kn_augmentation_keeps_bytes(NULL));
 }
 
 static void fitting(void **state) {

@@ -17,7 +17,7 @@ static void change(const kn_augmentation *how, uint64_t key, float x[PIXELS]) {
     for (int i = 0; i < PIXELS; i++)
         x[i] = (float)(i + 1);
     if (kn_augment_check(how, &picture, NULL, &error) != KN_OK) fail_msg("%s", error.text);
-    kn_augment(how, &picture, key, x, scratch);
+    kn_augment(how, &picture, key, false, x, scratch);
 }
 
 /* The original value at (row, column) of a plane, or 0 outside it. */
@@ -164,7 +164,7 @@ static void hues_are_rotated(void **state) {
     for (uint64_t key = 0; key < 100; key++) {
         /* A red pixel next to a grey one, stored by plane: red, green, blue. */
         float x[6] = {0.9f, 0.5f, 0.3f, 0.5f, 0.3f, 0.5f}, scratch[6];
-        kn_augment(&hue, &pixel, key, x, scratch);
+        kn_augment(&hue, &pixel, key, false, x, scratch);
         for (int c = 0; c < 3; c++)
             assert_true(fabsf(x[2 * c + 1] - 0.5f) < 1e-6f);
         assert_true(fabsf(x[0] + x[2] + x[4] - 1.5f) < 1e-5f);
@@ -172,7 +172,7 @@ static void hues_are_rotated(void **state) {
                     1e-5f); /* at the same distance from grey */
         other = other || x[2] > 0.8f;
         float again[6] = {0.9f, 0.5f, 0.3f, 0.5f, 0.3f, 0.5f};
-        kn_augment(&saturation, &pixel, key, again, scratch);
+        kn_augment(&saturation, &pixel, key, false, again, scratch);
         for (int c = 0; c < 3; c++)
             assert_true(fabsf(again[2 * c + 1] - 0.5f) < 1e-6f);
         assert_true(fabsf(0.299f * again[0] + 0.587f * again[2] + 0.114f * again[4] -

@@ -182,8 +182,8 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     train_run *run = user;
     kn_feed feeds[SETUP_FIELDS];
     kn_plan_info info = {.size = sizeof info}, judge = {.size = sizeof judge};
-    const bool unchanged = run->setup.changes && !strcmp(setup_augment(&run->setup), "none");
-    size_t count = setup_sizes(&run->setup, batch, unchanged, feeds);
+    const bool as_bytes = run->setup.changes && kn_augmentation_keeps_bytes(&run->setup.augmentation);
+    size_t count = setup_sizes(&run->setup, batch, as_bytes, feeds);
     kn_status status = kn_trainer_compile_for(run->trainer, batch, feeds, count);
     if (status == KN_OK) status = kn_trainer_plan(run->trainer, &info);
     setup_sizes(&run->setup, batch, true, feeds);

@@ -124,7 +124,7 @@ void tell_left_out(const kn_dataset *dataset, const char *part);
  * has one. Checks that it matches the model's input. */
 bool setup_data(training_setup *setup, double share, uint64_t seed);
 /* The feeds of a batch without data: they determine the sizes that a model leaves open. `bytes`: as a loader
- * with that parameter delivers unchanged samples. Returns their number. */
+ * with that parameter delivers them. Returns their number. */
 size_t setup_sizes(const training_setup *setup, int64_t batch, bool bytes, kn_feed feeds[SETUP_FIELDS]);
 /* The validation data, or all of it. */
 const kn_dataset *setup_judged(const training_setup *setup);
