@@ -186,11 +186,12 @@ int main(int argc, char **argv) {
     enum { COUNT = sizeof families / sizeof *families };
     static struct CMUnitTest tests[COUNT + 1];
     static char names[COUNT][100];
-    const int part = argc > 2 ? atoi(argv[1]) : 0, parts = argc > 2 ? atoi(argv[2]) : 1;
+    const test_part wanted = argc > 2 ? test_part_of(argc, argv) : (test_part){0, 1};
     size_t count = 0;
     if (!device_is_there()) return 77;
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(every_family_has_one);
-    for (int i = part; i < COUNT && parts > 0; i += parts) {
+    for (int i = 0; i < COUNT; i++) {
+        if (!test_part_has(wanted, (size_t)i)) continue;
         snprintf(names[i], sizeof names[i], "%s: %s", families[i].file, families[i].operators);
         tests[count++] = (struct CMUnitTest){
             .name = names[i], .test_func = a_wrong_sign_is_noticed, .initial_state = (void *)&families[i]};
