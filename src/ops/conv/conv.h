@@ -15,7 +15,8 @@ extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight
 
 /* implicit.c */
 kn_status kn_conv_implicit_lower(kn_lowering *lowering);
-/* The arguments images, channels … groups of the kernels for many threads. */
+/* The arguments filter_height … dilation_x of the kernels for many threads, and all of images … groups. */
+void kn_conv_step_window(kn_step *step, const kn_conv_form *form);
 void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form);
 /* plain.c */
 kn_status kn_conv_plain_lower(kn_lowering *lowering);

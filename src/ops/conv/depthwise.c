@@ -31,14 +31,7 @@ static void add_sizes(kn_step *step, const kn_conv_form *form) {
     kn_step_int(step, "width", form->width);
     kn_step_int(step, "out_height", form->out_height);
     kn_step_int(step, "out_width", form->out_width);
-    kn_step_int(step, "filter_height", form->filter_height);
-    kn_step_int(step, "filter_width", form->filter_width);
-    kn_step_int(step, "stride_y", form->stride[0]);
-    kn_step_int(step, "stride_x", form->stride[1]);
-    kn_step_int(step, "pad_top", form->padding[0]);
-    kn_step_int(step, "pad_left", form->padding[1]);
-    kn_step_int(step, "dilation_y", form->dilation[0]);
-    kn_step_int(step, "dilation_x", form->dilation[1]);
+    kn_conv_step_window(step, form);
 }
 
 /* y of x and weight, or dx of dy and weight. */

@@ -20,14 +20,7 @@ static int64_t phase_taps(int64_t filter, int64_t stride, int64_t dilation) {
     return kn_divide_up(filter, step);
 }
 
-void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form) {
-    kn_step_int(step, "images", form->images);
-    kn_step_int(step, "channels", form->channels);
-    kn_step_int(step, "height", form->height);
-    kn_step_int(step, "width", form->width);
-    kn_step_int(step, "outputs", form->outputs);
-    kn_step_int(step, "out_height", form->out_height);
-    kn_step_int(step, "out_width", form->out_width);
+void kn_conv_step_window(kn_step *step, const kn_conv_form *form) {
     kn_step_int(step, "filter_height", form->filter_height);
     kn_step_int(step, "filter_width", form->filter_width);
     kn_step_int(step, "stride_y", form->stride[0]);
@@ -36,6 +29,17 @@ void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form) {
     kn_step_int(step, "pad_left", form->padding[1]);
     kn_step_int(step, "dilation_y", form->dilation[0]);
     kn_step_int(step, "dilation_x", form->dilation[1]);
+}
+
+void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form) {
+    kn_step_int(step, "images", form->images);
+    kn_step_int(step, "channels", form->channels);
+    kn_step_int(step, "height", form->height);
+    kn_step_int(step, "width", form->width);
+    kn_step_int(step, "outputs", form->outputs);
+    kn_step_int(step, "out_height", form->out_height);
+    kn_step_int(step, "out_width", form->out_width);
+    kn_conv_step_window(step, form);
     kn_step_int(step, "groups", form->groups);
 }
 
