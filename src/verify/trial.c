@@ -318,7 +318,8 @@ static void take_ranges(const kn_alike *alike, kn_case *test_case, char ranges[]
     }
     const int fed_back = alike->row->fed_back - 1;
     if (fed_back < 0) return;
-    const int thousandths = (int)(999 / sqrt((double)alike->shapes[fed_back].dims[1] + 1e-9));
+    const int64_t units = alike->shapes[fed_back].dims[1];
+    const int thousandths = units > 1 ? (int)(999 / sqrt((double)units)) : 999;
     snprintf(ranges[fed_back], sizeof ranges[fed_back], "-0.%03d..0.%03d", thousandths, thousandths);
     test_case->ranges[fed_back] = ranges[fed_back];
 }

@@ -40,10 +40,10 @@ size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t 
 
 /* ---- with many threads: a small node of the same programs ---------------------------------------- */
 
-/* The name below which a refusal is kept: "refused/matmul/tiled/plain", with the variant that comes next. */
+/* The name below which a refusal is kept: "refused/matmul/tiled/plain", with the variant that comes next: the
+ * last of a row is never judged. */
 static void name_refusal(const kn_operator *row, const kn_variant *variant, char *name, size_t bytes) {
-    bool last = variant == &row->variants[row->variant_count - 1];
-    snprintf(name, bytes, "refused/%s/%s/%s", row->name, variant->name, last ? "none" : variant[1].name);
+    snprintf(name, bytes, "refused/%s/%s/%s", row->name, variant->name, variant[1].name);
 }
 
 /* Whether a failed trial speaks against the kernel: it was wrong, or it does not build or run on the device.
