@@ -18,7 +18,7 @@ enum { LINE_BYTES = 1 << 20, MAX_WORDS = 32, SECONDS_TO_END = 10 };
 typedef struct report_run {
     const report_options *options;
     FILE *file;
-    report_stage stages[REPORT_MOST_STAGES];
+    report_stage stages[REPORT_MAX_STAGES];
     int count;
     double begin;
     char error[400];                          /* the last one that a stage told */
@@ -40,7 +40,7 @@ static bool is_wanted(const char *only, const char *words) {
 }
 
 static void add_stage(report_run *run, const char *words) {
-    if (run->count == REPORT_MOST_STAGES) return;
+    if (run->count == REPORT_MAX_STAGES) return;
     if (run->count && run->options->only && !is_wanted(run->options->only, words)) return;
     report_stage *stage = &run->stages[run->count++];
     snprintf(stage->name, sizeof stage->name, "%s", words);

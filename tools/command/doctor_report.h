@@ -33,7 +33,7 @@ const char *report_end_word(report_end end);
 report_end report_end_of(const char *word);
 
 /* A stage is a line of words for the command, such as "bench lenet --seconds 2". */
-enum { REPORT_STAGE_BYTES = 120, REPORT_MOST_STAGES = 400 };
+enum { REPORT_STAGE_BYTES = 120, REPORT_MAX_STAGES = 400 };
 typedef struct report_stage {
     char name[REPORT_STAGE_BYTES];
     report_end end;
