@@ -28,7 +28,6 @@ struct _cl_device_id {
     bool wrong_double, wrong_product, no_double_kernel; /* computes or compiles wrongly */
     bool short_loops;                                   /* loops end early */
     bool compiles_binaries;                             /* returning a binary takes long */
-    int delay_ms;                                       /* of each launch */
     bool embedded;                                      /* has the embedded profile */
     cl_device_fp_config floats;                         /* 0: as the full profile */
     size_t argument_bytes;                              /* 0: 1024 */
@@ -90,11 +89,10 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Broken", "OpenCL 1.2 stub", "cl_khr_fp64",
      .type = CL_DEVICE_TYPE_ACCELERATOR, .wrong_product = true, .no_double_kernel = true},
     {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub", "cl_khr_fp64", .type = GPU,
-     .wrong_double = true, .short_loops = true, .delay_ms = 20},
+     .wrong_double = true, .short_loops = true},
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness",
-     "cl_khr_fp64 cl_khr_integer_dot_product_extra", .type = GPU, .delay_ms = 100},
-    {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "", .type = GPU, .compiles_binaries = true,
-     .delay_ms = 100},
+     "cl_khr_fp64 cl_khr_integer_dot_product_extra", .type = GPU},
+    {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "", .type = GPU, .compiles_binaries = true},
     {&dispatch, &platforms[2], "Stub Pocket", "OpenCL 1.2 stub", "", .type = CPU, .embedded = true,
      .floats = CL_FP_ROUND_TO_ZERO, .argument_bytes = 256},
     {&dispatch, &platforms[2], "Stub Tablet", "OpenCL 1.2 stub", "cles_khr_int64", .type = CPU,
@@ -395,8 +393,6 @@ static void run_product(cl_device_id device, cl_kernel kernel) {
 static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
                                  const size_t *offset, const size_t *global, const size_t *local,
                                  cl_uint waits, const cl_event *wait, cl_event *event) {
-    struct timespec delay = {0, queue->device->delay_ms * 1000000L};
-    nanosleep(&delay, NULL);
     suffer_from("launch", kernel->name);
     if (strcmp(kernel->name, "kn_probe_double") == 0)
         run_double(queue->device, kernel, global[0]);
