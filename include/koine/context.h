@@ -43,6 +43,9 @@ typedef struct kn_context_params {
     uint64_t largest_block_bytes; /* a smaller limit for one allocation, for tests; 0: the device's */
     bool wide_indices;            /* 64-bit indices in kernels whatever the sizes, for tests */
     int vector_width;             /* force 4, 8 or 16 lanes on wide-vector devices; 0: the device's */
+    /* On many-thread devices, registers of 32 bits that a work-item may use: from 255 on, products have twice
+     * as many sums a work-item as from 128 on. 0: as the compiler shows. */
+    int item_registers;
     /* Force a set of kernels: 0: as probed, 1: wide-vector (unless the device ends long loops early), 2:
      * many-thread. */
     int kind;
@@ -103,6 +106,7 @@ typedef struct kn_capabilities {
     bool wide_vector; /* best used with few work-items and explicit vectors; otherwise with many threads */
     int vector_width; /* float lanes of a native vector */
     int vector_registers;
+    int item_registers; /* of 32 bits that a work-item may use, where forced or described by a file; else 0 */
     int compute_units;
     size_t work_group_items; /* the device's maximum; a kernel may allow less */
     uint64_t local_bytes;

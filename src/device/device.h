@@ -38,6 +38,9 @@ typedef struct kn_attempt {
 } kn_attempt;
 void kn_attempt_begin(kn_context *context, kn_attempt *attempt, const char *key);
 void kn_attempt_end(kn_context *context, kn_attempt *attempt);
+/* 64, 128 or 256: registers of 32 bits that a work-item may use on a device with many threads, or what its
+ * description says. Asked of the compiler when it is first needed, and remembered. */
+int kn_context_item_registers(kn_context *context);
 /* What a slow kernel reaches on a device with many threads, in FLOP/s and bytes/s: a small part of the peak,
  * to predict the longest time that a launch may take. `measure`: measures the peak if it is not known yet,
  * which takes a moment; otherwise that of the smallest devices of as many units is assumed. */
@@ -146,6 +149,9 @@ size_t kn_kernel_work_group_items(const kn_kernel *kernel);
  * compiled: some drivers then refuse to launch it, others report the limit of a kernel that requires nothing.
  */
 size_t kn_kernel_reported_items(const kn_kernel *kernel);
+/* Whether the driver tells how much private memory a work-item needs, which is 0 if its variables fit into
+ * registers. */
+bool kn_kernel_private_bytes(const kn_kernel *kernel, uint64_t *bytes);
 /* Number of parameters; -1 if the driver does not tell. */
 int kn_kernel_parameters(const kn_kernel *kernel);
 

@@ -101,6 +101,15 @@ size_t kn_kernel_reported_items(const kn_kernel *kernel) {
     return kernel->reported_items;
 }
 
+bool kn_kernel_private_bytes(const kn_kernel *kernel, uint64_t *bytes) {
+    cl_ulong told = 0;
+    if (clGetKernelWorkGroupInfo(kernel->kernel, kernel->context->found.device, CL_KERNEL_PRIVATE_MEM_SIZE,
+                                 sizeof told, &told, NULL) != CL_SUCCESS)
+        return false;
+    *bytes = told;
+    return true;
+}
+
 int kn_kernel_parameters(const kn_kernel *kernel) {
     cl_uint count = 0;
     cl_int code = clGetKernelInfo(kernel->kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, NULL);

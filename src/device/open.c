@@ -27,6 +27,7 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
     context->largest_block_bytes = params->largest_block_bytes;
     context->vector_width = params->vector_width;
     context->kind = params->kind;
+    context->capabilities.item_registers = params->item_registers;
     context->counts.size = sizeof context->counts;
     context->capabilities.size = sizeof context->capabilities;
     kn_map_init(&context->programs, &context->host);
@@ -46,6 +47,9 @@ static kn_status check_params(const kn_context_params *params, kn_error *error) 
     if (width != 0 && width != 4 && width != 8 && width != 16)
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "vector_width is %d; expected 4, 8 or 16, or 0 for the device's", width);
+    if (params->item_registers < 0)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "item_registers is %d; expected a number above 0, or 0",
+                       params->item_registers);
     if (params->kind < 0 || params->kind > 2)
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "kind is %d; expected 0 (as probed), 1 (wide-vector) or 2 (many-thread)",

@@ -12,7 +12,8 @@ static const char first_line[] = "koine-target 1";
 typedef struct description {
     char name[128];
     int64_t kind, language; /* by their lists of words */
-    int64_t compute_units, clock_mhz, work_group_items, vector_width, vector_registers, alignment;
+    int64_t compute_units, clock_mhz, work_group_items, vector_width, vector_registers, alignment,
+        item_registers;
     int64_t local_bytes, memory_bytes, largest_block_bytes;
     double peak_gflops, bandwidth;
     bool double_precision, integer_dot, shares_memory;
@@ -53,6 +54,7 @@ static const field fields[] = {
     {"capabilities", FIELD_SET, false, 0, 0, 0, "some of double, integer_dot, shared_memory"},
     {"vector_width", FIELD_COUNT, false, AT(vector_width), 4, 16, "4, 8 or 16"},
     {"vector_registers", FIELD_COUNT, false, AT(vector_registers), 1, 1024, "an integer from 1 to 1024"},
+    {"item_registers", FIELD_COUNT, false, AT(item_registers), 16, 4096, "an integer from 16 to 4096"},
     {"peak_gflops", FIELD_NUMBER, false, AT(peak_gflops), 0, 0, "a number above 0"},
     {"bandwidth_gbytes", FIELD_NUMBER, false, AT(bandwidth), 0, 0, "a number above 0"},
 };
@@ -257,6 +259,7 @@ static void fill_capabilities(kn_context *context, const description *target) {
     context->capabilities = (kn_capabilities){
         .size = sizeof context->capabilities,
         .vector_registers = target->vector_registers ? (int)target->vector_registers : 16,
+        .item_registers = (int)target->item_registers,
         .compute_units = (int)target->compute_units,
         .work_group_items = (size_t)target->work_group_items,
         .local_bytes = (uint64_t)target->local_bytes,

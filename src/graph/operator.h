@@ -68,6 +68,9 @@ typedef struct kn_target {
     /* The largest work-group that the kernels of a file of cl/ may have on `device`, where compiling them has
      * shown that it is less than work_group_items; 0: nothing is known. NULL: never. */
     size_t (*group_limit)(void *device, const char *file);
+    /* 32-bit registers that a work-item of `device` may use: 64, 128 or 256, by how the compiler took
+     * products with many sums a work-item. NULL: 128. */
+    int (*item_registers)(void *device);
     void *device;
     uint64_t local_bytes;
     bool integer_dot;             /* adds four byte products in one instruction, in OpenCL C 3.0 */
@@ -109,6 +112,7 @@ typedef struct kn_lowering {
     const kn_statistics *gathered; /* of input 0; NULL, or parts 0: none */
     const kn_producer
         *producer; /* the producer of input 0, to be computed here; NULL: input 0 is in memory */
+    int tile; /* of matrix products with many threads: one of kn_product_tile_name; 0: chosen by the shape */
     kn_error *error;
 } kn_lowering;
 

@@ -13,6 +13,11 @@
 #define KN_STEP_COUNTER "koine.step"
 kn_value *kn_step_counter(kn_graph *graph);
 
+/* The name of a tile of the matrix products for many threads, counted from 1: "64x64x8/8x4" has work-groups
+ * of 64 x 64 sums, slices of 8 along the sum, and work-items of 8 x 4 sums. False past the last. */
+enum { KN_TILE_NAME = 32 };
+bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]);
+
 /* The rows of nodes that the planner adds: the same value in another layout; float32 from the bytes of an
  * input (attribute scale). */
 extern const kn_operator *const kn_layout_row, *const kn_widen_row;

@@ -3,8 +3,11 @@
 
 static kn_status lower_anchor(kn_planner *planner, kn_group *group) {
     kn_node *node = group->anchor;
-    kn_lowering lowering = {
-        .target = planner->target, .node = node, .emitter = &planner->emitter, .error = planner->error};
+    kn_lowering lowering = {.target = planner->target,
+                            .node = node,
+                            .emitter = &planner->emitter,
+                            .tile = planner->switches->tile,
+                            .error = planner->error};
     if (node->op->class == KN_CLASS_ASSIGN) {
         kn_value *state = node->inputs[0], *value = node->inputs[1];
         if (kn_memory_root(planner, value) == state) return KN_OK; /* updated in place */

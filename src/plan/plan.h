@@ -32,6 +32,7 @@ typedef struct kn_switches {
     bool recompute_invariant; /* steps that depend on states alone run in each run */
     bool separate_statistics; /* a batch norm always computes its statistics itself */
     bool cut_launches; /* launches for many threads are cut along each dimension, as if they were long */
+    int tile; /* of matrix products with many threads, where it is possible; 0: chosen by the shape */
     kn_producers producers;
     kn_programs programs;
     int forced_count;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/ops.h"
 #include "plan/plan_private.h"
 
 /* The switches other than OPERATOR=KERNEL. */
@@ -47,7 +48,21 @@ static kn_status fail_word(const char *word, size_t length, kn_error *error) {
     for (size_t i = 0, used = 0; i < KN_COUNT_OF(known); i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s=%s, ", known[i].word, known[i].value);
     return kn_fail(error, KN_ERROR_NOT_FOUND,
-                   "there is no switch '%.*s'; there are: %sOPERATOR=KERNEL and *=KERNEL", (int)length, word,
+                   "there is no switch '%.*s'; there are: %stile=TILE, OPERATOR=KERNEL and *=KERNEL",
+                   (int)length, word, list);
+}
+
+/* "tile=NAME", of the tiles of matrix products. */
+static kn_status set_tile(kn_switches *switches, const char *value, size_t length, kn_error *error) {
+    char name[KN_TILE_NAME], list[256] = "";
+    size_t used = 0;
+    for (int tile = 1; kn_product_tile_name(tile, name); tile++) {
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", name);
+        if (!is_word(name, value, length)) continue;
+        switches->tile = tile;
+        return KN_OK;
+    }
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no tile '%.*s'; there are: %s", (int)length, value,
                    list);
 }
 
@@ -99,7 +114,9 @@ kn_status kn_switches_parse(const char *text, kn_switches *switches, kn_error *e
         const char *equals = memchr(text, '=', all);
         if (!equals) return fail_word(text, all, error);
         size_t length = (size_t)(equals - text), value_length = all - length - 1;
-        if (!set_known(switches, text, length, equals + 1, value_length))
+        if (is_word("tile", text, length))
+            status = set_tile(switches, equals + 1, value_length, error);
+        else if (!set_known(switches, text, length, equals + 1, value_length))
             status = force(switches, text, length, equals + 1, value_length, error);
         text += all + (text[all] == ',');
     }

@@ -1,6 +1,10 @@
 /* Describes devices to plans and operators. */
 #include "run/run_private.h"
 
+static int item_registers(void *context) {
+    return kn_context_item_registers(context);
+}
+
 void kn_target_of(kn_context *context, kn_target *target) {
     const kn_capabilities *device = kn_context_capabilities(context);
     *target = (kn_target){
@@ -10,6 +14,7 @@ void kn_target_of(kn_context *context, kn_target *target) {
         .compute_units = device->compute_units,
         .work_group_items = device->work_group_items,
         .group_limit = kn_groups_limit,
+        .item_registers = item_registers,
         .device = context,
         .local_bytes = device->local_bytes,
         .integer_dot = device->integer_dot,

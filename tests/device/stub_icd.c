@@ -27,6 +27,7 @@ struct _cl_device_id {
     cl_ulong local_bytes;                               /* 0: 32768 */
     bool wrong_double, wrong_product, no_double_kernel; /* computes or compiles wrongly */
     bool short_loops;                                   /* loops end early */
+    int few_registers;                                  /* 1: 64 sums a work-item spill, 2: 32 too */
     bool compiles_binaries;                             /* returning a binary takes long */
     bool embedded;                                      /* has the embedded profile */
     cl_device_fp_config floats;                         /* 0: as the full profile */
@@ -58,6 +59,7 @@ struct _cl_kernel {
     const cl_icd_dispatch *dispatch;
     char name[64];
     cl_mem arguments[4];
+    cl_program program;
     cl_int number;
 };
 
@@ -91,8 +93,9 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub", "cl_khr_fp64", .type = GPU,
      .wrong_double = true, .short_loops = true},
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness",
-     "cl_khr_fp64 cl_khr_integer_dot_product_extra", .type = GPU},
-    {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "", .type = GPU, .compiles_binaries = true},
+     "cl_khr_fp64 cl_khr_integer_dot_product_extra", .type = GPU, .few_registers = 1},
+    {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "", .type = GPU, .compiles_binaries = true,
+     .few_registers = 2},
     {&dispatch, &platforms[2], "Stub Pocket", "OpenCL 1.2 stub", "", .type = CPU, .embedded = true,
      .floats = CL_FP_ROUND_TO_ZERO, .argument_bytes = 256},
     {&dispatch, &platforms[2], "Stub Tablet", "OpenCL 1.2 stub", "cles_khr_int64", .type = CPU,
@@ -336,6 +339,7 @@ static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name,
     *code = kernel ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
     if (!kernel) return NULL;
     kernel->dispatch = &dispatch;
+    kernel->program = program;
     strncpy(kernel->name, name, sizeof kernel->name - 1);
     return kernel;
 }
@@ -353,7 +357,9 @@ static cl_int CL_API_CALL set_argument(cl_kernel kernel, cl_uint index, size_t b
 }
 static cl_int CL_API_CALL group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
                                      size_t room, void *target, size_t *needed) {
-    return ANSWER(size_t, 256);
+    if (what != CL_KERNEL_PRIVATE_MEM_SIZE) return ANSWER(size_t, 256);
+    const bool many = strstr(kernel->program->text, "KN_ITEM_N 8");
+    return ANSWER(cl_ulong, device->few_registers > (many ? 0 : 1) ? 160 : 0);
 }
 
 static void run_double(cl_device_id device, cl_kernel kernel, size_t items) {

@@ -190,6 +190,32 @@ static void slow_binaries_are_left_to_the_driver(void **state) {
     test_folder_remove(folder);
 }
 
+/* The most sums of a work-item whose variables need no private memory decide; the answer is kept. */
+static void registers_are_asked_of_the_compiler(void **state) {
+    static const struct {
+        const char *name;
+        int registers;
+    } devices[] = {{"Stub Liar", 256}, {"Stub Honest", 128}, {"Stub Twice", 64}};
+    for (int i = 0; i < 3; i++) {
+        char *folder = test_folder_make();
+        kn_context *context = open_stub(devices[i].name, folder);
+        assert_int_equal(kn_context_item_registers(context), devices[i].registers);
+        uint64_t built = context->counts.programs_built;
+        assert_int_equal(kn_context_item_registers(context), devices[i].registers);
+        kn_context_destroy(&context);
+        assert_true(built > 0);
+        context = open_stub(devices[i].name, folder);
+        built = context->counts.programs_built;
+        assert_int_equal(kn_context_item_registers(context), devices[i].registers);
+        assert_int_equal(context->counts.programs_built, built);
+        kn_context_destroy(&context);
+        test_folder_remove(folder);
+    }
+    kn_context *context = open_stub("Stub Tablet", NULL); /* a processor is not asked */
+    assert_int_equal(kn_context_item_registers(context), 128);
+    kn_context_destroy(&context);
+}
+
 /* ---- a driver that ends the process --------------------------------------------------------- */
 
 static void open_and_close(void *params) {
@@ -378,6 +404,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(verdicts_are_kept_per_device_and_driver),
         cmocka_unit_test(wide_vectors_need_long_loops),
         cmocka_unit_test(slow_binaries_are_left_to_the_driver),
+        cmocka_unit_test(registers_are_asked_of_the_compiler),
         cmocka_unit_test(what_ends_the_process_is_asked_once),
         cmocka_unit_test(marks_of_running_processes_do_not_count),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),

@@ -14,7 +14,7 @@ enum { WIDE = 1, MANY = 2 };
 
 typedef struct forced {
     const char *name;
-    int kind, width;
+    int kind, width, registers;
     bool wide_indices, small_blocks;
     const char *operators, *quick; /* quick: those that run without a part */
     const char *variants;
@@ -35,6 +35,7 @@ static const forced forcings[] = {
      .quick = "mul,sum,pad", .variants = wide_kernels},
     {"64-bit indices of many threads", MANY, .wide_indices = true, .operators = "mul,sum,matmul,conv2d",
      .quick = "mul,sum,matmul"},
+    {"many sums a work-item", MANY, .registers = 256, .operators = "matmul,conv2d", .quick = "matmul,conv2d"},
     {"blocks of 16 MiB", .small_blocks = true, .operators = "add,neg", .quick = "add,neg"},
 };
 
@@ -73,6 +74,7 @@ static void forced_kernels_are_right(void **state) {
     params.kind = forcing->kind;
     params.trust_claims = forcing->kind == WIDE; /* short loops are right everywhere */
     params.vector_width = forcing->width;
+    params.item_registers = forcing->registers;
     params.wide_indices = forcing->wide_indices;
     if (forcing->small_blocks) params.largest_block_bytes = 16 << 20;
     kn_context *context = device_open(&params);

@@ -99,7 +99,7 @@ static void switches_are_read(void **state) {
     assert_int_equal(kn_switches_parse(NULL, &switches, &error), KN_OK);
     assert_int_equal(switches.forced_count, 0);
     assert_int_equal(kn_switches_parse("matmul=tiled,*=wide,images=blocked,invariant=recompute,"
-                                       "statistics=separate,producers=fused,programs=none",
+                                       "statistics=separate,producers=fused,programs=none,tile=64x64x8/8x4",
                                        &switches, &error),
                      KN_OK);
     assert_int_equal(switches.forced_count, 2);
@@ -108,6 +108,7 @@ static void switches_are_read(void **state) {
     assert_null(switches.forced[1].row);
     assert_string_equal(switches.forced[1].variant, "wide");
     assert_true(switches.blocked_images && switches.recompute_invariant && switches.separate_statistics);
+    assert_int_equal(switches.tile, 2);
     assert_int_equal(switches.producers, KN_PRODUCERS_FUSED);
     assert_int_equal(switches.programs, KN_PROGRAMS_NONE);
 }
@@ -123,6 +124,7 @@ static void wrong_switches_list_the_known_ones(void **state) {
         {"matmul=fastest", "matmul has no kernel 'fastest'"},
         {"matmul=fastest", "tiled"},
         {"add=tiled", "its kernels are generated"},
+        {"tile=64", "64x64x8/8x8, 64x64x8/8x4"},
         {"*=fastest", "no operator has a kernel 'fastest'"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

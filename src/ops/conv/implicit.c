@@ -87,6 +87,10 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
         kn_step_uint(step, "width_multiplier", kn_divide_multiplier(form.out_width));
     }
     kn_step_epilogue(step, lowering);
+    if (data) { /* reported as the average of all phases */
+        product.depth = kn_divide_up(outputs * taps, phases);
+        product.part_depth = kn_divide_up(product.depth, product.parts);
+    }
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;

@@ -1,19 +1,29 @@
 /* Tiles and splits of the portable matrix products; the kernels include cl/common/tile.cl. */
 #include "ops/matmul/product.h"
 
-#include "ops/lowering.h"
+#include <math.h>
+#include <stdio.h>
 
-/* Tiles from the largest to the smallest, with the depth of their slices, the sums of a work-item, and the
- * fraction of the peak that they reach. With 8 x 8 sums, compilers for GPUs of 128 registers spill. */
+#include "ops/lowering.h"
+#include "ops/ops.h"
+
+/* Tiles from the largest to the smallest, with the depth of their slices, the sums of a work-item, the
+ * fraction of the peak that they reach, and the registers of a work-item that they need. */
 typedef struct product_tile {
     int side, slice, item_m, item_n;
     double efficiency;
+    int registers;
 } product_tile;
-static const product_tile tiles[] = {
-    {64, 8, 8, 4, 0.7}, {32, 16, 4, 4, 0.45}, {16, 16, 4, 4, 0.15}, {8, 16, 8, 8, 0.03}};
+static const product_tile tiles[] = {{64, 8, 8, 8, 0.85, 255},
+                                     {64, 8, 8, 4, 0.7, 128},
+                                     {32, 16, 4, 4, 0.45, 0},
+                                     {16, 16, 4, 4, 0.15, 0},
+                                     {8, 16, 8, 8, 0.03, 0}};
+enum { TILES = KN_COUNT_OF(tiles), PART_STEP = 16 /* a multiple of all slices */ };
 
-/* The device that tiles and splits are chosen for: a large one, since a smaller one loses little by larger
- * partial sums. It is the same for all devices, since the results depend on the split. */
+/* The device that splits are chosen for: a large one, since a smaller one loses little by larger partial
+ * sums. It is the same for all devices, so that results depend on the shape alone: a tile changes the order
+ * in which sums are computed, but not the order of additions in any. */
 enum { UNITS = 128, FEW_ITEMS = 32, MIN_PART = 128, MAX_PARTS = 128 };
 static const double unit_multiply_adds_per_second = 240e9, load_seconds = 0.35e-6;
 static const double bytes_per_second = 2e12, launch_seconds = 4e-6;
@@ -51,39 +61,65 @@ static size_t items_of(const product_tile *tile) {
 static bool is_possible(const kn_target *target, const kn_product *product, const product_tile *tile,
                         size_t element) {
     return items_of(tile) <= kn_group_limit(target, product->file) &&
-           (!target->local_bytes || local_bytes(tile->side, tile->slice, element) <= target->local_bytes);
+           (!target->local_bytes || local_bytes(tile->side, tile->slice, element) <= target->local_bytes) &&
+           (!tile->registers ||
+            tile->registers <= (target->item_registers ? target->item_registers(target->device) : 128));
+}
+
+/* Sets the number of parts that the fastest tile would have. */
+static void choose_parts(kn_product *product, double result_bytes) {
+    double least = INFINITY;
+    for (int i = 0; i < TILES && items_of(&tiles[i]) >= FEW_ITEMS; i++)
+        for (int64_t parts = 1; parts <= MAX_PARTS && (parts == 1 || product->depth >= parts * MIN_PART);
+             parts *= 2) {
+            double seconds = predict(product, &tiles[i], parts, result_bytes);
+            if (!(seconds < least)) continue;
+            least = seconds;
+            product->parts = parts;
+        }
+    product->part_depth = product->depth;
+    if (product->parts == 1) return;
+    product->part_depth = kn_round_up(kn_divide_up(product->depth, product->parts), PART_STEP);
+    product->parts = kn_divide_up(product->depth, product->part_depth);
+}
+
+/* The fastest of the tiles that are possible; the last one always is. */
+static const product_tile *choose_tile(const kn_lowering *lowering, const kn_product *product,
+                                       size_t element) {
+    const product_tile *chosen = NULL, *asked = lowering->tile ? &tiles[lowering->tile - 1] : NULL;
+    double least = INFINITY;
+    if (asked && is_possible(lowering->target, product, asked, element)) return asked;
+    for (int i = 0; i < TILES; i++) {
+        if (chosen && items_of(&tiles[i]) < FEW_ITEMS) break; /* for devices that allow no more */
+        if (i + 1 < TILES && !is_possible(lowering->target, product, &tiles[i], element)) continue;
+        double seconds = predict(product, &tiles[i], product->parts, 0);
+        if (chosen && !(seconds < least)) continue;
+        chosen = &tiles[i];
+        least = seconds;
+    }
+    return chosen;
 }
 
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements) {
     kn_dtype type = kn_accumulator(lowering->node, lowering->node->outputs[0]->shape.dtype);
     const double bytes = (double)result_elements * (double)kn_dtype_bytes(type);
-    const product_tile *chosen = NULL;
-    double least = 0;
-    product->parts = 1;
-    for (size_t i = 0; i < KN_COUNT_OF(tiles); i++) {
-        const product_tile *tile = &tiles[i];
-        if (chosen && items_of(tile) < FEW_ITEMS) break; /* for devices that allow no more */
-        if (i + 1 < KN_COUNT_OF(tiles) && !is_possible(lowering->target, product, tile, kn_dtype_bytes(type)))
-            continue;
-        for (int64_t parts = 1; parts <= MAX_PARTS && (parts == 1 || product->depth >= parts * MIN_PART);
-             parts *= 2) {
-            double seconds = predict(product, tile, parts, bytes);
-            if (chosen && !(seconds < least)) continue;
-            chosen = tile;
-            least = seconds;
-            product->parts = parts;
-        }
-    }
+    choose_parts(product, bytes);
+    const product_tile *chosen = choose_tile(lowering, product, kn_dtype_bytes(type));
     product->tile_m = product->tile_n = chosen->side;
     product->item_m = chosen->item_m;
     product->item_n = chosen->item_n;
     product->slice = chosen->slice;
     product->items = items_of(chosen);
-    product->part_depth = product->depth;
-    if (product->parts == 1) return;
-    product->part_depth = kn_round_up(kn_divide_up(product->depth, product->parts), product->slice);
-    product->parts = kn_divide_up(product->depth, product->part_depth);
-    product->partials = kn_emit_scratch(lowering, (uint64_t)bytes * (uint64_t)product->parts);
+    if (product->parts > 1)
+        product->partials = kn_emit_scratch(lowering, (uint64_t)bytes * (uint64_t)product->parts);
+}
+
+bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]) {
+    if (tile < 1 || tile > TILES) return false;
+    const product_tile *row = &tiles[tile - 1];
+    snprintf(name, KN_TILE_NAME, "%dx%dx%d/%dx%d", row->side, row->side, row->slice, row->item_m,
+             row->item_n);
+    return true;
 }
 
 void kn_product_define(kn_step *step, const kn_product *product) {
