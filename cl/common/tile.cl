@@ -8,7 +8,6 @@
  *   KN_T, KN_A            types of elements in memory, and of products and sums (common/types.cl)
  *   KN_TILE_M, _N, _K     64, 64, 8: the tile and the depth of a slice
  *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
- *   KN_VECTOR 1           4: elements are loaded four at a time
  * and those of common/epilogue.cl. */
 #ifndef KN_TILE_CL
 #define KN_TILE_CL
@@ -52,46 +51,68 @@
 #define KN_ROW(i) ((i) / 4 * (KN_ITEMS_M * 4) + (int)get_local_id(0) / KN_ITEMS_N * 4 + (i) % 4)
 #define KN_COLUMN(j) ((j) * (KN_ITEMS_N * 4) + (int)get_local_id(0) % KN_ITEMS_N * 4)
 
-/* A side of a slice is loaded in pieces of KN_VECTOR elements that are adjacent in memory, in lines of `width` pieces:
- * across the side, or along k. KN_ITEMS is a multiple of the width, or the other way round. A work-item's pieces have
- * the position (k,i) of the first and a constant distance from it, which compilers fold into addresses. */
-#ifndef KN_VECTOR
-#define KN_VECTOR 1
-#endif
-#define KN_PIECES(side) ((side) * KN_TILE_K / KN_VECTOR / KN_ITEMS)
-#define KN_PIECE_WIDTH(across, side) (((across) ? (side) : KN_TILE_K) / KN_VECTOR)
+/* A side of a slice is loaded in pieces of `vector` elements, 1 or 4, that are adjacent in memory and aligned, in
+ * lines of `width` pieces: across the side, or along k. KN_ITEMS is a multiple of the width, or the other way round. A
+ * work-item's pieces have the position (k,i) of the first and a constant distance from it, which compilers fold into
+ * addresses. */
+#define KN_PIECES(side, vector) ((side) * KN_TILE_K / (vector) / KN_ITEMS)
+#define KN_PIECE_WIDTH(across, side, vector) (((across) ? (side) : KN_TILE_K) / (vector))
 #define KN_PIECE_LINE(p, width) (KN_ITEMS >= (width) ? (p) * (KN_ITEMS / (width)) : (p) / ((width) / KN_ITEMS))
-#define KN_PIECE_IN_LINE(p, width)                                                                           \
-    (KN_ITEMS >= (width) ? 0 : (p) % ((width) / KN_ITEMS) * KN_ITEMS * KN_VECTOR)
+#define KN_PIECE_IN_LINE(p, width) (KN_ITEMS >= (width) ? 0 : (p) % ((width) / KN_ITEMS) * KN_ITEMS)
 
-static inline int first_k(const bool across, const int side) {
-    const uint item = get_local_id(0), width = KN_PIECE_WIDTH(across, side);
-    return across ? item / width : item % width * KN_VECTOR;
-}
-static inline int first_i(const bool across, const int side) {
-    const uint item = get_local_id(0), width = KN_PIECE_WIDTH(across, side);
-    return across ? item % width * KN_VECTOR : item / width;
+typedef struct position {
+    int k, i;
+} position;
+
+/* Of this work-item's first piece. */
+static inline position first_piece(const bool across, const int side, const int vector) {
+    const int width = KN_PIECE_WIDTH(across, side, vector), item = get_local_id(0);
+    const int line = (uint)item / (uint)width, in_line = (uint)item % (uint)width * vector;
+    const position place = {across ? line : in_line, across ? in_line : line};
+    return place;
 }
 /* Of piece p from the first. */
-static inline int further_k(const int p, const bool across, const int side) {
-    const int width = KN_PIECE_WIDTH(across, side);
-    return across ? KN_PIECE_LINE(p, width) : KN_PIECE_IN_LINE(p, width);
+static inline position further_piece(const int p, const bool across, const int side, const int vector) {
+    const int width = KN_PIECE_WIDTH(across, side, vector);
+    const int line = KN_PIECE_LINE(p, width), in_line = KN_PIECE_IN_LINE(p, width) * vector;
+    const position place = {across ? line : in_line, across ? in_line : line};
+    return place;
 }
-static inline int further_i(const int p, const bool across, const int side) {
-    const int width = KN_PIECE_WIDTH(across, side);
-    return across ? KN_PIECE_IN_LINE(p, width) : KN_PIECE_LINE(p, width);
-}
-static inline int piece_k(const int p, const bool across, const int side) {
-    return first_k(across, side) + further_k(p, across, side);
-}
-static inline int piece_i(const int p, const bool across, const int side) {
-    return first_i(across, side) + further_i(p, across, side);
+static inline position piece_at(const int p, const bool across, const int side, const int vector) {
+    const position first = first_piece(across, side, vector), further = further_piece(p, across, side, vector);
+    const position place = {first.k + further.k, first.i + further.i};
+    return place;
 }
 /* Where piece p is in a slice with rows of `row`. */
 static inline local KN_A *piece_in(local KN_A *slice, const int p, const bool across, const int side,
-                                   const int row) {
-    return slice + (first_k(across, side) * row + first_i(across, side)) +
-           (further_k(p, across, side) * row + further_i(p, across, side));
+                                   const int vector, const int row) {
+    const position first = first_piece(across, side, vector), further = further_piece(p, across, side, vector);
+    return slice + (first.k * row + first.i) + (further.k * row + further.i);
+}
+
+/* Types and functions of pieces of 1 and of 4: KN_OF(KN_PIECE_, vector). */
+#define KN_OF_(name, vector) name##vector
+#define KN_OF(name, vector) KN_OF_(name, vector)
+#define KN_PIECE_1 KN_A
+#define KN_PIECE_4 KN_A4
+#define KN_LOAD_1(pointer) KN_TO_A(*(pointer))
+#define KN_LOAD_4(pointer) KN_TO_A4(*(global const KN_CONCAT(KN_T, 4) *)(pointer))
+
+static inline void put_1(const KN_A piece, const int p, const bool across, const int side, const int row,
+                         local KN_A *slice) {
+    *piece_in(slice, p, across, side, 1, row) = piece;
+}
+static inline void put_4(const KN_A4 piece, const int p, const bool across, const int side, const int row,
+                         local KN_A *slice) {
+    local KN_A *to = piece_in(slice, p, across, side, 4, row);
+    if (across) {
+        *(local KN_A4 *)to = piece;
+    } else {
+        to[0] = piece.s0;
+        to[row] = piece.s1;
+        to[2 * row] = piece.s2;
+        to[3 * row] = piece.s3;
+    }
 }
 
 /* Slices of each side, as vectors so that they are aligned. */

@@ -6,9 +6,18 @@
  * memory, written by a few work-items, so that pixels need no division.
  * left(i,k) is weight[i * left_row + the table's left].
  *
- * Sizes, strides, padding and dilation are arguments, batch included. Defines: those of common/tile.cl. */
+ * Sizes, strides, padding and dilation are arguments, batch included. Defines: those of common/tile.cl, and
+ *   KN_LEFT_VECTOR 1    4: loads the left side four at a time. Four values of k, from a multiple of four on, are
+ *                       adjacent there; with KN_LEFT_ACROSS four rows
+ *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns */
 #ifndef KN_IMPLICIT_TILE_CL
 #define KN_IMPLICIT_TILE_CL
+#ifndef KN_LEFT_VECTOR
+#define KN_LEFT_VECTOR 1
+#endif
+#ifndef KN_RIGHT_VECTOR
+#define KN_RIGHT_VECTOR 1
+#endif
 #include "common/divide.cl"
 #include "common/tile.cl"
 
@@ -36,19 +45,23 @@ typedef struct entry {
 #ifndef KN_RIGHT_ACROSS
 #define KN_RIGHT_ACROSS 1
 #endif
-#define KN_LEFT_PIECES KN_PIECES(KN_TILE_M)
-#define KN_RIGHT_PIECES KN_PIECES(KN_TILE_N)
+#define KN_LEFT_PIECES KN_PIECES(KN_TILE_M, KN_LEFT_VECTOR)
+#define KN_RIGHT_PIECES KN_PIECES(KN_TILE_N, KN_RIGHT_VECTOR)
+#define KN_LEFT_PIECE KN_OF(KN_PIECE_, KN_LEFT_VECTOR)
+#define KN_RIGHT_PIECE KN_OF(KN_PIECE_, KN_RIGHT_VECTOR)
+#define KN_RIGHT_WIDTH KN_PIECE_WIDTH(KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR)
+#define KN_IN_A_LINE (KN_RIGHT_WIDTH > KN_ITEMS ? KN_RIGHT_WIDTH / KN_ITEMS : 1)
 #if KN_RIGHT_ACROSS
-#define KN_PLACES (KN_TILE_N > KN_ITEMS ? KN_TILE_N / KN_ITEMS : 1)
+#define KN_PLACES KN_IN_A_LINE
 #define KN_PLACE_OF(p) ((p) % KN_PLACES)
 #define KN_PIECE_OF(place) (place)
 #else
-#define KN_PIECE_OF(place) ((place) * (KN_TILE_K > KN_ITEMS ? KN_TILE_K / KN_ITEMS : 1))
-#define KN_PLACES (KN_RIGHT_PIECES / KN_PIECE_OF(1))
-#define KN_PLACE_OF(p) ((p) / KN_PIECE_OF(1))
+#define KN_PLACES (KN_RIGHT_PIECES / KN_IN_A_LINE)
+#define KN_PLACE_OF(p) ((p) / KN_IN_A_LINE)
+#define KN_PIECE_OF(place) ((place) * KN_IN_A_LINE)
 #endif
 /* The column of the tile whose position is places[q]. */
-#define KN_PLACE_COLUMN(q) piece_i(KN_PIECE_OF(q), KN_RIGHT_ACROSS, KN_TILE_N)
+#define KN_PLACE_COLUMN(q) piece_at(KN_PIECE_OF(q), KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR).i
 #define KN_OUTSIDE (-(1 << 28))
 
 #define KN_LOCAL_MEMORY                                                                                      \
@@ -71,7 +84,8 @@ typedef struct entry {
  * end at row_end (those beyond repeat the last), right_from, window and places. While the elements of a slice are
  * loaded, the table of the next is written. */
 #define KN_IMPLICIT_PRODUCT                                                                                  \
-    KN_A left_next[KN_LEFT_PIECES], right_next[KN_RIGHT_PIECES];                                             \
+    KN_LEFT_PIECE left_next[KN_LEFT_PIECES];                                                                 \
+    KN_RIGHT_PIECE right_next[KN_RIGHT_PIECES];                                                              \
     int loaded = 0;                                                                                          \
     sums sums;                                                                                               \
     sums_clear(&sums);                                                                                       \
@@ -80,25 +94,30 @@ typedef struct entry {
     KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
 #define KN_FETCH_SLICE(k0)                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {                                                     \
-        const int k = piece_k(p, KN_LEFT_ACROSS, KN_TILE_M);                                                 \
-        const int i = min(row0 + piece_i(p, KN_LEFT_ACROSS, KN_TILE_M), row_end - 1);                        \
-        const KN_INDEX at = i * left_row + table[loaded * KN_TILE_K + k].left;                               \
-        left_next[p] = (k0) + k < k_end ? KN_TO_A(left_from[at]) : 0;                                        \
+        const position place = piece_at(p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR);                       \
+        const int i = min(row0 + place.i, row_end - (KN_LEFT_ACROSS ? KN_LEFT_VECTOR : 1));                  \
+        const KN_INDEX at = i * left_row + table[loaded * KN_TILE_K + place.k].left;                         \
+        left_next[p] =                                                                                       \
+            (k0) + place.k < k_end ? KN_OF(KN_LOAD_, KN_LEFT_VECTOR)(left_from + at) : (KN_LEFT_PIECE)0;     \
     }                                                                                                        \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++) {                                                    \
-        const entry entry = table[loaded * KN_TILE_K + piece_k(p, KN_RIGHT_ACROSS, KN_TILE_N)];              \
+        const int k = piece_at(p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR).k;                            \
+        const entry entry = table[loaded * KN_TILE_K + k];                                                   \
         const place place = places[KN_PLACE_OF(p)];                                                          \
         const bool inside = (uint)(place.y + entry.y) < (uint)window.height &&                               \
                             (uint)(place.x + entry.x) < (uint)window.width;                                  \
-        right_next[p] = inside ? KN_TO_A(right_from[place.at + entry.at]) : 0;                               \
+        right_next[p] = inside ? KN_OF(KN_LOAD_, KN_RIGHT_VECTOR)(right_from + place.at + entry.at)          \
+                               : (KN_RIGHT_PIECE)0;                                                          \
     }                                                                                                        \
     loaded = 1 - loaded;                                                                                     \
     KN_WRITE_TABLE((k0) + KN_TILE_K, loaded)
 #define KN_PUT_SLICE(turn)                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++)                                                       \
-        *piece_in(left + (turn) * KN_LEFT_SLICE, p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_ROW) = left_next[p];  \
+        KN_OF(put_, KN_LEFT_VECTOR)(left_next[p], p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_ROW,                 \
+                                    left + (turn) * KN_LEFT_SLICE);                                          \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++)                                                      \
-        *piece_in(right + (turn) * KN_RIGHT_SLICE, p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_ROW) = right_next[p];
+        KN_OF(put_, KN_RIGHT_VECTOR)(right_next[p], p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_ROW,             \
+                                     right + (turn) * KN_RIGHT_SLICE);
 
 /* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element
  * of channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel) is its epilogue. partials,

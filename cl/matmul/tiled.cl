@@ -27,59 +27,47 @@
 #define KN_TRANSPOSE_B 0
 #endif
 
-/* Pieces lie across the tile in a matrix stored (K,side), and along k in one stored (side,K). */
-#if KN_VECTOR == 4
-#define KN_PIECE KN_A4
-#define KN_FETCH(read, read_4, pointer) KN_TO_A4(read_4(pointer))
-#else
-#define KN_PIECE KN_A
-#define KN_FETCH(read, read_4, pointer) KN_TO_A(read(pointer))
+#ifndef KN_VECTOR
+#define KN_VECTOR 1
 #endif
-#define KN_ONE(pointer) (*(pointer))
-#define KN_FOUR(pointer) vload4(0, pointer)
+
+/* Pieces lie across the tile in a matrix stored (K,side), and along k in one stored (side,K). */
+#define KN_PIECE KN_OF(KN_PIECE_, KN_VECTOR)
+#if KN_VECTOR == 4
+#define KN_LOAD_B(pointer) KN_TO_A4(KN_READ_4(pointer))
+#else
+#define KN_LOAD_B(pointer) KN_TO_A(KN_READ(pointer))
+#endif
 
 /* Where piece p of the first slice is in a matrix of rows of `stride`. Pieces beyond the last row or column repeat
  * it, in sums that are not stored. */
-static inline KN_INDEX piece_at(const int p, const bool across, const int width, const int i0, const int i_end,
-                                const KN_INDEX stride) {
-    const int k = piece_k(p, across, width), i = i0 + piece_i(p, across, width);
-    return across ? k * stride + min(i, i_end - KN_VECTOR) : min(i, i_end - 1) * stride + k;
+static inline KN_INDEX element_at(const int p, const bool across, const int side, const int i0, const int i_end,
+                                  const KN_INDEX stride) {
+    const position place = piece_at(p, across, side, KN_VECTOR);
+    const int i = i0 + place.i;
+    return across ? place.k * stride + min(i, i_end - KN_VECTOR) : min(i, i_end - 1) * stride + place.k;
 }
 
-static inline void put_piece(const KN_PIECE piece, const int p, const bool across, const int width, const int row,
-                             local KN_A *slice) {
-    local KN_A *to = piece_in(slice, p, across, width, row);
-#if KN_VECTOR == 4
-    if (across) {
-        *(local KN_A4 *)to = piece;
-    } else {
-        to[0] = piece.s0;
-        to[row] = piece.s1;
-        to[2 * row] = piece.s2;
-        to[3 * row] = piece.s3;
-    }
-#else
-    *to = piece;
-#endif
-}
-
-#define KN_A_PIECES KN_PIECES(KN_TILE_M)
-#define KN_B_PIECES KN_PIECES(KN_TILE_N)
+#define KN_A_PIECES KN_PIECES(KN_TILE_M, KN_VECTOR)
+#define KN_B_PIECES KN_PIECES(KN_TILE_N, KN_VECTOR)
 #define KN_B_ACROSS !KN_TRANSPOSE_B
 #define KN_FETCH_SLICE(k0)                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_next[p] =                                              \
-        (k0) + piece_k(p, KN_TRANSPOSE_A, KN_TILE_M) < k_end ? KN_FETCH(KN_ONE, KN_FOUR, a + a_at[p])        \
-                                                             : (KN_PIECE)0;                                  \
+        (k0) + piece_at(p, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR).k < k_end                                   \
+            ? KN_OF(KN_LOAD_, KN_VECTOR)(a + a_at[p])                                                        \
+            : (KN_PIECE)0;                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++) b_next[p] =                                              \
-        (k0) + piece_k(p, KN_B_ACROSS, KN_TILE_N) < k_end ? KN_FETCH(KN_READ, KN_READ_4, b + b_at[p])        \
-                                                          : (KN_PIECE)0;                                     \
+        (k0) + piece_at(p, KN_B_ACROSS, KN_TILE_N, KN_VECTOR).k < k_end ? KN_LOAD_B(b + b_at[p])             \
+                                                                        : (KN_PIECE)0;                       \
     a += KN_TRANSPOSE_A ? KN_TILE_K * (KN_INDEX)m : KN_TILE_K;                                               \
     b += KN_TRANSPOSE_B ? KN_TILE_K : KN_TILE_K * (KN_INDEX)n;
 #define KN_PUT_SLICE(turn)                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++)                                                          \
-        put_piece(a_next[p], p, KN_TRANSPOSE_A, KN_TILE_M, KN_LEFT_ROW, left + (turn) * KN_LEFT_SLICE);      \
+        KN_OF(put_, KN_VECTOR)(a_next[p], p, KN_TRANSPOSE_A, KN_TILE_M, KN_LEFT_ROW,                         \
+                               left + (turn) * KN_LEFT_SLICE);                                               \
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)                                                          \
-        put_piece(b_next[p], p, KN_B_ACROSS, KN_TILE_N, KN_RIGHT_ROW, right + (turn) * KN_RIGHT_SLICE);
+        KN_OF(put_, KN_VECTOR)(b_next[p], p, KN_B_ACROSS, KN_TILE_N, KN_RIGHT_ROW,                           \
+                               right + (turn) * KN_RIGHT_SLICE);
 
 KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const KN_SOURCE *restrict b,
                                     global KN_T *restrict c, global KN_A *restrict partials, int m, int n,
@@ -96,9 +84,9 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
     KN_PIECE a_next[KN_A_PIECES], b_next[KN_B_PIECES];
     KN_INDEX a_at[KN_A_PIECES], b_at[KN_B_PIECES];
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++)
-        a_at[p] = piece_at(p, KN_TRANSPOSE_A, KN_TILE_M, row0, m, KN_TRANSPOSE_A ? m : k);
+        a_at[p] = element_at(p, KN_TRANSPOSE_A, KN_TILE_M, row0, m, KN_TRANSPOSE_A ? m : k);
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)
-        b_at[p] = piece_at(p, KN_B_ACROSS, KN_TILE_N, column0, n, KN_TRANSPOSE_B ? k : n);
+        b_at[p] = element_at(p, KN_B_ACROSS, KN_TILE_N, column0, n, KN_TRANSPOSE_B ? k : n);
     sums sums;
     sums_clear(&sums);
     KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
@@ -113,14 +101,14 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
             const KN_A4 four = sums.at[i][j];
 #if KN_VECTOR == 4
             if (parts > 1) {
-                vstore4(four, 0, partials + row * n + column);
+                *(global KN_A4 *)(partials + row * n + column) = four;
             } else {
                 KN_CONCAT(KN_T, 4) out;
                 out.s0 = KN_TO_T(KN_EPILOGUE(four.s0, batch, row, column));
                 out.s1 = KN_TO_T(KN_EPILOGUE(four.s1, batch, row, column + 1));
                 out.s2 = KN_TO_T(KN_EPILOGUE(four.s2, batch, row, column + 2));
                 out.s3 = KN_TO_T(KN_EPILOGUE(four.s3, batch, row, column + 3));
-                vstore4(out, 0, c + row * n + column);
+                *(global KN_CONCAT(KN_T, 4) *)(c + row * n + column) = out;
             }
 #else
             const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};

@@ -4,12 +4,20 @@
 #include "ops/lowering.h"
 #include "ops/matmul/product.h"
 
+/* Adjacent pixels of a plane, channels of a pixel's weight and taps of a filter are adjacent in memory: which
+ * of them the sides of the product load together. */
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
-    kn_product_define(step, product);
-    if (lowering->node->op != &kn_row_conv2d_data) return;
     kn_conv_form form;
     kn_conv_describe(lowering->node, &form);
-    kn_step_define(step, "KN_STRIDED", "%d", form.stride[0] > 1 || form.stride[1] > 1);
+    const bool forward = lowering->node->op == &kn_row_conv2d,
+               data = lowering->node->op == &kn_row_conv2d_data;
+    const int64_t channels = form.channels / form.groups, taps = form.filter_height * form.filter_width;
+    const bool pixels = form.out_height * form.out_width % 4 == 0;
+    const bool left = forward ? channels * taps % 4 == 0 : data ? channels % 4 == 0 && taps == 1 : pixels;
+    kn_product_define(step, product);
+    kn_step_define(step, "KN_LEFT_VECTOR", "%d", left ? 4 : 1);
+    kn_step_define(step, "KN_RIGHT_VECTOR", "%d", kn_conv_is_pointwise(&form) && pixels ? 4 : 1);
+    if (data) kn_step_define(step, "KN_STRIDED", "%d", form.stride[0] > 1 || form.stride[1] > 1);
 }
 
 /* The most taps of a filter, along one axis, that reach the pixels of one phase of the stride. */
