@@ -41,7 +41,7 @@ typedef struct entry {
 #ifndef KN_LEFT_ACROSS
 #define KN_LEFT_ACROSS 0
 #endif
-/* KN_RIGHT_ACROSS 1: adjacent work-items load adjacent columns; 0: adjacent k. Each loads from KN_PLACES columns. */
+/* KN_RIGHT_ACROSS 1: adjacent work-items load adjacent columns; 0: adjacent k. */
 #ifndef KN_RIGHT_ACROSS
 #define KN_RIGHT_ACROSS 1
 #endif
@@ -49,19 +49,15 @@ typedef struct entry {
 #define KN_RIGHT_PIECES KN_PIECES(KN_TILE_N, KN_RIGHT_VECTOR)
 #define KN_LEFT_PIECE KN_OF(KN_PIECE_, KN_LEFT_VECTOR)
 #define KN_RIGHT_PIECE KN_OF(KN_PIECE_, KN_RIGHT_VECTOR)
-#define KN_RIGHT_WIDTH KN_PIECE_WIDTH(KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR)
-#define KN_IN_A_LINE (KN_RIGHT_WIDTH > KN_ITEMS ? KN_RIGHT_WIDTH / KN_ITEMS : 1)
+/* The position of piece p's column, and with KN_RIGHT_ACROSS the column of the tile whose position is places[q]. */
 #if KN_RIGHT_ACROSS
-#define KN_PLACES KN_IN_A_LINE
-#define KN_PLACE_OF(p) ((p) % KN_PLACES)
-#define KN_PIECE_OF(place) (place)
+#define KN_RIGHT_WIDTH KN_PIECE_WIDTH(1, KN_TILE_N, KN_RIGHT_VECTOR)
+#define KN_PLACES (KN_RIGHT_WIDTH > KN_ITEMS ? KN_RIGHT_WIDTH / KN_ITEMS : 1)
+#define KN_PLACE_OF(p) places[(p) % KN_PLACES]
+#define KN_PLACE_COLUMN(q) piece_at(q, 1, KN_TILE_N, KN_RIGHT_VECTOR).i
 #else
-#define KN_PLACES (KN_RIGHT_PIECES / KN_IN_A_LINE)
-#define KN_PLACE_OF(p) ((p) / KN_IN_A_LINE)
-#define KN_PIECE_OF(place) ((place) * KN_IN_A_LINE)
+#define KN_PLACE_OF(p) places[piece_at(p, 0, KN_TILE_N, KN_RIGHT_VECTOR).i]
 #endif
-/* The column of the tile whose position is places[q]. */
-#define KN_PLACE_COLUMN(q) piece_at(KN_PIECE_OF(q), KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR).i
 #define KN_OUTSIDE (-(1 << 28))
 
 #define KN_LOCAL_MEMORY                                                                                      \
@@ -81,7 +77,8 @@ typedef struct entry {
 #define KN_OFFSET(y, x) ((KN_INDEX)(y) * window.width + (x))
 
 /* sums = the part of the product from k_first to k_end. The kernel declares left_from, whose rows of left_row elements
- * end at row_end (those beyond repeat the last), right_from, window and places. While the elements of a slice are
+ * end at row_end (those beyond repeat the last), right_from, window and places: with KN_RIGHT_ACROSS those of this
+ * work-item's columns, otherwise those of all columns of the tile, in local memory. While the elements of a slice are
  * loaded, the table of the next is written. */
 #define KN_IMPLICIT_PRODUCT                                                                                  \
     KN_LEFT_PIECE left_next[KN_LEFT_PIECES];                                                                 \
@@ -103,7 +100,7 @@ typedef struct entry {
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++) {                                                    \
         const int k = piece_at(p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR).k;                            \
         const entry entry = table[loaded * KN_TILE_K + k];                                                   \
-        const place place = places[KN_PLACE_OF(p)];                                                          \
+        const place place = KN_PLACE_OF(p);                                                                  \
         const bool inside = (uint)(place.y + entry.y) < (uint)window.height &&                               \
                             (uint)(place.x + entry.x) < (uint)window.width;                                  \
         right_next[p] = inside ? KN_OF(KN_LOAD_, KN_RIGHT_VECTOR)(right_from + place.at + entry.at)          \

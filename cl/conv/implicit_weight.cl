@@ -43,14 +43,13 @@ KN_WORK_GROUP kernel void kn_conv_weight(global const KN_T *restrict dy, global 
     const KN_INDEX left_row = pixels;
     const int row_end = group_outputs;
     global const KN_T *left_from = dy + (KN_INDEX)group * group_outputs * pixels, *right_from = x;
-    place places[KN_PLACES];
-    KN_UNROLL for (int q = 0; q < KN_PLACES; q++) {
-        const int column = column0 + KN_PLACE_COLUMN(q), c = column / taps, tap = column % taps;
-        places[q].y = tap / filter_width * dilation_y;
-        places[q].x = tap % filter_width * dilation_x;
-        places[q].at = ((KN_INDEX)group * group_channels + c) * height * width +
-                       KN_OFFSET(places[q].y, places[q].x);
-        if (column >= columns) places[q].y = KN_OUTSIDE;
+    local place places[KN_TILE_N];
+    for (int q = get_local_id(0); q < KN_TILE_N; q += KN_ITEMS) {
+        const int column = column0 + q, c = column / taps, tap = column % taps;
+        const int y = tap / filter_width * dilation_y, x = tap % filter_width * dilation_x;
+        places[q].at = ((KN_INDEX)group * group_channels + c) * height * width + KN_OFFSET(y, x);
+        places[q].y = column < columns ? y : KN_OUTSIDE;
+        places[q].x = x;
     }
     KN_IMPLICIT_PRODUCT
     if (parts > 1) partials += (KN_INDEX)part * outputs * columns;

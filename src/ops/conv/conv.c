@@ -311,6 +311,7 @@ KN_OPERATOR(
         {.inputs = {"1,3,23,21", "24,3,11,11"}, .attributes = "stride=4 padding=2", .no_gradient = true},
         {.inputs = {"1,3,11,9", "16,3,3,3"}, .attributes = "dilation=2", .no_gradient = true},
         {.inputs = {"3,1,12,12", "32,1,3,3"}, .smallest = true}, {.inputs = {"1,93,7,7", "33,93,3,3"}},
+        {.inputs = {"2,20,6,6", "12,20,1,1"}, .smallest = true},
         {.inputs = {"5,16,17,9", "32,16,3,3"}, .attributes = "padding=1", .no_gradient = true},
         {.inputs = {"1,16,5,11", "80,16,3,3"}, .attributes = "padding=2,0", .no_gradient = true},
         {.inputs = {"1,144,6,3", "16,144,3,3"}, .attributes = "padding=0,2,1,0", .no_gradient = true},

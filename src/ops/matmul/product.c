@@ -28,10 +28,11 @@ enum { UNITS = 128, FEW_ITEMS = 32, MIN_PART = 128, MAX_PARTS = 128 };
 static const double unit_multiply_adds_per_second = 240e9, load_seconds = 0.35e-6;
 static const double bytes_per_second = 2e12, launch_seconds = 4e-6;
 
-/* Two slices of both sides, and the convolutions' tables. */
+/* Two slices of both sides, and the convolutions' tables of k and of columns. */
 static uint64_t local_bytes(int tile, int slice, size_t element) {
     return 2 * (uint64_t)slice *
-           (2 * (uint64_t)(tile + 4) * element + 2 * sizeof(int64_t) + 2 * sizeof(int32_t));
+               (2 * (uint64_t)(tile + 4) * element + 2 * sizeof(int64_t) + 2 * sizeof(int32_t)) +
+           (uint64_t)tile * (sizeof(int64_t) + 2 * sizeof(int32_t));
 }
 
 static int64_t count_tiles(const kn_product *product, const product_tile *tile) {
