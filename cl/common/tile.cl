@@ -8,6 +8,7 @@
  *   KN_T, KN_A            types of elements in memory, and of products and sums (common/types.cl)
  *   KN_TILE_M, _N, _K     64, 64, 8: the tile and the depth of a slice
  *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
+ *   KN_REGISTERS          defined where work-items need more than 128 registers: some compilers must be told
  * and those of common/epilogue.cl. */
 #ifndef KN_TILE_CL
 #define KN_TILE_CL

@@ -124,6 +124,10 @@ struct kn_context {
     bool short_header;  /* programs begin with common/builtins.cl in place of the compiler's own header */
     bool keeps_nothing; /* the cache takes nothing, and the reason was logged */
     bool driver_keeps;  /* the driver keeps compiled programs, and would recompile to return a binary */
+    /* What the compiler needs to give a work-item more registers, for programs that define KN_REGISTERS; or
+     * NULL. */
+    const char *register_option;
+    char stated_option[128]; /* by the file that describes the device */
     uint64_t largest_block_bytes;
     int vector_width, kind;
     /* OpenCL. Both queues are the same one if the caller provided it. */
@@ -215,7 +219,7 @@ void kn_compiler_choose(kn_context *context);
 /* The compiler's input. */
 typedef struct kn_source {
     kn_text text;
-    char options[64];
+    char options[192];
 } kn_source;
 
 typedef enum kn_program_state { KN_PROGRAM_EMPTY, KN_PROGRAM_BUILDING, KN_PROGRAM_READY } kn_program_state;

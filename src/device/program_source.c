@@ -175,9 +175,10 @@ static int asked_language(const char *text) {
     return (number[0] - '0') * 100 + (number[2] - '0') * 10;
 }
 
-/* Sets options and language; `first` is the text whose first line may ask for one. */
+/* Sets options and language; `first` is the text whose first line may ask for one, and `prelude` may define
+ * KN_REGISTERS, of kernels whose work-items need many registers. */
 static kn_status source_begin(const kn_context *context, const char *name, const char *first,
-                              kn_source *source, kn_error *error) {
+                              const char *prelude, kn_source *source, kn_error *error) {
     int language = asked_language(first);
     memset(source, 0, sizeof *source);
     if (language == 0) language = 120;
@@ -186,6 +187,9 @@ static kn_status source_begin(const kn_context *context, const char *name, const
                        "\"%s\" needs OpenCL C %d.%d, which %s does not support (%s)", name, language / 100,
                        language / 10 % 10, context->found.info.name, context->found.language);
     snprintf(source->options, sizeof source->options, "-cl-std=CL%d.%d", language / 100, language / 10 % 10);
+    if (context->register_option && prelude && strstr(prelude, "#define KN_REGISTERS "))
+        snprintf(source->options + strlen(source->options), sizeof source->options - strlen(source->options),
+                 " %s", context->register_option);
     kn_text_init(&source->text, &context->host);
     return KN_OK;
 }
@@ -203,7 +207,7 @@ void kn_source_finish(kn_source *source) {
 kn_status kn_source_file(const kn_context *context, const char *file, const char *prelude, bool short_header,
                          kn_source *source, kn_error *error) {
     if (!prelude) prelude = "";
-    kn_status status = source_begin(context, file, prelude, source, error);
+    kn_status status = source_begin(context, file, prelude, prelude, source, error);
     if (status) return status;
     reader state = {.context = context, .text = &source->text};
     kn_map_init(&state.taken, &context->host);
@@ -223,7 +227,7 @@ kn_status kn_source_file(const kn_context *context, const char *file, const char
 
 kn_status kn_source_text(const kn_context *context, const char *name, const char *prelude, const char *text,
                          kn_source *source, kn_error *error) {
-    kn_status status = source_begin(context, name, text, source, error);
+    kn_status status = source_begin(context, name, text, prelude, source, error);
     if (status) return status;
     add_prelude(source, prelude);
     char plain[128];

@@ -6,27 +6,40 @@
 
 #include "device/device_private.h"
 
-/* From the most sums of a work-item to the fewest; `registers` is what a tile must ask for to get them. */
+#define PRODUCT(columns) "#define KN_ITEM_M 8\n#define KN_ITEM_N " columns "\n#define KN_VECTOR 4\n"
+
+/* Ways to compile a product, from the one with most sums of a work-item: `registers` is what a tile must ask
+ * for to get so many. An option of the compiler may give a work-item more registers than usual, to fewer of
+ * them; a compiler that does not know the option refuses to compile. */
 static const struct {
     int registers;
-    const char *prelude;
-} products[] = {{256, "#define KN_ITEM_M 8\n#define KN_ITEM_N 8\n#define KN_VECTOR 4\n"},
-                {128, "#define KN_ITEM_M 8\n#define KN_ITEM_N 4\n#define KN_VECTOR 4\n"}};
-enum { PRODUCTS = KN_COUNT_OF(products), FEWEST = 64, USUAL = 128 };
+    const char *prelude, *option;
+} ways[] = {{256, PRODUCT("8"), NULL},
+            {256, PRODUCT("8") "#define KN_REGISTERS 192\n", "-cl-intel-256-GRF-per-thread"},
+            {128, PRODUCT("4"), NULL}};
+enum { WAYS = KN_COUNT_OF(ways), FEWEST = 64, USUAL = 128 };
 
-/* Whether the driver tells it, and then whether all variables of product `i` fit into registers. */
-static bool ask(kn_context *context, int i, bool *fits) {
-    kn_program_request request = {.file = "matmul/tiled.cl", .prelude = products[i].prelude};
+/* Whether the product compiles in this way, its kernel can be created, and the driver tells whether all
+ * variables fit into registers; *fits: whether they do. */
+static bool ask(kn_context *context, int way, bool *fits) {
+    kn_program_request request = {.file = "matmul/tiled.cl", .prelude = ways[way].prelude};
     kn_program *program = NULL;
     kn_kernel *kernel = NULL;
     kn_error error = {.status = KN_OK};
     uint64_t bytes = 0;
+    context->register_option = ways[way].option;
     bool told = kn_program_get(context, &request, &program, &error) == KN_OK &&
                 kn_kernel_create(context, program, "kn_matmul", &kernel, &error) == KN_OK &&
                 kn_kernel_private_bytes(kernel, &bytes);
     kn_kernel_destroy(&kernel);
-    *fits = bytes == 0;
+    *fits = told && bytes == 0;
     return told;
+}
+
+/* What is kept of a way: its number, from 1 on; WAYS + 1: none fits. */
+static int use(kn_context *context, int number) {
+    context->register_option = number <= WAYS ? ways[number - 1].option : NULL;
+    return number <= WAYS ? ways[number - 1].registers : FEWEST;
 }
 
 int kn_context_item_registers(kn_context *context) {
@@ -34,22 +47,22 @@ int kn_context_item_registers(kn_context *context) {
     /* A processor keeps the variables of many work-items in its caches anyway. */
     if (context->described || context->found.info.type == KN_DEVICE_CPU) return USUAL;
     char key[96];
-    double registers = 0;
+    double known = 0;
     snprintf(key, sizeof key, "registers/%s/%016llx", kn_version_text(),
              (unsigned long long)kn_kernels_hash(context));
     /* 0: a process ended while it asked; negative: the context with that time could not ask. */
-    if (kn_verdict_get(context, key, &registers) && (registers >= 0 || registers == -context->made))
-        return registers >= 1 ? (int)registers : USUAL;
+    if (kn_verdict_get(context, key, &known) && (known >= 0 || known == -context->made))
+        return known >= 1 && known <= WAYS + 1 ? use(context, (int)known) : USUAL;
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
     bool told = true, fits = false;
-    int i = 0;
-    while (i < PRODUCTS && told && !fits) {
-        told = ask(context, i, &fits);
-        registers = told && fits ? products[i].registers : FEWEST;
-        i++;
-    }
-    kn_verdict_put(context, key, told ? registers : -context->made);
+    int number = 0;
+    while (number < WAYS && told && !fits)
+        told = ask(context, number++, &fits) || ways[number - 1].option;
+    if (!fits) number = WAYS + 1;
+    kn_verdict_put(context, key, told ? number : -context->made);
     kn_attempt_end(context, &attempt);
-    return told ? (int)registers : USUAL;
+    if (told) return use(context, number);
+    context->register_option = NULL;
+    return USUAL;
 }

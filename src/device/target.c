@@ -10,7 +10,7 @@ enum { MIN_ALIGNMENT = 64, FILE_LIMIT = 1 << 16 };
 static const char first_line[] = "koine-target 1";
 
 typedef struct description {
-    char name[128];
+    char name[128], register_option[128];
     int64_t kind, language; /* by their lists of words */
     int64_t compute_units, clock_mhz, work_group_items, vector_width, vector_registers, alignment,
         item_registers;
@@ -55,6 +55,7 @@ static const field fields[] = {
     {"vector_width", FIELD_COUNT, false, AT(vector_width), 4, 16, "4, 8 or 16"},
     {"vector_registers", FIELD_COUNT, false, AT(vector_registers), 1, 1024, "an integer from 1 to 1024"},
     {"item_registers", FIELD_COUNT, false, AT(item_registers), 16, 4096, "an integer from 16 to 4096"},
+    {"register_option", FIELD_TEXT, false, AT(register_option), 0, 0, "an option, at most 127 bytes"},
     {"peak_gflops", FIELD_NUMBER, false, AT(peak_gflops), 0, 0, "a number above 0"},
     {"bandwidth_gbytes", FIELD_NUMBER, false, AT(bandwidth), 0, 0, "a number above 0"},
 };
@@ -281,6 +282,8 @@ void kn_context_describe(kn_context *context, const char *path) {
     context->stated =
         (kn_limits){.size = sizeof context->stated, .gflops = target.peak_gflops, .gbytes = target.bandwidth};
     fill_info(&target, &context->found.info);
+    memcpy(context->stated_option, target.register_option, sizeof context->stated_option);
+    if (context->stated_option[0]) context->register_option = context->stated_option;
     snprintf(context->found.language, sizeof context->found.language, "OpenCL C %s",
              languages[target.language]);
     fill_capabilities(context, &target);

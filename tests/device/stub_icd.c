@@ -27,11 +27,11 @@ struct _cl_device_id {
     cl_ulong local_bytes;                               /* 0: 32768 */
     bool wrong_double, wrong_product, no_double_kernel; /* computes or compiles wrongly */
     bool short_loops;                                   /* loops end early */
-    int few_registers;                                  /* 1: 64 sums a work-item spill, 2: 32 too */
-    bool compiles_binaries;                             /* returning a binary takes long */
-    bool embedded;                                      /* has the embedded profile */
-    cl_device_fp_config floats;                         /* 0: as the full profile */
-    size_t argument_bytes;                              /* 0: 1024 */
+    int few_registers;          /* 1: 64 sums a work-item spill, 2: 32 too, 3: they do not with an option */
+    bool compiles_binaries;     /* returning a binary takes long */
+    bool embedded;              /* has the embedded profile */
+    cl_device_fp_config floats; /* 0: as the full profile */
+    size_t argument_bytes;      /* 0: 1024 */
 };
 struct _cl_context {
     const cl_icd_dispatch *dispatch;
@@ -52,7 +52,7 @@ struct _cl_event {
 struct _cl_program {
     const cl_icd_dispatch *dispatch;
     cl_device_id device;
-    bool double_precision;
+    bool double_precision, many_registers;
     char *text;
 };
 struct _cl_kernel {
@@ -89,7 +89,7 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Mute", "OpenCL 1.2 stub", "", .type = GPU, .mute = true},
     {&dispatch, &platforms[2], "Stub Away", "OpenCL 1.2 stub", "", .type = GPU, .away = true},
     {&dispatch, &platforms[2], "Stub Broken", "OpenCL 1.2 stub", "cl_khr_fp64",
-     .type = CL_DEVICE_TYPE_ACCELERATOR, .wrong_product = true, .no_double_kernel = true},
+     .type = CL_DEVICE_TYPE_ACCELERATOR, .few_registers = 3, .wrong_product = true, .no_double_kernel = true},
     {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub", "cl_khr_fp64", .type = GPU,
      .wrong_double = true, .short_loops = true},
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness",
@@ -303,7 +303,7 @@ static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, 
     *code = program ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
     if (program)
         *program = (struct _cl_program){&dispatch, context->device, strstr(texts[0], "kn_probe_double"),
-                                        strdup(texts[0])};
+                                        false, strdup(texts[0])};
     return program;
 }
 static cl_int CL_API_CALL release_program(cl_program program) {
@@ -315,6 +315,8 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const
                                         const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                         void *user) {
     if (program->text) suffer_from("build", program->text);
+    program->many_registers = options && strstr(options, "256-GRF");
+    if (program->many_registers && program->device->few_registers != 3) return CL_INVALID_BUILD_OPTIONS;
     if (program->device->frail) suffer("build");
     if (program->device->no_kernel) return CL_BUILD_PROGRAM_FAILURE;
     return program->double_precision && program->device->no_double_kernel ? CL_BUILD_PROGRAM_FAILURE
@@ -358,8 +360,9 @@ static cl_int CL_API_CALL set_argument(cl_kernel kernel, cl_uint index, size_t b
 static cl_int CL_API_CALL group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
                                      size_t room, void *target, size_t *needed) {
     if (what != CL_KERNEL_PRIVATE_MEM_SIZE) return ANSWER(size_t, 256);
-    const bool many = strstr(kernel->program->text, "KN_ITEM_N 8");
-    return ANSWER(cl_ulong, device->few_registers > (many ? 0 : 1) ? 160 : 0);
+    const int sums = strstr(kernel->program->text, "KN_ITEM_N 8") ? 64 : 32;
+    const int most = kernel->program->many_registers ? 64 : (int[]){64, 32, 16, 16}[device->few_registers];
+    return ANSWER(cl_ulong, sums > most ? 160 : 0);
 }
 
 static void run_double(cl_device_id device, cl_kernel kernel, size_t items) {

@@ -195,8 +195,8 @@ static void registers_are_asked_of_the_compiler(void **state) {
     static const struct {
         const char *name;
         int registers;
-    } devices[] = {{"Stub Liar", 256}, {"Stub Honest", 128}, {"Stub Twice", 64}};
-    for (int i = 0; i < 3; i++) {
+    } devices[] = {{"Stub Liar", 256}, {"Stub Honest", 128}, {"Stub Twice", 64}, {"Stub Broken", 256}};
+    for (int i = 0; i < 4; i++) {
         char *folder = test_folder_make();
         kn_context *context = open_stub(devices[i].name, folder);
         assert_int_equal(kn_context_item_registers(context), devices[i].registers);
@@ -208,6 +208,7 @@ static void registers_are_asked_of_the_compiler(void **state) {
         built = context->counts.programs_built;
         assert_int_equal(kn_context_item_registers(context), devices[i].registers);
         assert_int_equal(context->counts.programs_built, built);
+        assert_int_equal(context->register_option != NULL, i == 3); /* on the second start too */
         kn_context_destroy(&context);
         test_folder_remove(folder);
     }

@@ -35,7 +35,7 @@ static cl_program build(kn_context *context, const char *file, const char *prelu
     kn_source source;
     kn_error error = {0};
     cl_int code;
-    char options[128];
+    char options[256];
     if (kn_source_file(context, file, prelude, context->short_header, &source, &error))
         fail_msg("%s", error.text);
     const char *text = source.text.data;

@@ -14,7 +14,7 @@ typedef struct product_tile {
     double efficiency;
     int registers;
 } product_tile;
-static const product_tile tiles[] = {{64, 8, 8, 8, 0.85, 255},
+static const product_tile tiles[] = {{64, 8, 8, 8, 0.85, 192},
                                      {64, 8, 8, 4, 0.7, 128},
                                      {32, 16, 4, 4, 0.45, 0},
                                      {16, 16, 4, 4, 0.15, 0},
@@ -110,6 +110,7 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     product->item_m = chosen->item_m;
     product->item_n = chosen->item_n;
     product->slice = chosen->slice;
+    product->registers = chosen->registers;
     product->items = items_of(chosen);
     if (product->parts > 1)
         product->partials = kn_emit_scratch(lowering, (uint64_t)bytes * (uint64_t)product->parts);
@@ -137,6 +138,7 @@ void kn_product_define_tile(kn_step *step, const kn_product *product) {
     kn_step_define(step, "KN_TILE_K", "%d", product->slice);
     kn_step_define(step, "KN_ITEM_M", "%d", product->item_m);
     kn_step_define(step, "KN_ITEM_N", "%d", product->item_n);
+    if (product->registers > 128) kn_step_define(step, "KN_REGISTERS", "%d", product->registers);
 }
 
 void kn_product_partials(kn_step *step, const kn_product *product) {

@@ -10,8 +10,9 @@ typedef struct kn_product {
     const char *file; /* of its kernels */
     int64_t rows, columns, depth, batches;
     int tile_m, tile_n, item_m, item_n;
-    int slice;    /* along the sum */
-    size_t items; /* of a work-group */
+    int slice;     /* along the sum */
+    int registers; /* that a work-item needs */
+    size_t items;  /* of a work-group */
     int64_t parts, part_depth;
     int partials; /* scratch memory for the parts, if there are several */
 } kn_product;

@@ -61,10 +61,10 @@ def figures_of(assembly, name):
     return next(part for part in parts if re.search(rf"\.name:\s+{name}\n", part))
 
 
-def build(tools, target, source, language, folder, kernel):
-    """Compiles a kernel of an OpenCL program; `folder` is for intermediate files."""
+def build(tools, target, source, options, folder, kernel):
+    """Compiles a kernel of an OpenCL program, `options` are its language and others; `folder` is for intermediate files."""
     path = os.path.join(folder, "k.s")
-    tools.clang("-x", "cl", f"-cl-std={language}", "--target=amdgcn-amd-amdhsa", f"-mcpu={target.word}", "-w", "-O3",
+    tools.clang("-x", "cl", f"-cl-std={options[0]}", "--target=amdgcn-amd-amdhsa", f"-mcpu={target.word}", "-w", "-O3",
                 f"--rocm-device-lib-path={tools.rocm}", "-S", "-o", path, source)
     with open(path, encoding="utf-8") as file:
         assembly = file.read()

@@ -53,10 +53,10 @@ def assembly_of(dump, kernel, simd):
     return (own or texts)[-1]
 
 
-def build(tools, target, source, language, folder, kernel):
-    """Compiles a kernel of an OpenCL program; `folder` is for intermediate files."""
+def build(tools, target, source, options, folder, kernel):
+    """Compiles a kernel of an OpenCL program, `options` are its language and others; `folder` is for intermediate files."""
     dump = os.path.join(folder, "dump")
-    tools.ocloc("compile", "-file", source, "-device", target.word, "-options", f"-cl-std={language}", "-out_dir",
+    tools.ocloc("compile", "-file", source, "-device", target.word, "-options", "-cl-std=" + " ".join(options), "-out_dir",
                 os.path.join(folder, "out"), dump=dump)
     about = ""
     for name in os.listdir(dump):

@@ -44,14 +44,14 @@ def parse(assembly, name):
     return instructions, size
 
 
-def build(tools, target, source, language, folder, kernel):
-    """Compiles a kernel of an OpenCL program; `folder` is for intermediate files."""
+def build(tools, target, source, options, folder, kernel):
+    """Compiles a kernel of an OpenCL program, `options` are its language and others; `folder` is for intermediate files."""
     machine = ["--target=nvptx64--nvidiacl", "-w", "-Xclang", "-target-cpu", "-Xclang", target.word, *FEATURES, "-O3"]
     path = os.path.join(folder, "k")
     libraries = []
     for library in (tools.libclc_nvidia, tools.libdevice):
         libraries += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", library]
-    tools.clang("-x", "cl", f"-cl-std={language}", *machine, "-Xclang", "-disable-llvm-passes", *libraries, "-S",
+    tools.clang("-x", "cl", f"-cl-std={options[0]}", *machine, "-Xclang", "-disable-llvm-passes", *libraries, "-S",
                 "-emit-llvm", "-o", path + ".ll", source)
     # Clang puts a kernel's body into a separate function, which drivers do not have: it is put back.
     with open(path + ".ll", encoding="utf-8") as file:

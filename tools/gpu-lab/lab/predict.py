@@ -51,8 +51,8 @@ class Compiler:
         with open(os.path.join(folder, program + ".cl"), encoding="utf-8") as file:
             text = file.read()
         with open(os.path.join(folder, program + ".options"), encoding="utf-8") as file:
-            language = re.search(r"-cl-std=(\S+)", file.read()).group(1)
-        path = self.path_of(text, language, kernel, target)
+            language, *more = re.sub("-cl-std=", "", file.read()).split()
+        path = self.path_of(text, " ".join((language, *more)), kernel, target)
         try:
             with gzip.open(path, "rt", encoding="utf-8") as file:
                 fields = json.load(file)
@@ -61,7 +61,7 @@ class Compiler:
                 source = os.path.join(work, "k.cl")
                 with open(source, "w", encoding="utf-8") as file:
                     file.write(text)
-                made = MAKERS[target.unit.maker].build(self.tools, target, source, language, work, kernel)
+                made = MAKERS[target.unit.maker].build(self.tools, target, source, (language, *more), work, kernel)
             fields = dataclasses.asdict(made)
             descriptor, partial = tempfile.mkstemp(dir=self.kept)
             with os.fdopen(descriptor, "wb") as whole, gzip.open(whole, "wt", encoding="utf-8") as file:
