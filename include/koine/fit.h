@@ -74,14 +74,18 @@ typedef struct kn_fit_params {
     const char *loss, *accuracy;  /* values of that session; accuracy NULL: none */
     bool find_not_finite;         /* when a loss is not finite, find the first non-finite value */
     void *user;
-    bool (*on_step)(void *user,
-                    const kn_fit_step *step); /* return false to stop after this step; may be NULL */
+    /* Called when a step's loss is known; return false to stop; may be NULL. So that the device does not wait
+     * for the host, the next step is queued before: states and kn_trainer_steps are then those of the next
+     * step, which is completed and told where the call stops. With wait_for they are those of the step
+     * itself. */
+    bool (*on_step)(void *user, const kn_fit_step *step);
     bool (*on_epoch)(void *user, const kn_fit_epoch *epoch);
     /* evaluate the trainer's moving averages instead of its weights, which are restored afterwards */
     bool averages;
     /* Keeps the loop's progress (the best epoch, the epochs since then, loss and accuracy of the current
      * epoch) in states "koine.fit" and "koine.fit.accuracy", which the next call reads: states that are saved
-     * in on_step or on_epoch and loaded in another process continue as if there had been no interruption. */
+     * in on_step (with wait_for) or on_epoch and loaded in another process continue as if there had been no
+     * interruption. */
     bool remember;
     /* With remember and patience, if the best epoch was before this call: sets the states and steps of that
      * epoch, as saved when on_epoch was told `best`. Returning false says that they are unavailable, and the
@@ -90,6 +94,9 @@ typedef struct kn_fit_params {
     /* A float32 scalar among the trainer's `extra`, such as an accuracy: its mean over the samples of a batch
      * and of an epoch is reported with the loss. It is read where the loss is. NULL: none. */
     const char *train_accuracy;
+    /* Whether on_step of that step needs its states, to save them for instance: then nothing is queued beyond
+     * that step until on_step returns. Called once a step, when it was queued. NULL: false. */
+    bool (*wait_for)(void *user, uint64_t step);
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);
 #define KN_FIT_DEFAULTS KN_DEFAULTS_ZERO(kn_fit_params)

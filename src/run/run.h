@@ -30,10 +30,11 @@ kn_session *kn_session_open(const kn_session_request *request);
 /* Changes a state that the session's plans read in each run, such as the learning rate, in order with the
  * runs and without waiting. The state must exist and be a float32 or uint32 scalar. */
 kn_status kn_session_set_scalar(kn_session *session, const char *state, double value);
-/* kn_session_run without waiting: fetched data is complete after kn_session_wait. `ahead`: the feeds are
+/* kn_session_run without waiting: fetched data is complete after kn_session_wait, or when the event *fetched
+ * is, which is none where the session has several devices; fetched NULL: not wanted. `ahead`: the feeds are
  * those of the last kn_session_feed_ahead; what it wrote to the device is not written again. */
 kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
-                           const kn_fetch *fetches, size_t fetch_count);
+                           const kn_fetch *fetches, size_t fetch_count, kn_event *fetched);
 /* Writes the feeds of the next run on the transfer queue, while the last run may be in progress, as far as
  * there is memory. The data may change afterwards. The run checks its size. */
 kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);

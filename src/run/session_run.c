@@ -211,8 +211,10 @@ static kn_status fetch_to_buffers(kn_session *session) {
     return status;
 }
 
-/* Reads results in order; with `wait` and one device, the last read is blocking, which waits for all. */
-static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t count, bool wait) {
+/* Reads results in order; with `wait` and one device, the last read is blocking, which waits for all.
+ * *fetched: the event of the last read with one device; NULL: not wanted. */
+static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t count, bool wait,
+                       kn_event *fetched) {
     kn_status status = KN_OK;
     bool one = session->current->part_count == 1;
     size_t last = count;
@@ -224,7 +226,8 @@ static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t coun
         int value = kn_session_find_value(session, fetches[i].name);
         kn_buffer *source = kn_executable_result(session->current, session->memories, (size_t)value, &part);
         status = kn_queue_read(part->context, KN_QUEUE_COMPUTE, source, 0, fetches[i].data, fetches[i].bytes,
-                               one && wait && i == last, (kn_event){NULL}, NULL, &session->error);
+                               one && wait && i == last, (kn_event){NULL}, one && i == last ? fetched : NULL,
+                               &session->error);
     }
     if (status != KN_OK || (one && wait && last < count)) return status;
     if (count && wait) return kn_session_finish(session, &session->error);
@@ -256,7 +259,7 @@ static kn_status next_turn(kn_session *session, bool idle, kn_status status) {
 }
 
 static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
-                     size_t fetch_count, bool wait) {
+                     size_t fetch_count, bool wait, kn_event *fetched) {
     kn_error *error = &session->error;
     kn_status status = kn_session_take_feeds(session, feeds, feed_count, false);
     if (status == KN_OK) status = kn_session_solve_symbols(session);
@@ -276,7 +279,7 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = guard(session, kn_guard_fill);
     if (status == KN_OK) status = kn_executable_run(session->current, session->memories, error);
     if (status == KN_OK) status = fetch_to_buffers(session);
-    if (status == KN_OK) status = fetch(session, fetches, fetch_count, wait);
+    if (status == KN_OK) status = fetch(session, fetches, fetch_count, wait, fetched);
     if (status == KN_OK) status = guard(session, kn_guard_check);
     /* Transfers in progress use the caller's memory, which may go after the return. */
     if (status != KN_OK) kn_session_finish(session, NULL);
@@ -294,17 +297,19 @@ kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_
     kn_status status = kn_session_begin(session);
     if (status != KN_OK) return status;
     forget_ahead(session);
-    status = run(session, feeds, feed_count, fetches, fetch_count, true);
+    status = run(session, feeds, feed_count, fetches, fetch_count, true, NULL);
     forget_given(session);
     return status;
 }
 
 kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
-                           const kn_fetch *fetches, size_t fetch_count) {
+                           const kn_fetch *fetches, size_t fetch_count, kn_event *fetched) {
     kn_status status = kn_session_begin(session);
+    if (fetched) fetched->handle = NULL;
     if (status != KN_OK) return status;
     if (!ahead) forget_ahead(session);
-    status = run(session, feeds, feed_count, fetches, fetch_count, false);
+    status = run(session, feeds, feed_count, fetches, fetch_count, false, fetched);
+    if (status != KN_OK && fetched) kn_event_release(fetched);
     forget_given(session);
     return status;
 }

@@ -66,15 +66,25 @@ kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t b
 
 /* ---- training ------------------------------------------------------------------------------------ */
 
+/* A step that was begun. */
+typedef struct begun_step {
+    kn_batch batch;
+    uint64_t step;
+    double rate, begin;
+} begun_step;
+
 typedef struct fit_run {
     kn_trainer *trainer;
     const kn_fit_params *params;
     kn_fit_result *result;
     kn_loader *loader;
-    uint64_t batch;                /* samples per batch */
-    uint64_t batches;              /* per epoch; 0 for a failed loader */
-    kn_batch next;                 /* the next batch to train on, if `taken` */
-    bool taken, ahead;             /* and whether it is on the device already (`ahead`) */
+    uint64_t batch;                   /* samples per batch */
+    uint64_t batches;                 /* per epoch; 0 for a failed loader */
+    kn_batch next;                    /* the next batch to train on, if `taken` */
+    bool taken, ahead;                /* and whether it is on the device already (`ahead`) */
+    begun_step begun[KN_STEPS_BEGUN]; /* and not ended, the oldest first */
+    int begun_count;
+    double ended;                  /* when the last step ended */
     double start;                  /* of the call */
     double apart;                  /* seconds spent on validation and in callbacks */
     double recent, recent_samples; /* for the recent speed: decaying sums */
@@ -126,25 +136,30 @@ static kn_status remember(fit_run *fitting) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
 }
 
-/* Runs a step and meanwhile uploads the next batch. If that batch is not ready, it is waited for after the
- * step: only then does the device wait. */
-static kn_status run_step(fit_run *fitting, const kn_batch *batch, double *loss, double *accuracy) {
+/* Begins a step and meanwhile uploads the next batch, if it is ready. *more: the step after may be begun
+ * before this one has ended. */
+static kn_status begin_step(fit_run *fitting, const kn_batch *batch, bool *more) {
     kn_trainer *trainer = fitting->trainer;
+    const kn_fit_params *params = fitting->params;
     kn_batch *next = &fitting->next;
+    begun_step begun = {.batch = *batch, .rate = kn_trainer_learning_rate(trainer), .begin = kn_clock()};
     kn_status status = kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count,
-                                             fitting->ahead, fitting->params->train_accuracy);
+                                             fitting->ahead, params->train_accuracy);
     fitting->ahead = false;
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
+    begun.step = kn_trainer_steps(trainer);
+    fitting->begun[fitting->begun_count++] = begun;
+    const bool waits = params->wait_for && params->wait_for(params->user, begun.step);
     /* Diagnosing a failed step needs its batch. */
-    if (!fitting->params->find_not_finite && kn_loader_ready(fitting->loader)) {
+    if (!params->find_not_finite && kn_loader_ready(fitting->loader)) {
         /* A failure is reported again when that batch is requested: this step still counts. */
         fitting->taken = kn_loader_next(fitting->loader, next) == KN_OK;
         fitting->ahead = fitting->taken && next->count;
     }
     if (fitting->ahead && (status = kn_trainer_feed_ahead(trainer, next->feeds, next->feed_count)) != KN_OK)
         fail(fitting, status, kn_trainer_error(trainer));
-    kn_status ended = kn_trainer_end_step(trainer, loss, accuracy);
-    return status != KN_OK || ended == KN_OK ? status : fail(fitting, ended, kn_trainer_error(trainer));
+    *more = fitting->ahead && !waits;
+    return status;
 }
 
 static kn_status next_batch(fit_run *fitting, kn_batch *batch) {
@@ -154,14 +169,20 @@ static kn_status next_batch(fit_run *fitting, kn_batch *batch) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_loader_error(fitting->loader));
 }
 
-static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
+/* Ends the oldest step that was begun, and tells its results. */
+static kn_status end_step(fit_run *fitting, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
     kn_fit_result *result = fitting->result;
-    double loss = 0, accuracy = NAN, begin = kn_clock(), rate = kn_trainer_learning_rate(trainer);
-    kn_status status = run_step(fitting, batch, &loss, &accuracy);
-    if (status != KN_OK) return status;
-    double taken = kn_clock() - begin;
-    result->step = kn_trainer_steps(trainer);
+    const begun_step ended = fitting->begun[0];
+    const kn_batch *batch = &ended.batch;
+    double loss = 0, accuracy = NAN;
+    fitting->begun_count--;
+    memmove(fitting->begun, fitting->begun + 1, (size_t)fitting->begun_count * sizeof *fitting->begun);
+    kn_status status = kn_trainer_end_step(trainer, &loss, &accuracy);
+    if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
+    const double now = kn_clock(), taken = now - fmax(ended.begin, fitting->ended);
+    fitting->ended = now;
+    result->step = ended.step;
     result->epoch = batch->epoch + 1;
     result->loss = loss;
     fitting->samples += batch->count;
@@ -181,7 +202,7 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
                         .batches = fitting->batches,
                         .samples = batch->count,
                         .loss = loss,
-                        .rate = rate,
+                        .rate = ended.rate,
                         .samples_per_s = fitting->recent > 0 ? fitting->recent_samples / fitting->recent : 0,
                         .seconds = kn_clock() - fitting->start,
                         .accuracy = accuracy};
@@ -192,6 +213,20 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
     }
     fitting->apart += kn_clock() - before;
     return isfinite(loss) ? KN_OK : explain_not_finite(fitting, batch, loss);
+}
+
+/* Ends steps until `left` are not ended. */
+static kn_status end_steps(fit_run *fitting, int left, bool *stop) {
+    kn_status status = KN_OK;
+    while (status == KN_OK && fitting->begun_count > left)
+        status = end_step(fitting, stop);
+    return status;
+}
+
+static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
+    bool more = false;
+    kn_status status = begin_step(fitting, batch, &more);
+    return status == KN_OK ? end_steps(fitting, more ? 1 : 0, stop) : status;
 }
 
 /* Restores the weights, even after a failure. */
@@ -350,6 +385,7 @@ static kn_status run(fit_run *fitting) {
         judged = true;
         epoch++;
     }
+    if (status == KN_OK) status = end_steps(fitting, 0, &stop);
     if (!judged) {
         fitting->result->epoch_loss = epoch_loss(fitting);
         fitting->result->epoch_accuracy = epoch_accuracy(fitting);
@@ -425,6 +461,7 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
     result->samples_per_s = training > 0 ? (double)fitting.samples / training : 0;
     result->training_seconds = training;
     result->data_seconds = kn_loader_waited(fitting.loader);
+    kn_trainer_end_all(trainer);
     kn_snapshot_finish(&fitting.kept);
     kn_loader_destroy(&fitting.loader);
     if (asked) KN_RESULT_GIVE(kn_fit_result, asked, &whole);

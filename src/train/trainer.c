@@ -177,14 +177,24 @@ kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *fee
 
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
                                 bool ahead, const char *extra) {
-    const kn_fetch fetches[] = {{trainer->loss_name, &trainer->loss_begun, sizeof trainer->loss_begun},
-                                {extra, &trainer->extra_begun, sizeof trainer->extra_begun}};
-    trainer->extra_begun = NAN;
     kn_status status = begin(trainer);
-    if (status == KN_OK) status = prepare_step(trainer, count, feeds, feed_count);
     if (status != KN_OK) return status;
-    return fail_from(trainer, trainer->session,
-                     kn_session_start(trainer->session, feeds, feed_count, ahead, fetches, extra ? 2 : 1));
+    if (trainer->begun_count == KN_STEPS_BEGUN)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "%d steps were begun; expected one of them to be ended", KN_STEPS_BEGUN);
+    kn_begun_step *begun = &trainer->begun[(trainer->oldest + trainer->begun_count) % KN_STEPS_BEGUN];
+    const kn_fetch fetches[] = {{trainer->loss_name, &begun->loss, sizeof begun->loss},
+                                {extra, &begun->extra, sizeof begun->extra}};
+    begun->extra = NAN;
+    status = prepare_step(trainer, count, feeds, feed_count);
+    if (status == KN_OK)
+        status = fail_from(trainer, trainer->session,
+                           kn_session_start(trainer->session, feeds, feed_count, ahead, fetches,
+                                            extra ? 2 : 1, &begun->read));
+    if (status != KN_OK) return status;
+    trainer->begun_count++;
+    trainer->steps++;
+    return KN_OK;
 }
 
 kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count) {
@@ -192,12 +202,23 @@ kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_
 }
 
 kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss, double *extra) {
-    kn_status status = kn_trainer_wait(trainer);
-    if (status != KN_OK) return status;
-    trainer->steps++;
-    *loss = trainer->loss_begun;
-    *extra = trainer->extra_begun;
-    return KN_OK;
+    kn_begun_step *begun = &trainer->begun[trainer->oldest];
+    kn_status status = begun->read.handle ? kn_event_wait(trainer->context, begun->read, &trainer->error)
+                                          : kn_trainer_wait(trainer);
+    kn_event_release(&begun->read);
+    trainer->oldest = (trainer->oldest + 1) % KN_STEPS_BEGUN;
+    trainer->begun_count--;
+    *loss = begun->loss;
+    *extra = begun->extra;
+    return status;
+}
+
+void kn_trainer_end_all(kn_trainer *trainer) {
+    if (!trainer || !trainer->begun_count) return;
+    kn_trainer_wait(trainer);
+    for (int i = 0; i < KN_STEPS_BEGUN; i++)
+        kn_event_release(&trainer->begun[i].read);
+    trainer->begun_count = 0;
 }
 
 /* ---- evaluation --------------------------------------------------------------------------------------- */

@@ -27,6 +27,14 @@ typedef struct kn_plateau {
 } kn_plateau;
 #define KN_TRAIN_PLATEAU "koine.plateau"
 
+/* A step that was begun: receives its loss and the extra value, which are there when `read` is complete;
+ * without an event when all work of the session is. */
+enum { KN_STEPS_BEGUN = 2 };
+typedef struct kn_begun_step {
+    float loss, extra;
+    kn_event read;
+} kn_begun_step;
+
 struct kn_trainer {
     kn_host host;
     kn_context *context;
@@ -46,7 +54,8 @@ struct kn_trainer {
     kn_value *loss;    /* in the session's graph, to diagnose a failed step */
     char *loss_name;
     uint64_t steps;
-    float loss_begun, extra_begun; /* receive the loss of a step that was begun, and the extra value */
+    kn_begun_step begun[KN_STEPS_BEGUN]; /* begun and not ended, from position `oldest` on, around */
+    int begun_count, oldest;
     kn_evaluator evaluators[EVALUATORS];
     uint64_t evaluations;
 };
@@ -61,15 +70,17 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss);
 
 /* ---- trainer.c: a step in two halves ---------------------------------------------------------------- */
 
-/* Enqueues a step and returns; only the two functions below may be called before it is ended. `ahead`: the
- * feeds are those of the last kn_trainer_feed_ahead. `extra`: an extra value, a float32 scalar, to be read
- * with the loss; NULL: none. */
+/* Enqueues a step and returns; it counts as done. At most KN_STEPS_BEGUN steps are begun and not ended; until
+ * none is, only functions of this section may be called. `ahead`: the feeds are those of the last
+ * kn_trainer_feed_ahead. `extra`: an extra value, a float32 scalar, to be read with the loss; NULL: none. */
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
                                 bool ahead, const char *extra);
 /* Uploads the feeds of the next step while the current one runs; the data may be modified afterwards. */
 kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count);
-/* Waits for the step that was begun. *extra is NaN where none was asked for. */
+/* Waits for the oldest step that was begun. *extra is NaN where none was asked for. */
 kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss, double *extra);
+/* Waits for all steps that were begun and drops their losses. */
+void kn_trainer_end_all(kn_trainer *trainer);
 
 /* ---- plateau.c, average.c: memory kept in states ----------------------------------------------------- */
 

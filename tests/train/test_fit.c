@@ -17,6 +17,8 @@ typedef struct fitting {
     kn_fit_result result;
     /* What the callbacks received. */
     int steps, epochs, stop_at_step, stop_at_epoch;
+    bool waits;
+    uint64_t lead; /* the most steps that the trainer was ahead of on_step */
     uint64_t samples, last_count;
     double loss_sum, right_sum, rates[64], losses[16], accuracies[16];
     bool best[16];
@@ -24,6 +26,9 @@ typedef struct fitting {
 
 static bool on_step(void *user, const kn_fit_step *step) {
     fitting *seen = user;
+    const uint64_t lead = kn_trainer_steps(seen->trainer) - step->step;
+    if (lead > seen->lead) seen->lead = lead;
+    assert_true(lead <= 1);
     seen->rates[seen->steps % 64] = step->rate;
     seen->steps++;
     seen->samples += step->samples;
@@ -34,6 +39,12 @@ static bool on_step(void *user, const kn_fit_step *step) {
     assert_true(step->epoch == 1 + (step->step - 1) / step->batches);
     assert_true(step->seconds >= 0 && step->samples_per_s > 0);
     return seen->steps != seen->stop_at_step;
+}
+
+static bool wait_for(void *user, uint64_t step) {
+    const fitting *seen = user;
+    assert_int_equal(step, kn_trainer_steps(seen->trainer));
+    return seen->waits;
 }
 
 static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
@@ -76,6 +87,7 @@ static void begin(fitting *fit, kn_context *context, const kn_trainer_params *pa
     fit->params.accuracy = kn_value_name(values[1]);
     fit->params.user = fit;
     fit->params.on_step = on_step;
+    fit->params.wait_for = wait_for;
     fit->params.on_epoch = on_epoch;
 }
 
@@ -177,9 +189,11 @@ static void callbacks_end_it(void **state) {
     fitting fit;
     begin(&fit, *state, NULL);
     fit.stop_at_step = 2;
+    fit.waits = true;
     run(&fit, KN_OK);
     assert_int_equal(fit.result.end, KN_FIT_STOPPED);
     assert_int_equal(fit.result.step, 2);
+    assert_int_equal(fit.lead, 0);
     assert_true(fabs(fit.result.epoch_loss - fit.loss_sum / (double)fit.samples) < 1e-12);
     fit.stop_at_step = 0;
     fit.epochs = 0;
@@ -188,6 +202,34 @@ static void callbacks_end_it(void **state) {
     assert_int_equal(fit.result.end, KN_FIT_STOPPED);
     assert_int_equal(fit.result.step, 2 * BATCHES);
     end(&fit);
+}
+
+/* Where the next batch is ready the next step is queued before a loss is read; what is computed stays the
+ * same. A stopped run completes and tells the step that was queued. */
+static void the_next_step_is_queued(void **state) {
+    fitting fits[2];
+    for (int i = 0; i < 2; i++) {
+        begin(&fits[i], *state, NULL);
+        fits[i].waits = i == 1;
+        do {
+            fits[i].params.epochs += 4;
+            run(&fits[i], KN_OK);
+        } while (i == 0 ? !fits[0].lead : fits[1].result.step < fits[0].result.step);
+    }
+    assert_int_equal(fits[1].lead, 0);
+    assert_int_equal(fits[0].result.step, fits[1].result.step);
+    assert_int_equal(fits[0].steps, fits[1].steps);
+    assert_true(fits[0].loss_sum == fits[1].loss_sum && fits[0].result.loss == fits[1].result.loss);
+    assert_memory_equal(fits[0].rates, fits[1].rates, sizeof fits[0].rates);
+    fits[0].params.epochs = 0;
+    fits[0].stop_at_step = fits[0].steps + 2;
+    run(&fits[0], KN_OK);
+    assert_int_equal(fits[0].result.end, KN_FIT_STOPPED);
+    assert_int_equal(fits[0].result.step, fits[0].steps);
+    assert_int_equal(fits[0].result.step, kn_trainer_steps(fits[0].trainer));
+    assert_true(fits[0].steps - fits[0].stop_at_step <= 1);
+    end(&fits[0]);
+    end(&fits[1]);
 }
 
 /* With a learning rate of zero and without statistics no epoch is better than the first. */
@@ -517,6 +559,7 @@ int test_fit(void) {
         cmocka_unit_test(steps_are_of_the_trainer),
         cmocka_unit_test(seconds_end_it),
         cmocka_unit_test(callbacks_end_it),
+        cmocka_unit_test(the_next_step_is_queued),
         cmocka_unit_test(patience_keeps_the_best),
         cmocka_unit_test(an_older_result_is_filled_in),
         cmocka_unit_test(patience_ends_it),

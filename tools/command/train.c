@@ -234,9 +234,16 @@ static bool on_step(void *user, const kn_fit_step *step) {
     precompile_end();
     bool going = report_step(&run->report, step);
     events_step(&run->events, step);
-    going = (!isfinite(step->loss) || checkpoints_after_step(&run->checkpoints)) && going;
+    going = (!isfinite(step->loss) || checkpoints_after_step(&run->checkpoints, step->step)) && going;
     trace_stretch(run, "report");
     return going;
+}
+
+/* A checkpoint has the states of its step, and the trace and the page show steps one by one. */
+static bool wait_for(void *user, uint64_t step) {
+    train_run *run = user;
+    bool saved = checkpoints_wait_for(&run->checkpoints, step);
+    return saved || run->options->trace || page_times_step(run->page);
 }
 
 static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
@@ -286,6 +293,7 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.averages = options->rule.average > 0;
     params.user = run;
     params.on_step = on_step;
+    params.wait_for = wait_for;
     params.on_epoch = on_epoch;
     params.remember = run->checkpoints.files != NULL;
     params.to_best = to_best;

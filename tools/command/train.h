@@ -236,6 +236,8 @@ typedef struct train_page train_page;
 train_page *page_open(const train_options *options);
 void page_close(train_page **page);
 /* Call it before others clear the context's timeline; clears it if no other part needs it. */
+/* Whether the page shows the times of the operators of the next step, which then runs alone. */
+bool page_times_step(const train_page *page);
 void page_step(train_page *page, kn_context *context, const kn_fit_step *step);
 void page_epoch(train_page *page, kn_context *context, const training_setup *setup,
                 const kn_fit_epoch *epoch);
@@ -261,7 +263,7 @@ typedef struct train_checkpoints {
     uint64_t every_steps;
     double every_seconds; /* neither: at the end of each epoch */
     double written_at;
-    uint64_t written_step;
+    uint64_t written_step, due_step;
     bool failed;   /* the last one could not be written */
     char *resumed; /* the path that --resume auto found */
 } train_checkpoints;
@@ -272,8 +274,10 @@ int checkpoints_check(const train_options *options, train_checkpoints *checkpoin
 /* Opens the folder; for --resume auto it sets `resume` to the newest intact checkpoint, or to NULL. */
 bool checkpoints_open(train_options *options, train_checkpoints *checkpoints);
 void checkpoints_close(train_checkpoints *checkpoints);
+/* Whether a checkpoint is due after that step, which on_step of that step writes. */
+bool checkpoints_wait_for(train_checkpoints *checkpoints, uint64_t step);
 /* Write what is due. False, after reporting why, if training cannot continue. */
-bool checkpoints_after_step(train_checkpoints *checkpoints);
+bool checkpoints_after_step(train_checkpoints *checkpoints, uint64_t step);
 bool checkpoints_after_epoch(train_checkpoints *checkpoints, const kn_fit_epoch *epoch);
 /* False if the last one could not be written. */
 bool checkpoints_at_end(train_checkpoints *checkpoints, const kn_fit_result *result);

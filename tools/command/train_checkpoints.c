@@ -142,13 +142,18 @@ static bool write_one(train_checkpoints *checkpoints, const kn_score *score) {
     return true;
 }
 
-bool checkpoints_after_step(train_checkpoints *checkpoints) {
-    if (!checkpoints->files) return true;
+bool checkpoints_wait_for(train_checkpoints *checkpoints, uint64_t step) {
+    if (!checkpoints->files) return false;
     uint64_t every = checkpoints->every_steps;
-    bool due = every ? kn_trainer_steps(checkpoints->trainer) % every == 0
+    bool due = every ? step % every == 0
                      : checkpoints->every_seconds > 0 &&
                            clock_now() - checkpoints->written_at >= checkpoints->every_seconds;
-    return !due || write_one(checkpoints, NULL);
+    if (due) checkpoints->due_step = step;
+    return due;
+}
+
+bool checkpoints_after_step(train_checkpoints *checkpoints, uint64_t step) {
+    return !checkpoints->files || checkpoints->due_step != step || write_one(checkpoints, NULL);
 }
 
 bool checkpoints_after_epoch(train_checkpoints *checkpoints, const kn_fit_epoch *epoch) {

@@ -38,6 +38,10 @@ static void time_operators(train_page *page, kn_context *context) {
     }
 }
 
+bool page_times_step(const train_page *page) {
+    return page && page->timed < PAGE_TIMED;
+}
+
 void page_step(train_page *page, kn_context *context, const kn_fit_step *step) {
     if (!page) return;
     if (page->begun && page->timed < PAGE_TIMED) {
