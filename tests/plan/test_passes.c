@@ -559,6 +559,30 @@ static void bucket_joins_updates(void **state) {
     }
 }
 
+/* ---- launches ------------------------------------------------------------------------------------- */
+
+/* The launches of a training step on a device with many threads: a convolution, its norm, and a loss. A batch
+ * norm takes two in each direction. */
+static void steps_take_few_launches(void **state) {
+    (void)state;
+    kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,8,9,9");
+    const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
+    kn_value *y = kn_relu(kn_batch_norm(kn_conv(image, 16, 3, 3, &same), NULL));
+    kn_value *loss = kn_mean(kn_mul(y, y), NULL, false);
+    check_built();
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    pass_run passes;
+    passes_begin(&passes, &loss, 1, true, train, &params);
+    passes_run(&passes, "bucket");
+    int norms = 0;
+    for (int i = 0; i < passes.planner.emitter.step_count; i++)
+        norms += strncmp(passes.planner.emitter.steps[i]->file, "norm/", 5) == 0;
+    assert_int_equal(norms, 4);
+    assert_in_range(passes_count_steps(&passes, NULL), 1, 13);
+    passes_end(&passes);
+}
+
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest cases[] = {
@@ -586,6 +610,7 @@ int main(void) {
         CASE(lower_shares_text_between_sizes),
         CASE(lower_writes_vectors_of_functions),
         CASE(bucket_joins_updates),
+        CASE(steps_take_few_launches),
     };
     return cmocka_run_group_tests_name("passes", cases, NULL, NULL) != 0;
 }

@@ -186,6 +186,51 @@ static void shared_statistics_follow_both(void **state) {
     kn_session_destroy(&training);
 }
 
+/* y = relu(norm(x) * r), of the shape of x. */
+static void run_scaled(kn_context *context, const char *shape, const char *switches, size_t count, float *y) {
+    float x[4096], r[4096];
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *norm = kn_batch_norm(kn_input(graph, "x", KN_FLOAT32, shape), NULL);
+    kn_value *made = kn_output(kn_relu(kn_mul(norm, kn_input(graph, "r", KN_FLOAT32, shape))), "y");
+    if (kn_graph_status(graph)) fail_msg("%s: %s", shape, kn_graph_error(graph));
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.training = true;
+    params.switches = switches;
+    kn_session *session = kn_session_create(context, &made, 1, &params);
+    kn_graph_destroy(&graph);
+    session_good(session, kn_session_status(session));
+    fill_numbers(x, count, 7);
+    fill_numbers(r, count, 8);
+    kn_feed feeds[2] = {{"x", x, count * sizeof *x}, {"r", r, count * sizeof *r}};
+    kn_fetch fetch = {"y", y, count * sizeof *y};
+    session_good(session, kn_session_run(session, feeds, 2, &fetch, 1));
+    kn_session_destroy(&session);
+}
+
+/* What follows a norm reads its operands at the places of the norm's results: as where it is computed
+ * separately, after the plain kernels. */
+static void epilogues_read_their_places(void **state) {
+    static const struct {
+        const char *shape;
+        size_t count;
+    } cases[] = {{"131,9", 1179},  {"5,3,37", 555},    {"3,5,4,6", 360},
+                 {"3,5,3,7", 315}, {"2,3,2,5,4", 240}, {"2,3,2,4,5", 240}};
+    float fused[4096], separate[4096];
+    kn_context_params params = device_params();
+    params.kind = 2;
+    kn_context *context = device_open(&params);
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        run_scaled(context, cases[i].shape, "batch_norm=parts", cases[i].count, fused);
+        run_scaled(context, cases[i].shape, "batch_norm=plain", cases[i].count, separate);
+        for (size_t k = 0; k < cases[i].count; k++)
+            if (!(fabsf(fused[k] - separate[k]) <= 1e-5f))
+                fail_msg("x (%s), element %zu: %g, expected %g", cases[i].shape, k, (double)fused[k],
+                         (double)separate[k]);
+    }
+    device_close(&context);
+}
+
 /* Wide-vector convolutions collect statistics; a simulator, which checks their memory accesses, is made to
  * run them. */
 static int open_gathering(void **state) {
@@ -206,6 +251,7 @@ int test_statistics(void) {
         cmocka_unit_test(convolutions_by_phases_gather_them),
         cmocka_unit_test(batch_norms_gather_them),
         cmocka_unit_test(shared_statistics_follow_both),
+        cmocka_unit_test(epilogues_read_their_places),
     };
     return cmocka_run_group_tests_name("statistics", tests, open_gathering, device_teardown);
 }

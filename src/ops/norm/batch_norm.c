@@ -1,21 +1,18 @@
-/* Batch norm (cl/norm/batch_norm.cl). In training, a row with kernels, which also computes the new
- * running statistics; in inference, pointwise operators on the running statistics, which are fused with their
- * neighbours. */
+/* Batch norm (cl/norm/batch_norm.cl; batch_norm_groups.c). In training, a row with kernels, which also
+ * computes the new running statistics; in inference, pointwise operators on the running statistics, which are
+ * fused with their neighbours. */
 #include <math.h>
 
 #include "ops/build.h"
 #include "ops/gradient.h"
 #include "ops/layer.h"
 #include "ops/lowering.h"
+#include "ops/norm/norm.h"
 #include "ops/row.h"
 #include "ops/shape/shape.h"
 #include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_batch_norm, kn_row_batch_norm_gradient;
-
-/* Results of the row, and of its gradient. */
-enum { RESULT, MEAN, INVERSE, NEXT_MEAN, NEXT_VARIANCE };
-enum { DATA, WEIGHT, BIAS };
 
 /* ---- shapes ------------------------------------------------------------------------------------------- */
 
@@ -40,8 +37,8 @@ static kn_status check_channels(kn_shape_call *call, int first, int end) {
  * statistics after this batch, for the builder to assign. */
 static kn_status norm_shape(kn_shape_call *call) {
     if (check_channels(call, 1, 5)) return call->error->status;
-    call->outputs[RESULT] = call->inputs[0]->shape;
-    for (int i = MEAN; i <= NEXT_VARIANCE; i++)
+    call->outputs[KN_NORM_Y] = call->inputs[0]->shape;
+    for (int i = KN_NORM_MEAN; i <= KN_NORM_NEXT_VARIANCE; i++)
         call->outputs[i] = call->inputs[1]->shape;
     return KN_OK;
 }
@@ -52,32 +49,19 @@ static kn_status gradient_shape(kn_shape_call *call) {
     if (!kn_shape_same(&call->inputs[0]->shape, &call->inputs[1]->shape))
         return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s and dy %s; expected the same shape",
                              kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
-    call->outputs[DATA] = call->inputs[0]->shape;
-    call->outputs[WEIGHT] = call->outputs[BIAS] = call->inputs[2]->shape;
+    call->outputs[KN_NORM_DX] = call->inputs[0]->shape;
+    call->outputs[KN_NORM_DWEIGHT] = call->outputs[KN_NORM_DBIAS] = call->inputs[2]->shape;
     return KN_OK;
-}
-
-/* x seen as (images,channels,inner). */
-typedef struct norm_form {
-    int64_t images, channels, inner, total;
-} norm_form;
-
-static norm_form describe(const kn_shape *x) {
-    norm_form form = {.images = x->dims[0], .channels = x->dims[1], .inner = 1};
-    for (int i = 2; i < x->rank; i++)
-        form.inner *= x->dims[i];
-    form.total = form.images * form.inner;
-    return form;
 }
 
 /* ---- references --------------------------------------------------------------------------------------- */
 
-static int64_t element(const norm_form *form, int64_t channel, int64_t i) {
+static int64_t element(const kn_batch_norm_form *form, int64_t channel, int64_t i) {
     return (i / form->inner * form->channels + channel) * form->inner + i % form->inner;
 }
 
 static kn_status norm_reference(kn_reference_call *call) {
-    norm_form form = describe(&call->inputs[0].shape);
+    kn_batch_norm_form form = kn_batch_norm_form_of(&call->inputs[0].shape);
     const double *x = call->inputs[0].data, *weight = call->inputs[1].data, *bias = call->inputs[2].data;
     const double *old_mean = call->inputs[3].data, *old_variance = call->inputs[4].data;
     double epsilon = kn_attribute_of(call->node, "epsilon")->number;
@@ -93,20 +77,20 @@ static kn_status norm_reference(kn_reference_call *call) {
         double inverse = 1 / sqrt((form.total ? squares / total : 0) + epsilon);
         for (int64_t i = 0; i < form.total; i++) {
             int64_t at = element(&form, c, i);
-            call->outputs[RESULT].data[at] = (x[at] - mean) * inverse * weight[c] + bias[c];
+            call->outputs[KN_NORM_Y].data[at] = (x[at] - mean) * inverse * weight[c] + bias[c];
         }
         double update = form.total ? momentum : 0;
         double unbiased = squares / (form.total > 1 ? total - 1 : 1);
-        call->outputs[NEXT_MEAN].data[c] = (1 - update) * old_mean[c] + update * mean;
-        call->outputs[NEXT_VARIANCE].data[c] = (1 - update) * old_variance[c] + update * unbiased;
-        call->outputs[MEAN].data[c] = mean;
-        call->outputs[INVERSE].data[c] = inverse;
+        call->outputs[KN_NORM_NEXT_MEAN].data[c] = (1 - update) * old_mean[c] + update * mean;
+        call->outputs[KN_NORM_NEXT_VARIANCE].data[c] = (1 - update) * old_variance[c] + update * unbiased;
+        call->outputs[KN_NORM_MEAN].data[c] = mean;
+        call->outputs[KN_NORM_INVERSE].data[c] = inverse;
     }
     return KN_OK;
 }
 
 static kn_status gradient_reference(kn_reference_call *call) {
-    norm_form form = describe(&call->inputs[0].shape);
+    kn_batch_norm_form form = kn_batch_norm_form_of(&call->inputs[0].shape);
     const double *x = call->inputs[0].data, *dy = call->inputs[1].data, *weight = call->inputs[2].data;
     const double *mean = call->inputs[3].data, *inverse = call->inputs[4].data;
     for (int64_t c = 0; c < form.channels; c++) {
@@ -119,11 +103,11 @@ static kn_status gradient_reference(kn_reference_call *call) {
         for (int64_t i = 0; i < form.total; i++) {
             int64_t at = element(&form, c, i);
             double normal = (x[at] - mean[c]) * inverse[c];
-            call->outputs[DATA].data[at] =
+            call->outputs[KN_NORM_DX].data[at] =
                 weight[c] * inverse[c] * (dy[at] - (sum + normal * product) / (double)form.total);
         }
-        call->outputs[WEIGHT].data[c] = product;
-        call->outputs[BIAS].data[c] = sum;
+        call->outputs[KN_NORM_DWEIGHT].data[c] = product;
+        call->outputs[KN_NORM_DBIAS].data[c] = sum;
     }
     return KN_OK;
 }
@@ -137,25 +121,22 @@ static void norm_cost(const kn_node *node, kn_cost *cost) {
 /* How a channel's elements are divided among work-items. `lanes` channels lie side by side in the
  * blocked layout. */
 typedef struct division {
-    norm_form form;
+    kn_batch_norm_form form;
     int64_t lanes, blocks, part, parts, count, chunk;
-    size_t items;
     bool whole; /* a unit takes whole blocks, which changes no bit, so that the number of units may decide */
     int partials; /* scratch memory: two numbers and the count of elements for each part and channel */
 } division;
 
-static division divide_work(kn_lowering *lowering, bool plain) {
+static division divide_work(kn_lowering *lowering) {
     const kn_target *target = lowering->target;
     const kn_value *x = lowering->node->inputs[0];
-    division work = {.form = describe(&x->shape), .lanes = 1};
+    division work = {.form = kn_batch_norm_form_of(&x->shape), .lanes = 1};
     bool blocked = lowering->node->outputs[0]->layout == KN_LAYOUT_BLOCKED;
     if (blocked) work.lanes = target->vector_width;
     work.blocks = work.form.channels / work.lanes;
     work.count = work.form.images * work.form.inner * work.blocks;
-    work.items =
-        blocked || plain ? 1 : kn_group_items_for(target, "norm/batch_norm.cl", work.form.total / 8, 64);
-    /* The parts decide rounding, so they follow from the shape and the work-group. */
-    int64_t least = blocked ? 2048 : 64 * (int64_t)work.items;
+    /* The parts decide rounding, so they follow from the shape. */
+    int64_t least = blocked ? 2048 : 64;
     work.part = kn_divide_up(work.form.total, 64);
     if (work.part < least) work.part = least;
     work.parts = kn_divide_up(work.form.total, work.part);
@@ -175,17 +156,9 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     kn_dtype type = lowering->node->inputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "norm/batch_norm.cl", kernel);
     kn_step_define(step, "KN_BLOCK", "%d", (int)work->lanes);
-    kn_step_define(step, "KN_ITEMS", "%zu", work->items);
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
     return step;
-}
-
-/* A step that reads or writes `images` values like x, and does `flops` for each of their elements. */
-static void add_cost(kn_step *step, const kn_lowering *lowering, double images, double flops) {
-    const kn_value *x = lowering->node->inputs[0];
-    double elements = (double)kn_elements_of(x);
-    kn_step_cost(step, flops * elements, images * elements * (double)kn_dtype_bytes(x->shape.dtype));
 }
 
 static void size_by_part(kn_step *step, const division *work) {
@@ -193,7 +166,7 @@ static void size_by_part(kn_step *step, const division *work) {
     kn_step_int(step, "inner", work->form.inner);
     kn_step_int(step, "total", work->form.total);
     kn_step_int(step, "part", work->part);
-    kn_step_size2(step, (size_t)work->parts * work->items, (size_t)work->blocks, work->items, 1);
+    kn_step_size2(step, (size_t)work->parts, (size_t)work->blocks, 1, 1);
 }
 
 static void size_by_element(kn_step *step, const kn_lowering *lowering, const division *work) {
@@ -228,30 +201,30 @@ static kn_status lower_whole_norm(kn_lowering *lowering, const division *work) {
     kn_step_read(step, "running_variance", node->inputs[4]);
     if (!given) kn_step_scratch(step, "partials", work->partials);
     kn_step_write(step, "y", lowering->result);
-    kn_step_write(step, "mean", node->outputs[MEAN]);
-    kn_step_write(step, "inverse", node->outputs[INVERSE]);
-    kn_step_write(step, "next_mean", node->outputs[NEXT_MEAN]);
-    kn_step_write(step, "next_variance", node->outputs[NEXT_VARIANCE]);
+    kn_step_write(step, "mean", node->outputs[KN_NORM_MEAN]);
+    kn_step_write(step, "inverse", node->outputs[KN_NORM_INVERSE]);
+    kn_step_write(step, "next_mean", node->outputs[KN_NORM_NEXT_MEAN]);
+    kn_step_write(step, "next_variance", node->outputs[KN_NORM_NEXT_VARIANCE]);
     size_by_block(step, lowering, work, given);
     kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
     kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
-    add_cost(step, lowering, given ? 2 : 3, given ? 3 : 6);
+    kn_batch_norm_cost(step, lowering, given ? 2 : 3, given ? 3 : 6);
     kn_step_epilogue(step, lowering);
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_norm(kn_lowering *lowering, bool plain) {
+static kn_status lower_norm(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *x = &node->inputs[0]->shape;
     const kn_statistics *given = gathered(lowering);
-    division work = divide_work(lowering, plain);
+    division work = divide_work(lowering);
     kn_status status = KN_OK;
     if (work.whole) return lower_whole_norm(lowering, &work);
     if (work.form.total > 0 && !given) {
         kn_step *step = begin(lowering, &work, "kn_batch_norm_statistics");
         kn_step_read(step, "x", node->inputs[0]);
         kn_step_scratch(step, "partials", work.partials);
-        add_cost(step, lowering, 1, 3);
+        kn_batch_norm_cost(step, lowering, 1, 3);
         size_by_part(step, &work);
         status = kn_step_end(step, lowering);
         if (status != KN_OK) return status;
@@ -260,10 +233,10 @@ static kn_status lower_norm(kn_lowering *lowering, bool plain) {
     kn_step_read_scratch(step, "partials", given ? given->scratch : work.partials);
     kn_step_read(step, "running_mean", node->inputs[3]);
     kn_step_read(step, "running_variance", node->inputs[4]);
-    kn_step_write(step, "mean", node->outputs[MEAN]);
-    kn_step_write(step, "inverse", node->outputs[INVERSE]);
-    kn_step_write(step, "next_mean", node->outputs[NEXT_MEAN]);
-    kn_step_write(step, "next_variance", node->outputs[NEXT_VARIANCE]);
+    kn_step_write(step, "mean", node->outputs[KN_NORM_MEAN]);
+    kn_step_write(step, "inverse", node->outputs[KN_NORM_INVERSE]);
+    kn_step_write(step, "next_mean", node->outputs[KN_NORM_NEXT_MEAN]);
+    kn_step_write(step, "next_variance", node->outputs[KN_NORM_NEXT_VARIANCE]);
     kn_step_int(step, "blocks", work.blocks);
     kn_step_int(step, "parts", given ? given->parts : work.parts);
     kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
@@ -275,8 +248,8 @@ static kn_status lower_norm(kn_lowering *lowering, bool plain) {
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_read(step, "bias", node->inputs[2]);
-    kn_step_read(step, "mean", node->outputs[MEAN]);
-    kn_step_read(step, "inverse", node->outputs[INVERSE]);
+    kn_step_read(step, "mean", node->outputs[KN_NORM_MEAN]);
+    kn_step_read(step, "inverse", node->outputs[KN_NORM_INVERSE]);
     kn_step_write(step, "y", lowering->result);
     kn_step_int(step, "blocks", work.blocks);
     kn_step_int(step, "inner", work.form.inner);
@@ -285,7 +258,7 @@ static kn_status lower_norm(kn_lowering *lowering, bool plain) {
     bool image = x->rank == 4;
     kn_step_index(step, "middle_size", image ? x->dims[1] : x->dims[x->rank - 2]);
     kn_step_index(step, "inner_size", image ? x->dims[2] * x->dims[3] : x->dims[x->rank - 1]);
-    add_cost(step, lowering, 2, 3);
+    kn_batch_norm_cost(step, lowering, 2, 3);
     kn_step_epilogue(step, lowering);
     size_by_element(step, lowering, &work);
     return kn_step_end(step, lowering);
@@ -301,18 +274,18 @@ static kn_status lower_whole_gradient(kn_lowering *lowering, const division *wor
     kn_step_read(step, "inverse", node->inputs[4]);
     kn_step_scratch(step, "partials", work->partials);
     kn_step_write(step, "dx", lowering->result);
-    kn_step_write(step, "dweight", node->outputs[WEIGHT]);
-    kn_step_write(step, "dbias", node->outputs[BIAS]);
+    kn_step_write(step, "dweight", node->outputs[KN_NORM_DWEIGHT]);
+    kn_step_write(step, "dbias", node->outputs[KN_NORM_DBIAS]);
     size_by_block(step, lowering, work, NULL);
-    add_cost(step, lowering, 5, 9);
+    kn_batch_norm_cost(step, lowering, 5, 9);
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_gradient(kn_lowering *lowering, bool plain) {
+static kn_status lower_gradient(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     kn_value *x = node->inputs[0], *dy = node->inputs[1], *weight = node->inputs[2];
     kn_value *mean = node->inputs[3], *inverse = node->inputs[4];
-    division work = divide_work(lowering, plain);
+    division work = divide_work(lowering);
     kn_status status = KN_OK;
     if (work.whole) return lower_whole_gradient(lowering, &work);
     if (work.form.total > 0) {
@@ -322,15 +295,15 @@ static kn_status lower_gradient(kn_lowering *lowering, bool plain) {
         kn_step_read(step, "mean", mean);
         kn_step_read(step, "inverse", inverse);
         kn_step_scratch(step, "partials", work.partials);
-        add_cost(step, lowering, 2, 4);
+        kn_batch_norm_cost(step, lowering, 2, 4);
         size_by_part(step, &work);
         status = kn_step_end(step, lowering);
         if (status != KN_OK) return status;
     }
     kn_step *step = begin(lowering, &work, "kn_batch_norm_gather");
     kn_step_scratch(step, "partials", work.partials);
-    kn_step_write(step, "dweight", node->outputs[WEIGHT]);
-    kn_step_write(step, "dbias", node->outputs[BIAS]);
+    kn_step_write(step, "dweight", node->outputs[KN_NORM_DWEIGHT]);
+    kn_step_write(step, "dbias", node->outputs[KN_NORM_DBIAS]);
     kn_step_int(step, "channels", work.form.channels);
     kn_step_int(step, "parts", work.parts);
     kn_step_size_free(step, work.form.channels, lowering->target);
@@ -342,39 +315,35 @@ static kn_status lower_gradient(kn_lowering *lowering, bool plain) {
     kn_step_read(step, "weight", weight);
     kn_step_read(step, "mean", mean);
     kn_step_read(step, "inverse", inverse);
-    kn_step_read(step, "dweight", node->outputs[WEIGHT]);
-    kn_step_read(step, "dbias", node->outputs[BIAS]);
+    kn_step_read(step, "dweight", node->outputs[KN_NORM_DWEIGHT]);
+    kn_step_read(step, "dbias", node->outputs[KN_NORM_DBIAS]);
     kn_step_write(step, "dx", lowering->result);
     kn_step_int(step, "blocks", work.blocks);
     kn_step_int(step, "inner", work.form.inner);
     kn_step_index(step, "count", work.count);
     kn_step_index(step, "chunk", work.chunk);
     kn_step_int(step, "total", work.form.total);
-    add_cost(step, lowering, 3, 5);
+    kn_batch_norm_cost(step, lowering, 3, 5);
     size_by_element(step, lowering, &work);
     return kn_step_end(step, lowering);
 }
 
 static kn_status norm_parts(kn_lowering *lowering) {
-    return lower_norm(lowering, false);
-}
-static kn_status norm_plain(kn_lowering *lowering) {
-    return lower_norm(lowering, true);
+    bool blocked = lowering->node->outputs[KN_NORM_Y]->layout == KN_LAYOUT_BLOCKED;
+    return blocked ? lower_norm(lowering) : kn_batch_norm_groups_lower(lowering);
 }
 static kn_status gradient_parts(kn_lowering *lowering) {
-    return lower_gradient(lowering, false);
-}
-static kn_status gradient_plain(kn_lowering *lowering) {
-    return lower_gradient(lowering, true);
+    bool blocked = lowering->node->outputs[KN_NORM_DX]->layout == KN_LAYOUT_BLOCKED;
+    return blocked ? lower_gradient(lowering) : kn_batch_norm_groups_gradient_lower(lowering);
 }
 
 /* ---- gradient, and outside training ------------------------------------------------------------------- */
 
 static kn_status norm_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
-    if (!call->output_gradients[RESULT]) return KN_OK;
-    kn_value *inputs[5] = {node->inputs[0], call->output_gradients[RESULT], node->inputs[1],
-                           node->outputs[MEAN], node->outputs[INVERSE]};
+    if (!call->output_gradients[KN_NORM_Y]) return KN_OK;
+    kn_value *inputs[5] = {node->inputs[0], call->output_gradients[KN_NORM_Y], node->inputs[1],
+                           node->outputs[KN_NORM_MEAN], node->outputs[KN_NORM_INVERSE]};
     kn_value *data = kn_gradient_build(call, &kn_row_batch_norm_gradient, inputs, 5, NULL);
     if (kn_value_failed(data)) return kn_gradient_status(call);
     for (int i = 0; i < 3; i++)
@@ -400,9 +369,9 @@ static kn_value *by_running(kn_value *const *inputs, double epsilon) {
 
 static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                   kn_value **results) {
-    results[RESULT] = by_running(inputs, kn_attribute_of(node, "epsilon")->number);
-    results[NEXT_MEAN] = inputs[3];
-    results[NEXT_VARIANCE] = inputs[4];
+    results[KN_NORM_Y] = by_running(inputs, kn_attribute_of(node, "epsilon")->number);
+    results[KN_NORM_NEXT_MEAN] = inputs[3];
+    results[KN_NORM_NEXT_VARIANCE] = inputs[4];
     return bound->error.status;
 }
 
@@ -422,17 +391,18 @@ KN_OPERATOR(batch_norm,
                          .promise.takes_epilogue = true,
                          .promise.any = true,
                          .promise.takes_statistics = true,
-                         .promise.over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}},
+                         .promise.over = {[KN_NORM_NEXT_MEAN] = 4, [KN_NORM_NEXT_VARIANCE] = 5}},
                         {.name = "plain",
                          .choice.accepts = kn_takes_kernel_types,
-                         .lower = norm_plain,
-                         .promise.over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}}),
+                         .lower = lower_norm,
+                         .promise.over = {[KN_NORM_NEXT_MEAN] = 4, [KN_NORM_NEXT_VARIANCE] = 5}}),
             KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
                      {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},
                      {NORM_CASE("3,16,31,33", "16")}, {NORM_CASE("3,32,31,33", "32")},
                      {NORM_CASE("31,1,3,3,3", "1")}, {NORM_CASE("2,32,128,129", "32"), .no_gradient = true},
                      {NORM_CASE("93,1", "1"), .attributes = "epsilon=0.1 momentum=1"},
-                     {NORM_CASE("3,2,67,71", "2")}, {NORM_CASE("5,0,3", "0")},
+                     {NORM_CASE("3,2,67,71", "2")}, {NORM_CASE("5,0,3", "0")}, {NORM_CASE("0,3,2", "3")},
+                     {NORM_CASE("301,9", "9"), .no_gradient = true},
                      {.inputs = {"31,33", "33", "33", "33", "33"},
                       .ranges = {"99..101", NULL, NULL, NULL, "0.5..2"},
                       .training = true,
@@ -448,11 +418,12 @@ KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, b
                          .choice.accepts = kn_takes_kernel_types,
                          .lower = gradient_parts,
                          .promise.any = true},
-                        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = gradient_plain}),
+                        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = lower_gradient}),
             KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
                      {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
                      {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("3,32,31,33", "32")},
-                     {GRADIENT_CASE("2,32,128,129", "32")}, {GRADIENT_CASE("5,0,3", "0")}),
+                     {GRADIENT_CASE("2,32,128,129", "32")}, {GRADIENT_CASE("301,9", "9")},
+                     {GRADIENT_CASE("5,0,3", "0")}, {GRADIENT_CASE("0,3,2", "3")}),
             .tolerance = 4);
 
 /* ---- builders ----------------------------------------------------------------------------------------- */
@@ -506,8 +477,8 @@ static kn_value *build(kn_graph *graph, kn_value *const *inputs, const char *lay
     kn_value *read[5] = {inputs[0], inputs[1], inputs[2], mean, variance};
     kn_value *y = kn_node_add(graph, &kn_row_batch_norm, layer, read, 5, settings.values);
     if (kn_value_failed(y)) return y;
-    follow(graph, inputs[3], mean, y->producer->outputs[NEXT_MEAN]);
-    follow(graph, inputs[4], variance, y->producer->outputs[NEXT_VARIANCE]);
+    follow(graph, inputs[3], mean, y->producer->outputs[KN_NORM_NEXT_MEAN]);
+    follow(graph, inputs[4], variance, y->producer->outputs[KN_NORM_NEXT_VARIANCE]);
     return graph->error.status ? &graph->failed : y;
 }
 

@@ -1,0 +1,307 @@
+/* Batch norm in training by work-groups that share local memory: two launches in each direction. x is
+ * (images,channels,inner), in the plain layout; a channel has total = images * inner elements.
+ *
+ * The first launch divides a channel into `parts` of `part` elements, which depend only on the shape, and each
+ * work-group sums one. The second one divides it into slices of `slice` elements, as many as a group loads at once.
+ * While they are on their way, the group adds the parts of its channel, in order. The group of slice 0 also stores
+ * what follows from them, which no other group reads: none waits for another.
+ *
+ * Defines, with their defaults:
+ *   KN_ITEMS 64      work-items of a work-group; a power of two
+ *   KN_CHANNELS 1    channels of a work-group; a power of two, at most KN_ITEMS. More than 1 where adjacent elements
+ *                    belong to adjacent channels (inner 1)
+ *   KN_VECTOR 1      4: inner is a multiple of 4, and elements are read and written four at a time
+ *   KN_FLIGHT 4      vectors that a work-item loads before it uses the first
+ *   KN_MAX_PARTS 64  of a channel
+ *   KN_FLAT 0        1: the epilogue sees results as (..,middle_size,inner_size); 0: as (images,channels,inner)
+ * and those of norm/moments.cl and common/epilogue.cl. `part` and `slice` are multiples of KN_VECTOR;
+ * line_multiplier is that of inner / KN_VECTOR (common/divide.cl).
+ *
+ * kn_batch_norm_moments(x, partials, channels, inner, line_multiplier, total, part, parts)
+ *   work-groups (parts, channels / KN_CHANNELS); partials is (C,parts,3): the number of elements, their mean, and
+ *   the sum of squared differences from it.
+ * kn_batch_norm_normalise(x, partials, weight, bias, running_mean, running_variance, y, mean, inverse, next_mean,
+ *                         next_variance, channels, inner, line_multiplier, total, slice, parts, epsilon, momentum,
+ *                         middle_size, inner_size, EPILOGUE)
+ *   work-groups (slices, channels / KN_CHANNELS); next_mean and next_variance may alias the running ones.
+ * kn_batch_norm_slopes(x, dy, mean, inverse, partials, channels, inner, line_multiplier, total, part, parts)
+ *   as moments; partials is (C,parts,2): sums of dy, and of dy times the normalised x.
+ * kn_batch_norm_backward(x, dy, partials, weight, mean, inverse, dx, dweight, dbias, channels, inner,
+ *                        line_multiplier, total, slice, parts)
+ *   as normalise. */
+#define KN_PARTIALS local
+#include "common/divide.cl"
+#include "common/epilogue.cl"
+#include "common/wanted.cl"
+#include "norm/moments.cl"
+#ifndef KN_ITEMS
+#define KN_ITEMS 64
+#endif
+#ifndef KN_CHANNELS
+#define KN_CHANNELS 1
+#endif
+#ifndef KN_VECTOR
+#define KN_VECTOR 1
+#endif
+#ifndef KN_FLIGHT
+#define KN_FLIGHT 4
+#endif
+#ifndef KN_MAX_PARTS
+#define KN_MAX_PARTS 64
+#endif
+#ifndef KN_FLAT
+#define KN_FLAT 0
+#endif
+#define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
+#define KN_UNROLL _Pragma("unroll")
+
+/* Adjacent elements of a channel. A value begins at a multiple of 64 bytes, and inner is a multiple of KN_VECTOR: they
+ * are aligned. */
+#if KN_VECTOR == 1
+typedef KN_T elements;
+typedef KN_A vector;
+#define KN_TO_VECTOR(value) KN_CONCAT(convert_, KN_A)(value)
+#define KN_TO_ELEMENTS(value) KN_CONCAT(convert_, KN_T)(value)
+#define KN_FIRST(value) (value)
+#define KN_ADDED(value) (value)
+#define KN_RESULT(v, outer, middle, inner) KN_TO_ELEMENTS(KN_EPILOGUE(v, outer, middle, inner))
+#else
+typedef KN_CONCAT(KN_T, 4) elements;
+typedef KN_CONCAT(KN_A, 4) vector;
+#define KN_TO_VECTOR(value) KN_CONCAT(KN_CONCAT(convert_, KN_A), 4)(value)
+#define KN_TO_ELEMENTS(value) KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(value)
+#define KN_FIRST(value) (value).s0
+#define KN_ADDED(value) (((value).s0 + (value).s1) + ((value).s2 + (value).s3))
+#define KN_ONE(v, outer, middle, inner) KN_CONCAT(convert_, KN_T)(KN_EPILOGUE(v, outer, middle, inner))
+#define KN_RESULT(v, outer, middle, inner)                                                                   \
+    (elements)(KN_ONE((v).s0, outer, middle, inner), KN_ONE((v).s1, outer, middle, (inner) + 1),             \
+               KN_ONE((v).s2, outer, middle, (inner) + 2), KN_ONE((v).s3, outer, middle, (inner) + 3))
+#endif
+#define KN_VECTOR_AT(at, from) KN_TO_VECTOR(((global const elements *)(from))[at])
+
+/* KN_SPAN work-items work on a channel; each has every KN_SPAN-th vector of a part. */
+#define KN_SPAN (KN_ITEMS / KN_CHANNELS)
+#define KN_SLOT ((int)get_local_id(0) % KN_CHANNELS)
+#define KN_CHANNEL (KN_GROUP(1, 1) * KN_CHANNELS + KN_SLOT)
+
+/* Where a work-item is: at vector `at` of its channel, of those before `end`; it is vector `inside` of a line, the
+ * channel in one image. A channel beyond the last one has none. */
+typedef struct walk {
+    int at, end, image, inside, line, step_images, step_inside;
+} walk;
+static inline void walk_begin(walk *walk, const int part, const int total, const int channels, const int inner,
+                              const uint multiplier) {
+    const int size = part / KN_VECTOR, first = KN_GROUP(0, KN_ITEMS) * size;
+    walk->line = inner / KN_VECTOR;
+    walk->at = first + (int)get_local_id(0) / KN_CHANNELS;
+    walk->end = KN_CHANNEL < channels ? min(first + size, total / KN_VECTOR) : 0;
+    walk->image = divide(walk->at, walk->line, multiplier);
+    walk->inside = walk->at - walk->image * walk->line;
+    walk->step_images = divide(KN_SPAN, walk->line, multiplier);
+    walk->step_inside = KN_SPAN - walk->step_images * walk->line;
+}
+static inline KN_INDEX walk_place(const walk *walk, const int channels) {
+    return ((KN_INDEX)walk->image * channels + KN_CHANNEL) * walk->line + walk->inside;
+}
+static inline void walk_on(walk *walk) {
+    walk->at += KN_SPAN;
+    walk->image += walk->step_images;
+    walk->inside += walk->step_inside;
+    if (walk->inside >= walk->line) {
+        walk->inside -= walk->line;
+        walk->image++;
+    }
+}
+
+/* Declares and loads the next vectors of a work-item; then visits them. */
+#define KN_LOAD_VECTORS(loaded, from, walk)                                                                  \
+    vector loaded[KN_FLIGHT];                                                                                \
+    {                                                                                                        \
+        struct walk next = walk;                                                                             \
+        KN_UNROLL for (int i = 0; i < KN_FLIGHT; i++) {                                                      \
+            loaded[i] = next.at < next.end ? KN_VECTOR_AT(walk_place(&next, channels), from) : (vector)0;     \
+            walk_on(&next);                                                                                  \
+        }                                                                                                    \
+    }
+#define KN_EACH_VECTOR(i, walk)                                                                              \
+    KN_UNROLL for (int i = 0; i < KN_FLIGHT; i++, walk_on(&walk)) if (walk.at < walk.end)
+
+/* Copies the numbers of all parts of the group's channels, `each` of a part. */
+static inline void load_parts(global const KN_A *partials, local KN_A *sums, const int each, const int channels,
+                              const int parts) {
+    const int first = KN_GROUP(1, 1) * KN_CHANNELS, numbers = each * parts;
+    partials += (KN_INDEX)first * numbers;
+    for (int i = get_local_id(0); i < min(KN_CHANNELS, channels - first) * numbers; i += KN_ITEMS)
+        sums[i] = partials[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+#if KN_WANTED(kn_batch_norm_moments)
+KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_T *restrict x, global KN_A *restrict partials,
+                                                int channels, int inner, uint line_multiplier, int total,
+                                                int part, int parts) {
+    local KN_A counts[KN_ITEMS], means[KN_ITEMS], others[KN_ITEMS];
+    const int item = get_local_id(0);
+    walk walk;
+    walk_begin(&walk, part, total, channels, inner, line_multiplier);
+    moments all = {0, 0, 0};
+    while (walk.at < walk.end) {
+        KN_A start = 0;
+        vector sum = 0, squares = 0;
+        int count = 0;
+        for (; count < KN_RUN && walk.at < walk.end;) {
+            KN_LOAD_VECTORS(loaded, x, walk)
+            if (count == 0) start = KN_FIRST(loaded[0]);
+            KN_EACH_VECTOR(i, walk) {
+                const vector apart = loaded[i] - start;
+                sum += apart;
+                squares += apart * apart;
+                count++;
+            }
+        }
+        all = moments_merge(all, moments_of_run(count * KN_VECTOR, start, KN_ADDED(sum), KN_ADDED(squares)));
+    }
+    for (int reach = KN_ITEMS / 2; reach >= KN_CHANNELS; reach /= 2) {
+        if (item >= reach && item < 2 * reach) {
+            counts[item] = all.count;
+            means[item] = all.mean;
+            others[item] = all.squares;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < reach) {
+            const moments other = {counts[item + reach], means[item + reach], others[item + reach]};
+            all = moments_merge(all, other);
+        }
+    }
+    if (item >= KN_CHANNELS || KN_CHANNEL >= channels) return;
+    partials += 3 * ((KN_INDEX)KN_CHANNEL * parts + KN_GROUP(0, KN_ITEMS));
+    partials[0] = all.count;
+    partials[1] = all.mean;
+    partials[2] = all.squares;
+}
+#endif
+
+#if KN_WANTED(kn_batch_norm_normalise)
+KN_WORK_GROUP kernel void
+kn_batch_norm_normalise(global const KN_T *restrict x, global const KN_A *restrict partials,
+                        global const KN_T *restrict weight, global const KN_T *restrict bias,
+                        global const KN_T *running_mean, global const KN_T *running_variance, global KN_T *restrict y,
+                        global KN_T *restrict mean, global KN_T *restrict inverse, global KN_T *next_mean,
+                        global KN_T *next_variance, int channels, int inner, uint line_multiplier, int total,
+                        int slice, int parts, float epsilon, float momentum, KN_INDEX middle_size,
+                        KN_INDEX inner_size KN_EPILOGUE_PARAMETERS) {
+    local KN_A sums[3 * KN_CHANNELS * KN_MAX_PARTS];
+    local KN_A centers[KN_CHANNELS], scales[KN_CHANNELS], shifts[KN_CHANNELS];
+    walk walk;
+    walk_begin(&walk, slice, total, channels, inner, line_multiplier);
+    KN_LOAD_VECTORS(loaded, x, walk)
+    load_parts(partials, sums, 3, channels, parts);
+    const int channel = KN_CHANNEL;
+    if (get_local_id(0) < KN_CHANNELS && channel < channels) {
+        moments all;
+        moments_of_parts(&all, sums + KN_SLOT * 3 * parts, 1, parts);
+        centers[KN_SLOT] = KN_TO(KN_T, all.mean);
+        scales[KN_SLOT] = (KN_A)weight[channel] * KN_TO(KN_T, inverse_of(all, epsilon));
+        shifts[KN_SLOT] = bias[channel];
+        if (KN_GROUP(0, KN_ITEMS) == 0)
+            store_statistics(all, channel, running_mean, running_variance, mean, inverse, next_mean,
+                             next_variance, epsilon, momentum);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const KN_A center = centers[KN_SLOT], scale = scales[KN_SLOT], shift = shifts[KN_SLOT];
+    KN_EACH_VECTOR(i, walk) {
+        const vector value = (loaded[i] - center) * scale + shift;
+        const KN_INDEX place = walk_place(&walk, channels);
+#if KN_FLAT
+        const KN_INDEX inside = place * KN_VECTOR % inner_size, line = place * KN_VECTOR / inner_size;
+        const KN_INDEX middle = line % middle_size, outer = line / middle_size;
+#else
+        const KN_INDEX inside = walk.inside * KN_VECTOR, middle = channel, outer = walk.image;
+#endif
+        ((global elements *)y)[place] = KN_RESULT(value, outer, middle, inside);
+    }
+}
+#endif
+
+#if KN_WANTED(kn_batch_norm_slopes)
+KN_WORK_GROUP kernel void kn_batch_norm_slopes(global const KN_T *restrict x, global const KN_T *restrict dy,
+                                               global const KN_T *restrict mean,
+                                               global const KN_T *restrict inverse,
+                                               global KN_A *restrict partials, int channels, int inner,
+                                               uint line_multiplier, int total, int part, int parts) {
+    local KN_A sums[KN_ITEMS], products[KN_ITEMS];
+    const int item = get_local_id(0), channel = min(KN_CHANNEL, channels - 1);
+    const KN_A center = mean[channel], scale = inverse[channel];
+    KN_A sum = 0, product = 0;
+    walk walk;
+    walk_begin(&walk, part, total, channels, inner, line_multiplier);
+    while (walk.at < walk.end) {
+        vector run_sum = 0, run_product = 0;
+        for (int count = 0; count < KN_RUN && walk.at < walk.end; count += KN_FLIGHT) {
+            KN_LOAD_VECTORS(slopes, dy, walk)
+            KN_LOAD_VECTORS(loaded, x, walk)
+            KN_EACH_VECTOR(i, walk) {
+                run_sum += slopes[i];
+                run_product += slopes[i] * ((loaded[i] - center) * scale);
+            }
+        }
+        sum += KN_ADDED(run_sum);
+        product += KN_ADDED(run_product);
+    }
+    for (int reach = KN_ITEMS / 2; reach >= KN_CHANNELS; reach /= 2) {
+        if (item >= reach && item < 2 * reach) {
+            sums[item] = sum;
+            products[item] = product;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < reach) {
+            sum += sums[item + reach];
+            product += products[item + reach];
+        }
+    }
+    if (item >= KN_CHANNELS || KN_CHANNEL >= channels) return;
+    partials += 2 * ((KN_INDEX)channel * parts + KN_GROUP(0, KN_ITEMS));
+    partials[0] = sum;
+    partials[1] = product;
+}
+#endif
+
+#if KN_WANTED(kn_batch_norm_backward)
+KN_WORK_GROUP kernel void
+kn_batch_norm_backward(global const KN_T *restrict x, global const KN_T *restrict dy,
+                       global const KN_A *restrict partials, global const KN_T *restrict weight,
+                       global const KN_T *restrict mean, global const KN_T *restrict inverse, global KN_T *restrict dx,
+                       global KN_T *restrict dweight, global KN_T *restrict dbias, int channels, int inner,
+                       uint line_multiplier, int total, int slice, int parts) {
+    local KN_A sums[2 * KN_CHANNELS * KN_MAX_PARTS];
+    local KN_A means[KN_CHANNELS], products[KN_CHANNELS];
+    walk walk;
+    walk_begin(&walk, slice, total, channels, inner, line_multiplier);
+    KN_LOAD_VECTORS(slopes, dy, walk)
+    KN_LOAD_VECTORS(loaded, x, walk)
+    load_parts(partials, sums, 2, channels, parts);
+    if (get_local_id(0) < KN_CHANNELS && KN_CHANNEL < channels) {
+        KN_A sum = 0, product = 0;
+        for (int p = 0; p < parts; p++) {
+            sum += sums[2 * (KN_SLOT * parts + p)];
+            product += sums[2 * (KN_SLOT * parts + p) + 1];
+        }
+        const KN_T whole_sum = KN_TO(KN_T, sum), whole_product = KN_TO(KN_T, product);
+        means[KN_SLOT] = whole_sum / (KN_A)total;
+        products[KN_SLOT] = whole_product / (KN_A)total;
+        if (KN_GROUP(0, KN_ITEMS) == 0) {
+            dbias[KN_CHANNEL] = whole_sum;
+            dweight[KN_CHANNEL] = whole_product;
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int channel = min(KN_CHANNEL, channels - 1);
+    const KN_A center = mean[channel], scale = inverse[channel], factor = weight[channel] * scale;
+    const KN_A sum = means[KN_SLOT], product = products[KN_SLOT];
+    KN_EACH_VECTOR(i, walk) {
+        const vector normal = (loaded[i] - center) * scale;
+        ((global elements *)dx)[walk_place(&walk, channels)] =
+            KN_TO_ELEMENTS(factor * (slopes[i] - (sum + normal * product)));
+    }
+}
+#endif

@@ -1,0 +1,153 @@
+/* Batch norm by work-groups that share local memory: two launches in each direction, of which the second one
+ * also finishes the sums of the first (cl/norm/batch_norm_groups.cl). */
+#include "ops/norm/norm.h"
+
+static const char *const file = "norm/batch_norm_groups.cl";
+enum { MAX_PARTS = 64 };
+
+/* How a channel's elements are divided among work-groups: parts are summed, and slices computed. */
+typedef struct division {
+    kn_batch_norm_form form;
+    int64_t vector, channels, part, parts, slice, slices;
+    size_t sum_items, slice_items;
+    int partials; /* scratch memory */
+} division;
+
+/* Divides `total` elements of a channel into pieces of at most `most`, multiples of the vector. */
+static int64_t pieces_of(const division *work, int64_t most, int64_t *piece) {
+    int64_t count = kn_divide_up(work->form.total, most);
+    *piece = count ? kn_round_up(kn_divide_up(work->form.total, count), work->vector) : work->vector;
+    return kn_divide_up(work->form.total, *piece);
+}
+
+/* `flight`: vectors of a slice that a work-item loads; `each`: numbers that are kept of a part. */
+static division divide_work(kn_lowering *lowering, int64_t flight, int64_t each) {
+    const kn_target *target = lowering->target;
+    const kn_value *x = lowering->node->inputs[0];
+    division work = {.form = kn_batch_norm_form_of(&x->shape), .channels = 1};
+    int64_t total = work.form.total;
+    /* A vector lies in one line of the result, as the epilogue sees it. */
+    int64_t line = x->shape.rank > 4 ? x->shape.dims[x->shape.rank - 1] : work.form.inner;
+    work.vector = line % 4 == 0 ? 4 : 1;
+    /* Adjacent elements belong to adjacent channels. */
+    int64_t adjacent = work.form.inner == 1 ? 8 : 1;
+    work.sum_items = kn_group_items_for(target, file, adjacent * total / 8, 64);
+    work.slice_items = kn_group_items_for(target, file, adjacent * total / (work.vector * flight), 256);
+    if ((int64_t)work.sum_items >= adjacent && (int64_t)work.slice_items >= adjacent)
+        work.channels = adjacent;
+    /* The parts decide rounding, so they follow from the shape and the work-group. */
+    int64_t most = 16 * (int64_t)work.sum_items / work.channels, even = kn_divide_up(total, MAX_PARTS);
+    work.parts = pieces_of(&work, most > even ? most : even, &work.part);
+    work.slices =
+        pieces_of(&work, flight * work.vector * (int64_t)work.slice_items / work.channels, &work.slice);
+    if (work.slices < 1) work.slices = 1; /* which stores statistics, though there are no elements */
+    uint64_t numbers =
+        (uint64_t)each * (uint64_t)(work.parts ? work.parts : 1) * (uint64_t)work.form.channels;
+    work.partials =
+        kn_emit_scratch(lowering, numbers * kn_dtype_bytes(kn_accumulator(lowering->node, x->shape.dtype)));
+    return work;
+}
+
+static kn_step *begin(kn_lowering *lowering, const division *work, const char *kernel, size_t items,
+                      int64_t flight) {
+    kn_dtype type = lowering->node->inputs[0]->shape.dtype;
+    kn_step *step = kn_step_begin(lowering, file, kernel);
+    kn_step_define(step, "KN_ITEMS", "%zu", items);
+    kn_step_define(step, "KN_CHANNELS", "%d", (int)work->channels);
+    kn_step_define(step, "KN_VECTOR", "%d", (int)work->vector);
+    kn_step_define(step, "KN_FLIGHT", "%d", (int)flight);
+    kn_step_define(step, "KN_MAX_PARTS", "%d", (int)MAX_PARTS);
+    kn_step_define_type(step, "KN_T", type);
+    kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    return step;
+}
+
+/* The arguments that say which elements a work-group has, and the size of the launch: `count` groups for the
+ * channels of each. */
+static void size_by(kn_step *step, const division *work, const char *name, int64_t size, int64_t count,
+                    size_t items) {
+    const kn_batch_norm_form *form = &work->form;
+    kn_step_int(step, "channels", form->channels);
+    kn_step_int(step, "inner", form->inner);
+    kn_step_uint(step, "line_multiplier", form->inner ? kn_divide_multiplier(form->inner / work->vector) : 0);
+    kn_step_int(step, "total", form->total);
+    kn_step_int(step, name, size);
+    kn_step_int(step, "parts", work->parts);
+    kn_step_size2(step, (size_t)count * items, (size_t)kn_divide_up(form->channels, work->channels), items,
+                  1);
+}
+static void size_by_part(kn_step *step, const division *work) {
+    size_by(step, work, "part", work->part, work->parts, work->sum_items);
+}
+static void size_by_slice(kn_step *step, const division *work) {
+    size_by(step, work, "slice", work->slice, work->slices, work->slice_items);
+}
+
+/* x is (N,C,...). */
+kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
+    enum { FLIGHT = 4 };
+    const kn_node *node = lowering->node;
+    const kn_shape *x = &node->inputs[0]->shape;
+    division work = divide_work(lowering, FLIGHT, 3);
+    kn_step *step = begin(lowering, &work, "kn_batch_norm_moments", work.sum_items, FLIGHT);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_scratch(step, "partials", work.partials);
+    size_by_part(step, &work);
+    kn_batch_norm_cost(step, lowering, 1, 3);
+    kn_status status = kn_step_end(step, lowering);
+    if (status != KN_OK) return status;
+    step = begin(lowering, &work, "kn_batch_norm_normalise", work.slice_items, FLIGHT);
+    bool images = x->rank == 3 || x->rank == 4; /* whose axes are those of the epilogue */
+    kn_step_define(step, "KN_FLAT", "%d", !images);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read_scratch(step, "partials", work.partials);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_read(step, "bias", node->inputs[2]);
+    kn_step_read(step, "running_mean", node->inputs[3]);
+    kn_step_read(step, "running_variance", node->inputs[4]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_write(step, "mean", node->outputs[KN_NORM_MEAN]);
+    kn_step_write(step, "inverse", node->outputs[KN_NORM_INVERSE]);
+    kn_step_write(step, "next_mean", node->outputs[KN_NORM_NEXT_MEAN]);
+    kn_step_write(step, "next_variance", node->outputs[KN_NORM_NEXT_VARIANCE]);
+    size_by_slice(step, &work);
+    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
+    kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
+    kn_step_index(step, "middle_size", x->dims[x->rank - 2]);
+    kn_step_index(step, "inner_size", x->dims[x->rank - 1]);
+    kn_batch_norm_cost(step, lowering, 2, 3);
+    kn_step_epilogue(step, lowering);
+    return kn_step_end(step, lowering);
+}
+
+/* x and dy are (N,C,...). */
+kn_status kn_batch_norm_groups_gradient_lower(kn_lowering *lowering) {
+    enum { FLIGHT = 2 };
+    const kn_node *node = lowering->node;
+    kn_value *x = node->inputs[0], *dy = node->inputs[1], *weight = node->inputs[2];
+    kn_value *mean = node->inputs[3], *inverse = node->inputs[4];
+    division work = divide_work(lowering, FLIGHT, 2);
+    kn_step *step = begin(lowering, &work, "kn_batch_norm_slopes", work.sum_items, FLIGHT);
+    kn_step_read(step, "x", x);
+    kn_step_read(step, "dy", dy);
+    kn_step_read(step, "mean", mean);
+    kn_step_read(step, "inverse", inverse);
+    kn_step_scratch(step, "partials", work.partials);
+    size_by_part(step, &work);
+    kn_batch_norm_cost(step, lowering, 2, 4);
+    kn_status status = kn_step_end(step, lowering);
+    if (status != KN_OK) return status;
+    step = begin(lowering, &work, "kn_batch_norm_backward", work.slice_items, FLIGHT);
+    kn_step_read(step, "x", x);
+    kn_step_read(step, "dy", dy);
+    kn_step_read_scratch(step, "partials", work.partials);
+    kn_step_read(step, "weight", weight);
+    kn_step_read(step, "mean", mean);
+    kn_step_read(step, "inverse", inverse);
+    kn_step_write(step, "dx", lowering->result);
+    kn_step_write(step, "dweight", node->outputs[KN_NORM_DWEIGHT]);
+    kn_step_write(step, "dbias", node->outputs[KN_NORM_DBIAS]);
+    size_by_slice(step, &work);
+    kn_batch_norm_cost(step, lowering, 3, 5);
+    return kn_step_end(step, lowering);
+}

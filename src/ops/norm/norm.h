@@ -1,0 +1,36 @@
+/* What the files of batch norm have in common. */
+#ifndef KN_NORM_H
+#define KN_NORM_H
+
+#include "ops/lowering.h"
+
+/* Results of the row, and of its gradient. */
+enum { KN_NORM_Y, KN_NORM_MEAN, KN_NORM_INVERSE, KN_NORM_NEXT_MEAN, KN_NORM_NEXT_VARIANCE };
+enum { KN_NORM_DX, KN_NORM_DWEIGHT, KN_NORM_DBIAS };
+
+/* x seen as (images,channels,inner); a channel has `total` elements. */
+typedef struct kn_batch_norm_form {
+    int64_t images, channels, inner, total;
+} kn_batch_norm_form;
+static inline kn_batch_norm_form kn_batch_norm_form_of(const kn_shape *x) {
+    kn_batch_norm_form form = {.images = x->dims[0], .channels = x->dims[1], .inner = 1};
+    for (int i = 2; i < x->rank; i++)
+        form.inner *= x->dims[i];
+    form.total = form.images * form.inner;
+    return form;
+}
+
+/* The cost of a step that reads or writes `images` values like x, and does `flops` for each of their
+ * elements. */
+static inline void kn_batch_norm_cost(kn_step *step, const kn_lowering *lowering, double images,
+                                      double flops) {
+    const kn_value *x = lowering->node->inputs[0];
+    double elements = (double)kn_elements_of(x);
+    kn_step_cost(step, flops * elements, images * elements * (double)kn_dtype_bytes(x->shape.dtype));
+}
+
+/* Of the plain layout, by work-groups that share local memory (batch_norm_groups.c). */
+kn_status kn_batch_norm_groups_lower(kn_lowering *lowering);
+kn_status kn_batch_norm_groups_gradient_lower(kn_lowering *lowering);
+
+#endif
