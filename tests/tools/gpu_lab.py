@@ -237,6 +237,15 @@ def others_are_timed():
         check(bad, f"{groups} work-groups", time.bound, bound)
         check(bad, "ideal", time.ideal, size / (0.9 * target.bandwidth))
         check(bad, "flops", time.flops, 0)
+    # A load of four numbers counts as four loads of one: the rounds of the loop are as many.
+    arguments, times = [{"name": "x", "bytes": 4 << 20, "reads": True, "writes": False}], []
+    for loads in (["load"] * 8, ["load4"] * 2 + ["other"] * 6):
+        listing = made(*[word.rstrip("4") for word in loads], "other", jumps=((8, 0),))
+        for word, instruction in zip(loads, listing):
+            instruction.amount = 16 if word == "load4" else instruction.amount
+        one = kernel_of(listing, registers=16, local_bytes=0)
+        times.append(model.other_time(target, one, code.stream_of(one), launch(16, arguments=arguments)).seconds)
+    check(bad, "time with vectors", times[1], times[0])
     return bad
 
 

@@ -108,16 +108,16 @@ def other_time(target, kernel, stream, launch):
     generated = not launch["arguments"][0]["name"]
     numbers = (sum(buffers) / len(buffers) if generated else buffers[0]) / 4 if buffers else 0
     each = max(numbers, groups) / (groups * items)
-    loads = stream.round.count["load"]
-    rounds = max(1, math.ceil(each / max(1, loads / 2))) if stream.round.total else 0
+    loaded = max(stream.round.count["load"], stream.round.amount["load"] / 4)  # numbers; a load may have several
+    rounds = max(1, math.ceil(each / max(1, loaded / 2))) if stream.round.total else 0
     instructions = stream.straight + rounds * stream.round.total
     waves = waves_of(target, kernel, items) * groups
     issue = waves * instructions * unit.wave_cycles / (unit.slots * target.units * target.clock)
-    loaded = stream.round.amount["load"] or sum(one.amount for one in kernel.instructions if one.kind == "load")
+    bytes_ahead = stream.round.amount["load"] or sum(one.amount for one in kernel.instructions if one.kind == "load")
     resident, resident_waves = occupancy(target, kernel, items)
-    flight = (resident_waves * (unit.wave or kernel.wave or 16) * min(loaded, FLIGHT_BYTES) * target.units *
+    flight = (resident_waves * (unit.wave or kernel.wave or 16) * min(bytes_ahead, FLIGHT_BYTES) * target.units *
               min(1, groups / target.units / resident))
-    latency = sum(buffers) / max(1, flight) * unit.memory_latency / target.clock if loaded else 0
+    latency = sum(buffers) / max(1, flight) * unit.memory_latency / target.clock if bytes_ahead else 0
     times = {"memory": memory, "issue": issue, "few bytes in flight": latency}
     bound = max(times, key=times.get)
     return Time(times[bound], memory, 0, bound, resident)
