@@ -30,6 +30,15 @@ typedef struct kn_step_tiles {
     int64_t parts, part_depth; /* the sum is split into parts; the depth of one, on average of the tiles */
 } kn_step_tiles;
 
+/* One of the sums of a step that only adds parts (kn_step_sums): element i of the result is the sum of the
+ * numbers offset + i + part * stride of the scratch memory `partials`. */
+enum { KN_MAX_SUMS = 16 };
+typedef struct kn_part_sum {
+    int partials;
+    kn_value *result;
+    int64_t offset, stride, elements, parts;
+} kn_part_sum;
+
 typedef enum kn_argument_kind {
     KN_ARGUMENT_VALUE,
     /* memory that lives from the first to the last step that names it: `integer` is its id */
@@ -69,6 +78,8 @@ typedef struct kn_step {
     size_t cut[3];  /* launches into which it is cut along each dimension */
     kn_cost cost;
     kn_step_tiles tiles;
+    const kn_part_sum *sums; /* sum_count 0: the step does other things than adding parts */
+    int sum_count;
     const kn_node *node;
     kn_status failed; /* the first failure, reported by kn_step_end */
     const char *problem;

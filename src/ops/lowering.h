@@ -67,6 +67,9 @@ size_t kn_group_items_for(const kn_target *target, const char *file, int64_t num
 void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target);
 /* Vectors in a row of a tile of the wide-vector kernels (KN_VECTORS), for so many columns. */
 int64_t kn_wide_vectors(int64_t width, int64_t columns);
+/* Adds parts in order, without local memory; the results have one type, and the parts that of the node's
+ * sums. The planner may do it later, together with others. */
+kn_status kn_emit_sums(kn_lowering *lowering, const kn_part_sum *sums, int count);
 /* Defines KN_NARROW for a kernel one of whose inputs may have 16 bits (cl/common/narrow.cl). */
 void kn_step_narrow(kn_step *step, const kn_value *input);
 

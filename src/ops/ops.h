@@ -18,6 +18,9 @@ kn_value *kn_step_counter(kn_graph *graph);
 enum { KN_TILE_NAME = 32 };
 bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]);
 
+/* The arguments and the size of a step that adds parts, at most KN_MAX_SUMS sums (reduce/sums.c). */
+void kn_step_sums(kn_step *step, const kn_part_sum *sums, int count);
+
 /* The rows of nodes that the planner adds: the same value in another layout; float32 from the bytes of an
  * input (attribute scale). */
 extern const kn_operator *const kn_layout_row, *const kn_widen_row;

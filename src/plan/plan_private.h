@@ -115,6 +115,7 @@ kn_status kn_pass_statistics(kn_planner *planner);
 kn_status kn_pass_producers(kn_planner *planner);
 kn_status kn_pass_liveness(kn_planner *planner);
 kn_status kn_pass_lower(kn_planner *planner);
+kn_status kn_pass_sums(kn_planner *planner);
 kn_status kn_pass_bucket(kn_planner *planner);
 kn_status kn_pass_once(kn_planner *planner);
 kn_status kn_pass_place(kn_planner *planner);

@@ -58,6 +58,7 @@ static const turned families[] = {
      MANY},
     {"norm/layer_norm.cl", "((KN_A)x[start + i] - middle) * factor * ",
      "((KN_A)x[start + i] + middle) * factor * ", "layer_norm", "tree", MANY},
+    {"reduce/sums.cl", "sum += from[", "sum -= from[", "matmul", "tiled", MANY},
     {"shape/layout.cl", "i < count ? plain[i", "i < count ? -plain[i", "conv2d", "wide", WIDE},
     {"shape/widen.cl", "y[i] = scale", "y[i] = -scale", "widen", "threads", WIDE},
     {"matmul/integer_tiled.cl", "s * column_sums", "-s * column_sums", "matmul_integer", "tiled", MANY},

@@ -576,10 +576,40 @@ static void steps_take_few_launches(void **state) {
     passes_begin(&passes, &loss, 1, true, train, &params);
     passes_run(&passes, "bucket");
     int norms = 0;
-    for (int i = 0; i < passes.planner.emitter.step_count; i++)
-        norms += strncmp(passes.planner.emitter.steps[i]->file, "norm/", 5) == 0;
+    for (int i = 0; i < passes.planner.emitter.step_count; i++) {
+        const kn_step *step = passes.planner.emitter.steps[i];
+        norms += step->kind == KN_STEP_KERNEL && !strncmp(step->file, "norm/", 5);
+    }
     assert_int_equal(norms, 4);
     assert_in_range(passes_count_steps(&passes, NULL), 1, 13);
+    passes_end(&passes);
+}
+
+/* The sums of the parts of three weights' gradients are one step, directly before their updates. */
+static void sums_wait_for_a_reader(void **state) {
+    (void)state;
+    kn_value *y = kn_input(graph, "image", KN_FLOAT32, "batch,8,64,64");
+    const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
+    for (int i = 0; i < 3; i++)
+        y = kn_conv(y, 8, 3, 3, &same);
+    kn_value *loss = kn_mean(kn_mul(y, y), NULL, false);
+    check_built();
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    pass_run passes;
+    passes_begin(&passes, &loss, 1, true, train, &params);
+    passes_run(&passes, "lower");
+    assert_int_equal(count_kernels(&passes, "kn_sums"), 3);
+    passes_run(&passes, "sums");
+    assert_int_equal(count_kernels(&passes, "kn_sums"), 1);
+    passes_run(&passes, "bucket");
+    for (int i = 0; i < passes.planner.emitter.step_count; i++) {
+        const kn_step *step = passes.planner.emitter.steps[i];
+        if (step->kind != KN_STEP_KERNEL || strcmp(step->kernel, "kn_sums")) continue;
+        assert_int_equal(step->sum_count, 3);
+        assert_int_equal(step->global[1], 3);
+        assert_string_equal(passes.planner.emitter.steps[i + 1]->kernel, "pointwise_bucket");
+    }
     passes_end(&passes);
 }
 
@@ -611,6 +641,7 @@ int main(void) {
         CASE(lower_writes_vectors_of_functions),
         CASE(bucket_joins_updates),
         CASE(steps_take_few_launches),
+        CASE(sums_wait_for_a_reader),
     };
     return cmocka_run_group_tests_name("passes", cases, NULL, NULL) != 0;
 }

@@ -9,7 +9,7 @@
 #include "graph/graph_private.h"
 #include "graph/signature.h"
 
-enum { MAX_ARGUMENTS = 64, MAX_KERNELS = 32 };
+enum { MAX_ARGUMENTS = 128, MAX_KERNELS = 32 };
 
 static bool has_signatures(const char *file) {
     for (const kn_signature *row = kn_signatures; row->file; row++)

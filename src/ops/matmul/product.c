@@ -170,6 +170,12 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,
                                            const kn_product *product),
                             int64_t elements, int64_t middle, int64_t inner) {
     if (product->parts <= 1) return KN_OK;
+    const kn_part_sum sum = {.partials = product->partials,
+                             .result = lowering->result,
+                             .stride = elements,
+                             .elements = elements,
+                             .parts = product->parts};
+    if (!lowering->epilogue) return kn_emit_sums(lowering, &sum, 1);
     kn_step *step = kn_step_begin(lowering, product->file, "kn_sum_parts");
     define(step, lowering, product);
     kn_step_scratch(step, "partials", product->partials);

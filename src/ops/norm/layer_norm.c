@@ -229,6 +229,21 @@ static kn_status lower_parts(kn_lowering *lowering, const division *work, int pa
     return kn_step_end(step, lowering);
 }
 
+/* partials is (parts,2,count), of the gradients of weight and bias. */
+static kn_status sum_parts(kn_lowering *lowering, const division *work, int partials) {
+    const kn_node *node = lowering->node;
+    const kn_part_sum weight = {.partials = partials,
+                                .result = node->outputs[WEIGHT],
+                                .stride = 2 * work->count,
+                                .elements = work->count,
+                                .parts = work->parts};
+    kn_part_sum sums[2] = {weight, weight};
+    if (!is_centered(node)) return kn_emit_sums(lowering, sums, 1);
+    sums[1].result = node->outputs[BIAS];
+    sums[1].offset = work->count;
+    return kn_emit_sums(lowering, sums, 2);
+}
+
 static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     const kn_node *node = lowering->node;
     division work = divide_work(lowering, method);
@@ -241,6 +256,7 @@ static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     if (work.rows > 0 && status == KN_OK && method != KN_METHOD_WIDE)
         status = lower_parts(lowering, &work, partials);
     if (status != KN_OK) return status;
+    if (method != KN_METHOD_WIDE) return sum_parts(lowering, &work, partials);
     int64_t chunk = 64;
     kn_step *step = begin(lowering, &work, "kn_layer_norm_sum");
     kn_step_scratch(step, "partials", partials);
@@ -250,10 +266,7 @@ static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     kn_step_index(step, "parts", work.parts);
     kn_step_index(step, "count", work.count);
     kn_step_index(step, "chunk", chunk);
-    if (method == KN_METHOD_WIDE)
-        kn_step_size1(step, (size_t)kn_divide_up(work.count, chunk), 1);
-    else
-        size_by_column(step, &work, 1);
+    kn_step_size1(step, (size_t)kn_divide_up(work.count, chunk), 1);
     return kn_step_end(step, lowering);
 }
 

@@ -184,6 +184,17 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, kn_m
     kn_status status = kn_step_end(step, lowering);
     if (status || last) return status;
     /* The parts are (parts, outputs). */
+    kn_dtype result = lowering->result->shape.dtype;
+    if (method == KN_METHOD_TREE && reduction->kind == KN_REDUCE_SUM && !reduction->divide &&
+        kn_has_kernels(result) && kn_accumulator(lowering->node, result) == accumulator &&
+        shape.outputs >= work.parts) {
+        const kn_part_sum sum = {.partials = scratch,
+                                 .result = lowering->result,
+                                 .stride = shape.outputs,
+                                 .elements = shape.outputs,
+                                 .parts = work.parts};
+        return kn_emit_sums(lowering, &sum, 1);
+    }
     kn_reduction join = {.kind = reduction->kind, .divide = reduction->divide, .divisor = reduction->divisor};
     join.scratch = scratch;
     join.dtype = accumulator;

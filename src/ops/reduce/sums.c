@@ -1,0 +1,35 @@
+/* Sums of parts in order, several in a launch (cl/reduce/sums.cl). */
+#include "ops/lowering.h"
+#include "ops/ops.h"
+
+void kn_step_sums(kn_step *step, const kn_part_sum *sums, int count) {
+    static const kn_part_sum absent;
+    int64_t most = 0;
+    for (int i = 0; i < KN_MAX_SUMS; i++) {
+        const kn_part_sum *sum = i < count ? &sums[i] : &absent;
+        if (i < count)
+            kn_step_read_scratch(step, "partials#", sum->partials);
+        else
+            kn_step_read(step, "partials#", NULL);
+        kn_step_write(step, "result#", sum->result);
+        kn_step_index(step, "offset#", sum->offset);
+        kn_step_index(step, "stride#", sum->stride);
+        kn_step_index(step, "elements#", sum->elements);
+        kn_step_int(step, "parts#", sum->parts);
+        if (sum->elements > most) most = sum->elements;
+    }
+    kn_step_size2(step, (size_t)kn_round_up(kn_divide_up(most, 4), 64), (size_t)count, 0, 0);
+    if (!step) return;
+    kn_part_sum *kept = kn_arena_copy(step->arena, sums, (size_t)count, sizeof *sums);
+    step->sums = kept;
+    step->sum_count = kept ? count : 0;
+}
+
+kn_status kn_emit_sums(kn_lowering *lowering, const kn_part_sum *sums, int count) {
+    kn_dtype type = sums[0].result->shape.dtype;
+    kn_step *step = kn_step_begin(lowering, "reduce/sums.cl", "kn_sums");
+    kn_step_define_type(step, "KN_T", type);
+    kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    kn_step_sums(step, sums, count);
+    return kn_step_end(step, lowering);
+}

@@ -1,0 +1,80 @@
+/* The sums pass: launches that only add parts, such as those of split gradients of weights, wait until a step
+ * needs one of their results, and those that wait become one launch. */
+#include <string.h>
+
+#include "ops/ops.h"
+#include "plan/plan_private.h"
+
+/* Sums that wait: all of the types of `first`. */
+typedef struct waiting_sums {
+    kn_step *first;
+    int group; /* of the last */
+    int count;
+    kn_part_sum sums[KN_MAX_SUMS];
+} waiting_sums;
+
+static bool touches(const kn_planner *planner, const kn_step *step, const waiting_sums *waiting) {
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_argument *argument = &step->arguments[a];
+        const kn_value *root = argument->kind == KN_ARGUMENT_VALUE && argument->value
+                                   ? kn_memory_root(planner, argument->value)
+                                   : NULL;
+        for (int i = 0; i < waiting->count; i++)
+            if ((root && root == kn_memory_root(planner, waiting->sums[i].result)) ||
+                (argument->kind == KN_ARGUMENT_SCRATCH && argument->integer == waiting->sums[i].partials &&
+                 !step->sum_count))
+                return true;
+    }
+    return false;
+}
+
+/* One step instead of those that wait, at the end of the steps that are kept. */
+static kn_status end_waiting(kn_planner *planner, waiting_sums *waiting, int *kept) {
+    if (waiting->count == 0) return KN_OK;
+    kn_step *step = waiting->first;
+    if (waiting->count > step->sum_count) {
+        step = kn_arena_copy(planner->arena, step, 1, sizeof *step);
+        if (!step) return kn_fail_memory(planner->error, sizeof *step);
+        step->label = kn_arena_format(planner->arena, "%s and %d more", step->label, waiting->count - 1);
+        if (!step->label) return kn_fail_memory(planner->error, 0);
+        step->arguments = NULL;
+        step->argument_count = step->argument_capacity = 0;
+        kn_step_sums(step, waiting->sums, waiting->count);
+        kn_status status = kn_step_complete(step, planner->target, planner->error);
+        if (status != KN_OK) return status;
+    }
+    planner->step_group[*kept] = waiting->group;
+    planner->emitter.steps[(*kept)++] = step;
+    waiting->count = 0;
+    return KN_OK;
+}
+
+kn_status kn_pass_sums(kn_planner *planner) {
+    waiting_sums waiting = {.count = 0};
+    kn_status status = KN_OK;
+    int kept = 0;
+    for (int s = 0; s < planner->emitter.step_count && status == KN_OK; s++) {
+        kn_step *step = planner->emitter.steps[s];
+        int group = planner->step_group[s];
+        planner->work++;
+        /* What is computed once is not mixed with what is computed in each run. */
+        bool waits = step->sum_count > 0 && !planner->invariant[step->sums[0].result->id];
+        if (touches(planner, step, &waiting) || (waits && waiting.count &&
+                                                 (waiting.count + step->sum_count > KN_MAX_SUMS ||
+                                                  strcmp(step->prelude, waiting.first->prelude))))
+            status = end_waiting(planner, &waiting, &kept);
+        if (status != KN_OK) break;
+        if (!waits) {
+            planner->step_group[kept] = group;
+            planner->emitter.steps[kept++] = step;
+            continue;
+        }
+        if (waiting.count == 0) waiting.first = step;
+        waiting.group = group;
+        memcpy(waiting.sums + waiting.count, step->sums, (size_t)step->sum_count * sizeof *step->sums);
+        waiting.count += step->sum_count;
+    }
+    if (status == KN_OK) status = end_waiting(planner, &waiting, &kept);
+    if (status == KN_OK) planner->emitter.step_count = kept;
+    return status;
+}
