@@ -13,8 +13,21 @@ typedef struct waiting_sums {
     kn_part_sum sums[KN_MAX_SUMS];
 } waiting_sums;
 
-static bool touches(const kn_planner *planner, const kn_step *step, const waiting_sums *waiting) {
+static bool can_join(const waiting_sums *waiting, const kn_step *step) {
+    return waiting->count == 0 || (waiting->count + step->sum_count <= KN_MAX_SUMS &&
+                                   !strcmp(step->prelude, waiting->first->prelude));
+}
+
+static void join(waiting_sums *waiting, kn_step *step, int group) {
+    if (waiting->count == 0) waiting->first = step;
+    waiting->group = group;
+    memcpy(waiting->sums + waiting->count, step->sums, (size_t)step->sum_count * sizeof *step->sums);
+    waiting->count += step->sum_count;
+}
+
+static bool touches(kn_planner *planner, const kn_step *step, const waiting_sums *waiting) {
     for (int a = 0; a < step->argument_count; a++) {
+        planner->work++;
         const kn_argument *argument = &step->arguments[a];
         const kn_value *root = argument->kind == KN_ARGUMENT_VALUE && argument->value
                                    ? kn_memory_root(planner, argument->value)
@@ -25,6 +38,20 @@ static bool touches(const kn_planner *planner, const kn_step *step, const waitin
                  !step->sum_count))
                 return true;
     }
+    return false;
+}
+
+static bool is_pointwise(const kn_step *step) {
+    return step->kind == KN_STEP_KERNEL && !strcmp(step->file, "pointwise/pointwise.cl");
+}
+
+/* Whether step s needs a sum, or one of the pointwise steps that follow it if it begins a run of them: the
+ * bucket pass joins such a run, so nothing is put into it. */
+static bool needs(kn_planner *planner, int s, bool begins, const waiting_sums *waiting) {
+    kn_step *const *steps = planner->emitter.steps;
+    if (touches(planner, steps[s], waiting)) return true;
+    for (int next = s + 1; begins && next < planner->emitter.step_count && is_pointwise(steps[next]); next++)
+        if (touches(planner, steps[next], waiting)) return true;
     return false;
 }
 
@@ -53,15 +80,16 @@ kn_status kn_pass_sums(kn_planner *planner) {
     waiting_sums waiting = {.count = 0};
     kn_status status = KN_OK;
     int kept = 0;
+    bool in_run = false;
     for (int s = 0; s < planner->emitter.step_count && status == KN_OK; s++) {
         kn_step *step = planner->emitter.steps[s];
         int group = planner->step_group[s];
         planner->work++;
         /* What is computed once is not mixed with what is computed in each run. */
         bool waits = step->sum_count > 0 && !planner->invariant[step->sums[0].result->id];
-        if (touches(planner, step, &waiting) || (waits && waiting.count &&
-                                                 (waiting.count + step->sum_count > KN_MAX_SUMS ||
-                                                  strcmp(step->prelude, waiting.first->prelude))))
+        bool begins = is_pointwise(step) && !in_run;
+        in_run = is_pointwise(step);
+        if (needs(planner, s, begins, &waiting) || (waits && !can_join(&waiting, step)))
             status = end_waiting(planner, &waiting, &kept);
         if (status != KN_OK) break;
         if (!waits) {
@@ -69,10 +97,7 @@ kn_status kn_pass_sums(kn_planner *planner) {
             planner->emitter.steps[kept++] = step;
             continue;
         }
-        if (waiting.count == 0) waiting.first = step;
-        waiting.group = group;
-        memcpy(waiting.sums + waiting.count, step->sums, (size_t)step->sum_count * sizeof *step->sums);
-        waiting.count += step->sum_count;
+        join(&waiting, step, group);
     }
     if (status == KN_OK) status = end_waiting(planner, &waiting, &kept);
     if (status == KN_OK) planner->emitter.step_count = kept;
