@@ -11,7 +11,7 @@
  *   checkpoint.h                training runs that resume after an interruption
  *   npy.h safetensors.h onnx.h  arrays in files
  *   events.h                    files for TensorBoard
- *   verify.h                    does this device compute correctly?
+ *   verify.h tune.h             does this device compute correctly, and which kernels are the fastest?
  * koine/opencl.h, for programs that bring their own OpenCL context, is included separately. */
 #ifndef KOINE_KOINE_H
 #define KOINE_KOINE_H
@@ -36,6 +36,7 @@
 #include <koine/status.h>
 #include <koine/tensor.h>
 #include <koine/train.h>
+#include <koine/tune.h>
 #include <koine/verify.h>
 #include <koine/version.h>
 

@@ -59,6 +59,8 @@ typedef struct kn_session_params {
      *   producers=fused       such nodes are fused without trying it on the device first
      *   images=blocked        kernels that take any layout get blocked images where possible
      *   launches=cut          launches for many threads are cut into several, as long ones are
+     *   tuning=off            kernels that were measured to be the fastest (koine/tune.h) are not preferred
+     *   tuning=noted          nor are they, and a tuner of the context notes the shapes
      *   programs=file         a program holds all kernels of its file
      *   programs=unsaved      the same, and the disk cache does not keep it
      *   programs=none         plans only: nothing is compiled, and runs are refused with KN_ERROR_CANCELLED

@@ -38,6 +38,46 @@ typedef struct kn_attempt {
 } kn_attempt;
 void kn_attempt_begin(kn_context *context, kn_attempt *attempt, const char *key);
 void kn_attempt_end(kn_context *context, kn_attempt *attempt);
+
+/* ---- tuned choices (tuned.c) ---------------------------------------------------------------- */
+
+/* What was measured, of this device and driver, next to the verdicts: for a key, the name of the kernel that
+ * was the fastest; and which kernels must not be tried again. Keys and names have no spaces. */
+typedef enum kn_tuned_end { KN_TUNED_MEASURED, KN_TUNED_FAILED, KN_TUNED_WRONG, KN_TUNED_HUNG } kn_tuned_end;
+enum { KN_TUNED_KERNEL = 64, KN_TUNED_KEY = 1024 };
+typedef struct kn_tuned {
+    char key[KN_TUNED_KEY], kernel[KN_TUNED_KERNEL];
+    kn_tuned_end end;
+    double microseconds, untuned; /* if measured; untuned 0: that one could not be */
+} kn_tuned;
+/* The words of the file for it; NULL: measured. */
+const char *kn_tuned_word(kn_tuned_end end);
+/* Gets the choice for a key; false: there is none. */
+bool kn_tuned_get(kn_context *context, const char *key, kn_tuned *entry);
+/* Whether there are entries at all. */
+bool kn_tuned_any(kn_context *context);
+/* How the last try of a kernel for a key ended, unless that was well. */
+kn_tuned_end kn_tuned_end_of(kn_context *context, const char *key, const char *kernel);
+/* Stores an entry in the file: a choice, or a kernel not to be tried again. Failure to write is logged. */
+void kn_tuned_put(kn_context *context, const kn_tuned *entry);
+/* Removes all entries of a key. */
+void kn_tuned_forget(kn_context *context, const char *key);
+/* An entry that names what does not exist: logs once per context that there are such. */
+void kn_tuned_ignore(kn_context *context, const char *key);
+/* The entry at *position, 0 at first, in no particular order, and advances it; false at the end. */
+bool kn_tuned_next(kn_context *context, size_t *position, kn_tuned *entry);
+/* All entries as the file has them. */
+kn_status kn_tuned_export(kn_context *context, const char *path, kn_error *error);
+/* Adds the entries of such a file that `takes` accepts, which counts lines that are damaged too: entry NULL.
+ * Fails, with nothing changed, if the file is none or of another device or driver. */
+kn_status kn_tuned_import(kn_context *context, const char *path,
+                          bool (*takes)(void *user, const kn_tuned *entry), void *user, kn_error *error);
+/* The tuner that notes plans of this context, of the verify room; NULL: none. */
+void kn_context_set_tuner(kn_context *context, void *tuner);
+void *kn_context_tuner(const kn_context *context);
+
+/* ---- the device's speed, as far as plans need it --------------------------------------------- */
+
 /* 64, 128 or 256: registers of 32 bits that a work-item may use on a device with many threads, or what its
  * description says. Asked of the compiler when it is first needed, and remembered. */
 int kn_context_item_registers(kn_context *context);

@@ -93,6 +93,21 @@ bool kn_verdicts_deadly(const kn_verdicts *verdicts, const char *key);
 /* Logs each of these. `device` is its name. */
 void kn_verdicts_tell(const kn_verdicts *verdicts, const char *device);
 
+/* ---- tuned choices (tuned.c), in a text file next to the verdicts ------------------------------ */
+
+typedef struct kn_tunings {
+    kn_host host;
+    kn_map entries; /* "key" or, of a kernel not to be tried again, "key kernel" -> kn_tuned on the heap */
+    const char *identity;
+    char *path;  /* NULL: nothing is kept */
+    bool warned; /* of lines that are ignored */
+} kn_tunings;
+
+/* Reads the file of the device with these verdicts, which must stay valid; lines that cannot be understood
+ * are ignored, with one warning. */
+bool kn_tunings_open(kn_tunings *tunings, const kn_verdicts *verdicts);
+void kn_tunings_close(kn_tunings *tunings);
+
 /* ---- the context (context.c) ------------------------------------------------------------ */
 
 typedef struct kn_timeline {
@@ -135,11 +150,13 @@ struct kn_context {
     cl_command_queue queues[2];
     cl_mem nothing;      /* what kernels get for absent arguments; NULL at first */
     bool borrowed;       /* provided by the caller */
-    kn_mutex *mutex;     /* guards counts, verdicts, refused, programs and the timeline */
+    kn_mutex *mutex;     /* guards counts, verdicts, tunings, refused, programs and the timeline */
     kn_mutex *reporting; /* serialises progress callbacks */
     kn_condition *built;
     kn_map programs; /* "file, newline, prelude" -> kn_program */
     kn_verdicts verdicts;
+    kn_tunings tunings;
+    void *tuner;
     kn_map refused; /* names of refused variants */
     kn_timeline timeline;
     double made; /* kn_clock when the context was created */

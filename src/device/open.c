@@ -116,6 +116,8 @@ kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_
     kn_found_identity(found, identity, sizeof identity);
     if (!kn_verdicts_open(&context->verdicts, &context->host, context->cache_folder, identity))
         return kn_fail_memory(error, sizeof identity);
+    if (!kn_tunings_open(&context->tunings, &context->verdicts))
+        return kn_fail_memory(error, sizeof identity);
     context->verdicts.may_hang = found->info.type != KN_DEVICE_CPU;
     if (!context->precompile) kn_verdicts_tell(&context->verdicts, found->info.name);
     kn_timeline_open(context);
@@ -189,6 +191,7 @@ void kn_context_destroy(kn_context **context) {
     kn_products_release(old);
     if (old->refused.host) kn_map_finish(&old->refused);
     kn_timeline_close(old);
+    kn_tunings_close(&old->tunings);
     kn_verdicts_close(&old->verdicts);
     for (int i = 0; i < 2; i++)
         if (old->queues[i]) clReleaseCommandQueue(old->queues[i]);

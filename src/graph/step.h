@@ -80,6 +80,7 @@ typedef struct kn_step {
     kn_step_tiles tiles;
     const kn_part_sum *sums; /* sum_count 0: the step does other things than adding parts */
     int sum_count;
+    const char *tuned; /* the name of the kernel, if it was chosen by a measurement; NULL: by rule */
     const kn_node *node;
     kn_status failed; /* the first failure, reported by kn_step_end */
     const char *problem;

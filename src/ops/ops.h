@@ -21,6 +21,10 @@ bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]);
 /* The arguments and the size of a step that adds parts, at most KN_MAX_SUMS sums (reduce/sums.c). */
 void kn_step_sums(kn_step *step, const kn_part_sum *sums, int count);
 
+/* The name of a variant with a tile (0: chosen by the shape): "tiled", "tiled:64x64x8/8x4". */
+enum { KN_KERNEL_NAME = 64 };
+void kn_kernel_name(const kn_variant *variant, int tile, char name[KN_KERNEL_NAME]);
+
 /* The rows of nodes that the planner adds: the same value in another layout; float32 from the bytes of an
  * input (attribute scale). */
 extern const kn_operator *const kn_layout_row, *const kn_widen_row;

@@ -1,4 +1,5 @@
 /* The operator table: every row of this room, in the order of the grammar page. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/ops.h"
@@ -54,4 +55,10 @@ const kn_operator *kn_operator_find(const char *name) {
     for (int i = 0; name && i < kn_operator_table_count; i++)
         if (!strcmp(kn_operator_table[i]->name, name)) return kn_operator_table[i];
     return NULL;
+}
+
+void kn_kernel_name(const kn_variant *variant, int tile, char name[KN_KERNEL_NAME]) {
+    char of_tile[KN_TILE_NAME];
+    const bool named = tile && kn_product_tile_name(tile, of_tile);
+    snprintf(name, KN_KERNEL_NAME, "%s%s%s", variant->name, named ? ":" : "", named ? of_tile : "");
 }

@@ -3,9 +3,11 @@
 
 #include "plan/plan_private.h"
 
-static bool is_right(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+/* `tile`: of the tuned choice; 0: chosen by the shape. */
+static bool is_right(const kn_planner *planner, const kn_node *node, const kn_variant *variant, int tile) {
     const kn_plan_request *request = planner->request;
-    return request->judge && request->judge->variant_is_right(request->device, node->op, variant, node);
+    return request->judge && request->judge->variant_is_right(request->device, node->op, variant, node,
+                                                              tile ? tile : planner->switches->tile);
 }
 
 static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
@@ -14,16 +16,14 @@ static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn
 
 /* Whether data prepared from the node's last input, such as packed weights, can be kept from run to run. */
 static bool may_prepare(const kn_planner *planner, const kn_node *node) {
-    const kn_value *last = node->inputs[node->input_count - 1];
+    const kn_value *last = node->input_count ? node->inputs[node->input_count - 1] : NULL;
     return planner->request->keeps && last && planner->invariant[last->id];
 }
 
-/* Whether a variant with a larger error is allowed, pays off, and proved accurate enough for this node. */
-static bool is_accurate_enough(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    return planner->target->fast_math &&
-           (!variant->choice.pays ||
-            variant->choice.pays(planner->target, node, may_prepare(planner, node))) &&
-           is_right(planner, node, variant);
+/* Whether a variant with a larger error pays off for this node. */
+static bool pays(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+    return !variant->choice.fast || !variant->choice.pays ||
+           variant->choice.pays(planner->target, node, may_prepare(planner, node));
 }
 
 /* Whether the device must compute a variant right before it is used: a doubtful one and, with many threads,
@@ -35,11 +35,17 @@ static bool needs_trial(const kn_planner *planner, const kn_node *node, const kn
 }
 
 /* Whether a variant may be used for a node, regardless of speed. */
-static bool suits(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+static bool suits(kn_planner *planner, const kn_node *node, const kn_variant *variant, int tile) {
     if (variant->choice.prepares && !may_prepare(planner, node)) return false;
     if (!is_accepted(planner, node, variant)) return false;
-    if (variant->choice.fast) return is_accurate_enough(planner, node, variant);
-    return !needs_trial(planner, node, variant) || is_right(planner, node, variant);
+    if (variant->choice.fast) return planner->target->fast_math && is_right(planner, node, variant, tile);
+    return !needs_trial(planner, node, variant) || is_right(planner, node, variant, tile);
+}
+
+/* Whether the rule would take it, if no variant before it did. */
+static bool is_next(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+    return is_accepted(planner, node, variant) && pays(planner, node, variant) &&
+           suits(planner, node, variant, 0);
 }
 
 /* Whether variant `measured` is faster than the one that would be chosen without it. */
@@ -47,7 +53,7 @@ static bool is_faster(kn_planner *planner, const kn_node *node, int measured) {
     const kn_plan_request *request = planner->request;
     const kn_operator *row = node->op;
     for (int i = measured + 1; i < row->variant_count; i++)
-        if (suits(planner, node, &row->variants[i]))
+        if (is_next(planner, node, &row->variants[i]))
             return request->judge && request->judge->variant_is_faster(
                                          request->device, node, &row->variants[measured], &row->variants[i]);
     return true;
@@ -79,21 +85,35 @@ static const kn_variant *find_forced(const kn_planner *planner, const kn_node *n
     return preferred;
 }
 
-static kn_status choose(kn_planner *planner, const kn_node *node, const kn_variant **chosen) {
+/* Takes the choice that was measured to be the fastest for nodes like this one, if it may be used. */
+static void take_tuned(kn_planner *planner, const kn_tuning *tuning, kn_chosen *chosen) {
+    const kn_plan_request *request = planner->request;
+    int tile = 0;
+    const kn_variant *variant = request->judge ? request->judge->tuned(request->device, tuning, &tile) : NULL;
+    if (!variant || !suits(planner, tuning->node, variant, tile)) return;
+    *chosen = (kn_chosen){variant, tile, true};
+}
+
+static kn_status choose(kn_planner *planner, const kn_node *node, kn_chosen *chosen) {
+    const kn_plan_request *request = planner->request;
     const kn_operator *row = node->op;
+    const kn_tuning tuning = {node, planner->target, may_prepare(planner, node)};
     const char *forced;
-    *chosen = find_forced(planner, node, &forced);
-    if (*chosen) return KN_OK;
+    chosen->variant = find_forced(planner, node, &forced);
+    if (chosen->variant) return KN_OK;
     if (forced)
         return kn_fail(planner->error, KN_ERROR_NOT_FOUND,
                        "%s '%s': the kernel '%s' does not take these shapes on this device", row->name,
                        node->name, forced);
-    for (int i = 0; i < row->variant_count && !*chosen; i++) {
+    if (planner->switches->tuning == KN_TUNING_USED) take_tuned(planner, &tuning, chosen);
+    for (int i = 0; i < row->variant_count && !chosen->variant; i++) {
         const kn_variant *variant = &row->variants[i];
-        if (suits(planner, node, variant) && (!variant->choice.measured || is_faster(planner, node, i)))
-            *chosen = variant;
+        if (is_next(planner, node, variant) && (!variant->choice.measured || is_faster(planner, node, i)))
+            chosen->variant = variant;
     }
-    if (*chosen) return KN_OK;
+    if (chosen->variant && planner->switches->tuning == KN_TUNING_NOTED && request->judge)
+        request->judge->note(request->device, &tuning, chosen->variant);
+    if (chosen->variant) return KN_OK;
     return kn_fail(planner->error, KN_ERROR_UNSUPPORTED,
                    "%s '%s': no kernel takes these shapes and types on this device", row->name, node->name);
 }

@@ -222,7 +222,9 @@ static kn_status assign_group(fuse_pass *pass, kn_node *node) {
         if (!kn_group_add_member(planner, group, node)) return kn_fail_memory(planner->error, sizeof node);
     } else {
         group->anchor = node;
-        group->variant = planner->chosen[node->id];
+        group->variant = planner->chosen[node->id].variant;
+        group->tile = planner->chosen[node->id].tile;
+        group->tuned = planner->chosen[node->id].tuned;
     }
     planner->group_of[node->id] = group;
     add_dependences(pass, group, node);

@@ -1,12 +1,25 @@
 /* The lower pass: groups become steps. */
+#include "ops/ops.h"
 #include "plan/plan_private.h"
+
+/* Names the kernel in steps from `first` on, for who reads the plan. */
+static kn_status name_tuned(kn_planner *planner, const kn_group *group, int first) {
+    char name[KN_KERNEL_NAME];
+    if (!group->tuned) return KN_OK;
+    kn_kernel_name(group->variant, group->tile, name);
+    const char *kept = kn_arena_text(planner->arena, name);
+    if (!kept) return kn_fail_memory(planner->error, sizeof name);
+    for (int i = first; i < planner->emitter.step_count; i++)
+        planner->emitter.steps[i]->tuned = kept;
+    return KN_OK;
+}
 
 static kn_status lower_anchor(kn_planner *planner, kn_group *group) {
     kn_node *node = group->anchor;
     kn_lowering lowering = {.target = planner->target,
                             .node = node,
                             .emitter = &planner->emitter,
-                            .tile = planner->switches->tile,
+                            .tile = group->tile ? group->tile : planner->switches->tile,
                             .error = planner->error};
     if (node->op->class == KN_CLASS_ASSIGN) {
         kn_value *state = node->inputs[0], *value = node->inputs[1];
@@ -32,9 +45,10 @@ static kn_status lower_anchor(kn_planner *planner, kn_group *group) {
             producer.epilogue = &producer_epilogue;
         }
     }
+    const int first = planner->emitter.step_count;
     kn_status status = group->variant->lower(&lowering);
     if (status != KN_OK) return kn_fail_in(planner->error, "%s '%s'", node->op->name, node->name);
-    return KN_OK;
+    return name_tuned(planner, group, first);
 }
 
 kn_status kn_pass_lower(kn_planner *planner) {

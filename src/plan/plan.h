@@ -24,6 +24,13 @@ typedef enum kn_producers {
     KN_PRODUCERS_SEPARATE  /* nowhere */
 } kn_producers;
 
+/* Whether choices that were measured are used. */
+typedef enum kn_tuning_use {
+    KN_TUNING_USED,
+    KN_TUNING_OFF,
+    KN_TUNING_NOTED, /* nor are they, and the judge notes each node */
+} kn_tuning_use;
+
 enum { KN_FORCED_VARIANTS = 8 };
 
 /* What tests and tuning force; all zero: the default. */
@@ -35,6 +42,7 @@ typedef struct kn_switches {
     int tile; /* of matrix products with many threads, where it is possible; 0: chosen by the shape */
     kn_producers producers;
     kn_programs programs;
+    kn_tuning_use tuning;
     int forced_count;
     struct {
         const kn_operator *row; /* NULL: every row; used where the row has an accepted variant of that name */
@@ -48,18 +56,31 @@ kn_status kn_switches_parse(const char *text, kn_switches *switches, kn_error *e
 
 /* ---- verdicts of the device ---------------------------------------------------------------------- */
 
+/* A node whose kernel may be chosen by measurements. */
+typedef struct kn_tuning {
+    const kn_node *node;
+    const kn_target *target;
+    bool kept; /* what is prepared from its last input alone is kept from run to run */
+} kn_tuning;
+
 /* Called while variants are chosen. Each verdict comes from running something on the device and is
  * remembered; the verify room implements these functions. `device` is kn_plan_request.device. */
 typedef struct kn_judge {
     /* Whether a variant passed a trial: a doubtful one its row's or, if it has one, the node's trial case;
-     * one that is not doubtful a small node of the same programs as this one. */
+     * one that is not doubtful, or with a tile (0: chosen by the shape), a small node of the same programs as
+     * this one. */
     bool (*variant_is_right)(void *device, const kn_operator *row, const kn_variant *variant,
-                             const kn_node *node);
+                             const kn_node *node, int tile);
     /* Whether `node` passed a trial with `producer`, which computes its input 0, fused into it. */
     bool (*fusion_is_right)(void *device, const kn_node *node, const kn_node *producer);
     /* Whether `variant` was measured faster than `other` for nodes of about these sizes. */
     bool (*variant_is_faster)(void *device, const kn_node *node, const kn_variant *variant,
                               const kn_variant *other);
+    /* The variant and the tile (0: chosen by the shape) that were measured to be the fastest for nodes of
+     * these shapes; NULL: none is known. */
+    const kn_variant *(*tuned)(void *device, const kn_tuning *tuning, int *tile);
+    /* With the switch tuning=noted: a node, and the variant that is used for it. */
+    void (*note)(void *device, const kn_tuning *tuning, const kn_variant *chosen);
 } kn_judge;
 
 /* ---- a plan (planner.c) ---------------------------------------------------------------------- */

@@ -13,6 +13,8 @@ typedef struct kn_group {
     int id;
     kn_node *anchor;           /* NULL: a pointwise group */
     const kn_variant *variant; /* of the anchor */
+    int tile;                  /* of the anchor, tuned; 0: chosen by the shape */
+    bool tuned;                /* the anchor's variant and tile were measured to be the fastest */
     kn_node **members;         /* pointwise nodes in graph order; with an anchor: its epilogue */
     int member_count, member_capacity;
     kn_shape space;         /* of a pointwise group: the shape of its results */
@@ -24,6 +26,13 @@ typedef struct kn_group {
     const struct kn_group *producer; /* computes the anchor's input 0, fused into this group; NULL: none */
     bool fused;                      /* into its consumer's group: it has no steps */
 } kn_group;
+
+/* How a node is computed. */
+typedef struct kn_chosen {
+    const kn_variant *variant; /* NULL: it has no kernels */
+    int tile;                  /* tuned (kn_product_tile_name); 0: chosen by the shape */
+    bool tuned;
+} kn_chosen;
 
 /* The nodes that read a value. */
 typedef struct kn_consumers {
@@ -47,7 +56,7 @@ typedef struct kn_planner {
     uint64_t work; /* elementary operations of the passes so far */
     /* Results of passes; planner.c lists which pass writes and which ones read each. */
     bool *invariant; /* by value id: depends only on constants and on states that the graph does not write */
-    const kn_variant **chosen; /* by node id: the variant of each node with kernels */
+    kn_chosen *chosen; /* by node id */
     kn_consumers consumers;
     kn_group **groups; /* in order, after the order pass */
     int group_count, group_capacity;

@@ -19,6 +19,8 @@ static const struct {
     {"launches", "cut", offsetof(kn_switches, cut_launches), true, true},
     {"producers", "fused", offsetof(kn_switches, producers), KN_PRODUCERS_FUSED, false},
     {"producers", "separate", offsetof(kn_switches, producers), KN_PRODUCERS_SEPARATE, false},
+    {"tuning", "off", offsetof(kn_switches, tuning), KN_TUNING_OFF, false},
+    {"tuning", "noted", offsetof(kn_switches, tuning), KN_TUNING_NOTED, false},
     {"programs", "file", offsetof(kn_switches, programs), KN_PROGRAMS_FILE, false},
     {"programs", "unsaved", offsetof(kn_switches, programs), KN_PROGRAMS_UNSAVED, false},
     {"programs", "none", offsetof(kn_switches, programs), KN_PROGRAMS_NONE, false},
@@ -44,7 +46,7 @@ static bool set_known(kn_switches *switches, const char *word, size_t length, co
 }
 
 static kn_status fail_word(const char *word, size_t length, kn_error *error) {
-    char list[256] = "";
+    char list[320] = "";
     for (size_t i = 0, used = 0; i < KN_COUNT_OF(known); i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s=%s, ", known[i].word, known[i].value);
     return kn_fail(error, KN_ERROR_NOT_FOUND,

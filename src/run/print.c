@@ -81,7 +81,9 @@ static void add_step(const kn_executable *executable, int position, const column
     add_amount(text, executable->steps[position].cost.flops, "FLOP");
     kn_text_add(text, ", ");
     add_amount(text, executable->steps[position].cost.bytes, "B");
-    kn_text_add(text, executable->steps[position].once ? ", once\n" : "\n");
+    if (executable->steps[position].once) kn_text_add(text, ", once");
+    if (step->tuned) kn_text_format(text, ", tuned: %s", step->tuned);
+    kn_text_add(text, "\n");
 }
 
 static void add_bytes(kn_text *text, const char *what, uint64_t bytes, const char *more) {

@@ -103,3 +103,20 @@ kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_e
     mark_kept(executable, runs);
     return KN_OK;
 }
+
+kn_status kn_executable_repeat(kn_executable *executable, const kn_memory *memory, const kn_operator *row,
+                               int times, kn_error *error) {
+    kn_status status = KN_OK;
+    int steps = 0;
+    for (int turn = 0; turn < times && status == KN_OK; turn++)
+        for (int i = 0; i < executable->plan.step_count && status == KN_OK; i++) {
+            const kn_ready_step *ready = &executable->steps[i];
+            const kn_node *node = ready->step->node;
+            if (ready->once || (row && !(node && node->op == row))) continue;
+            steps++;
+            status = launch(executable, memory, ready, error);
+        }
+    if (status == KN_OK && times > 0 && !steps)
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "the plan has no such steps");
+    return status;
+}

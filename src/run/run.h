@@ -45,6 +45,11 @@ void kn_states_keep_whole(kn_states *states);
 kn_value *kn_session_value(const kn_session *session, size_t position);
 const kn_error *kn_session_failure(const kn_session *session);
 
+/* Enqueues the steps of the last run's plan again, `times` times, on the same memory: those of the nodes of
+ * `row`, or all with NULL, but not what runs once. For measurements, on one device; the session must have run
+ * twice, since inputs have two buffers. KN_ERROR_NOT_FOUND: there are no such steps. */
+kn_status kn_session_repeat(kn_session *session, const kn_operator *row, int times);
+
 /* Reads a state's contents. For tests and for verify. */
 kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t bytes, kn_error *error);
 

@@ -305,6 +305,9 @@ kn_status kn_executable_attach(kn_executable *executable, const kn_memory *memor
 void kn_executable_detach(kn_executable *executable);
 /* Enqueues the steps of all parts in order; `memories` has one entry for each part. */
 kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_error *error);
+/* kn_session_repeat for the head. */
+kn_status kn_executable_repeat(kn_executable *executable, const kn_memory *memory, const kn_operator *row,
+                               int times, kn_error *error);
 /* The buffer of a value given at creation, and the part that computes it. */
 kn_buffer *kn_executable_result(const kn_executable *executable, const kn_memory *memories, size_t value,
                                 const kn_executable **part);

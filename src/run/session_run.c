@@ -386,3 +386,12 @@ kn_status kn_session_set_scalar(kn_session *session, const char *name, double va
     status = kn_states_set(session->states, name, NULL, bytes, sizeof bytes);
     return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", kn_states_error(session->states));
 }
+
+kn_status kn_session_repeat(kn_session *session, const kn_operator *row, int times) {
+    kn_status status = kn_session_begin(session);
+    if (status == KN_OK && (!session->current || session->current->part_count != 1))
+        status = kn_fail(&session->error, KN_ERROR_UNSUPPORTED, "nothing has run, or on several devices");
+    return status == KN_OK
+               ? kn_executable_repeat(session->current, session->memories, row, times, &session->error)
+               : status;
+}

@@ -15,7 +15,7 @@ enum {
     MAX_TRIES = 200
 };
 
-kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_variant *variant,
+kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_variant *variant, int tile,
                            uint64_t *programs, kn_error *error) {
     kn_target target;
     kn_arena arena;
@@ -25,8 +25,12 @@ kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_va
     kn_target_of(context, &target);
     kn_arena_init(&arena, kn_context_host(context));
     kn_emitter_init(&emitter, &arena, kn_context_host(context), &target, error);
-    kn_lowering lowering = {
-        .target = &target, .node = node, .emitter = &emitter, .result = node->outputs[0], .error = error};
+    kn_lowering lowering = {.target = &target,
+                            .node = node,
+                            .emitter = &emitter,
+                            .result = node->outputs[0],
+                            .tile = tile,
+                            .error = error};
     kn_status status = variant->lower(&lowering);
     *programs = 0;
     for (int s = 0; s < emitter.step_count && status == KN_OK; s++) {
@@ -46,13 +50,11 @@ kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_va
     return status;
 }
 
-/* A node alone in a graph. */
-static kn_node *build(const kn_alike *alike, kn_graph *graph) {
-    kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
+kn_node *kn_alike_add(const kn_alike *alike, kn_graph *graph, kn_value *inputs[KN_TRIAL_INPUTS]) {
     for (int i = 0; i < alike->input_count; i++) {
         char name[16];
         snprintf(name, sizeof name, "x%d", i);
-        if (alike->given[i]) inputs[i] = kn_input_add(graph, name, &alike->shapes[i]);
+        if (alike->given[i] && !inputs[i]) inputs[i] = kn_input_add(graph, name, &alike->shapes[i]);
     }
     kn_value *result = kn_node_add(graph, alike->row, "alike", inputs, alike->input_count, alike->attributes);
     if (kn_value_failed(result)) return NULL;
@@ -63,6 +65,7 @@ static kn_node *build(const kn_alike *alike, kn_graph *graph) {
 typedef struct search {
     kn_context *context;
     const kn_variant *variant;
+    int tile;
     kn_target target;
     uint64_t programs; /* of the node */
     double flops, elements;
@@ -74,12 +77,13 @@ static bool fits(search *on, const kn_alike *alike) {
     const kn_host *host = kn_context_host(on->context);
     kn_graph_params params = {.size = sizeof params, .allocator = host->allocator};
     kn_graph *graph = kn_graph_create(&params);
-    kn_node *node = graph ? build(alike, graph) : NULL;
+    kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
+    kn_node *node = graph ? kn_alike_add(alike, graph, inputs) : NULL;
     kn_error error = {.status = KN_OK};
     uint64_t programs = 0;
     on->tries++;
     bool same = node && (!on->variant->choice.accepts || on->variant->choice.accepts(&on->target, node)) &&
-                kn_node_programs(on->context, node, on->variant, &programs, &error) == KN_OK &&
+                kn_node_programs(on->context, node, on->variant, on->tile, &programs, &error) == KN_OK &&
                 programs == on->programs && graph->error.status == KN_OK;
     if (same) {
         kn_cost cost;
@@ -150,17 +154,20 @@ static bool shrink(search *on, kn_alike *alike) {
     return false;
 }
 
-bool kn_alike_make(kn_context *context, const kn_node *node, const kn_variant *variant, uint64_t programs,
-                   kn_alike *alike) {
-    search on = {.context = context, .variant = variant, .programs = programs};
+void kn_alike_of(const kn_node *node, kn_alike *alike) {
     *alike = (kn_alike){.row = node->op, .input_count = node->input_count, .accumulate = node->accumulate};
-    if (node->input_count > KN_TRIAL_INPUTS) return false;
-    for (int i = 0; i < node->input_count; i++) {
+    for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         alike->given[i] = node->inputs[i] != NULL;
         if (alike->given[i]) alike->shapes[i] = node->inputs[i]->shape;
     }
     memcpy(alike->attributes, node->attributes,
            (size_t)node->op->attribute_count * sizeof *alike->attributes);
+}
+
+bool kn_alike_shrink(kn_context *context, const kn_variant *variant, int tile, uint64_t programs,
+                     kn_alike *alike) {
+    search on = {.context = context, .variant = variant, .tile = tile, .programs = programs};
+    if (alike->input_count > KN_TRIAL_INPUTS) return false;
     kn_target_of(context, &on.target);
     if (!fits(&on, alike)) return false;
     while (!is_small(&on, 1) && shrink(&on, alike))

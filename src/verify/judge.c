@@ -5,4 +5,6 @@ const kn_judge kn_device_judge = {
     .variant_is_right = kn_variant_is_right,
     .fusion_is_right = kn_fusion_is_right,
     .variant_is_faster = kn_variant_is_faster,
+    .tuned = kn_tuned_choice,
+    .note = kn_tuner_note,
 };

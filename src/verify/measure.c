@@ -1,10 +1,111 @@
-/* Verdicts on variants that are chosen only where they are faster: measured once for each class of sizes. */
+/* Measures how long the steps of one node take: on random numbers that are uploaded once, many launches
+ * between waits. And verdicts on variants that are chosen only where they are faster, once for each class of
+ * sizes. */
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/ops.h"
 #include "verify/verify_private.h"
 
-enum { MAX_SIZE = 1024, RUNS = 3 };
+/* ---- the time of a node ------------------------------------------------------------------------------- */
+
+static kn_status build(kn_measurement *measure, kn_error *error) {
+    const kn_alike *node = &measure->node;
+    const kn_host *host = kn_context_host(measure->context);
+    const kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+    kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
+    kn_graph_params params = {.size = sizeof params, .allocator = host->allocator, .log = host->log};
+    const int last = measure->kept ? node->input_count - 1 : -1;
+    measure->graph = kn_graph_create(&params);
+    if (!measure->graph) return kn_fail_memory(error, sizeof *measure->graph);
+    if (last >= 0) {
+        const kn_trial *drawn = &measure->trial;
+        const char *name = drawn->inputs[last]->name;
+        inputs[last] = kn_state_add(measure->graph, name, &node->shapes[last], KN_STATE_PARAMETER, &zero);
+        measure->states = kn_states_create(measure->context, 1);
+        if (!measure->states) return kn_fail_memory(error, 256);
+        kn_status status = kn_states_set(measure->states, name, &drawn->infos[last], drawn->bytes[last],
+                                         drawn->byte_counts[last]);
+        if (status != KN_OK) return kn_fail(error, status, "%s", kn_states_error(measure->states));
+    }
+    kn_node *made = kn_alike_add(node, measure->graph, inputs);
+    if (!made) return kn_fail(error, measure->graph->error.status, "%s", measure->graph->error.text);
+    for (int i = 0; i < made->output_count; i++)
+        measure->results[measure->result_count++] = made->outputs[i];
+    for (int i = 0; i < node->input_count; i++)
+        if (node->given[i] && i != last)
+            measure->feeds[measure->feed_count++] = (kn_feed){
+                measure->trial.inputs[i]->name, measure->trial.bytes[i], measure->trial.byte_counts[i]};
+    return KN_OK;
+}
+
+kn_status kn_measurement_make(kn_measurement *measure, kn_error *error) {
+    kn_status status =
+        kn_trial_draw(&measure->trial, kn_context_host(measure->context), &measure->node, error);
+    return status == KN_OK ? build(measure, error) : status;
+}
+
+void kn_measurement_finish(kn_measurement *measure) {
+    kn_trial_finish(&measure->trial);
+    kn_graph_destroy(&measure->graph);
+    kn_states_destroy(&measure->states);
+}
+
+kn_status kn_measurement_open(const kn_measurement *measure, const kn_variant *variant, int tile,
+                              kn_session **session, kn_error *error) {
+    char switches[160], name[KN_TILE_NAME];
+    size_t used = (size_t)snprintf(switches, sizeof switches, "%s=%s,tuning=off", measure->node.row->name,
+                                   variant->name);
+    if (tile && used < sizeof switches && kn_product_tile_name(tile, name))
+        snprintf(switches + used, sizeof switches - used, ",tile=%s", name);
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.switches = switches;
+    params.states = measure->states;
+    params.training = true;
+    params.fast_math = measure->fast;
+    *session = kn_session_create(measure->context, measure->results, (size_t)measure->result_count, &params);
+    kn_status status = kn_session_status(*session);
+    for (int run = 0; run < 2 && status == KN_OK; run++) /* inputs have two buffers */
+        status = kn_session_run(*session, measure->feeds, measure->feed_count, NULL, 0);
+    if (status == KN_OK) status = kn_session_wait(*session);
+    if (status != KN_OK)
+        kn_fail(error, status, "%s", *session ? kn_session_error(*session) : "out of host memory");
+    return status;
+}
+
+kn_status kn_measurement_time(kn_session *session, const kn_operator *row, int times, double *seconds,
+                              kn_error *error) {
+    const double start = kn_clock();
+    kn_status status = kn_session_repeat(session, row, times);
+    if (status == KN_OK) status = kn_session_wait(session);
+    *seconds = (kn_clock() - start) / times;
+    return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", kn_session_error(session));
+}
+
+int kn_measurement_times(double seconds, double aim) {
+    enum { MOST = 1000 };
+    const double times = aim / (seconds > 1e-7 ? seconds : 1e-7);
+    return times < 1 ? 1 : times > MOST ? MOST : (int)times;
+}
+
+kn_status kn_measurement_glance(kn_session *session, const kn_operator *row, double enough, double *seconds,
+                                kn_error *error) {
+    static const double aim = 0.005;
+    enum { TURNS = 3 };
+    kn_status status = kn_measurement_time(session, row, 1, seconds, error);
+    const int times = kn_measurement_times(*seconds, aim);
+    for (int turn = 0; turn < TURNS && status == KN_OK && *seconds < enough; turn++) {
+        double taken;
+        status = kn_measurement_time(session, row, times, &taken, error);
+        if (taken < *seconds) *seconds = taken;
+    }
+    return status;
+}
+
+/* ---- whether a variant is faster than another ------------------------------------------------- */
+
+enum { MAX_SIZE = 1024 };
 
 /* The class of a size: the next power of two, at most 1024. Equal sizes stay equal. */
 static int64_t class_of(int64_t size) {
@@ -12,65 +113,6 @@ static int64_t class_of(int64_t size) {
     while (rounded < size && rounded < MAX_SIZE)
         rounded *= 2;
     return rounded;
-}
-
-typedef struct measurement {
-    kn_context *context;
-    const kn_node *node;
-    kn_graph *graph; /* the node alone, on inputs x0, x1, … of rounded sizes */
-    kn_value *result;
-    kn_feed feeds[KN_TRIAL_INPUTS];
-    size_t feed_count;
-    char names[KN_TRIAL_INPUTS][8];
-} measurement;
-
-static kn_status build(measurement *measure, kn_error *error) {
-    const kn_host *host = kn_context_host(measure->context);
-    const kn_node *node = measure->node;
-    kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
-    kn_graph_params params = {.size = sizeof params, .allocator = host->allocator, .log = host->log};
-    measure->graph = kn_graph_create(&params);
-    if (!measure->graph) return kn_fail_memory(error, sizeof *measure->graph);
-    for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
-        kn_shape shape = node->inputs[i]->shape;
-        for (int d = 0; d < shape.rank; d++)
-            shape.dims[d] = class_of(shape.dims[d]);
-        snprintf(measure->names[i], sizeof measure->names[i], "x%d", i);
-        inputs[i] = kn_input_add(measure->graph, measure->names[i], &shape);
-        size_t bytes = (size_t)kn_shape_elements(&shape) * kn_dtype_bytes(shape.dtype);
-        void *zeros = kn_allocate(host, bytes + 1, 1);
-        if (!zeros) return kn_fail_memory(error, bytes);
-        measure->feeds[measure->feed_count++] = (kn_feed){measure->names[i], zeros, bytes};
-    }
-    measure->result =
-        kn_node_add(measure->graph, node->op, "measured", inputs, node->input_count, node->attributes);
-    return measure->graph->error.status == KN_OK
-               ? KN_OK
-               : kn_fail(error, measure->graph->error.status, "%s", measure->graph->error.text);
-}
-
-/* The shortest time of a few runs in seconds, including writes of inputs, without the first, which compiles.
- */
-static kn_status time_variant(measurement *measure, const kn_variant *variant, double *seconds,
-                              kn_error *error) {
-    char variants[96];
-    snprintf(variants, sizeof variants, "%s=%s", measure->node->op->name, variant->name);
-    kn_session_params params;
-    kn_session_params_init(&params);
-    params.switches = variants;
-    kn_session *session = kn_session_create(measure->context, &measure->result, 1, &params);
-    kn_status status = kn_session_status(session);
-    for (int run = 0; run <= RUNS && status == KN_OK; run++) {
-        double start = kn_clock();
-        status = kn_session_run(session, measure->feeds, measure->feed_count, NULL, 0);
-        if (status == KN_OK) status = kn_queue_finish(measure->context, KN_QUEUE_COMPUTE, error);
-        double taken = kn_clock() - start;
-        if (run > 0 && (run == 1 || taken < *seconds)) *seconds = taken;
-    }
-    if (status != KN_OK)
-        kn_fail(error, status, "%s", session ? kn_session_error(session) : "out of host memory");
-    kn_session_destroy(&session);
-    return status;
 }
 
 static void name_sizes(kn_context *context, const kn_node *node, const kn_variant *variant, char *key,
@@ -88,6 +130,16 @@ static void name_sizes(kn_context *context, const kn_node *node, const kn_varian
         used += (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)node->attributes[i].integer);
 }
 
+/* The time of one variant. */
+static kn_status time_variant(const kn_measurement *measure, const kn_variant *variant, double *seconds,
+                              kn_error *error) {
+    kn_session *session = NULL;
+    kn_status status = kn_measurement_open(measure, variant, 0, &session, error);
+    if (status == KN_OK) status = kn_measurement_glance(session, measure->node.row, 1, seconds, error);
+    kn_session_destroy(&session);
+    return status;
+}
+
 bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *variant,
                           const kn_variant *other) {
     kn_context *context = device;
@@ -95,16 +147,18 @@ bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *v
     double verdict = 0, seconds = 0, other_seconds = 0;
     name_sizes(context, node, variant, key, sizeof key);
     if (kn_verdict_expect(context, key, 0, &verdict)) return verdict > 1;
-    measurement measure = {.context = context, .node = node};
+    kn_measurement measure = {.context = context};
     kn_error error = {.status = KN_OK};
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
-    kn_status status = build(&measure, &error);
+    kn_alike_of(node, &measure.node);
+    for (int i = 0; i < measure.node.input_count && i < KN_TRIAL_INPUTS; i++)
+        for (int d = 0; d < measure.node.shapes[i].rank; d++)
+            measure.node.shapes[i].dims[d] = class_of(measure.node.shapes[i].dims[d]);
+    kn_status status = kn_measurement_make(&measure, &error);
     if (status == KN_OK) status = time_variant(&measure, variant, &seconds, &error);
     if (status == KN_OK) status = time_variant(&measure, other, &other_seconds, &error);
-    for (size_t i = 0; i < measure.feed_count; i++)
-        kn_release(kn_context_host(context), (void *)measure.feeds[i].data);
-    kn_graph_destroy(&measure.graph);
+    kn_measurement_finish(&measure);
     /* Without a measurement the other variant is used. */
     const bool measured = status == KN_OK && seconds > 0;
     if (measured) kn_verdict_put(context, key, other_seconds / seconds);

@@ -6,6 +6,7 @@
 
 #include <koine/operators.h>
 
+#include "ops/ops.h"
 #include "verify/verify_private.h"
 
 /* The allowed error: relative to the element for pointwise results, to the largest element of the tensor for
@@ -224,13 +225,16 @@ static kn_status check_results(device_run *run, kn_session *session) {
     return status;
 }
 
-static kn_status run_trial(device_run *run, const char *variant, bool blocked, const char *programs) {
+static kn_status run_trial(device_run *run, const char *variant, int tile, bool blocked,
+                           const char *programs) {
     kn_trial *trial = run->trial;
-    char switches[176] = "";
+    char switches[208] = "", name[KN_TILE_NAME];
     size_t used = 0;
     if (variant)
         used = (size_t)snprintf(switches, sizeof switches, "%s=%s,*=%s%s%s", trial->row->name, variant,
                                 variant, blocked ? ",images=blocked" : "", programs ? "," : "");
+    if (tile && used < sizeof switches && kn_product_tile_name(tile, name))
+        used += (size_t)snprintf(switches + used, sizeof switches - used, ",tile=%s", name);
     if (programs && used < sizeof switches)
         snprintf(switches + used, sizeof switches - used, "programs=%s", programs);
     bool gradients = false;
@@ -268,7 +272,7 @@ kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_cas
     kn_status status = kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, seed, error);
     for (int i = 0; i < row->variant_count; i++)
         if (variant && !strcmp(row->variants[i].name, variant)) run.fast = row->variants[i].choice.fast;
-    if (status == KN_OK) status = run_trial(&run, variant, blocked, programs);
+    if (status == KN_OK) status = run_trial(&run, variant, 0, blocked, programs);
     *ratio = run.ratio;
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
     kn_trial_finish(&trial);
@@ -324,16 +328,25 @@ static void take_ranges(const kn_alike *alike, kn_case *test_case, char ranges[]
     test_case->ranges[fed_back] = ranges[fed_back];
 }
 
-kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const char *variant,
+kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_error *error) {
+    char ranges[KN_TRIAL_INPUTS][32];
+    kn_case test_case = {.no_gradient = true, .training = true};
+    take_ranges(alike, &test_case, ranges);
+    kn_status status = kn_trial_make(trial, host, alike->row, &test_case, alike, 1, error);
+    trial->test_case = NULL; /* it ends here */
+    return status;
+}
+
+kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const kn_variant *variant, int tile,
                              kn_error *error) {
     kn_trial trial;
     char ranges[KN_TRIAL_INPUTS][32];
     kn_case test_case = {.no_gradient = true, .training = true};
-    device_run run = {.trial = &trial, .context = context, .error = error};
+    device_run run = {.trial = &trial, .context = context, .fast = variant->choice.fast, .error = error};
     take_ranges(alike, &test_case, ranges);
     kn_status status =
         kn_trial_make(&trial, kn_context_host(context), alike->row, &test_case, alike, 1, error);
-    if (status == KN_OK) status = run_trial(&run, variant, false, NULL);
+    if (status == KN_OK) status = run_trial(&run, variant->name, tile, false, NULL);
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
     kn_trial_finish(&trial);
     return status;

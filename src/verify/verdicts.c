@@ -53,14 +53,22 @@ static bool is_refusal(kn_status status) {
            status == KN_ERROR_DEVICE_MEMORY || status == KN_ERROR_UNSUPPORTED;
 }
 
-static bool node_variant_is_right(kn_context *context, const kn_node *node, const kn_variant *variant) {
+kn_status kn_trial_run_small(kn_context *context, const kn_alike *node, const kn_variant *variant, int tile,
+                             uint64_t programs, kn_error *error) {
+    kn_alike small = *node;
+    return kn_alike_shrink(context, variant, tile, programs, &small)
+               ? kn_trial_run_alike(context, &small, variant, tile, error)
+               : try_table(context, node->row, variant, error);
+}
+
+static bool node_variant_is_right(kn_context *context, const kn_node *node, const kn_variant *variant,
+                                  int tile) {
     char what[128], key[384], name[96];
     double verdict = 0;
     uint64_t programs = 0;
     kn_error error = {.status = KN_OK};
-    kn_alike alike;
     snprintf(name, sizeof name, "%s/%s", node->op->name, variant->name);
-    kn_status status = kn_node_programs(context, node, variant, &programs, &error);
+    kn_status status = kn_node_programs(context, node, variant, tile, &programs, &error);
     if (status != KN_OK || programs == 0) return true; /* lowering fails again when the plan is made */
     name_refusal(node->op, variant, what, sizeof what);
     size_t used = kn_verdict_name(context, what, key, sizeof key);
@@ -76,10 +84,9 @@ static bool node_variant_is_right(kn_context *context, const kn_node *node, cons
     }
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
-    if (kn_alike_make(context, node, variant, programs, &alike))
-        status = kn_trial_run_alike(context, &alike, variant->name, &error);
-    else
-        status = try_table(context, node->op, variant, &error);
+    kn_alike alike;
+    kn_alike_of(node, &alike);
+    status = kn_trial_run_small(context, &alike, variant, tile, programs, &error);
     if (status == KN_OK || is_refusal(status))
         kn_verdict_put(context, key, status == KN_OK ? 1 : status == KN_ERROR_MISMATCH ? 0 : failed);
     kn_attempt_end(context, &attempt);
@@ -89,10 +96,11 @@ static bool node_variant_is_right(kn_context *context, const kn_node *node, cons
 
 /* ---- the verdict --------------------------------------------------------------------------------- */
 
-bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant,
-                         const kn_node *node) {
+bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant, const kn_node *node,
+                         int tile) {
     kn_context *context = device;
-    if (node && !variant->choice.doubtful) return node_variant_is_right(context, node, variant);
+    if (node && !variant->choice.doubtful) return node_variant_is_right(context, node, variant, tile);
+    if (node && tile && !node_variant_is_right(context, node, variant, tile)) return false;
     char what[104], key[384];
     double verdict = 0;
     kn_trial_case trial_case = {.attributes = ""};

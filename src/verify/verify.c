@@ -130,7 +130,8 @@ static void verify_case(verify_run *run, const kn_operator *row, int number) {
         const kn_variant *variant = &row->variants[i];
         if (!listed(run->params.variants, variant->name) || is_spare(run, row, number, variant)) continue;
         if (!kn_trial_accepts(run->context, row, &row->cases[number], variant, false)) continue;
-        if (variant->choice.doubtful && !kn_device_judge.variant_is_right(run->context, row, variant, NULL))
+        if (variant->choice.doubtful &&
+            !kn_device_judge.variant_is_right(run->context, row, variant, NULL, 0))
             continue;
         verify_variant(run, row, number, variant->name, false);
         if (kn_trial_accepts(run->context, row, &row->cases[number], variant, true))

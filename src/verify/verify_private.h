@@ -16,12 +16,17 @@ typedef struct kn_alike {
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
     kn_dtype accumulate;
 } kn_alike;
-/* The hash of the programs of a node's steps without an epilogue; 0: it has no kernels. */
-kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_variant *variant,
+/* The same node alone. */
+void kn_alike_of(const kn_node *node, kn_alike *alike);
+/* Adds it to a graph, on inputs x0, x1, … unless `inputs` has some; NULL: the graph has failed. */
+kn_node *kn_alike_add(const kn_alike *alike, kn_graph *graph, kn_value *inputs[KN_TRIAL_INPUTS]);
+/* The hash of the programs of a node's steps without an epilogue; 0: it has no kernels. `tile`: as in
+ * kn_lowering. */
+kn_status kn_node_programs(kn_context *context, const kn_node *node, const kn_variant *variant, int tile,
                            uint64_t *programs, kn_error *error);
-/* False: no small node has these programs. */
-bool kn_alike_make(kn_context *context, const kn_node *node, const kn_variant *variant, uint64_t programs,
-                   kn_alike *alike);
+/* Finds a small node like `*alike`, whose programs are these. False: there is none. */
+bool kn_alike_shrink(kn_context *context, const kn_variant *variant, int tile, uint64_t programs,
+                     kn_alike *alike);
 
 typedef struct kn_trial {
     const kn_host *host;
@@ -69,18 +74,59 @@ kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_cas
                        const char *variant, bool blocked, const char *programs, uint64_t seed, double *ratio,
                        kn_error *error);
 /* The same for a node alike, without gradients. */
-kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const char *variant,
+kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const kn_variant *variant, int tile,
                              kn_error *error);
+/* Tries a variant with a tile on a small node like this one, or if there is none on the row's case. */
+kn_status kn_trial_run_small(kn_context *context, const kn_alike *node, const kn_variant *variant, int tile,
+                             uint64_t programs, kn_error *error);
+/* A node alone, on random numbers, to be timed (measure.c). */
+typedef struct kn_measurement {
+    kn_context *context;
+    kn_alike node;
+    bool kept, fast; /* as kn_tuning and its target have them */
+    kn_trial trial;  /* the numbers */
+    kn_graph *graph;
+    kn_states *states; /* with `kept`: the last input */
+    kn_value *results[KN_MAX_OUTPUTS];
+    int result_count;
+    kn_feed feeds[KN_TRIAL_INPUTS];
+    size_t feed_count;
+} kn_measurement;
+/* After context, node, kept and fast were set. Call finish also after a failure. */
+kn_status kn_measurement_make(kn_measurement *measure, kn_error *error);
+void kn_measurement_finish(kn_measurement *measure);
+/* A session that computes the node by a variant and a tile, compiled and with its inputs on the device. The
+ * caller destroys it, after a failure too. */
+kn_status kn_measurement_open(const kn_measurement *measure, const kn_variant *variant, int tile,
+                              kn_session **session, kn_error *error);
+/* The time of one of `times` runs, enqueued together. row NULL: conversions of layouts too. */
+kn_status kn_measurement_time(kn_session *session, const kn_operator *row, int times, double *seconds,
+                              kn_error *error);
+/* How many runs of so many seconds take `aim` seconds together; at least one. */
+int kn_measurement_times(double seconds, double aim);
+/* The shortest time of a few runs, or the first if that is `enough` or more. */
+kn_status kn_measurement_glance(kn_session *session, const kn_operator *row, double enough, double *seconds,
+                                kn_error *error);
 /* The functions of kn_device_judge; `device` is a kn_context (verdicts.c, fusion.c, measure.c). */
-bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant,
-                         const kn_node *node);
+bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant *variant, const kn_node *node,
+                         int tile);
 bool kn_fusion_is_right(void *device, const kn_node *node, const kn_node *producer);
 bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *variant,
                           const kn_variant *other);
+const kn_variant *kn_tuned_choice(void *device, const kn_tuning *tuning, int *tile);
+void kn_tuner_note(void *device, const kn_tuning *tuning, const kn_variant *chosen);
+/* The key of a node among the tuned choices; false: nodes like it are not tuned. kept, fast: as kn_tuning and
+ * its target have them (tuned.c). */
+bool kn_tuned_key(kn_context *context, const kn_alike *node, bool kept, bool fast, char key[KN_TUNED_KEY]);
+/* The variant and the tile of a kernel's name (kn_kernel_name); NULL: the row has none. */
+const kn_variant *kn_tuned_variant(const kn_operator *row, const char *name, int *tile);
 /* Writes the beginning of the key under which a verdict on `what` is stored. It contains all that affects a
  * kernel's code, and the version of the library, so that another version runs the trial again. Returns its
  * length, which may exceed `bytes`. */
 size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t bytes);
+/* Inputs for a node: random numbers of the ranges that its row's cases have. Call kn_trial_finish also after
+ * a failure. */
+kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_error *error);
 /* Whether a variant accepts a case on the device; with `blocked`, whether it takes its images blocked. */
 bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *test_case,
                       const kn_variant *variant, bool blocked);

@@ -335,6 +335,27 @@ static void verifying(void **state) {
     assert_null(kn_verify_name(kn_verify_count()));
 }
 
+static void tuning(void **state) {
+    (void)state;
+    kn_tuner *tuner = NULL;
+    kn_tuner_shape shape = KN_TUNER_SHAPE_DEFAULTS;
+    kn_tuner_entry entry = KN_TUNER_ENTRY_DEFAULTS;
+    kn_tuner_counts counts = KN_TUNER_COUNTS_DEFAULTS;
+    kn_tuner_params_init(NULL);
+    kn_tuner_destroy(NULL);
+    kn_tuner_destroy(&tuner);
+    assert_null(kn_tuner_create(NULL));
+    assert_true(strlen(kn_tuner_error(NULL)) > 0);
+    assert_int_equal(kn_tuner_count(NULL), 0);
+    assert_true(kn_tuner_get(NULL, 0, &shape) != KN_OK);
+    assert_true(kn_tuner_run(NULL, 0, NULL) != KN_OK);
+    assert_true(kn_tuner_refuse(NULL, NULL, NULL, KN_TUNER_HUNG) != KN_OK);
+    assert_true(kn_tuner_forget(NULL, 0) != KN_OK);
+    assert_true(kn_tuner_entry_at(NULL, 0, &entry) != KN_OK);
+    assert_true(kn_tuner_export(NULL, NULL) != KN_OK);
+    assert_true(kn_tuner_import(NULL, NULL, &counts) != KN_OK);
+}
+
 /* Objects created from a failed context carry its error. */
 static void failed_contexts(void **state) {
     (void)state;
@@ -371,6 +392,7 @@ static void failed_contexts(void **state) {
     assert_int_equal(kn_trainer_wait(trainer), status);
     kn_trainer_destroy(&trainer);
 
+    assert_null(kn_tuner_create(context));
     assert_int_equal(kn_verify(context, NULL, NULL, NULL), status);
     assert_int_equal(kn_verify_one(context, 0, NULL), status);
     size_t count = 9;
@@ -395,6 +417,7 @@ int test_null(void) {
         cmocka_unit_test(trainers),
         cmocka_unit_test(own_operators),
         cmocka_unit_test(verifying),
+        cmocka_unit_test(tuning),
         cmocka_unit_test(failed_contexts),
     };
     return cmocka_run_group_tests_name("nothing given", tests, NULL, NULL);

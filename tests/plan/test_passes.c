@@ -146,7 +146,7 @@ static void choose_takes_the_forced_variant(void **state) {
     passes_begin(&passes, &y, 1, false, NULL, NULL);
     passes_switch(&passes, "matmul=tiled");
     passes_run(&passes, "choose");
-    assert_string_equal(passes.planner.chosen[0]->name, "tiled");
+    assert_string_equal(passes.planner.chosen[0].variant->name, "tiled");
     passes_end(&passes);
 }
 

@@ -22,6 +22,7 @@ int test_precompile(void);
 int test_statistics(void);
 int test_producers(test_part part);
 int test_measured(void);
+int test_tuning(void);
 int test_faults(void);
 int test_devices(void);
 int test_signatures(void);
