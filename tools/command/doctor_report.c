@@ -1,17 +1,16 @@
 /* koine doctor --gpu: runs the stages of a report, each in a separate process, which may fail or hang. */
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <pwd.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "doctor_report.h"
+#include "follow.h"
 
-enum { LINE_BYTES = 1 << 20, MAX_WORDS = 32, SECONDS_TO_END = 10 };
+enum { MAX_WORDS = 32 };
 
 /* ---- the stages ---------------------------------------------------------------------------------------- */
 
@@ -180,66 +179,30 @@ static bool open_file(report_run *run) {
 
 /* ---- one stage ----------------------------------------------------------------------------------------- */
 
-/* What a process has written, line by line. */
-typedef struct stream_lines {
-    int number; /* the descriptor; -1 at the end */
-    char *text; /* the beginning of a line: LINE_BYTES */
-    size_t used;
-    const char *mark; /* before each line */
-} stream_lines;
+/* One stage while it runs. */
+typedef struct stage_lines {
+    report_run *run;
+    double until;
+} stage_lines;
 
-static void write_line(report_run *run, const stream_lines *from, const char *line) {
-    fputs(from->mark, run->file);
-    if (from->mark[0]) snprintf(run->error, sizeof run->error, "%s", line);
+static void write_line(void *user, bool errors, const char *line) {
+    report_run *run = ((stage_lines *)user)->run;
+    if (errors) {
+        fputs("! ", run->file);
+        snprintf(run->error, sizeof run->error, "%s", line);
+    }
     write_scrubbed(run, line);
 }
 
-static void take_lines(report_run *run, stream_lines *from) {
-    const ssize_t got = read(from->number, from->text + from->used, LINE_BYTES - 1 - from->used);
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-    if (got <= 0) {
-        close(from->number);
-        from->number = -1;
-    } else
-        from->used += (size_t)got;
-    from->text[from->used] = '\0';
-    char *line = from->text;
-    for (char *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        write_line(run, from, line);
-    }
-    from->used = strlen(line);
-    memmove(from->text, line, from->used + 1);
-    if (from->used && (from->number < 0 || from->used == LINE_BYTES - 1)) {
-        write_line(run, from, from->text); /* without an end, or longer than any of a command */
-        from->used = 0;
-    }
+static double stage_until(void *user) {
+    return ((stage_lines *)user)->until;
 }
 
-/* Waits for the end of a process that was killed; false if the kernel does not let it go. */
-static bool wait_for_end(pid_t child, int *result) {
-    for (int turn = 0; turn < SECONDS_TO_END * 10; turn++) {
-        if (waitpid(child, result, WNOHANG) == child) return true;
-        poll(NULL, 0, 100);
-    }
-    return false;
-}
-
-/* Copies lines until the process ends, `until` is reached or the user interrupts. */
-static report_end follow(report_run *run, pid_t child, stream_lines from[2], double until, int *result) {
-    while (from[0].number >= 0 || from[1].number >= 0) {
-        struct pollfd wait[2] = {{from[0].number, POLLIN, 0}, {from[1].number, POLLIN, 0}};
-        const double left = until - clock_now();
-        if (interrupted() || !(left > 0)) {
-            kill(-child, SIGKILL);
-            return interrupted() ? REPORT_INTERRUPTED : REPORT_STOPPED;
-        }
-        if (poll(wait, 2, left < 0.5 ? (int)(left * 1000) + 1 : 500) < 0) continue;
-        for (int i = 0; i < 2; i++)
-            if (wait[i].revents) take_lines(run, &from[i]);
-    }
-    if (!process_wait(child, result)) return REPORT_LOST;
-    return WIFSIGNALED(*result) ? REPORT_CRASHED : WEXITSTATUS(*result) ? REPORT_FAILED : REPORT_DONE;
+static report_end stage_end(follow_end end, int result) {
+    if (end == FOLLOW_STOPPED) return REPORT_STOPPED;
+    if (end == FOLLOW_INTERRUPTED) return REPORT_INTERRUPTED;
+    if (end == FOLLOW_LOST) return interrupted() ? REPORT_INTERRUPTED : REPORT_STOPPED;
+    return WIFSIGNALED(result) ? REPORT_CRASHED : WEXITSTATUS(result) ? REPORT_FAILED : REPORT_DONE;
 }
 
 /* Splits the words of a stage into arguments; `words` keeps their bytes. */
@@ -261,39 +224,24 @@ static bool run_stage(report_run *run, report_stage *stage, double left) {
     const double most = most_seconds(run, stage->name);
     char words[REPORT_STAGE_BYTES], *arguments[MAX_WORDS];
     const double begin = clock_now();
-    stream_lines from[2] = {{.number = -1, .mark = ""}, {.number = -1, .mark = "! "}};
-    int result = 0, pipes[2];
-    pid_t child = 0;
-    bool gone = true;
+    stage_lines lines = {run, begin + (left < most ? left : most)};
+    const follow_reader reader = {&lines, write_line, stage_until};
+    int result = 0, code = 0;
     fprintf(run->file, "== %s\n", stage->name);
     if (!file_flush(run))
         return command_fail("'%s' cannot be written: %s", run->options->path, strerror(errno)) == EXIT_DONE;
     snprintf(words, sizeof words, "%s", stage->name);
     make_arguments(run, words, arguments);
-    for (int i = 0; i < 2; i++)
-        if (!(from[i].text = malloc(LINE_BYTES))) {
-            free(from[0].text);
-            return command_fail("out of memory") == EXIT_DONE;
-        }
-    const int code = process_start_read(arguments, pipes, &child);
+    const follow_end end = follow(arguments, &reader, &result, &code);
     if (code)
-        command_fail("a process for '%s' could not be started: %s", stage->name, strerror(code));
-    else {
-        from[0].number = pipes[0], from[1].number = pipes[1];
-        stage->end = follow(run, child, from, begin + (left < most ? left : most), &result);
-        if (stage->end == REPORT_STOPPED || stage->end == REPORT_INTERRUPTED)
-            gone = wait_for_end(child, &result);
-        if (stage->end == REPORT_STOPPED && left < most) stage->end = REPORT_LEFT_OUT;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (from[i].number >= 0) close(from[i].number);
-        free(from[i].text);
-    }
-    if (code) return false;
+        return command_fail("a process for '%s' could not be started: %s", stage->name, strerror(code)) ==
+               EXIT_DONE;
+    stage->end = stage_end(end, result);
+    if (stage->end == REPORT_STOPPED && left < most) stage->end = REPORT_LEFT_OUT;
     fprintf(run->file, "-- %s: %s%s%s, %.1f s\n", stage->name, report_end_word(stage->end),
             stage->end == REPORT_CRASHED ? " by " : "",
             stage->end == REPORT_CRASHED ? strsignal(WTERMSIG(result)) : "", clock_now() - begin);
-    return gone ||
+    return end != FOLLOW_LOST ||
            command_fail("the process of '%s' does not end: restart the machine and repeat this command, "
                         "which continues after it",
                         stage->name) == EXIT_DONE;
