@@ -84,6 +84,9 @@ bool bench_profile_print(kn_context *context, int runs, double seconds, bench_pr
 /* Benchmarks each operator (only: those of a comma-separated list, or NULL), forward and gradient, against
  * the device's limits. */
 int bench_operators(const bench_options *options, const char *only);
+/* Builds the next of its operators that `only` names (NULL: all) from *position on, 0 at first, which
+ * advances; NULL: there is none. */
+kn_value *bench_operator_next(kn_graph *graph, const char *only, int *position);
 
 /* Compares operations at growing sizes on all devices. only: as for operators; plot: an SVG file, or NULL. */
 int bench_crossover(const bench_options *options, const char *only, int sizes, const char *plot);

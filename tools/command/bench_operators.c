@@ -98,6 +98,23 @@ static kn_value *build(kn_graph *graph, const operator_case *wanted) {
     return kn_apply(graph, wanted->name, inputs, count, wanted->attributes);
 }
 
+/* Whether `only` (NULL: all), names separated by commas, has the name. */
+static bool is_wanted(const char *only, const char *name) {
+    const size_t length = strlen(name);
+    const char *place = only ? strstr(only, name) : NULL;
+    while (place && !((place == only || place[-1] == ',') && (!place[length] || place[length] == ',')))
+        place = strstr(place + 1, name);
+    return !only || !*only || place;
+}
+
+kn_value *bench_operator_next(kn_graph *graph, const char *only, int *position) {
+    while (*position < (int)(sizeof cases / sizeof *cases)) {
+        const operator_case *wanted = &cases[(*position)++];
+        if (is_wanted(only, wanted->name)) return build(graph, wanted);
+    }
+    return NULL;
+}
+
 static bool step_forward(void *user) {
     const operator_bench *bench = user;
     if (kn_session_run(bench->session, NULL, 0, NULL, 0) == KN_OK && kn_session_wait(bench->session) == KN_OK)
@@ -239,12 +256,8 @@ int bench_operators(const bench_options *options, const char *only) {
         printf("%-26s %9s %9s %9s %12s  %s\n", "operator", "best ms", "GFLOP/s", "GB/s", "of limit",
                "inputs");
     int status = EXIT_DONE, found = 0;
-    size_t length = only ? strlen(only) : 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases && status == EXIT_DONE; i++) {
-        const char *place = only ? strstr(only, cases[i].name) : NULL;
-        size_t end = strlen(cases[i].name);
-        if (length && !(place && (place == only || place[-1] == ',') && (!place[end] || place[end] == ',')))
-            continue;
+        if (!is_wanted(only, cases[i].name)) continue;
         found++;
         status = bench_one(&bench, &cases[i], &own, &limits);
     }

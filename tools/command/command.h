@@ -286,7 +286,9 @@ bool trace_close(void);
 /* ---- the commands ------------------------------------------------------------------------------- */
 
 extern const command command_devices, command_doctor, command_train, command_eval, command_infer,
-    command_generate, command_convert, command_plan, command_bench, command_verify, command_models,
-    command_datasets;
+    command_generate, command_convert, command_plan, command_bench, command_tune, command_verify,
+    command_models, command_datasets;
+/* A process that tries kernels for koine tune: "SECONDS" and its words (tune.c). */
+int tune_apart(int count, char **arguments);
 
 #endif

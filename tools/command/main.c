@@ -5,8 +5,9 @@
 #include "command.h"
 
 static const command *const commands[] = {
-    &command_devices, &command_doctor, &command_train, &command_eval,   &command_infer,  &command_generate,
-    &command_convert, &command_plan,   &command_bench, &command_verify, &command_models, &command_datasets};
+    &command_devices,  &command_doctor,  &command_train,   &command_eval,  &command_infer,
+    &command_generate, &command_convert, &command_plan,    &command_bench, &command_tune,
+    &command_verify,   &command_models,  &command_datasets};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static const char summary[] = "trains and runs neural networks on any OpenCL device";
@@ -84,6 +85,7 @@ static int run(int count, char **arguments) {
             return completion_print(arguments[2] + 8, commands, COMMANDS);
         return find(arguments[2]) ? find(arguments[2])->run(1, ask) : unknown(arguments[2]);
     }
+    if (!strcmp(word, "tune-apart")) return tune_apart(count - 2, arguments + 2);
     if (!find(word)) return unknown(word);
     if (precompiling() && strcmp(word, "train") != 0 && strcmp(word, "bench") != 0)
         return command_misuse("train and bench can be precompiled, not %s", word);
