@@ -159,16 +159,21 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
 }
 
 /* Many threads: each row has separate lanes. */
+static size_t lanes_of(const division *work) {
+    return work->method == KN_METHOD_PLAIN ? 1 : kn_power_of_two(kn_divide_up(work->count, 4), work->items);
+}
 static void size_by_row(kn_step *step, const kn_target *target, const division *work) {
-    size_t lanes = kn_power_of_two(kn_divide_up(work->count, 4), work->items);
-    kn_step_lanes(step, target, work->rows, 1, work->method == KN_METHOD_PLAIN ? 1 : lanes, work->items);
+    kn_step_lanes(step, target, work->rows, 1, lanes_of(work), work->items);
 }
 
-static void size_by_column(kn_step *step, const division *work, int64_t parts) {
-    size_t items = work->items < ITEMS ? work->items : ITEMS;
-    kn_step_define(step, "KN_ITEMS", "%zu", items);
-    if (work->method == KN_METHOD_PLAIN) kn_step_define(step, "KN_LANES", "1");
-    kn_step_size2(step, (size_t)work->count, (size_t)parts, items, 1);
+/* Work-groups for rows, then for the columns of each part. */
+static void size_by_row_and_column(kn_step *step, const kn_target *target, const division *work) {
+    size_t lanes = lanes_of(work), items = lanes == 1 ? ITEMS : work->items;
+    int64_t groups = kn_divide_up(work->rows, (int64_t)(items / lanes)) +
+                     kn_divide_up(work->count, (int64_t)items) * work->parts;
+    kn_step_lanes(step, target, work->rows, 1, lanes, items);
+    if (lanes == 1) kn_step_define(step, "KN_ITEMS", "%zu", items);
+    kn_step_size1(step, (size_t)groups * items, lanes == 1 ? 0 : items);
 }
 
 static kn_status lower_norm(kn_lowering *lowering, kn_method method) {
@@ -194,18 +199,14 @@ static kn_status lower_norm(kn_lowering *lowering, kn_method method) {
     return kn_step_end(step, lowering);
 }
 
-/* x, dy, then the row's mean and inverse; the weight, where the kernel has one. */
-static void read_inputs(kn_step *step, const kn_node *node, bool weight) {
+static kn_status lower_data(kn_lowering *lowering, const division *work, int partials) {
+    const kn_node *node = lowering->node;
+    kn_step *step = begin(lowering, work, "kn_layer_norm_gradient");
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "dy", node->inputs[1]);
-    if (weight) kn_step_read(step, "weight", node->inputs[2]);
+    kn_step_read(step, "weight", node->inputs[2]);
     kn_step_read(step, "mean", is_centered(node) ? node->inputs[3] : NULL);
     kn_step_read(step, "inverse", node->inputs[node->input_count - 1]);
-}
-
-static kn_status lower_data(kn_lowering *lowering, const division *work, int partials) {
-    kn_step *step = begin(lowering, work, "kn_layer_norm_gradient");
-    read_inputs(step, lowering->node, true);
     kn_step_write(step, "dx", lowering->result);
     kn_step_scratch(step, "partials", partials);
     kn_step_index(step, "rows", work->rows);
@@ -214,18 +215,7 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int par
     if (work->method == KN_METHOD_WIDE)
         kn_step_size1(step, (size_t)work->parts, 1);
     else
-        size_by_row(step, lowering->target, work);
-    return kn_step_end(step, lowering);
-}
-
-static kn_status lower_parts(kn_lowering *lowering, const division *work, int partials) {
-    kn_step *step = begin(lowering, work, "kn_layer_norm_parts");
-    read_inputs(step, lowering->node, false);
-    kn_step_scratch(step, "partials", partials);
-    kn_step_index(step, "rows", work->rows);
-    kn_step_index(step, "count", work->count);
-    kn_step_index(step, "part", work->part);
-    size_by_column(step, work, work->parts);
+        size_by_row_and_column(step, lowering->target, work);
     return kn_step_end(step, lowering);
 }
 
@@ -253,8 +243,6 @@ static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     int partials = kn_emit_scratch(lowering, (uint64_t)numbers * kn_dtype_bytes(type));
     kn_status status = KN_OK;
     if (work.rows > 0) status = lower_data(lowering, &work, partials);
-    if (work.rows > 0 && status == KN_OK && method != KN_METHOD_WIDE)
-        status = lower_parts(lowering, &work, partials);
     if (status != KN_OK) return status;
     if (method != KN_METHOD_WIDE) return sum_parts(lowering, &work, partials);
     int64_t chunk = 64;
