@@ -108,7 +108,7 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
                 out.s1 = KN_TO_T(KN_EPILOGUE(four.s1, batch, row, column + 1));
                 out.s2 = KN_TO_T(KN_EPILOGUE(four.s2, batch, row, column + 2));
                 out.s3 = KN_TO_T(KN_EPILOGUE(four.s3, batch, row, column + 3));
-                *(global KN_CONCAT(KN_T, 4) *)(c + row * n + column) = out;
+                vstore4(out, 0, c + row * n + column);
             }
 #else
             const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};
