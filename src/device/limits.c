@@ -4,7 +4,7 @@
 
 #include "device/device_private.h"
 
-enum { SUMS = 12, ROUNDS = 1 << 14, RUNS = 5, MAX_BYTES = 128 << 20 };
+enum { SUMS = 12, ROUNDS = 1 << 14, RUNS = 5, MIN_BYTES = 128 << 20, MAX_BYTES = 1 << 30, CACHES = 8 };
 
 typedef struct probe {
     kn_context *context;
@@ -67,14 +67,23 @@ static kn_status measure_math(probe *p, double *gflops, kn_error *error) {
     return status;
 }
 
-/* GB/s of reading more than the caches hold, if the device has that much memory. */
-static kn_status measure_memory(probe *p, double *gbytes, kn_error *error) {
-    const kn_capabilities *known = &p->context->capabilities;
-    const float zero = 0;
-    uint64_t bytes = MAX_BYTES;
-    size_t units = (size_t)known->compute_units;
+/* The bytes to read: more than the caches hold, if the device has that much memory. */
+static uint64_t bytes_to_read(const kn_context *context) {
+    const kn_capabilities *known = &context->capabilities;
+    const uint64_t cache = kn_device_number(context->found.device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
+    uint64_t bytes = MIN_BYTES;
+    while (bytes < CACHES * (cache < MAX_BYTES ? cache : MAX_BYTES) && bytes < MAX_BYTES)
+        bytes *= 2;
     while (bytes > known->largest_block_bytes || bytes > known->memory_bytes / 4)
         bytes /= 2;
+    return bytes;
+}
+
+/* GB/s of that. */
+static kn_status measure_memory(probe *p, double *gbytes, kn_error *error) {
+    const float zero = 0;
+    const uint64_t bytes = bytes_to_read(p->context);
+    size_t units = (size_t)p->context->capabilities.compute_units;
     kn_status status = begin(p, "kn_probe_read", units * (p->lanes > 1 ? 64 : 1024), error);
     double seconds = 0;
     uint64_t round = (uint64_t)p->items * 4 * p->lanes * sizeof(float);
@@ -112,7 +121,7 @@ kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *
     char math_key[32], memory_key[32], prelude[32];
     size_t lanes = context->capabilities.wide_vector ? (size_t)context->capabilities.vector_width : 1;
     found.gflops = remembered(context, "limit_gflops", lanes, math_key);
-    found.gbytes = remembered(context, "limit_gbytes", lanes, memory_key);
+    found.gbytes = remembered(context, "limit_read", lanes, memory_key);
     if (again || found.gflops <= 0 || found.gbytes <= 0) {
         probe p = {.context = context, .lanes = lanes};
         double gflops = 0, gbytes = 0;
@@ -138,7 +147,7 @@ void kn_context_slow_speed(kn_context *context, bool measure, double *flops, dou
     kn_limits peak = {.size = sizeof peak};
     if (!measure || kn_context_measure_limits(context, false, &peak) != KN_OK) {
         peak.gflops = remembered(context, "limit_gflops", 1, key);
-        peak.gbytes = remembered(context, "limit_gbytes", 1, key);
+        peak.gbytes = remembered(context, "limit_read", 1, key);
     }
     /* Eight multiply-adds in a cycle of a unit; simulators tell a clock of 1 MHz. */
     double units = context->capabilities.compute_units, clock = context->found.info.clock_mhz;
