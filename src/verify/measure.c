@@ -1,6 +1,7 @@
 /* Measures how long the steps of one node take: on random numbers that are uploaded once, many launches
  * between waits. And verdicts on variants that are chosen only where they are faster, once for each class of
  * sizes. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ void kn_measurement_finish(kn_measurement *measure) {
 }
 
 kn_status kn_measurement_open(const kn_measurement *measure, const kn_variant *variant, int tile,
-                              kn_session **session, kn_error *error) {
+                              double enough, double *first, kn_session **session, kn_error *error) {
     char switches[160], name[KN_TILE_NAME];
     size_t used = (size_t)snprintf(switches, sizeof switches, "%s=%s,tuning=off", measure->node.row->name,
                                    variant->name);
@@ -66,9 +67,14 @@ kn_status kn_measurement_open(const kn_measurement *measure, const kn_variant *v
     params.fast_math = measure->fast;
     *session = kn_session_create(measure->context, measure->results, (size_t)measure->result_count, &params);
     kn_status status = kn_session_status(*session);
-    for (int run = 0; run < 2 && status == KN_OK; run++) /* inputs have two buffers */
+    if (status == KN_OK) status = kn_session_compile(*session, measure->feeds, measure->feed_count);
+    *first = 0;
+    for (int run = 0; run < 2 && status == KN_OK && *first < enough; run++) { /* inputs have two buffers */
+        const double start = kn_clock();
         status = kn_session_run(*session, measure->feeds, measure->feed_count, NULL, 0);
-    if (status == KN_OK) status = kn_session_wait(*session);
+        if (status == KN_OK) status = kn_session_wait(*session);
+        if (!run) *first = kn_clock() - start;
+    }
     if (status != KN_OK)
         kn_fail(error, status, "%s", *session ? kn_session_error(*session) : "out of host memory");
     return status;
@@ -134,7 +140,8 @@ static void name_sizes(kn_context *context, const kn_node *node, const kn_varian
 static kn_status time_variant(const kn_measurement *measure, const kn_variant *variant, double *seconds,
                               kn_error *error) {
     kn_session *session = NULL;
-    kn_status status = kn_measurement_open(measure, variant, 0, &session, error);
+    double first;
+    kn_status status = kn_measurement_open(measure, variant, 0, INFINITY, &first, &session, error);
     if (status == KN_OK) status = kn_measurement_glance(session, measure->node.row, 1, seconds, error);
     kn_session_destroy(&session);
     return status;

@@ -1,4 +1,5 @@
 /* Tuning one shape: each candidate is checked and glanced at, then the fastest are timed in turn. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ static const double far_slower = 4;      /* one glance is enough then */
 static const double turn_seconds = 0.01; /* of launches between waits */
 static const double slow = 0.1;          /* a launch that takes longer is timed in fewer rounds */
 static const double warm_seconds = 0.2;
+static const double upload_seconds = 0.1; /* more than uploads take, which are in the time of a first run */
 
 /* A candidate that is right. */
 typedef struct timed {
@@ -69,12 +71,14 @@ static kn_status glance(tuning_run *run, const kn_candidate *candidate, double l
     kn_session *session = NULL;
     kn_context *context = run->tuner->context;
     kn_status status = KN_OK;
+    const double enough = least > 0 ? far_slower * least + upload_seconds : INFINITY;
     if (candidate->programs)
         status = kn_trial_run_small(context, &run->shape->node, candidate->variant, candidate->tile,
                                     candidate->programs, error);
     if (status == KN_OK)
-        status = kn_measurement_open(&run->measure, candidate->variant, candidate->tile, &session, error);
-    if (status == KN_OK)
+        status = kn_measurement_open(&run->measure, candidate->variant, candidate->tile, enough, seconds,
+                                     &session, error);
+    if (status == KN_OK && *seconds < enough)
         status = kn_measurement_glance(session, timed_row(run, candidate),
                                        least > 0 ? far_slower * least : slow, seconds, error);
     kn_session_destroy(&session);
@@ -156,8 +160,8 @@ static kn_status time_in_turn(tuning_run *run) {
         timed *one = &run->timed[i];
         one->times = kn_measurement_times(one->seconds, turn_seconds);
         report(run, KN_TUNER_TRIES, one->candidate, "");
-        status = kn_measurement_open(&run->measure, one->candidate->variant, one->candidate->tile,
-                                     &one->session, &run->tuner->error);
+        status = kn_measurement_open(&run->measure, one->candidate->variant, one->candidate->tile, INFINITY,
+                                     &seconds, &one->session, &run->tuner->error);
     }
     while (status == KN_OK && kn_clock() < warm)
         for (int i = 0; i < run->count && status == KN_OK; i++)

@@ -99,6 +99,10 @@ void kn_tuner_note(void *device, const kn_tuning *tuning, const kn_variant *chos
 
 /* ---- candidates -------------------------------------------------------------------------------------- */
 
+/* The last variant of a row is plain, and so slow that it is no candidate for more work than this: one launch
+ * may take seconds. */
+enum { MAX_PLAIN_FLOPS = 200000000 };
+
 static void add_candidate(kn_tuner_node *shape, const kn_variant *variant, int tile, uint64_t programs) {
     if (shape->candidate_count == KN_TUNER_CANDIDATES) return;
     kn_candidate *candidate = &shape->candidates[shape->candidate_count++];
@@ -146,12 +150,14 @@ static bool list_candidates(kn_tuner *tuner, kn_tuner_node *shape) {
         kn_target_of(tuner->context, &target);
         target.fast_math = shape->fast;
         add_variant(tuner, shape, node, shape->untuned, target.wide_vector);
-        for (int i = 0; i < node->op->variant_count; i++) {
+        kn_node_cost(node, &cost);
+        const int plain = node->op->variant_count - 1,
+                  count = cost.flops > MAX_PLAIN_FLOPS ? plain : plain + 1;
+        for (int i = 0; i < count; i++) {
             const kn_variant *variant = &node->op->variants[i];
             if (variant != shape->untuned && may_compute(shape, &target, node, variant))
                 add_variant(tuner, shape, node, variant, target.wide_vector);
         }
-        kn_node_cost(node, &cost);
         kn_context_slow_speed(tuner->context, false, &flops, &bytes);
         shape->seconds = shape->nodes *
                          (cost.flops / flops > cost.bytes / bytes ? cost.flops / flops : cost.bytes / bytes);

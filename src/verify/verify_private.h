@@ -96,9 +96,10 @@ typedef struct kn_measurement {
 kn_status kn_measurement_make(kn_measurement *measure, kn_error *error);
 void kn_measurement_finish(kn_measurement *measure);
 /* A session that computes the node by a variant and a tile, compiled and with its inputs on the device. The
- * caller destroys it, after a failure too. */
+ * caller destroys it, after a failure too. *first: the time of the first run with its uploads; where that is
+ * `enough` or more, nothing else is known of the session and it cannot be timed. */
 kn_status kn_measurement_open(const kn_measurement *measure, const kn_variant *variant, int tile,
-                              kn_session **session, kn_error *error);
+                              double enough, double *first, kn_session **session, kn_error *error);
 /* The time of one of `times` runs, enqueued together. row NULL: conversions of layouts too. */
 kn_status kn_measurement_time(kn_session *session, const kn_operator *row, int times, double *seconds,
                               kn_error *error);
