@@ -167,9 +167,15 @@ koine 0.1.0, --device gpu
 == bench resnet50 --batch 32 --profile --seconds 2
 {"case": "resnet50", "mode": "train", "batch": 32, "device": "NVIDIA H200", "median_ms": 40.5, "gflops": 18000}
 -- bench resnet50 --batch 32 --profile --seconds 2: done, 9.0 s
+== tune resnet18c --seconds 60
+{"shape": "matmul float32 4,4; 4,4", "kernel": "tiled:8x8x16/8x8", "end": "crashed", "message": "Segmentation fault"}
+{"shape": "matmul float32 4,4; 4,4", "nodes": 2, "kernel": "plain", "us": 10, "untuned": "tiled", "untuned_us": 20}
+{"tuned": 1, "faster": 1, "refused": 1, "known": 0, "left_out": 3, "us": 20, "untuned_us": 40}
+-- tune resnet18c --seconds 60: done, 9.0 s
 == bench gpt --profile --seconds 2
 """)
-    found = doctor(folder, "--read", "h200.txt").needs(0, out=("NVIDIA H200, NVIDIA CUDA", "wrong    conv2d#1 implicit: element 3", "1 cases right, 1 wrong; 2 stages done",
+    found = doctor(folder, "--read", "h200.txt").needs(0, out=("NVIDIA H200, NVIDIA CUDA", "wrong    conv2d#1 implicit: element 3", "1 cases right, 1 wrong; 3 stages done",
+                                                     "crashed  matmul float32 4,4; 4,4: tiled:8x8x16/8x8", "tune resnet18c --seconds 60: 1 shapes, 3 left out, 1 with another kernel: 0.02 ms together instead of 0.04",
                                                      "bench gpt --profile --seconds 2: no end"), err="")
     row = [line.split() for line in found.out.splitlines() if line.startswith("resnet50")][0]
     expect(row[:3] == ["resnet50", "32", "40.5"] and row[4:6] == ["30", "%"] and 20 < float(row[6]) < 60, f"found {row}")

@@ -63,11 +63,13 @@ static void list_stages(report_run *run) {
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
         snprintf(words, sizeof words, "bench %s --profile --seconds 2", networks[i]);
         add_stage(run, words);
+        if (!strcmp(networks[i], "resnet18c")) add_stage(run, "tune resnet18c --seconds 60");
     }
 }
 
 static double most_seconds(const report_run *run, const char *name) {
-    return run->options->patience > 0 ? run->options->patience : !strncmp(name, "bench", 5) ? 150 : 60;
+    if (run->options->patience > 0) return run->options->patience;
+    return !strncmp(name, "bench", 5) ? 150 : !strncmp(name, "tune", 4) ? 90 : 60;
 }
 
 /* ---- the file ------------------------------------------------------------------------------------------ */

@@ -127,6 +127,19 @@ static void print_bench(report_text *report) {
            100 * gflops / report->limit_gflops, predicted);
 }
 
+/* A kernel that is not tried again, or the total. */
+static void print_tune(const report_text *report) {
+    char shape[NAME_BYTES], kernel[NAME_BYTES], end[NAME_BYTES];
+    const double tuned = number_of(report->line, "us"), untuned = number_of(report->line, "untuned_us");
+    if (text_of(report->line, "end", end, sizeof end)[0])
+        printf("%-8s %s: %s\n", end, text_of(report->line, "shape", shape, sizeof shape),
+               text_of(report->line, "kernel", kernel, sizeof kernel));
+    else if (isfinite(number_of(report->line, "tuned")))
+        printf("%s: %.0f shapes, %.0f left out, %.0f with another kernel: %.4g ms together instead of %.4g\n",
+               report->stage, number_of(report->line, "tuned"), number_of(report->line, "left_out"),
+               number_of(report->line, "faster"), 1e-3 * tuned, 1e-3 * untuned);
+}
+
 static void print_end(report_text *report) {
     const char *colon = strrchr(report->line, ':');
     if (!colon) return;
@@ -157,6 +170,8 @@ static void print_line(report_text *report) {
         print_case(report);
     else if (!strncmp(report->stage, "bench", 5))
         print_bench(report);
+    else if (!strncmp(report->stage, "tune", 4))
+        print_tune(report);
 }
 
 int report_read(const char *path) {

@@ -7,7 +7,17 @@
  *     done KERNEL MICROSECONDS UNTUNED      0: the untuned kernel does not work
  *     lost MESSAGE                          the shape cannot be tuned
  *     end                                   the last line */
+#include <unistd.h>
+
 #include "tune.h"
+
+/* The process ends itself where the one that watches has ended without it. */
+static unsigned longest;
+
+static void print_now(void) {
+    fflush(stdout);
+    alarm(longest);
+}
 
 static void report(void *user, kn_tuner_event event, const char *kernel, const char *message) {
     (void)user;
@@ -15,20 +25,21 @@ static void report(void *user, kn_tuner_event event, const char *kernel, const c
         printf("try\t%s\n", kernel);
     else
         printf("%s\t%s\t%s\n", tune_word(event), kernel, message);
-    fflush(stdout);
+    print_now();
 }
 
 int tune_measure(tune_run *run, double seconds) {
     const double end = clock_now() + seconds;
     kn_tuner_params params = KN_TUNER_DEFAULTS;
     params.report = report;
+    longest = 10 + (unsigned)(run->options->patience < 3600 ? run->options->patience : 3600);
     for (int i = 0; i < kn_tuner_count(run->tuner); i++) {
         kn_tuner_shape shape = KN_TUNER_SHAPE_DEFAULTS;
         params.seconds = end - clock_now();
         if (!(params.seconds > 0)) break;
         if (kn_tuner_get(run->tuner, i, &shape) != KN_OK || shape.known) continue;
         printf("shape\t%s\n", shape.key);
-        fflush(stdout);
+        print_now();
         kn_status status = kn_tuner_run(run->tuner, i, &params);
         if (status == KN_ERROR_CANCELLED) break;
         if (status == KN_OK) status = kn_tuner_get(run->tuner, i, &shape);
@@ -36,7 +47,7 @@ int tune_measure(tune_run *run, double seconds) {
             printf("done\t%s\t%.3f\t%.3f\n", shape.kernel, shape.microseconds, shape.untuned_microseconds);
         else
             printf("lost\t%s\n", status == KN_OK ? "no kernel works" : kn_tuner_error(run->tuner));
-        fflush(stdout);
+        print_now();
     }
     puts("end");
     return EXIT_DONE;
