@@ -99,9 +99,9 @@ void kn_tuner_note(void *device, const kn_tuning *tuning, const kn_variant *chos
 
 /* ---- candidates -------------------------------------------------------------------------------------- */
 
-/* The last variant of a row is plain, and so slow that it is no candidate for more work than this: one launch
- * may take seconds. */
-enum { MAX_PLAIN_FLOPS = 200000000 };
+/* The last variant of a row, which is plain, and the smallest tile are so slow that they are no candidates
+ * for more work than this: one launch may take seconds. */
+enum { MAX_SLOW_FLOPS = 200000000 };
 
 static void add_candidate(kn_tuner_node *shape, const kn_variant *variant, int tile, uint64_t programs) {
     if (shape->candidate_count == KN_TUNER_CANDIDATES) return;
@@ -110,15 +110,22 @@ static void add_candidate(kn_tuner_node *shape, const kn_variant *variant, int t
     kn_kernel_name(variant, tile, candidate->name);
 }
 
-/* Adds a variant, and unless `wide` also with each tile that gives other programs. */
-static void add_variant(kn_tuner *tuner, kn_tuner_node *shape, const kn_node *node, const kn_variant *variant,
-                        bool wide) {
-    uint64_t seen[KN_TUNER_CANDIDATES], programs = 0;
+static int count_tiles(void) {
     char name[KN_TILE_NAME];
+    int count = 0;
+    while (kn_product_tile_name(count + 1, name))
+        count++;
+    return count;
+}
+
+/* Adds a variant, and also with each of so many tiles that gives other programs. */
+static void add_variant(kn_tuner *tuner, kn_tuner_node *shape, const kn_node *node, const kn_variant *variant,
+                        int tiles) {
+    uint64_t seen[KN_TUNER_CANDIDATES], programs = 0;
     int count = 0;
     if (kn_node_programs(tuner->context, node, variant, 0, &programs, NULL) != KN_OK) return;
     add_candidate(shape, variant, 0, seen[count++] = programs);
-    for (int tile = 1; !wide && programs && kn_product_tile_name(tile, name); tile++) {
+    for (int tile = 1; tile <= tiles && programs; tile++) {
         uint64_t other = 0;
         if (kn_node_programs(tuner->context, node, variant, tile, &other, NULL) != KN_OK) continue;
         int known = 0;
@@ -149,14 +156,13 @@ static bool list_candidates(kn_tuner *tuner, kn_tuner_node *shape) {
     if (node) {
         kn_target_of(tuner->context, &target);
         target.fast_math = shape->fast;
-        add_variant(tuner, shape, node, shape->untuned, target.wide_vector);
         kn_node_cost(node, &cost);
-        const int plain = node->op->variant_count - 1,
-                  count = cost.flops > MAX_PLAIN_FLOPS ? plain : plain + 1;
-        for (int i = 0; i < count; i++) {
+        const int slow = cost.flops > MAX_SLOW_FLOPS, tiles = target.wide_vector ? 0 : count_tiles() - slow;
+        add_variant(tuner, shape, node, shape->untuned, tiles);
+        for (int i = 0; i < node->op->variant_count - slow; i++) {
             const kn_variant *variant = &node->op->variants[i];
             if (variant != shape->untuned && may_compute(shape, &target, node, variant))
-                add_variant(tuner, shape, node, variant, target.wide_vector);
+                add_variant(tuner, shape, node, variant, tiles);
         }
         kn_context_slow_speed(tuner->context, false, &flops, &bytes);
         shape->seconds = shape->nodes *
