@@ -56,15 +56,6 @@ static bool is_refusal(kn_status status) {
     return status != KN_ERROR_MEMORY && status != KN_ERROR_FILE && status != KN_ERROR_NOT_FOUND;
 }
 
-/* The row whose steps are timed; NULL: all, conversions too, where the layouts differ from the untuned
- * kernel's. */
-static const kn_operator *timed_row(const tuning_run *run, const kn_candidate *candidate) {
-    const kn_promise *own = &candidate->variant->promise, *untuned = &run->shape->untuned->promise;
-    bool same = own->any == untuned->any && !memcmp(own->inputs, untuned->inputs, sizeof own->inputs) &&
-                !memcmp(own->outputs, untuned->outputs, sizeof own->outputs);
-    return same ? run->shape->node.row : NULL;
-}
-
 /* `least`: the shortest time so far; 0: none. */
 static kn_status glance(tuning_run *run, const kn_candidate *candidate, double least, double *seconds,
                         kn_error *error) {
@@ -79,8 +70,8 @@ static kn_status glance(tuning_run *run, const kn_candidate *candidate, double l
         status = kn_measurement_open(&run->measure, candidate->variant, candidate->tile, enough, seconds,
                                      &session, error);
     if (status == KN_OK && *seconds < enough)
-        status = kn_measurement_glance(session, timed_row(run, candidate),
-                                       least > 0 ? far_slower * least : slow, seconds, error);
+        status = kn_measurement_glance(session, run->shape->node.row, least > 0 ? far_slower * least : slow,
+                                       seconds, error);
     kn_session_destroy(&session);
     return status;
 }
@@ -148,8 +139,7 @@ static void choose_finalists(tuning_run *run) {
 
 static kn_status time_turn(const tuning_run *run, timed *one, double *seconds) {
     report(run, KN_TUNER_TRIES, one->candidate, "");
-    return kn_measurement_time(one->session, timed_row(run, one->candidate), one->times, seconds,
-                               &run->tuner->error);
+    return kn_measurement_time(one->session, run->shape->node.row, one->times, seconds, &run->tuner->error);
 }
 
 static kn_status time_in_turn(tuning_run *run) {

@@ -136,9 +136,20 @@ static void add_variant(kn_tuner *tuner, kn_tuner_node *shape, const kn_node *no
     }
 }
 
+/* Whether a variant promises the planner's passes what the untuned one does: without the same layouts and
+ * statistics, what it gains would be lost in conversions and passes around it, which are not measured. */
+static bool keeps_promises(const kn_variant *variant, const kn_variant *untuned) {
+    const kn_promise *own = &variant->promise, *given = &untuned->promise;
+    return own->any == given->any && !memcmp(own->inputs, given->inputs, sizeof own->inputs) &&
+           !memcmp(own->outputs, given->outputs, sizeof own->outputs) && own->gathers >= given->gathers &&
+           own->takes_statistics >= given->takes_statistics && own->fusible >= given->fusible &&
+           (own->fuses || !given->fuses);
+}
+
 static bool may_compute(const kn_tuner_node *shape, const kn_target *target, const kn_node *node,
                         const kn_variant *variant) {
-    return (!variant->choice.fast || shape->fast) && (!variant->choice.prepares || shape->kept) &&
+    return keeps_promises(variant, shape->untuned) && (!variant->choice.fast || shape->fast) &&
+           (!variant->choice.prepares || shape->kept) &&
            (!variant->choice.accepts || variant->choice.accepts(target, node));
 }
 

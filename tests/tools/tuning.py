@@ -15,8 +15,9 @@ from koine import case, expect, koine, run_cases, strict, write
 KERNELS, ALL = sys.argv[3], sys.argv[4:] == ["all"]
 PATIENCE = "12"
 MODEL = "koine 1\nmodel tiny\ninput x 48\nlogits = linear 64\n"
-# At least a hundred times as slow as the whole product.
+# Hundreds of times as slow as the whole product; a work-item for wide vectors computes many results.
 SLOW = "{ volatile float waste = 0; for (int w = 0; w < 100000; w++) waste += 1; }\n"
+SLOW_WIDE = SLOW.replace("100000", "3000000")
 CRASH = "*(volatile global int *)8 = 1;\n"
 HANG = "{ volatile int spin = 1; while (spin) ; }\n"
 
@@ -71,7 +72,7 @@ def planted_kernels_for_many_threads(folder):
     expect(ends == {"tiled:32x32x16/4x4": "crashed", "tiled:16x16x16/4x4": "wrong", "plain": "hung"}, f"found {ends}: {found}")
     shapes = [line for line in lines if "us" in line and "shape" in line]
     expect(len(shapes) == 1 and shapes[0]["kernel"] == "tiled:8x8x16/8x8" and shapes[0]["untuned"] == "tiled", f"found {shapes}")
-    expect(shapes[0]["untuned_us"] > 10 * shapes[0]["us"], f"found {shapes}")
+    expect(shapes[0]["untuned_us"] > shapes[0]["us"], f"found {shapes}")
     expect(lines[-1]["tuned"] == 1 and lines[-1]["faster"] == 1 and lines[-1]["refused"] == 3, f"found {lines[-1]}")
     # The second start uses it, and tries nothing again.
     other(folder, kernels, *PLAN).needs(0, out="tuned: tiled:8x8x16/8x8")
@@ -141,12 +142,12 @@ def refused_by_its_trial(folder, kernels, path, entries):
 @case
 def a_planted_kernel_for_wide_vectors(folder):
     write(folder, "tiny.koine", MODEL)
-    kernels = plant(folder, "kernels", wide=SLOW, plain=CRASH)
+    kernels = plant(folder, "kernels", wide=SLOW_WIDE, plain=CRASH)
     found = tuned(folder, kernels, *TUNE, "--json", kind="wide").needs(0)
     lines = found.objects()
     shapes = [line for line in lines if "us" in line and "shape" in line]
     expect(len(shapes) == 1 and shapes[0]["kernel"] == "tiled" != shapes[0]["untuned"], f"found {found}")
-    expect(shapes[0]["untuned_us"] > 10 * shapes[0]["us"], f"found {shapes}")
+    expect(shapes[0]["untuned_us"] > shapes[0]["us"], f"found {shapes}")
     expect([line["kernel"] for line in lines if line.get("end") == "crashed"] == ["plain"], f"found {found}")
     other(folder, kernels, *PLAN, kind="wide").needs(0, out="tuned: " + shapes[0]["kernel"])
     # Kernels for many threads have separate choices, and so have other kernels.
