@@ -103,12 +103,12 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
             if (parts > 1) {
                 *(global KN_A4 *)(partials + row * n + column) = four;
             } else {
-                KN_CONCAT(KN_T, 4) out;
-                out.s0 = KN_TO_T(KN_EPILOGUE(four.s0, batch, row, column));
-                out.s1 = KN_TO_T(KN_EPILOGUE(four.s1, batch, row, column + 1));
-                out.s2 = KN_TO_T(KN_EPILOGUE(four.s2, batch, row, column + 2));
-                out.s3 = KN_TO_T(KN_EPILOGUE(four.s3, batch, row, column + 3));
-                vstore4(out, 0, c + row * n + column);
+                const KN_A4 out = (KN_A4)(KN_EPILOGUE(four.s0, batch, row, column),
+                                          KN_EPILOGUE(four.s1, batch, row, column + 1),
+                                          KN_EPILOGUE(four.s2, batch, row, column + 2),
+                                          KN_EPILOGUE(four.s3, batch, row, column + 3));
+                *(global KN_CONCAT(KN_T, 4) *)(c + row * n + column) =
+                    KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(out);
             }
 #else
             const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};

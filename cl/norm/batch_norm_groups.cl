@@ -72,10 +72,11 @@ typedef KN_CONCAT(KN_A, 4) vector;
 #define KN_TO_ELEMENTS(value) KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(value)
 #define KN_FIRST(value) (value).s0
 #define KN_ADDED(value) (((value).s0 + (value).s1) + ((value).s2 + (value).s3))
-#define KN_ONE(v, outer, middle, inner) KN_CONCAT(convert_, KN_T)(KN_EPILOGUE(v, outer, middle, inner))
 #define KN_RESULT(v, outer, middle, inner)                                                                   \
-    (elements)(KN_ONE((v).s0, outer, middle, inner), KN_ONE((v).s1, outer, middle, (inner) + 1),             \
-               KN_ONE((v).s2, outer, middle, (inner) + 2), KN_ONE((v).s3, outer, middle, (inner) + 3))
+    KN_TO_ELEMENTS((vector)(KN_EPILOGUE((v).s0, outer, middle, inner),                                       \
+                            KN_EPILOGUE((v).s1, outer, middle, (inner) + 1),                                 \
+                            KN_EPILOGUE((v).s2, outer, middle, (inner) + 2),                                 \
+                            KN_EPILOGUE((v).s3, outer, middle, (inner) + 3)))
 #endif
 #define KN_VECTOR_AT(at, from) KN_TO_VECTOR(((global const elements *)(from))[at])
 

@@ -37,7 +37,7 @@ static const turned families[] = {
     {"conv/first.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "first", WIDE},
     {"conv/implicit.cl", "stride_y - pad_top", "stride_y + pad_top", "conv2d", "implicit", MANY},
     {"conv/implicit_data.cl", "entry.y = -tap_y", "entry.y = tap_y", "conv2d_data", "implicit", MANY},
-    {"conv/implicit_tile.cl", "? KN_TO_A(right_from", "? -KN_TO_A(right_from", "conv2d", "implicit", MANY},
+    {"conv/implicit_tile.cl", "inside ? KN_OF(", "inside ? -KN_OF(", "conv2d", "implicit", MANY},
     {"conv/implicit_weight.cl", "stride_y - pad_top", "stride_y + pad_top", "conv2d_weight", "implicit",
      MANY},
     {"conv/packing.cl", "x##i = load(0, from + i * plain", "x##i = -load(0, from + i * plain", "conv2d",
