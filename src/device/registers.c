@@ -50,8 +50,10 @@ int kn_context_item_registers(kn_context *context) {
     double known = 0;
     snprintf(key, sizeof key, "registers/%s/%016llx", kn_version_text(),
              (unsigned long long)kn_kernels_hash(context));
-    /* 0: a process ended while it asked; negative: the context with that time could not ask. */
-    if (kn_verdict_get(context, key, &known) && (known >= 0 || known == -context->made))
+    /* 0: a process ended while it asked; negative: the context with that time could not ask. A precompiling
+     * context does not ask, since the main process does. */
+    if (kn_verdict_expect(context, key, 1, &known) &&
+        (known >= 0 || known == -context->made || context->precompile))
         return known >= 1 && known <= WAYS + 1 ? use(context, (int)known) : USUAL;
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
