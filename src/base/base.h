@@ -293,6 +293,8 @@ kn_status kn_file_remove(const char *path, kn_error *error);
 kn_status kn_file_rename(const char *path, const char *to, kn_error *error);
 /* Creates a folder and its parents (mode 0700 for new ones); no error if it exists. */
 kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error);
+/* The same for the folder that a file is in. */
+kn_status kn_folder_make_for(const kn_host *host, const char *file, kn_error *error);
 /* Whether this process may create files in a folder. */
 bool kn_folder_takes_files(const char *path);
 /* Lists the names in a folder, sorted bytewise, without those that begin with a dot. In the arena. */

@@ -492,6 +492,16 @@ kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error)
     return status;
 }
 
+kn_status kn_folder_make_for(const kn_host *host, const char *file, kn_error *error) {
+    if (!strchr(file, '/')) return KN_OK;
+    char *folder = kn_copy_text(host, file);
+    if (!folder) return kn_fail_memory(error, strlen(file) + 1);
+    *strrchr(folder, '/') = '\0';
+    kn_status status = folder[0] ? kn_folder_make(host, folder, error) : KN_OK;
+    kn_release(host, folder);
+    return status;
+}
+
 bool kn_folder_takes_files(const char *path) {
     return access(path, W_OK | X_OK) == 0;
 }

@@ -138,11 +138,8 @@ void kn_program_cache_store(kn_context *context, const kn_source *source, cl_pro
         put_number(file + 24, bytes, 8);
         memcpy(file + HEADER_BYTES, key.data, key.length);
         put_number(file + 32, checksum(key.data, key.length, file + HEADER_BYTES + key.length, bytes), 8);
-        char *slash = strrchr(path.data, '/');
-        *slash = '\0';
         kn_error error = {0};
-        kn_status status = kn_folder_make(&context->host, path.data, &error);
-        *slash = '/';
+        kn_status status = kn_folder_make_for(&context->host, path.data, &error);
         if (!status)
             status =
                 kn_file_write(&context->host, path.data, file, HEADER_BYTES + key.length + bytes, &error);

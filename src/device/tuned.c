@@ -170,10 +170,7 @@ static void read_own(kn_tunings *tunings) {
 static void write_own(kn_tunings *tunings) {
     kn_error error = {.status = KN_OK};
     if (!tunings->path) return;
-    char *slash = strrchr(tunings->path, '/');
-    *slash = '\0';
-    kn_status status = kn_folder_make(&tunings->host, tunings->path, &error);
-    *slash = '/';
+    kn_status status = kn_folder_make_for(&tunings->host, tunings->path, &error);
     if (status == KN_OK) status = write_entries(tunings, tunings->path, &error);
     if (status != KN_OK)
         kn_log_write(&tunings->host, KN_LOG_WARNING, "tuned choices are not kept: %s", error.text);

@@ -46,15 +46,6 @@ static char *next_line(char **rest) {
     return line;
 }
 
-/* Makes the file's folder. */
-static kn_status make_folder(kn_verdicts *verdicts) {
-    char *slash = strrchr(verdicts->path, '/');
-    *slash = '\0';
-    kn_status status = kn_folder_make(&verdicts->host, verdicts->path, NULL);
-    *slash = '/';
-    return status;
-}
-
 /* Reads the file's entries that are not in memory. */
 static void read_file(kn_verdicts *verdicts) {
     uint8_t *bytes = NULL;
@@ -177,7 +168,8 @@ static void write_mark(kn_verdicts *verdicts) {
         return;
     }
     if (!verdicts->mark) {
-        char *prefix = make_folder(verdicts) == KN_OK ? mark_prefix(verdicts) : NULL;
+        kn_status status = kn_folder_make_for(&verdicts->host, verdicts->path, NULL);
+        char *prefix = status == KN_OK ? mark_prefix(verdicts) : NULL;
         if (prefix) verdicts->mark = kn_mark_open(&verdicts->host, prefix);
         kn_release(&verdicts->host, prefix);
     }
@@ -262,7 +254,7 @@ void kn_verdicts_put(kn_verdicts *verdicts, const char *key, double value) {
         kn_text_number(&text, *(const double *)entry->value);
         kn_text_add(&text, "\n");
     }
-    kn_status status = make_folder(verdicts);
+    kn_status status = kn_folder_make_for(&verdicts->host, verdicts->path, NULL);
     if (!status && !kn_text_failed(&text))
         status = kn_file_write(&verdicts->host, verdicts->path, text.data, text.length, NULL);
     if (status)

@@ -288,6 +288,10 @@ static void folders_are_created(void **state) {
     assert_int_equal(stat(in(state, path, "one/two"), &about), 0);
     assert_int_equal(about.st_mode & 0777, 0700);
     assert_int_equal(kn_folder_make(&host, "/", &error), KN_OK);
+    assert_int_equal(kn_folder_make_for(&host, in(state, path, "of/a/file"), &error), KN_OK);
+    assert_true(kn_path_is_folder(in(state, path, "of/a")) && !kn_path_exists(in(state, path, "of/a/file")));
+    assert_int_equal(kn_folder_make_for(&host, "file", &error), KN_OK);
+    assert_int_equal(kn_folder_make_for(&host, "/file", &error), KN_OK);
     assert_int_equal(kn_folder_make(&host, ".", &error), KN_OK);
     assert_int_equal(error.status, KN_OK);
 
