@@ -106,7 +106,7 @@ typedef struct kn_capabilities {
     bool wide_vector; /* best used with few work-items and explicit vectors; otherwise with many threads */
     int vector_width; /* float lanes of a native vector */
     int vector_registers;
-    int item_registers; /* of 32 bits that a work-item may use, where forced or described by a file; else 0 */
+    int item_registers; /* of 32 bits that a work-item may use; 0 until a plan for many threads has asked */
     int compute_units;
     size_t work_group_items; /* the device's maximum; a kernel may allow less */
     uint64_t local_bytes;

@@ -42,18 +42,14 @@ static int use(kn_context *context, int number) {
     return number <= WAYS ? ways[number - 1].registers : FEWEST;
 }
 
-int kn_context_item_registers(kn_context *context) {
-    if (context->capabilities.item_registers) return context->capabilities.item_registers;
-    /* A processor keeps the variables of many work-items in its caches anyway. */
-    if (context->described || context->found.info.type == KN_DEVICE_CPU) return USUAL;
+/* From the cache, or asked; where the driver does not tell, other contexts ask again. */
+static int find(kn_context *context) {
     char key[96];
     double known = 0;
     snprintf(key, sizeof key, "registers/%s/%016llx", kn_version_text(),
              (unsigned long long)kn_kernels_hash(context));
-    /* 0: a process ended while it asked; negative: the context with that time could not ask. A precompiling
-     * context does not ask, since the main process does. */
-    if (kn_verdict_expect(context, key, 1, &known) &&
-        (known >= 0 || known == -context->made || context->precompile))
+    /* 0: a process ended while it asked. A precompiling context does not ask, since the main process does. */
+    if (kn_verdict_expect(context, key, 1, &known))
         return known >= 1 && known <= WAYS + 1 ? use(context, (int)known) : USUAL;
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
@@ -62,9 +58,16 @@ int kn_context_item_registers(kn_context *context) {
     while (number < WAYS && told && !fits)
         told = ask(context, number++, &fits) || ways[number - 1].option;
     if (!fits) number = WAYS + 1;
-    kn_verdict_put(context, key, told ? number : -context->made);
+    if (told) kn_verdict_put(context, key, number);
     kn_attempt_end(context, &attempt);
-    if (told) return use(context, number);
     context->register_option = NULL;
-    return USUAL;
+    return told ? use(context, number) : USUAL;
+}
+
+int kn_context_item_registers(kn_context *context) {
+    int *registers = &context->capabilities.item_registers;
+    /* A processor keeps the variables of many work-items in its caches anyway. */
+    if (!*registers)
+        *registers = context->described || context->found.info.type == KN_DEVICE_CPU ? USUAL : find(context);
+    return *registers;
 }
