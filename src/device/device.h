@@ -50,8 +50,6 @@ typedef struct kn_tuned {
     kn_tuned_end end;
     double microseconds, untuned; /* if measured; untuned 0: that one could not be */
 } kn_tuned;
-/* The words of the file for it; NULL: measured. */
-const char *kn_tuned_word(kn_tuned_end end);
 /* Gets the choice for a key; false: there is none. */
 bool kn_tuned_get(kn_context *context, const char *key, kn_tuned *entry);
 /* Whether there are entries at all. */

@@ -17,10 +17,6 @@ static const char first_line[] = "koine tuned 1";
 static const uint64_t file_limit = 4u << 20;
 static const char *const words[] = {NULL, "failed", "wrong", "hung"};
 
-const char *kn_tuned_word(kn_tuned_end end) {
-    return words[end];
-}
-
 /* ---- entries in memory ----------------------------------------------------------------------------- */
 
 /* The name of an entry in the map. */
