@@ -54,11 +54,10 @@ void kn_measurement_finish(kn_measurement *measure) {
 
 kn_status kn_measurement_open(const kn_measurement *measure, const kn_variant *variant, int tile,
                               double enough, double *first, kn_session **session, kn_error *error) {
-    char switches[160], name[KN_TILE_NAME];
-    size_t used = (size_t)snprintf(switches, sizeof switches, "%s=%s,tuning=off", measure->node.row->name,
-                                   variant->name);
-    if (tile && used < sizeof switches && kn_product_tile_name(tile, name))
-        snprintf(switches + used, sizeof switches - used, ",tile=%s", name);
+    char switches[192], on_tile[KN_TILE_SWITCH];
+    kn_switch_tile(tile, on_tile);
+    snprintf(switches, sizeof switches, "%s=%s,tuning=off%s", measure->node.row->name, variant->name,
+             on_tile);
     kn_session_params params;
     kn_session_params_init(&params);
     params.switches = switches;

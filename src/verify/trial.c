@@ -225,16 +225,23 @@ static kn_status check_results(device_run *run, kn_session *session) {
     return status;
 }
 
+void kn_switch_tile(int tile, char text[KN_TILE_SWITCH]) {
+    char name[KN_TILE_NAME];
+    text[0] = '\0';
+    if (tile && kn_product_tile_name(tile, name)) snprintf(text, KN_TILE_SWITCH, ",tile=%s", name);
+}
+
 static kn_status run_trial(device_run *run, const char *variant, int tile, bool blocked,
                            const char *programs) {
     kn_trial *trial = run->trial;
-    char switches[208] = "", name[KN_TILE_NAME];
+    char switches[208] = "", on_tile[KN_TILE_SWITCH];
     size_t used = 0;
     if (variant)
         used = (size_t)snprintf(switches, sizeof switches, "%s=%s,*=%s%s%s", trial->row->name, variant,
                                 variant, blocked ? ",images=blocked" : "", programs ? "," : "");
-    if (tile && used < sizeof switches && kn_product_tile_name(tile, name))
-        used += (size_t)snprintf(switches + used, sizeof switches - used, ",tile=%s", name);
+    kn_switch_tile(tile, on_tile);
+    if (used < sizeof switches)
+        used += (size_t)snprintf(switches + used, sizeof switches - used, "%s", on_tile);
     if (programs && used < sizeof switches)
         snprintf(switches + used, sizeof switches - used, "programs=%s", programs);
     bool gradients = false;
@@ -328,11 +335,18 @@ static void take_ranges(const kn_alike *alike, kn_case *test_case, char ranges[]
     test_case->ranges[fed_back] = ranges[fed_back];
 }
 
+/* A trial of a node alike; `test_case` and `ranges` must stay valid as long as it. */
+static kn_status make_alike(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_case *test_case,
+                            char ranges[][32], kn_error *error) {
+    *test_case = (kn_case){.no_gradient = true, .training = true};
+    take_ranges(alike, test_case, ranges);
+    return kn_trial_make(trial, host, alike->row, test_case, alike, 1, error);
+}
+
 kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_error *error) {
     char ranges[KN_TRIAL_INPUTS][32];
-    kn_case test_case = {.no_gradient = true, .training = true};
-    take_ranges(alike, &test_case, ranges);
-    kn_status status = kn_trial_make(trial, host, alike->row, &test_case, alike, 1, error);
+    kn_case test_case;
+    kn_status status = make_alike(trial, host, alike, &test_case, ranges, error);
     trial->test_case = NULL; /* it ends here */
     return status;
 }
@@ -341,11 +355,9 @@ kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const k
                              kn_error *error) {
     kn_trial trial;
     char ranges[KN_TRIAL_INPUTS][32];
-    kn_case test_case = {.no_gradient = true, .training = true};
+    kn_case test_case;
     device_run run = {.trial = &trial, .context = context, .fast = variant->choice.fast, .error = error};
-    take_ranges(alike, &test_case, ranges);
-    kn_status status =
-        kn_trial_make(&trial, kn_context_host(context), alike->row, &test_case, alike, 1, error);
+    kn_status status = make_alike(&trial, kn_context_host(context), alike, &test_case, ranges, error);
     if (status == KN_OK) status = run_trial(&run, variant->name, tile, false, NULL);
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
     kn_trial_finish(&trial);

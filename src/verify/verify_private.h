@@ -79,6 +79,9 @@ kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const k
 /* Tries a variant with a tile on a small node like this one, or if there is none on the row's case. */
 kn_status kn_trial_run_small(kn_context *context, const kn_alike *node, const kn_variant *variant, int tile,
                              uint64_t programs, kn_error *error);
+/* ",tile=NAME", a switch of sessions; "" for a tile that is chosen by the shape. */
+enum { KN_TILE_SWITCH = 40 };
+void kn_switch_tile(int tile, char text[KN_TILE_SWITCH]);
 /* A node alone, on random numbers, to be timed (measure.c). */
 typedef struct kn_measurement {
     kn_context *context;
