@@ -561,15 +561,20 @@ static void bucket_joins_updates(void **state) {
 
 /* ---- launches ------------------------------------------------------------------------------------- */
 
-/* The launches of a training step of the mean of y * y on a device with many threads: those of norms, and at
- * most `most` in all. */
-static void check_launches(kn_value *y, int norms, int most) {
+/* Begins the passes of a training step of the mean of y * y. */
+static void begin_training(kn_value *y, pass_run *passes) {
     kn_value *loss = kn_mean(kn_mul(y, y), NULL, false);
     check_built();
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    passes_begin(passes, &loss, 1, true, train, &params);
+}
+
+/* The launches of a training step of the mean of y * y on a device with many threads: those of norms, and at
+ * most `most` in all. */
+static void check_launches(kn_value *y, int norms, int most) {
     pass_run passes;
-    passes_begin(&passes, &loss, 1, true, train, &params);
+    begin_training(y, &passes);
     passes_run(&passes, "bucket");
     int found = 0;
     for (int i = 0; i < passes.planner.emitter.step_count; i++) {
@@ -604,12 +609,8 @@ static void sums_wait_for_a_reader(void **state) {
     const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
     for (int i = 0; i < 3; i++)
         y = kn_conv(y, 8, 3, 3, &same);
-    kn_value *loss = kn_mean(kn_mul(y, y), NULL, false);
-    check_built();
-    kn_trainer_params params;
-    kn_trainer_params_init(&params);
     pass_run passes;
-    passes_begin(&passes, &loss, 1, true, train, &params);
+    begin_training(y, &passes);
     passes_run(&passes, "lower");
     assert_int_equal(count_kernels(&passes, "kn_sums"), 3);
     passes_run(&passes, "sums");
