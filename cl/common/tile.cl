@@ -91,7 +91,8 @@ static inline local KN_A *piece_in(local KN_A *slice, const int p, const bool ac
     return slice + (first.k * row + first.i) + (further.k * row + further.i);
 }
 
-/* Types and functions of pieces of 1 and of 4: KN_OF(KN_PIECE_, vector). */
+/* Types and functions of pieces of 1 and of 4: KN_OF(KN_PIECE_, vector). They use KN_CONCAT, which cannot name them:
+ * a macro is not expanded within itself. */
 #define KN_OF_(name, vector) name##vector
 #define KN_OF(name, vector) KN_OF_(name, vector)
 #define KN_PIECE_1 KN_A
