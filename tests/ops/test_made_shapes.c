@@ -429,6 +429,26 @@ static void symbols_stay(void **state) {
 }
 
 /* Each in a separate graph, since the first failure is permanent. */
+/* Gradients of convolutions whose channels do not fit the groups. */
+static kn_value *made_wrong_groups(const char *row, const char *other, const char *attributes) {
+    kn_value *inputs[2] = {kn_input(graph, "dy", KN_FLOAT32, "1,5,2,2"),
+                           kn_input(graph, "other", KN_FLOAT32, other)};
+    kn_attribute_value values[KN_MAX_ATTRIBUTES];
+    kn_error error = {0};
+    const kn_operator *found = kn_operator_find(row);
+    assert_int_equal(kn_attributes_parse(graph, found, attributes, values, &error), KN_OK);
+    return kn_node_add(graph, found, "wrong", inputs, 2, values);
+}
+static kn_value *made_wrong_data_groups(void) {
+    return made_wrong_groups("conv2d_data", "5,2,1,1", "groups=2 size=2,2");
+}
+static kn_value *made_wrong_data_channels(void) {
+    return made_wrong_groups("conv2d_data", "4,2,1,1", "groups=2 size=2,2");
+}
+static kn_value *made_wrong_weight_groups(void) {
+    return made_wrong_groups("conv2d_weight", "1,4,2,2", "groups=2 size=1,1");
+}
+
 static void mistakes_are_reported(void **state) {
     (void)state;
     const struct {
@@ -464,6 +484,9 @@ static void mistakes_are_reported(void **state) {
         {made_wrong_flip, "no axis 2"},
         {made_wrong_cumulative, "no axis 2"},
         {made_wrong_split, "together the parts"},
+        {made_wrong_data_groups, "K a multiple of the groups"},
+        {made_wrong_data_channels, "K a multiple of the groups"},
+        {made_wrong_weight_groups, "multiples of the groups"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(mistakes); i++) {
         void *none = NULL;

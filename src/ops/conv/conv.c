@@ -54,16 +54,20 @@ static kn_status conv_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* The gradient rows are built by the rule below from a node whose shapes are valid; "size" holds what
- * their inputs do not determine: height and width of x, or of the filters. */
+/* The gradient rows are built by the rule below from a node whose shapes are valid, and by trials from
+ * smaller shapes, which need not fit the groups; "size" holds what their inputs do not determine: height and
+ * width of x, or of the filters. */
 static kn_status data_shape(kn_shape_call *call) {
     const kn_shape *dy = &call->inputs[0]->shape, *weight = &call->inputs[1]->shape;
     const kn_attribute_value *size = kn_shape_attribute(call, "size");
-    if (dy->rank != 4 || weight->rank != 4 || size->count != 2)
+    int64_t groups = kn_shape_attribute(call, "groups")->integer;
+    if (dy->rank != 4 || weight->rank != 4 || size->count != 2 || groups < 1 ||
+        dy->dims[1] != weight->dims[0] || weight->dims[0] % groups)
         return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "expected dy (N,K,P,Q), weight (K,C/groups,R,S) and size=H,W");
+                             "expected dy (N,K,P,Q), weight (K,C/groups,R,S) and size=H,W, with K a "
+                             "multiple of the groups");
     if (kn_window_lists(call)) return call->error->status;
-    kn_dim channels = weight->dims[1] * kn_shape_attribute(call, "groups")->integer;
+    kn_dim channels = weight->dims[1] * groups;
     call->outputs[0] = (kn_shape){
         .dtype = dy->dtype, .rank = 4, .dims = {dy->dims[0], channels, size->list[0], size->list[1]}};
     return KN_OK;
@@ -73,8 +77,11 @@ static kn_status weight_shape(kn_shape_call *call) {
     const kn_shape *dy = &call->inputs[0]->shape, *x = &call->inputs[1]->shape;
     const kn_attribute_value *size = kn_shape_attribute(call, "size");
     int64_t groups = kn_shape_attribute(call, "groups")->integer;
-    if (dy->rank != 4 || x->rank != 4 || size->count != 2 || groups < 1)
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "expected dy (N,K,P,Q), x (N,C,H,W) and size=R,S");
+    if (dy->rank != 4 || x->rank != 4 || size->count != 2 || groups < 1 || dy->dims[1] % groups ||
+        x->dims[1] % groups)
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "expected dy (N,K,P,Q), x (N,C,H,W) and size=R,S, with C and K multiples of the "
+                             "groups");
     if (kn_window_lists(call)) return call->error->status;
     call->outputs[0] = (kn_shape){.dtype = dy->dtype,
                                   .rank = 4,
