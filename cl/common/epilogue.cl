@@ -9,6 +9,7 @@
  *                   prefetches what it reads for a vector of results */
 #ifndef KN_EPILOGUE_CL
 #define KN_EPILOGUE_CL
+#include "common/storage.cl"
 #ifndef KN_EPILOGUE_PARAMETERS
 #define KN_EPILOGUE_PARAMETERS
 #endif

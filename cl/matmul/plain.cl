@@ -3,7 +3,7 @@
  *
  * Defines, with their defaults:
  *   KN_T, KN_A            types of elements in memory, and of products and sums (common/types.cl)
- *   KN_NARROW 0           b is stored in 16 bits (common/narrow.cl)
+ *   KN_HALF_a, _b, _c 0   whether they are stored in 16 bits (common/storage.cl)
  *
  * kn_matmul_plain(a, b, c, count, m, n, k, middle, inner, a_outer, a_middle, a_inner, a_row, a_step, b_outer, b_middle,
  *                 b_inner, b_column, b_step)
@@ -13,10 +13,19 @@
  *                         b_signed)
  *   bytes, int8 where `signed`, less their zero points (absent: 0) as in matmul/integer_tiled.cl */
 #include "common/present.cl"
+#include "common/storage.cl"
 #include "common/types.cl"
 #include "common/wanted.cl"
-#define KN_WHOLE KN_T
-#include "common/narrow.cl"
+
+#ifndef KN_HALF_a
+#define KN_HALF_a 0
+#endif
+#ifndef KN_HALF_b
+#define KN_HALF_b 0
+#endif
+#ifndef KN_HALF_c
+#define KN_HALF_c 0
+#endif
 
 #define KN_SIZES                                                                                             \
     KN_INDEX count, int m, int n, int k, int middle, int inner, KN_INDEX a_outer, KN_INDEX a_middle,         \
@@ -33,17 +42,18 @@
          column * b_column;
 
 #if KN_WANTED(kn_matmul_plain)
-kernel void kn_matmul_plain(global const KN_T *restrict a, global const KN_SOURCE *restrict b,
-                            global KN_T *restrict c, KN_SIZES) {
+kernel void kn_matmul_plain(global const KN_STORED(KN_HALF_a) *restrict a,
+                            global const KN_STORED(KN_HALF_b) *restrict b,
+                            global KN_STORED(KN_HALF_c) *restrict c, KN_SIZES) {
     KN_PLACES
     KN_A sum = 0;
     for (int first = 0; first < k; first += 256) {
         KN_A run = 0;
         for (int at = first; at < min(first + 256, k); at++)
-            run += (KN_A)a[at * a_step] * (KN_A)KN_READ(b + at * b_step);
+            run += (KN_A)KN_READ_AS(KN_HALF_a, a + at * a_step) * (KN_A)KN_READ_AS(KN_HALF_b, b + at * b_step);
         sum += run;
     }
-    c[i] = (KN_T)sum;
+    KN_WRITE_AS(KN_HALF_c, (KN_T)sum, c + i);
 }
 #endif
 

@@ -3,7 +3,7 @@
  * defines:
  *   KN_TRANSPOSE_A 0   1: A is stored as (..,K,M)
  *   KN_TRANSPOSE_B 0   1: B is stored as (..,N,K)
- *   KN_NARROW 0        B is stored in 16 bits (common/narrow.cl)
+ *   KN_HALF_a, _b, _c  whether they are stored in 16 bits (common/storage.cl)
  *   KN_VECTOR 1        4: the stored rows of A and of B, and N, are multiples of 4 long; reads four at a time
  * Global loads: at most 4 * (1 / KN_TILE_M + 1 / KN_TILE_N) bytes per multiply-add, 2 bytes for 16 with the
  * defaults.
@@ -17,8 +17,7 @@
  *   partials (parts,batches,M,N), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
-#define KN_WHOLE KN_T
-#include "common/narrow.cl"
+#include "common/storage.cl"
 
 #ifndef KN_TRANSPOSE_A
 #define KN_TRANSPOSE_A 0
@@ -30,13 +29,22 @@
 #ifndef KN_VECTOR
 #define KN_VECTOR 1
 #endif
+#ifndef KN_HALF_a
+#define KN_HALF_a 0
+#endif
+#ifndef KN_HALF_b
+#define KN_HALF_b 0
+#endif
+#ifndef KN_HALF_c
+#define KN_HALF_c 0
+#endif
 
 /* Pieces lie across the tile in a matrix stored (K,side), and along k in one stored (side,K). */
 #define KN_PIECE KN_OF(KN_PIECE_, KN_VECTOR)
 #if KN_VECTOR == 4
-#define KN_LOAD_B(pointer) KN_TO_A4(KN_READ_4(pointer))
+#define KN_LOAD(kind, pointer) KN_TO_A4(KN_READ_4_AS(kind, pointer))
 #else
-#define KN_LOAD_B(pointer) KN_TO_A(KN_READ(pointer))
+#define KN_LOAD(kind, pointer) KN_TO_A(KN_READ_AS(kind, pointer))
 #endif
 
 /* Where piece p of the first slice is in a matrix of rows of `stride`. Pieces beyond the last row or column repeat
@@ -54,11 +62,12 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
 #define KN_FETCH_SLICE(k0)                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_next[p] =                                              \
         (k0) + piece_at(p, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR).k < k_end                                   \
-            ? KN_OF(KN_LOAD_, KN_VECTOR)(a + a_at[p])                                                        \
+            ? KN_LOAD(KN_HALF_a, a + a_at[p])                                                                \
             : (KN_PIECE)0;                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++) b_next[p] =                                              \
-        (k0) + piece_at(p, KN_B_ACROSS, KN_TILE_N, KN_VECTOR).k < k_end ? KN_LOAD_B(b + b_at[p])             \
-                                                                        : (KN_PIECE)0;                       \
+        (k0) + piece_at(p, KN_B_ACROSS, KN_TILE_N, KN_VECTOR).k < k_end                                      \
+            ? KN_LOAD(KN_HALF_b, b + b_at[p])                                                                \
+            : (KN_PIECE)0;                                                                                   \
     a += KN_TRANSPOSE_A ? KN_TILE_K * (KN_INDEX)m : KN_TILE_K;                                               \
     b += KN_TRANSPOSE_B ? KN_TILE_K : KN_TILE_K * (KN_INDEX)n;
 #define KN_PUT_SLICE(turn)                                                                                   \
@@ -69,9 +78,10 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
         KN_OF(put_, KN_VECTOR)(b_next[p], p, KN_B_ACROSS, KN_TILE_N, KN_RIGHT_ROW,                           \
                                right + (turn) * KN_RIGHT_SLICE);
 
-KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const KN_SOURCE *restrict b,
-                                    global KN_T *restrict c, global KN_A *restrict partials, int m, int n,
-                                    int k, int batches, int parts, int part_depth, int middle, int inner,
+KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict a,
+                                    global const KN_STORED(KN_HALF_b) *restrict b,
+                                    global KN_STORED(KN_HALF_c) *restrict c, global KN_A *restrict partials,
+                                    int m, int n, int k, int batches, int parts, int part_depth, int middle, int inner,
                                     KN_INDEX a_outer, KN_INDEX a_middle, KN_INDEX a_inner, KN_INDEX b_outer,
                                     KN_INDEX b_middle, KN_INDEX b_inner KN_EPILOGUE_PARAMETERS) {
     KN_SLICES(2)
@@ -107,8 +117,7 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
                                           KN_EPILOGUE(four.s1, batch, row, column + 1),
                                           KN_EPILOGUE(four.s2, batch, row, column + 2),
                                           KN_EPILOGUE(four.s3, batch, row, column + 3));
-                *(global KN_CONCAT(KN_T, 4) *)(c + row * n + column) =
-                    KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(out);
+                KN_WRITE_4_AS(KN_HALF_c, KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(out), c + row * n + column);
             }
 #else
             const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};
@@ -116,7 +125,8 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
                 if (parts > 1)
                     partials[row * n + column + l] = each[l];
                 else
-                    c[row * n + column + l] = KN_TO_T(KN_EPILOGUE(each[l], batch, row, column + l));
+                    KN_WRITE_AS(KN_HALF_c, KN_TO_T(KN_EPILOGUE(each[l], batch, row, column + l)),
+                                c + row * n + column + l);
 #endif
         }
 }

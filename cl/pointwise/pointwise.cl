@@ -31,19 +31,7 @@
 #define KN_ROW
 #define KN_BODY p1[j] = p0[j];
 #endif
-/* 16-bit types are computed as float. bfloat16 is the upper half of a float, rounded to nearest even. */
-#define KN_LOAD_BFLOAT(place, from) as_float((uint)(from)[place] << 16)
-#define KN_BFLOAT_BITS(bits) (((bits) & 0x7fffffffu) > 0x7f800000u ? (bits) >> 16 | 64u : ((bits) + 0x7fffu + ((bits) >> 16 & 1u)) >> 16)
-#define KN_STORE_BFLOAT(number, place, to) (to)[place] = (ushort)KN_BFLOAT_BITS(as_uint(number))
-static float kn_round_half(const float number) {
-    ushort bits;
-    vstore_half_rte(number, 0, (half *)&bits);
-    return vload_half(0, (half *)&bits);
-}
-static float kn_round_bfloat(const float number) {
-    const uint bits = as_uint(number);
-    return as_float(KN_BFLOAT_BITS(bits) << 16);
-}
+#include "common/storage.cl"
 #if KN_RANDOM
 #include "common/random.cl"
 #endif

@@ -47,6 +47,11 @@ typedef struct kn_session_params {
      * error, measured on the device, is below 1e-4 of the results' RMS. False by default: results are then as
      * exact as possible and equal on all devices. */
     bool fast_math;
+    /* The types in which results between operators are stored; what the operators compute, they compute in
+     * float32. Parameters, their gradients, optimizer moments, running statistics, results of rank 0 and 1
+     * and what is fetched stay float32, and so do inputs and results of operators without kernels for it,
+     * which the plan lists. */
+    kn_precision precision;
     /* Refuse plans that need more device memory; 0: the device's. The limit holds for each device separately;
      * devices joined to the context are never given more than they have. */
     uint64_t memory_bytes;
@@ -58,6 +63,7 @@ typedef struct kn_session_params {
      *   producers=separate    no node is fused into its consumer where each has a separate kernel
      *   producers=fused       such nodes are fused without trying it on the device first
      *   images=blocked        kernels that take any layout get blocked images where possible
+     *   stored=TYPE           whatever may be stored in float16 or bfloat16 is, inputs and results too
      *   launches=cut          launches for many threads are cut into several, as long ones are
      *   tuning=off            kernels that were measured to be the fastest (koine/tune.h) are not preferred
      *   tuning=noted          nor are they, and a tuner of the context notes the shapes

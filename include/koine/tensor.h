@@ -43,6 +43,21 @@ KN_API size_t kn_dtype_bytes(kn_dtype dtype);
 /* Parses a name; returns false and leaves *dtype unchanged when there is no such type. */
 KN_API bool kn_dtype_parse(const char *name, kn_dtype *dtype);
 
+/* The type in which numbers are stored while a graph is computed. X(name, number, text). */
+#define KN_PRECISION_LIST(X)                                                                                 \
+    X(KN_PRECISION_FLOAT32, 0, "float32")                                                                    \
+    X(KN_PRECISION_FLOAT16, 1, "float16")                                                                    \
+    X(KN_PRECISION_BFLOAT16, 2, "bfloat16")
+typedef enum kn_precision {
+#define KN_PRECISION_ENUM(name, number, text) name = number,
+    KN_PRECISION_LIST(KN_PRECISION_ENUM)
+#undef KN_PRECISION_ENUM
+} kn_precision;
+/* "float32" and so on; "unknown" for other numbers. Thread-safe. */
+KN_API const char *kn_precision_name(kn_precision precision);
+/* Parses a name; returns false and leaves *precision unchanged when there is no such precision. */
+KN_API bool kn_precision_parse(const char *name, kn_precision *precision);
+
 /* Element type and shape of an array whose dimensions are known. */
 typedef struct kn_tensor_info {
     kn_dtype dtype;

@@ -23,7 +23,8 @@ typedef struct kn_verify_params {
     /* only kernels of these names; NULL: all that the device supports, those that stand in for others,
      * `plain`, with the smallest cases */
     const char *variants;
-    int thoroughness; /* 0: every case, 1: one case per operator and variant, 2: only the smallest */
+    kn_precision precision; /* of 16 bits: only kernels that can store it, with inputs and results in it */
+    int thoroughness;       /* 0: every case, 1: one case per operator and variant, 2: only the smallest */
     uint64_t seed;
     void *user;
     void (*report)(void *user, const kn_verify_result *result); /* strings are valid during the call */

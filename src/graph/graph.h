@@ -74,6 +74,15 @@ bool kn_dtype_is_float(kn_dtype dtype);
 static inline bool kn_is_half(kn_dtype dtype) {
     return dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
 }
+static inline kn_dtype kn_precision_type(kn_precision precision) {
+    return precision == KN_PRECISION_FLOAT16    ? KN_FLOAT16
+           : precision == KN_PRECISION_BFLOAT16 ? KN_BFLOAT16
+                                                : KN_FLOAT32;
+}
+/* As cl/common/storage.cl numbers the types: 1 for float16, 2 for bfloat16, 0 for others. */
+static inline int kn_half_kind(kn_dtype dtype) {
+    return dtype == KN_FLOAT16 ? 1 : dtype == KN_BFLOAT16 ? 2 : 0;
+}
 double kn_element_get(kn_dtype dtype, const void *data, int64_t position);
 /* Rounds to nearest even; integer types truncate towards zero and saturate, NaN gives 0. */
 void kn_element_set(kn_dtype dtype, void *data, int64_t position, double number);

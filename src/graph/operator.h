@@ -145,8 +145,15 @@ typedef struct kn_choice {
     void (*trial_case)(const kn_node *node, kn_trial_case *trial);
 } kn_choice;
 
+/* Which float32 inputs and results of a node, hidden ones too, may be stored in 16 bits: bit i is number i.
+ */
+typedef struct kn_halves {
+    unsigned inputs, results;
+} kn_halves;
+
 /* What a variant promises to the passes. */
 typedef struct kn_promise {
+    kn_halves halves; /* it can read, and write, so: its kernels use cl/common/storage.cl */
     bool takes_epilogue;
     bool gathers;          /* can collect statistics of a blocked result while computing it */
     bool takes_statistics; /* of input 0, instead of reading input 0 to compute them */

@@ -196,19 +196,28 @@ static void add_argument(kn_step *step, kn_argument argument) {
     step->arguments[step->argument_count++] = argument;
 }
 
+/* Of a value of 16 bits, the kernel of a file of cl/ is told the type (cl/common/storage.cl). */
+static void add_value(kn_step *step, const char *name, kn_value *value, bool reads, bool writes) {
+    const kn_argument argument = {
+        .name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .reads = reads, .writes = writes};
+    add_argument(step, argument);
+    if (!step || !name || !value || step->generating || step->source || !kn_is_half(value->shape.dtype))
+        return;
+    char macro[64];
+    snprintf(macro, sizeof macro, "KN_HALF_%s", name);
+    kn_step_define(step, macro, "%d", kn_half_kind(value->shape.dtype));
+}
+
 void kn_step_read(kn_step *step, const char *name, kn_value *value) {
-    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .reads = true});
+    add_value(step, name, value, true, false);
 }
 
 void kn_step_write(kn_step *step, const char *name, kn_value *value) {
-    add_argument(step,
-                 (kn_argument){.name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .writes = true});
+    add_value(step, name, value, false, true);
 }
 
 void kn_step_update(kn_step *step, const char *name, kn_value *value) {
-    add_argument(step,
-                 (kn_argument){
-                     .name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .reads = true, .writes = true});
+    add_value(step, name, value, true, true);
 }
 
 void kn_step_scratch(kn_step *step, const char *name, int scratch) {

@@ -118,6 +118,7 @@ void kn_step_define(kn_step *step, const char *name, const char *format, ...) KN
 void kn_step_define_number(kn_step *step, const char *name, double number);
 /* Defines KN_T and the like as the OpenCL name of an element type ("float", "int", "uchar" for bool). */
 void kn_step_define_type(kn_step *step, const char *name, kn_dtype dtype);
+/* For a value of 16 bits they define KN_HALF_<name> too (cl/common/storage.cl). */
 void kn_step_read(kn_step *step, const char *name, kn_value *value);
 void kn_step_write(kn_step *step, const char *name, kn_value *value);
 void kn_step_update(kn_step *step, const char *name, kn_value *value); /* reads and writes */

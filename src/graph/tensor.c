@@ -35,6 +35,25 @@ bool kn_dtype_parse(const char *name, kn_dtype *dtype) {
     return false;
 }
 
+static const char *const precisions[] = {
+#define KN_PRECISION_ROW(name, number, text) [number] = text,
+    KN_PRECISION_LIST(KN_PRECISION_ROW)
+#undef KN_PRECISION_ROW
+};
+
+const char *kn_precision_name(kn_precision precision) {
+    return (unsigned)precision < KN_COUNT_OF(precisions) ? precisions[precision] : "unknown";
+}
+
+bool kn_precision_parse(const char *name, kn_precision *precision) {
+    for (size_t i = 0; name && i < KN_COUNT_OF(precisions); i++)
+        if (strcmp(precisions[i], name) == 0) {
+            if (precision) *precision = (kn_precision)i;
+            return true;
+        }
+    return false;
+}
+
 /* The product is computed over the nonzero sizes even if one is 0, because strides are products of them. */
 bool kn_tensor_elements(const kn_tensor_info *info, uint64_t *elements) {
     if (!info || info->rank < 0 || info->rank > KN_MAX_RANK) return false;

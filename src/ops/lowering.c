@@ -113,7 +113,8 @@ int64_t kn_wide_vectors(int64_t width, int64_t columns) {
     return vectors < most ? vectors : most;
 }
 
-void kn_step_narrow(kn_step *step, const kn_value *input) {
-    if (kn_is_half(input->shape.dtype))
-        kn_step_define(step, "KN_NARROW", "%d", input->shape.dtype == KN_FLOAT16 ? 1 : 2);
+void kn_step_types(kn_step *step, const kn_node *node, kn_dtype type) {
+    if (kn_is_half(type)) type = KN_FLOAT32;
+    kn_step_define_type(step, "KN_T", type);
+    kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
 }

@@ -7,9 +7,10 @@
 
 /* ---- what variants accept -------------------------------------------------------------------------- */
 
-/* The types that most kernels with sums are written for. */
+/* The types that most kernels with sums are written for; a plan stores results in 16 bits only where all
+ * kernels of a node promise to take them. */
 static inline bool kn_has_kernels(kn_dtype dtype) {
-    return dtype == KN_FLOAT32 || dtype == KN_FLOAT64;
+    return dtype == KN_FLOAT32 || dtype == KN_FLOAT64 || kn_is_half(dtype);
 }
 bool kn_on_wide_vector(const kn_target *target, const kn_node *node);
 /* Whether the result has one of these types; the second on wide-vector devices only. */
@@ -70,7 +71,8 @@ int64_t kn_wide_vectors(int64_t width, int64_t columns);
 /* Adds parts in order, without local memory; the results have one type, and the parts that of the node's
  * sums. The planner may do it later, together with others. */
 kn_status kn_emit_sums(kn_lowering *lowering, const kn_part_sum *sums, int count);
-/* Defines KN_NARROW for a kernel one of whose inputs may have 16 bits (cl/common/narrow.cl). */
-void kn_step_narrow(kn_step *step, const kn_value *input);
+/* Defines KN_T and KN_A for a kernel that computes with values of a type; those of 16 bits are stored so only
+ * (cl/common/storage.cl). */
+void kn_step_types(kn_step *step, const kn_node *node, kn_dtype type);
 
 #endif

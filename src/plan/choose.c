@@ -125,8 +125,9 @@ kn_status kn_pass_choose(kn_planner *planner) {
     for (size_t i = 0; i < graph->node_count; i++) {
         kn_node *node = graph->nodes[i];
         planner->work++;
-        /* The compute type is the stored type. */
+        /* The compute type is the stored type, but for types of 16 bits. */
         node->compute = node->output_count ? node->outputs[0]->shape.dtype : KN_FLOAT32;
+        if (kn_is_half(node->compute)) node->compute = KN_FLOAT32;
         node->accumulate = node->compute;
         if (node->op->class != KN_CLASS_KERNEL) continue;
         kn_status status = choose(planner, node, &planner->chosen[i]);

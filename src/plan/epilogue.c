@@ -95,8 +95,13 @@ static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
     const char *e = epilogue->operand;
     kn_text_format(text, "#define %s(v, outer, middle, inner) %s(v", epilogue->macro, epilogue->function);
     for (int i = 0; i < epilogue->operand_count; i++) {
-        kn_text_format(text, ", %s%d[(outer) * %s%d_outer", e, i, e, i);
-        kn_text_format(text, " + (middle) * %s%d_middle + (inner) * %s%d_inner]", e, i, e, i);
+        const int half = kn_half_kind(epilogue->operands[i].value->shape.dtype);
+        if (half)
+            kn_text_format(text, ", KN_READ_AS(%d, %s%d + ", half, e, i);
+        else
+            kn_text_format(text, ", %s%d[", e, i);
+        kn_text_format(text, "(outer) * %s%d_outer + (middle) * %s%d_middle + (inner) * %s%d_inner%s", e, i,
+                       e, i, e, i, half ? ")" : "]");
     }
     kn_text_add(text, ")\n");
 }
@@ -129,12 +134,17 @@ static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int wi
                    epilogue->function);
     for (int i = 0; i < epilogue->operand_count; i++) {
         bool varies = epilogue->operands[i].strides[blocked ? 1 : 2] != 0;
-        if (varies)
+        const int half = kn_half_kind(epilogue->operands[i].value->shape.dtype);
+        if (varies && half)
+            kn_text_format(text, ", KN_READ_VECTOR_AS(%d, 0, %s%d + (", half, epilogue->operand, i);
+        else if (varies)
             kn_text_format(text, ", vload%d(0, %s%d + (", width, epilogue->operand, i);
+        else if (half)
+            kn_text_format(text, ", (float%d)KN_READ_AS(%d, %s%d + (", width, half, epilogue->operand, i);
         else
             kn_text_format(text, ", (float%d)(%s%d[", width, epilogue->operand, i);
         write_vector_offset(epilogue, i, blocked, width, text);
-        kn_text_add(text, varies ? "))" : "])");
+        kn_text_add(text, varies || half ? "))" : "])");
     }
     /* An operand that varies along one axis only is small enough to stay in cache. */
     kn_text_format(text, ")\n#define %s_PREFETCH(outer, middle, inner)", epilogue->macro);

@@ -13,7 +13,9 @@ enum { MAX_OPERANDS = 20, MAX_RESULTS = 8, MAX_MEMBERS = 48 };
 typedef struct fuse_pass {
     kn_planner *planner;
     kn_depends depends; /* by the groups' ids */
-    bool *updates;      /* by node id: pointwise, and part of the update of a state */
+    /* By node id. They do not become epilogues of the product that computes the gradient: an update stays one
+     * kernel, which the bucket pass can merge with others. */
+    bool *updates;
 } fuse_pass;
 
 static kn_group *group_of_value(fuse_pass *pass, kn_value *value) {
@@ -139,23 +141,8 @@ static bool operand_fits_axes(const kn_shape *space, const kn_shape *operand, in
     return true;
 }
 
-/* Marks the pointwise nodes that lead to an assign through pointwise nodes only. They do not become epilogues
- * of the product that computes the gradient: an update stays one kernel, which the bucket pass can merge with
- * others. */
-static bool find_updates(fuse_pass *pass) {
-    const kn_graph *graph = pass->planner->graph;
-    pass->updates = kn_arena_take(pass->planner->arena, graph->node_count + 1, sizeof *pass->updates);
-    if (!pass->updates) return false;
-    for (size_t i = graph->node_count; i-- > 0;) {
-        const kn_node *node = graph->nodes[i];
-        if (node->op->class != KN_CLASS_POINTWISE) continue;
-        const kn_value *result = node->outputs[0];
-        for (int c = 0; c < pass->planner->consumers.counts[result->id]; c++) {
-            const kn_node *reader = pass->planner->consumers.nodes[result->id][c];
-            if (reader->op->class == KN_CLASS_ASSIGN || pass->updates[reader->id]) pass->updates[i] = true;
-        }
-    }
-    return true;
+static bool is_computed_as_float(const kn_value *value) {
+    return value->shape.dtype == KN_FLOAT32 || kn_is_half(value->shape.dtype);
 }
 
 static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_value *through) {
@@ -166,7 +153,8 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
         return false;
     const kn_shape *space = &group->anchor->outputs[0]->shape;
     if (!kn_shape_same(space, &node->outputs[0]->shape) || node->op->random) return false;
-    if (node->outputs[0]->shape.dtype != KN_FLOAT32 || space->dtype != KN_FLOAT32) return false;
+    if (!is_computed_as_float(node->outputs[0]) || !is_computed_as_float(group->anchor->outputs[0]))
+        return false;
     if (creates_cycle(pass, group, node)) return false;
     int middle, inner, operands = 0;
     epilogue_axes(group->anchor, &middle, &inner);
@@ -178,7 +166,7 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
             if (!value || (value->producer && (value->producer == group->anchor ||
                                                pass->planner->group_of[value->producer->id] == group)))
                 continue;
-            if (value->shape.dtype != KN_FLOAT32 || !operand_fits_axes(space, &value->shape, middle, inner))
+            if (!is_computed_as_float(value) || !operand_fits_axes(space, &value->shape, middle, inner))
                 return false;
             operands++;
         }
@@ -240,7 +228,8 @@ kn_status kn_pass_fuse(kn_planner *planner) {
     kn_status status = KN_OK;
     if (!planner->group_of || !good)
         status = kn_fail_memory(planner->error, graph->node_count * sizeof(kn_group *));
-    if (status == KN_OK && !find_updates(&pass)) status = kn_fail_memory(planner->error, graph->node_count);
+    pass.updates = kn_find_updates(planner);
+    if (status == KN_OK && !pass.updates) status = kn_fail_memory(planner->error, graph->node_count);
     for (size_t i = 0; status == KN_OK && i < graph->node_count; i++)
         status = assign_group(&pass, graph->nodes[i]);
     if (status == KN_OK && pass.depends.failed)
@@ -256,5 +245,5 @@ kn_status kn_pass_fuse(kn_planner *planner) {
             kept++;
         }
     planner->group_count = kept;
-    return KN_OK;
+    return kn_widen_inner(planner);
 }

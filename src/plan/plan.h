@@ -39,7 +39,9 @@ typedef struct kn_switches {
     bool recompute_invariant; /* steps that depend on states alone run in each run */
     bool separate_statistics; /* a batch norm always computes its statistics itself */
     bool cut_launches; /* launches for many threads are cut along each dimension, as if they were long */
-    int tile; /* of matrix products with many threads, where it is possible; 0: chosen by the shape */
+    int tile;        /* of matrix products with many threads, where it is possible; 0: chosen by the shape */
+    kn_dtype stored; /* if not float32: what may be stored in this 16-bit type is, of the caller too, */
+    kn_halves stored_halves; /* but only these inputs and results of nodes with kernels */
     kn_producers producers;
     kn_programs programs;
     kn_tuning_use tuning;
@@ -133,6 +135,7 @@ typedef struct kn_plan_request {
     const kn_judge *judge; /* NULL: every verdict is false */
     void *device;          /* passed to the judge's functions */
     uint64_t guard;        /* unused bytes after each value; if not 0, values share no memory */
+    kn_dtype precision;    /* KN_FLOAT16, KN_BFLOAT16: the type that results may be stored in; else float32 */
     bool keeps;            /* results of steps that run once may be kept in memory */
     double *seconds;       /* by pass: its time is added; NULL: not measured */
 } kn_plan_request;

@@ -114,6 +114,7 @@ void kn_planner_finish(kn_planner *planner);
 
 kn_status kn_pass_widen(kn_planner *planner);
 kn_status kn_pass_simplify(kn_planner *planner);
+kn_status kn_pass_precision(kn_planner *planner);
 kn_status kn_pass_invariant(kn_planner *planner);
 kn_status kn_pass_choose(kn_planner *planner);
 kn_status kn_pass_consumers(kn_planner *planner);
@@ -128,6 +129,16 @@ kn_status kn_pass_sums(kn_planner *planner);
 kn_status kn_pass_bucket(kn_planner *planner);
 kn_status kn_pass_once(kn_planner *planner);
 kn_status kn_pass_place(kn_planner *planner);
+
+/* Lets all readers of a value but the producer of `by`, and the caller, read `by` instead (widen.c). */
+void kn_replace_value(const kn_planner *planner, const kn_value *old, kn_value *by);
+/* Of a node that was added last: nodes come after those that they read. */
+void kn_move_last_node_to_front(const kn_graph *graph);
+/* By node id: whether it is pointwise and leads to an assign through pointwise nodes only. NULL: out of
+ * memory (precision.c). */
+bool *kn_find_updates(kn_planner *planner);
+/* After fusing: results that only their own group reads are never stored, and become float32. */
+kn_status kn_widen_inner(kn_planner *planner);
 
 /* ---- groups (group.c) ---------------------------------------------------------------------------- */
 

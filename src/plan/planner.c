@@ -7,11 +7,12 @@
 const kn_pass kn_passes[] = {
     {"widen", kn_pass_widen, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
     {"simplify", kn_pass_simplify, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
+    {"precision", kn_pass_precision, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_GRAPH},
     {"invariant", kn_pass_invariant, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_INVARIANT},
     {"choose", kn_pass_choose, .reads = KN_FIELD_GRAPH | KN_FIELD_INVARIANT, .writes = KN_FIELD_CHOSEN},
     {"consumers", kn_pass_consumers, .reads = KN_FIELD_GRAPH, .writes = KN_FIELD_CONSUMERS},
     {"fuse", kn_pass_fuse, .reads = KN_FIELD_GRAPH | KN_FIELD_CHOSEN | KN_FIELD_CONSUMERS,
-     .writes = KN_FIELD_GROUPS},
+     .writes = KN_FIELD_GRAPH | KN_FIELD_GROUPS},
     {"order", kn_pass_order, .reads = KN_FIELD_GRAPH | KN_FIELD_CONSUMERS | KN_FIELD_GROUPS,
      .writes = KN_FIELD_GROUPS},
     {"layout", kn_pass_layout, .reads = KN_FIELD_GRAPH | KN_FIELD_GROUPS,

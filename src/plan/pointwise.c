@@ -170,22 +170,23 @@ static void write_loads(kernel_text *kernel, kn_text *body) {
         int64_t stride = operand->strides[kernel->axes - 1];
         kn_dtype dtype = operand->value->shape.dtype;
         if (operand->written == operand->value) continue;
-        if (kn_is_half(dtype)) {
-            kn_text_format(body, "const float x%d = %s(", i,
-                           dtype == KN_FLOAT16 ? "vload_half" : "KN_LOAD_BFLOAT");
-            write_offset(kernel, "p", i, stride, body);
-            kn_text_format(body, ", p%d); ", i);
-            continue;
-        }
-        bool whole = kernel->lanes > 1 && dtype == KN_FLOAT32; /* others are uniform over the lanes */
-        if (!whole)
-            kn_text_format(body, "const %s x%d = p%d[", kn_pointwise_type(dtype), i, i);
-        else if (stride)
-            kn_text_format(body, "const float%d x%d = vload%d(0, p%d + ", kernel->lanes, i, kernel->lanes, i);
+        const int half = kn_half_kind(dtype);
+        bool whole =
+            kernel->lanes > 1 && (half || dtype == KN_FLOAT32); /* others are uniform over the lanes */
+        if (whole)
+            kn_text_format(body, "const float%d x%d = ", kernel->lanes, i);
         else
-            kn_text_format(body, "const float%d x%d = (float%d)(p%d[", kernel->lanes, i, kernel->lanes, i);
+            kn_text_format(body, "const %s x%d = ", kn_pointwise_type(dtype), i);
+        if (whole && stride && half)
+            kn_text_format(body, "KN_READ_VECTOR_AS(%d, 0, p%d + ", half, i);
+        else if (whole && stride)
+            kn_text_format(body, "vload%d(0, p%d + ", kernel->lanes, i);
+        else if (half)
+            kn_text_format(body, "KN_READ_AS(%d, p%d + ", half, i);
+        else
+            kn_text_format(body, "p%d[", i);
         write_offset(kernel, "p", i, stride, body);
-        kn_text_add(body, !whole ? "]; " : stride ? "); " : "]); ");
+        kn_text_add(body, half || (whole && stride) ? "); " : "]; ");
     }
 }
 
@@ -292,30 +293,29 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
         kn_text_format(body, one ? "); " : stride > 1 ? ", u0_i); " : ", %d); ", (int)stride);
         snprintf(uniform, sizeof uniform, "u%d", position);
     }
-    const char *rounds = result->shape.dtype == KN_FLOAT16    ? "kn_round_half("
-                         : result->shape.dtype == KN_BFLOAT16 ? "kn_round_bfloat("
-                                                              : "";
-    kn_text_format(body, "const %s v%d = %s", result_type, position, rounds);
+    const int half = kn_half_kind(result->shape.dtype);
+    const char *rounds = half == 1 ? "kn_as_half" : half == 2 ? "kn_as_bfloat" : "";
+    kn_text_format(body, "const %s v%d = %s%s", result_type, position, rounds,
+                   !half                ? ""
+                   : kernel->lanes == 1 ? "("
+                                        : "_vector(");
     kn_status status =
         kn_pointwise_write(planner, node, type, operand_name, kernel, uniform[0] ? uniform : NULL, body);
     kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : *rounds ? "); " : "; ");
     for (int i = 0; i < kernel->count; i++) {
         const kernel_operand *operand = &kernel->operands[i];
-        kn_dtype dtype = result->shape.dtype;
         if (operand->written != result) continue;
-        if (kn_is_half(dtype)) {
-            kn_text_format(body, "%s(v%d, ", dtype == KN_FLOAT16 ? "vstore_half_rte" : "KN_STORE_BFLOAT",
-                           position);
-            write_offset(kernel, "p", i, operand->strides[kernel->axes - 1], body);
-            kn_text_format(body, ", p%d); ", i);
-            continue;
-        }
-        if (kernel->lanes == 1)
+        if (half)
+            kn_text_format(body,
+                           kernel->lanes == 1 ? "KN_WRITE_AS(%d, v%d, p%d + "
+                                              : "KN_WRITE_VECTOR_AS(%d, v%d, 0, p%d + ",
+                           half, position, i);
+        else if (kernel->lanes == 1)
             kn_text_format(body, "p%d[", i);
         else
             kn_text_format(body, "kn_store%d(v%d, p%d + ", kernel->lanes, position, i);
         write_offset(kernel, "p", i, operand->strides[kernel->axes - 1], body);
-        if (kernel->lanes == 1)
+        if (kernel->lanes == 1 && !half)
             kn_text_format(body, "] = v%d; ", position);
         else
             kn_text_add(body, "); ");
@@ -338,24 +338,30 @@ static bool counts_steps(const kernel_operand *operand, int64_t stride) {
     return operand->value->shape.dtype == KN_UINT32 && stride == 0 && !operand->written;
 }
 
-/* Whether to write a vector body too: where it helps, and all operands are float32, contiguous or broadcast
- * along the row, except for the step counter of random numbers. */
+static bool is_float(kn_dtype dtype) {
+    return dtype == KN_FLOAT32 || kn_is_half(dtype);
+}
+
+/* Whether to write a vector body too: where it helps, and all operands are float32 or have 16 bits,
+ * contiguous or broadcast along the row, except for the step counter of random numbers. */
 static bool wants_vectors(const kernel_text *kernel) {
     const kn_target *target = kernel->planner->target;
     int width = target->vector_width;
+    bool halves = false;
     if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
     for (int i = 0; i < kernel->count; i++) {
         const kernel_operand *operand = &kernel->operands[i];
         int64_t stride = operand->strides[kernel->axes - 1];
         if (kernel->random && counts_steps(operand, stride)) continue;
-        if (operand->value->shape.dtype != KN_FLOAT32 || stride > 1 || (operand->written && stride != 1))
-            return false;
+        const kn_dtype dtype = operand->value->shape.dtype;
+        if (!is_float(dtype) || stride > 1 || (operand->written && stride != 1)) return false;
+        halves = halves || kn_is_half(dtype);
     }
     for (int i = 0; i < kernel->group->member_count; i++) {
         const kn_node *node = kernel->group->members[i];
-        if (compute_dtype(node) != KN_FLOAT32 || node->outputs[0]->shape.dtype != KN_FLOAT32) return false;
+        if (!is_float(compute_dtype(node)) || !is_float(node->outputs[0]->shape.dtype)) return false;
     }
-    return kernel->random || (kernel->body.data && calls_functions(kernel->body.data));
+    return halves || kernel->random || (kernel->body.data && calls_functions(kernel->body.data));
 }
 
 static kn_status write_body(kernel_text *kernel, int lanes, kn_text *body) {

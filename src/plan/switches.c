@@ -49,9 +49,10 @@ static kn_status fail_word(const char *word, size_t length, kn_error *error) {
     char list[320] = "";
     for (size_t i = 0, used = 0; i < KN_COUNT_OF(known); i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s=%s, ", known[i].word, known[i].value);
-    return kn_fail(error, KN_ERROR_NOT_FOUND,
-                   "there is no switch '%.*s'; there are: %stile=TILE, OPERATOR=KERNEL and *=KERNEL",
-                   (int)length, word, list);
+    return kn_fail(
+        error, KN_ERROR_NOT_FOUND,
+        "there is no switch '%.*s'; there are: %stile=TILE, stored=TYPE, OPERATOR=KERNEL and *=KERNEL",
+        (int)length, word, list);
 }
 
 /* "tile=NAME", of the tiles of matrix products. */
@@ -66,6 +67,24 @@ static kn_status set_tile(kn_switches *switches, const char *value, size_t lengt
     }
     return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no tile '%.*s'; there are: %s", (int)length, value,
                    list);
+}
+
+/* "stored=TYPE", or "stored=TYPE/INPUTS/RESULTS" with a bit for each. */
+static kn_status set_stored(kn_switches *switches, const char *value, size_t length, kn_error *error) {
+    char type[16];
+    unsigned inputs = ~0u, results = ~0u;
+    const size_t word = strcspn(value, "/,");
+    const bool given = word < length;
+    if (word < sizeof type) snprintf(type, sizeof type, "%.*s", (int)word, value);
+    if (word >= sizeof type || !kn_dtype_parse(type, &switches->stored) || !kn_is_half(switches->stored) ||
+        (given && sscanf(value + word, "/%u/%u", &inputs, &results) != 2))
+        return kn_fail(
+            error, KN_ERROR_NOT_FOUND,
+            "the switch stored is '%.*s'; expected float16 or bfloat16, or TYPE/INPUTS/RESULTS with "
+            "the sums of 1 for the first, 2 for the second, 4 for the third …",
+            (int)length, value);
+    switches->stored_halves = (kn_halves){inputs, results};
+    return KN_OK;
 }
 
 static const char *find_variant(const kn_operator *row, const char *name, size_t length) {
@@ -118,6 +137,8 @@ kn_status kn_switches_parse(const char *text, kn_switches *switches, kn_error *e
         size_t length = (size_t)(equals - text), value_length = all - length - 1;
         if (is_word("tile", text, length))
             status = set_tile(switches, equals + 1, value_length, error);
+        else if (is_word("stored", text, length))
+            status = set_stored(switches, equals + 1, value_length, error);
         else if (!set_known(switches, text, length, equals + 1, value_length))
             status = force(switches, text, length, equals + 1, value_length, error);
         text += all + (text[all] == ',');

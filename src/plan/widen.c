@@ -6,7 +6,7 @@
 #include "ops/ops.h"
 #include "plan/plan_private.h"
 
-static void replace(const kn_planner *planner, const kn_value *old, kn_value *by) {
+void kn_replace_value(const kn_planner *planner, const kn_value *old, kn_value *by) {
     for (size_t i = 0; i < planner->graph->node_count; i++) {
         kn_node *node = planner->graph->nodes[i];
         for (int j = 0; j < node->input_count && node != by->producer; j++)
@@ -16,8 +16,7 @@ static void replace(const kn_planner *planner, const kn_value *old, kn_value *by
         if (planner->wanted[i] == old) planner->wanted[i] = by;
 }
 
-/* Nodes come after those that they read. */
-static void move_last_node_to_front(const kn_graph *graph) {
+void kn_move_last_node_to_front(const kn_graph *graph) {
     kn_node *first = graph->nodes[graph->node_count - 1];
     memmove(graph->nodes + 1, graph->nodes, (graph->node_count - 1) * sizeof *graph->nodes);
     graph->nodes[0] = first;
@@ -34,8 +33,8 @@ static kn_status widen(kn_planner *planner, kn_value *input) {
     wide->wanted = input->wanted;
     input->wanted = false;
     planner->work += graph->node_count;
-    replace(planner, input, wide);
-    move_last_node_to_front(graph);
+    kn_replace_value(planner, input, wide);
+    kn_move_last_node_to_front(graph);
     return KN_OK;
 }
 

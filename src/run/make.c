@@ -82,6 +82,7 @@ static kn_status make_plan(executable_build *build) {
                                      .judge = &kn_device_judge,
                                      .device = executable->context,
                                      .guard = request->guard,
+                                     .precision = kn_precision_type(request->params->precision),
                                      .keeps = build->keeps && !request->guard,
                                      .seconds = executable->head->pass_seconds};
     return kn_plan_make(&planned, &executable->plan, build->error);

@@ -62,6 +62,14 @@ kn_node *kn_alike_add(const kn_alike *alike, kn_graph *graph, kn_value *inputs[K
     return result->producer;
 }
 
+void kn_alike_store(const kn_alike *alike, const kn_node *node) {
+    if (!kn_is_half(alike->stored)) return;
+    for (int i = 0; i < node->input_count; i++)
+        if (node->inputs[i] && alike->halves.inputs >> i & 1) node->inputs[i]->shape.dtype = alike->stored;
+    for (int k = 0; k < node->output_count; k++)
+        if (alike->halves.results >> k & 1) node->outputs[k]->shape.dtype = alike->stored;
+}
+
 typedef struct search {
     kn_context *context;
     const kn_variant *variant;
@@ -79,6 +87,7 @@ static bool fits(search *on, const kn_alike *alike) {
     kn_graph *graph = kn_graph_create(&params);
     kn_value *inputs[KN_TRIAL_INPUTS] = {NULL};
     kn_node *node = graph ? kn_alike_add(alike, graph, inputs) : NULL;
+    if (node) kn_alike_store(alike, node);
     kn_error error = {.status = KN_OK};
     uint64_t programs = 0;
     on->tries++;
@@ -159,7 +168,19 @@ void kn_alike_of(const kn_node *node, kn_alike *alike) {
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         alike->given[i] = node->inputs[i] != NULL;
         if (alike->given[i]) alike->shapes[i] = node->inputs[i]->shape;
+        /* Some rows read stored weights of 16 bits, and copies move any type: these are no matter of the
+         * plan. */
+        const kn_dtype type = alike->shapes[i].dtype;
+        if (!kn_is_half(type) || node->op->halves >> i & 1 || node->op->moves) continue;
+        alike->shapes[i].dtype = KN_FLOAT32;
+        alike->halves.inputs |= 1u << i;
+        alike->stored = type;
     }
+    for (int k = 0; k < node->output_count && !node->op->moves; k++)
+        if (kn_is_half(node->outputs[k]->shape.dtype)) {
+            alike->halves.results |= 1u << k;
+            alike->stored = node->outputs[k]->shape.dtype;
+        }
     memcpy(alike->attributes, node->attributes,
            (size_t)node->op->attribute_count * sizeof *alike->attributes);
 }

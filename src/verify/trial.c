@@ -21,6 +21,14 @@ static double tolerance(const kn_trial *trial, double expected, double largest, 
     return factor * (1e-5 * largest + 1e-6);
 }
 
+/* What storing in 16 bits may add: the rounding of the result; in a gradient, where rounded numbers are
+ * multiplied and added, a few of the largest. */
+static double stored_tolerance(const kn_trial *trial, double expected, double largest, bool gradient) {
+    if (!kn_is_half(trial->stored)) return 0;
+    const double step = trial->stored == KN_FLOAT16 ? 0x1p-11 : 0x1p-8;
+    return step * (gradient ? 4 * largest : fabs(expected)) + (trial->stored == KN_FLOAT16 ? 0x1p-24 : 0);
+}
+
 /* The difference of two numbers divided by the tolerance. NaN matches only NaN, an infinity only itself. */
 static double ratio_of(double actual, double expected, double allowed) {
     if (isnan(expected)) return isnan(actual) ? 0 : INFINITY;
@@ -39,6 +47,7 @@ static double largest_of(const double *numbers, int64_t count) {
 typedef struct device_run {
     kn_trial *trial;
     kn_context *context;
+    kn_trial_options options;
     bool fast; /* the variant may have a larger error */
     double ratio;
     kn_error *error;
@@ -168,7 +177,9 @@ static kn_status check_gradient(device_run *run, kn_session *session, int input)
         char use[24], what[48];
         status = kn_trial_slope(trial, input, i, &slope, run->error);
         if (status != KN_OK) break;
-        double allowed = tolerance(trial, slope, fmax(largest, fabs(slope)), true) + more;
+        const double most = fmax(largest, fabs(slope));
+        double allowed =
+            tolerance(trial, slope, most, true) + stored_tolerance(trial, slope, most, true) + more;
         snprintf(what, sizeof what, "gradient of input %d", input);
         compare(run, actual[0][i], slope, allowed, what, i);
         snprintf(use, sizeof use, "use%d", input);
@@ -218,32 +229,40 @@ static kn_status check_results(device_run *run, kn_session *session) {
         snprintf(what, sizeof what, "result %d", k);
         for (int64_t i = 0; status == KN_OK && i < elements; i++)
             compare(run, kn_element_get(dtype, fetches[k].data, i), expected[k][i],
-                    run->fast ? fast : tolerance(trial, expected[k][i], largest, false), what, i);
+                    (run->fast ? fast : tolerance(trial, expected[k][i], largest, false)) +
+                        stored_tolerance(trial, expected[k][i], largest, false),
+                    what, i);
         kn_release(trial->host, fetches[k].data);
     }
     kn_trial_release(trial, expected);
     return status;
 }
 
-void kn_switch_tile(int tile, char text[KN_TILE_SWITCH]) {
+void kn_switches_of(int tile, kn_dtype stored, kn_halves halves, char text[KN_MORE_SWITCHES]) {
     char name[KN_TILE_NAME];
+    size_t used = 0;
     text[0] = '\0';
-    if (tile && kn_product_tile_name(tile, name)) snprintf(text, KN_TILE_SWITCH, ",tile=%s", name);
+    if (tile && kn_product_tile_name(tile, name))
+        used = (size_t)snprintf(text, KN_MORE_SWITCHES, ",tile=%s", name);
+    if (kn_is_half(stored))
+        snprintf(text + used, KN_MORE_SWITCHES - used, ",stored=%s/%u/%u", kn_dtype_name(stored),
+                 halves.inputs, halves.results);
 }
 
-static kn_status run_trial(device_run *run, const char *variant, int tile, bool blocked,
-                           const char *programs) {
+static kn_status run_trial(device_run *run) {
     kn_trial *trial = run->trial;
-    char switches[208] = "", on_tile[KN_TILE_SWITCH];
-    size_t used = 0;
-    if (variant)
-        used = (size_t)snprintf(switches, sizeof switches, "%s=%s,*=%s%s%s", trial->row->name, variant,
-                                variant, blocked ? ",images=blocked" : "", programs ? "," : "");
-    kn_switch_tile(tile, on_tile);
-    if (used < sizeof switches)
-        used += (size_t)snprintf(switches + used, sizeof switches - used, "%s", on_tile);
-    if (programs && used < sizeof switches)
-        snprintf(switches + used, sizeof switches - used, "programs=%s", programs);
+    const kn_trial_options *options = &run->options;
+    char switches[288] = "", more[KN_MORE_SWITCHES];
+    kn_text text;
+    kn_text_init(&text, trial->host);
+    if (options->variant)
+        kn_text_format(&text, ",%s=%s,*=%s%s", trial->row->name, options->variant, options->variant,
+                       options->blocked ? ",images=blocked" : "");
+    kn_switches_of(options->tile, options->stored, options->halves, more);
+    kn_text_add(&text, more);
+    if (options->programs) kn_text_format(&text, ",programs=%s", options->programs);
+    if (text.length) snprintf(switches, sizeof switches, "%s", text.data + 1);
+    kn_text_finish(&text);
     bool gradients = false;
     for (int i = 0; i < trial->input_count; i++)
         gradients = gradients || kn_trial_differentiates(trial, i);
@@ -272,14 +291,15 @@ static kn_status run_trial(device_run *run, const char *variant, int tile, bool 
 }
 
 kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *test_case,
-                       const char *variant, bool blocked, const char *programs, uint64_t seed, double *ratio,
-                       kn_error *error) {
+                       const kn_trial_options *options, double *ratio, kn_error *error) {
     kn_trial trial;
-    device_run run = {.trial = &trial, .context = context, .error = error};
-    kn_status status = kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, seed, error);
+    device_run run = {.trial = &trial, .context = context, .options = *options, .error = error};
+    kn_status status = kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, options->stored,
+                                     options->seed, error);
     for (int i = 0; i < row->variant_count; i++)
-        if (variant && !strcmp(row->variants[i].name, variant)) run.fast = row->variants[i].choice.fast;
-    if (status == KN_OK) status = run_trial(&run, variant, 0, blocked, programs);
+        if (options->variant && !strcmp(row->variants[i].name, options->variant))
+            run.fast = row->variants[i].choice.fast;
+    if (status == KN_OK) status = run_trial(&run);
     *ratio = run.ratio;
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
     kn_trial_finish(&trial);
@@ -340,7 +360,7 @@ static kn_status make_alike(kn_trial *trial, const kn_host *host, const kn_alike
                             char ranges[][32], kn_error *error) {
     *test_case = (kn_case){.no_gradient = true, .training = true};
     take_ranges(alike, test_case, ranges);
-    return kn_trial_make(trial, host, alike->row, test_case, alike, 1, error);
+    return kn_trial_make(trial, host, alike->row, test_case, alike, alike->stored, 1, error);
 }
 
 kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_error *error) {
@@ -356,9 +376,14 @@ kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const k
     kn_trial trial;
     char ranges[KN_TRIAL_INPUTS][32];
     kn_case test_case;
-    device_run run = {.trial = &trial, .context = context, .fast = variant->choice.fast, .error = error};
+    device_run run = {
+        .trial = &trial,
+        .context = context,
+        .options = {.variant = variant->name, .tile = tile, .stored = alike->stored, .halves = alike->halves},
+        .fast = variant->choice.fast,
+        .error = error};
     kn_status status = make_alike(&trial, kn_context_host(context), alike, &test_case, ranges, error);
-    if (status == KN_OK) status = run_trial(&run, variant->name, tile, false, NULL);
+    if (status == KN_OK) status = run_trial(&run);
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
     kn_trial_finish(&trial);
     return status;
@@ -384,7 +409,7 @@ bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case
     kn_target target;
     bool accepts = false;
     kn_target_of(context, &target);
-    if (kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, 1, NULL) == KN_OK)
+    if (kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, KN_FLOAT32, 1, NULL) == KN_OK)
         for (size_t i = 0; i < trial.bound->node_count; i++) {
             const kn_node *node = trial.bound->nodes[i];
             if (node->op != row) continue;

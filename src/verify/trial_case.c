@@ -49,6 +49,12 @@ static double draw(uint64_t key, int64_t index, bool special, bool integer, doub
     return (float)(low + uniform * (high - low));
 }
 
+static double rounded(kn_dtype dtype, double number) {
+    uint16_t bits;
+    kn_element_set(dtype, &bits, 0, number);
+    return kn_element_get(dtype, &bits, 0);
+}
+
 /* Parses "-2..2". */
 static bool read_range(const char *range, double *low, double *high) {
     char first[32];
@@ -80,6 +86,8 @@ static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
         return kn_fail_memory_for(error, "an array of a case", (uint64_t)elements, 8);
     for (int64_t i = 0; i < (int64_t)elements; i++) {
         trial->values[input][i] = draw(key, i, special, integer, low, high);
+        if (kn_is_half(trial->stored) && info->dtype == KN_FLOAT32)
+            trial->values[input][i] = rounded(trial->stored, trial->values[input][i]);
         kn_element_set(info->dtype, trial->bytes[input], i, trial->values[input][i]);
     }
     return KN_OK;
@@ -153,8 +161,10 @@ static kn_status build(kn_trial *trial, kn_error *error) {
 }
 
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
-                        const kn_case *test_case, const kn_alike *alike, uint64_t seed, kn_error *error) {
-    *trial = (kn_trial){.host = host, .row = row, .test_case = test_case, .alike = alike, .seed = seed};
+                        const kn_case *test_case, const kn_alike *alike, kn_dtype stored, uint64_t seed,
+                        kn_error *error) {
+    *trial = (kn_trial){
+        .host = host, .row = row, .test_case = test_case, .alike = alike, .stored = stored, .seed = seed};
     kn_graph_params params = {.size = sizeof params, .allocator = host->allocator, .log = host->log};
     trial->graph = kn_graph_create(&params);
     if (!trial->graph) return kn_fail_memory(error, sizeof *trial->graph);

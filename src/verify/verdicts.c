@@ -10,6 +10,7 @@
  * of their rows have separate verdicts, and each kernel takes time to compile. */
 static kn_status try_table(kn_context *context, const kn_operator *row, const kn_variant *variant,
                            kn_error *error) {
+    const kn_trial_options options = {.variant = variant->name, .seed = 1};
     double ratio;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < row->case_count; i++) {
@@ -17,7 +18,7 @@ static kn_status try_table(kn_context *context, const kn_operator *row, const kn
             test_case.no_gradient = true;
             if (test_case.smallest == (pass == 0) &&
                 kn_trial_accepts(context, row, &test_case, variant, false))
-                return kn_trial_run(context, row, &test_case, variant->name, false, NULL, 1, &ratio, error);
+                return kn_trial_run(context, row, &test_case, &options, &ratio, error);
         }
     return kn_fail(error, KN_ERROR_NOT_FOUND, "it accepts no case of the table on this device");
 }
@@ -28,7 +29,8 @@ static kn_status try_trial_case(kn_context *context, const kn_operator *row, con
     const kn_case test_case = {.inputs = {trial_case->inputs[0], trial_case->inputs[1]},
                                .attributes = trial_case->attributes,
                                .no_gradient = true};
-    return kn_trial_run(context, row, &test_case, variant->name, false, NULL, 1, &ratio, error);
+    const kn_trial_options options = {.variant = variant->name, .seed = 1};
+    return kn_trial_run(context, row, &test_case, &options, &ratio, error);
 }
 
 size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t bytes) {

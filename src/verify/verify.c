@@ -94,9 +94,13 @@ static void verify_variant(verify_run *run, const kn_operator *row, int number, 
              blocked ? " in blocks" : "");
     result.name = name;
     /* Programs of cases that also run at low thoroughness are cached on disk; those of others are not. */
-    result.status =
-        kn_trial_run(run->context, row, &row->cases[number], variant, blocked,
-                     is_wanted(row, number, 1) ? "file" : "unsaved", run->seed, &result.error, &error);
+    const kn_trial_options options = {.variant = variant,
+                                      .blocked = blocked,
+                                      .programs = is_wanted(row, number, 1) ? "file" : "unsaved",
+                                      .stored = kn_precision_type(run->params.precision),
+                                      .halves = {~0u, ~0u},
+                                      .seed = run->seed};
+    result.status = kn_trial_run(run->context, row, &row->cases[number], &options, &result.error, &error);
     result.seconds = kn_clock() - start;
     take_result(run, &result, &error);
 }
@@ -119,6 +123,11 @@ static bool is_spare(const verify_run *run, const kn_operator *row, int number, 
     return false;
 }
 
+/* Whether it has something to do with the precision of this run. */
+static bool stores(const verify_run *run, kn_halves halves) {
+    return run->params.precision == KN_PRECISION_FLOAT32 || halves.inputs || halves.results;
+}
+
 /* Runs a case with all variants that accept it on the device; pointwise nodes have no variants. */
 static void verify_case(verify_run *run, const kn_operator *row, int number) {
     if (!has_element_types(run->context, &row->cases[number])) return;
@@ -129,6 +138,7 @@ static void verify_case(verify_run *run, const kn_operator *row, int number) {
     for (int i = 0; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
         if (!listed(run->params.variants, variant->name) || is_spare(run, row, number, variant)) continue;
+        if (!stores(run, variant->promise.halves)) continue;
         if (!kn_trial_accepts(run->context, row, &row->cases[number], variant, false)) continue;
         if (variant->choice.doubtful &&
             !kn_device_judge.variant_is_right(run->context, row, variant, NULL, 0))
@@ -203,6 +213,7 @@ static void verify_custom(verify_run *run, const kn_operator *custom, const kn_v
     kn_verify_result result = {.message = ""};
     char name[96], inputs[KN_TRIAL_INPUTS][64], ranges[KN_TRIAL_INPUTS][64];
     kn_case test_case = {.attributes = given->attributes, .no_gradient = given->no_gradient};
+    const kn_trial_options options = {.seed = run->seed};
     double start = kn_clock();
     snprintf(name, sizeof name, "%s#%zu", custom->name, number);
     result.name = name;
@@ -215,8 +226,7 @@ static void verify_custom(verify_run *run, const kn_operator *custom, const kn_v
     else if (custom->class == KN_CLASS_KERNEL && !custom->reference)
         result.status = kn_fail(&error, KN_ERROR_UNSUPPORTED, "it has no reference to compare with");
     else
-        result.status = kn_trial_run(run->context, custom, &test_case, NULL, false, NULL, run->seed,
-                                     &result.error, &error);
+        result.status = kn_trial_run(run->context, custom, &test_case, &options, &result.error, &error);
     result.seconds = kn_clock() - start;
     take_result(run, &result, &error);
 }

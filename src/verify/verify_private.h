@@ -15,9 +15,14 @@ typedef struct kn_alike {
     kn_shape shapes[KN_TRIAL_INPUTS];
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
     kn_dtype accumulate;
+    /* What of it is stored in a type of 16 bits in place of float32, as its shapes have it; 0: nothing. */
+    kn_dtype stored;
+    kn_halves halves;
 } kn_alike;
 /* The same node alone. */
 void kn_alike_of(const kn_node *node, kn_alike *alike);
+/* Gives a node that was made of it the types in which it is stored, which shape rules refuse. */
+void kn_alike_store(const kn_alike *alike, const kn_node *node);
 /* Adds it to a graph, on inputs x0, x1, … unless `inputs` has some; NULL: the graph has failed. */
 kn_node *kn_alike_add(const kn_alike *alike, kn_graph *graph, kn_value *inputs[KN_TRIAL_INPUTS]);
 /* The hash of the programs of a node's steps without an epilogue; 0: it has no kernels. `tile`: as in
@@ -33,6 +38,7 @@ typedef struct kn_trial {
     const kn_operator *row;
     const kn_case *test_case; /* of a node alike: only ranges and options */
     const kn_alike *alike;    /* NULL: shapes and attributes are those of the case */
+    kn_dtype stored;          /* of 16 bits: float32 inputs are numbers that it has */
     uint64_t seed;
     kn_graph *graph; /* one node on inputs x0, x1, … */
     int input_count;
@@ -50,7 +56,8 @@ typedef struct kn_trial {
 /* Builds the graph of a case, or of `alike` unless that is NULL, and generates its inputs. Call
  * kn_trial_finish also after a failure. */
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
-                        const kn_case *test_case, const kn_alike *alike, uint64_t seed, kn_error *error);
+                        const kn_case *test_case, const kn_alike *alike, kn_dtype stored, uint64_t seed,
+                        kn_error *error);
 void kn_trial_finish(kn_trial *trial);
 /* The element type of an input as cases write it; false: there is no such type. */
 bool kn_trial_input_type(const char *input, kn_dtype *dtype);
@@ -66,22 +73,30 @@ double kn_trial_number(const kn_trial *trial, const char *name, int64_t index);
  * the reference. The weight of element i of result k is kn_trial_number("weight<k>", i). */
 kn_status kn_trial_slope(kn_trial *trial, int input, int64_t element, double *slope, kn_error *error);
 
-/* Computes a case on the device, forward and gradients, and compares it with the reference. `variant` is
- * forced for the row and preferred for all others; NULL: chosen as usual. blocked: variants that take any
- * layout get blocked images. `programs`: the value of that switch; NULL: the default. *ratio: the largest
- * error divided by its tolerance. */
+/* How a case is computed. */
+typedef struct kn_trial_options {
+    const char *variant; /* forced for the row and preferred for all others; NULL: chosen as usual */
+    int tile;
+    bool blocked;         /* variants that take any layout get blocked images */
+    const char *programs; /* the value of that switch; NULL: the default */
+    kn_dtype stored; /* of 16 bits: inputs and results are stored in it where the variant can; else float32 */
+    kn_halves halves; /* with `stored`: no others */
+    uint64_t seed;
+} kn_trial_options;
+/* Computes a case on the device, forward and gradients, and compares it with the reference. *ratio: the
+ * largest error divided by its tolerance. */
 kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *test_case,
-                       const char *variant, bool blocked, const char *programs, uint64_t seed, double *ratio,
-                       kn_error *error);
+                       const kn_trial_options *options, double *ratio, kn_error *error);
 /* The same for a node alike, without gradients. */
 kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const kn_variant *variant, int tile,
                              kn_error *error);
 /* Tries a variant with a tile on a small node like this one, or if there is none on the row's case. */
 kn_status kn_trial_run_small(kn_context *context, const kn_alike *node, const kn_variant *variant, int tile,
                              uint64_t programs, kn_error *error);
-/* ",tile=NAME", a switch of sessions; "" for a tile that is chosen by the shape. */
-enum { KN_TILE_SWITCH = 40 };
-void kn_switch_tile(int tile, char text[KN_TILE_SWITCH]);
+/* Switches of sessions, ",tile=NAME,stored=TYPE/INPUTS/RESULTS"; without a tile that is chosen by the shape,
+ * and without types that are float32. */
+enum { KN_MORE_SWITCHES = 96 };
+void kn_switches_of(int tile, kn_dtype stored, kn_halves halves, char text[KN_MORE_SWITCHES]);
 /* A node alone, on random numbers, to be timed (measure.c). */
 typedef struct kn_measurement {
     kn_context *context;

@@ -123,8 +123,8 @@ static void cut_launches_give_the_same_bits(void **state) {
             /* A global offset makes some drivers compile a kernel again: one case for each variant. */
             if (!row->cases[j].smallest) continue;
             if (wanted.parts && !test_part_has(wanted, number++)) continue;
-            kn_status status =
-                kn_trial_make(&trial, kn_context_host(context), row, &row->cases[j], NULL, 1, &error);
+            kn_status status = kn_trial_make(&trial, kn_context_host(context), row, &row->cases[j], NULL,
+                                             KN_FLOAT32, 1, &error);
             if (status != KN_OK) fail_msg("%s case %d: %s", row->name, j, error.text);
             uint64_t expected = run_case(context, &trial, "programs=unsaved");
             whole += wrapped_calls.launches;
@@ -171,8 +171,8 @@ static void groups_stay_within_the_limit(void **state) {
         const kn_operator *row = kn_operator_find(many[i].operator_name);
         assert_non_null(row);
         wrapped_reset();
-        kn_status status =
-            kn_trial_run(context, row, &many[i].test_case, NULL, false, NULL, 1, &ratio, &error);
+        const kn_trial_options options = {.seed = 1};
+        kn_status status = kn_trial_run(context, row, &many[i].test_case, &options, &ratio, &error);
         if (status != KN_OK)
             fail_msg("%s with inputs %s: %s", row->name, many[i].test_case.inputs[0], error.text);
         if (wrapped_calls.most_groups > KN_MOST_GROUPS)

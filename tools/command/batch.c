@@ -76,12 +76,17 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
     return true;
 }
 
+void arithmetic_apply(const arithmetic *how, kn_session_params *params) {
+    params->fast_math = !how->exact;
+    params->precision = how->precision;
+}
+
 kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states,
-                          bool exact, const char *switches) {
+                          const arithmetic *how, const char *switches) {
     kn_session_params params;
     kn_session_params_init(&params);
     params.states = states;
-    params.fast_math = !exact;
+    arithmetic_apply(how, &params);
     params.memory_bytes = UINT64_MAX;
     params.switches = switches;
     return kn_session_create(context, values, count, &params);

@@ -19,10 +19,11 @@ typedef struct batch_plans {
  * reports it and returns false. `then` completes the sentence: "training continues with". */
 bool batch_fit(const kn_context *context, const batch_plans *plans, const char *then, int64_t *batch);
 
+void arithmetic_apply(const arithmetic *how, kn_session_params *params);
 /* An inference session without a memory limit, because batch_fit applies the limit. states NULL:
  * new ones. switches as in kn_session_params. Check the status of the session. */
 kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states,
-                          bool exact, const char *switches);
+                          const arithmetic *how, const char *switches);
 /* All outputs of a model, *count of them, to be freed with free(). NULL: out of memory, which is reported. */
 kn_value **batch_outputs(const kn_model *model, size_t *count);
 /* Binds the number of samples; models with fixed sizes do not need it. */

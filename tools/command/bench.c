@@ -164,7 +164,7 @@ static int run(int count, char **arguments) {
          &bench.power.price},
         HEADING("device"),
         PIN_OPTION(bench.common),
-        MATH_OPTION(bench.common),
+        MATH_OPTIONS(bench.common),
         KERNEL_OPTIONS(bench.common),
         COMMON_OPTIONS(bench.common),
         {.name = NULL}};
@@ -174,7 +174,7 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_bench, options, count, arguments, words, &word_count, MAX_CASES, &status))
         return status;
     if ((status = kernel_options_check(&bench.common)) != EXIT_DONE ||
-        (status = math_option_check(&bench.common)) != EXIT_DONE ||
+        (status = math_options_check(&bench.common)) != EXIT_DONE ||
         (status = settings_check(bench.set)) != EXIT_DONE ||
         (status = pin_option_check(&bench.common)) != EXIT_DONE)
         return status;

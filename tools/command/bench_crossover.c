@@ -52,7 +52,7 @@ static void measure(const bench_options *options, const cross_devices *devices, 
             progress_now("%s, size %lld, on %s", curve->operation->name, (long long)curve->size[i],
                          devices->infos[d]->name);
             *seconds = cross_measure(devices->contexts[d], curve->operation, curve->size[i],
-                                     options->common.exact, options->seconds, &curve->flops[i]);
+                                     &options->common.arithmetic, options->seconds, &curve->flops[i]);
             going[d] = *seconds < longest_seconds;
             left -= !going[d];
         }
@@ -108,12 +108,12 @@ static void print_text(const cross_curve *curve, const cross_devices *devices) {
     print_ranges(curve, devices);
 }
 
-static void print_json(const cross_curve *curve, const cross_devices *devices, bool exact) {
+static void print_json(const cross_curve *curve, const cross_devices *devices, const arithmetic *how) {
     for (int i = 0; i < curve->sizes; i++)
         for (int d = 0; d < devices->count; d++) {
             double seconds = curve->seconds[i][d];
             printf("{\"operation\": \"%s\", \"size\": %lld, \"math\": \"%s\", \"index\": %d, \"device\": ",
-                   curve->operation->name, (long long)curve->size[i], exact ? "exact" : "fast",
+                   curve->operation->name, (long long)curve->size[i], how->exact ? "exact" : "fast",
                    devices->infos[d]->index);
             json_text(stdout, devices->infos[d]->name);
             printf(", \"median_ms\": ");
@@ -149,7 +149,7 @@ int bench_crossover(const bench_options *options, const char *only, int sizes, c
         curve->operation = &cross_operations[i];
         measure(options, &devices, sizes, curve);
         if (options->common.json)
-            print_json(curve, &devices, options->common.exact);
+            print_json(curve, &devices, &options->common.arithmetic);
         else
             print_text(curve, &devices);
         fflush(stdout);

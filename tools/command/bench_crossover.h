@@ -30,8 +30,8 @@ typedef struct cross_devices {
 
 /* Seconds per step of an operation at a size, including uploads and downloads; NaN, after reporting why, if
  * it cannot run (bench_crossover_case.c). */
-double cross_measure(kn_context *context, const cross_operation *operation, int64_t size, bool exact,
-                     double seconds, double *flops);
+double cross_measure(kn_context *context, const cross_operation *operation, int64_t size,
+                     const arithmetic *how, double seconds, double *flops);
 /* Draws the curves with logarithmic axes, one panel per operation. False, after reporting why, if the file
  * cannot be written (bench_crossover_plot.c). */
 bool cross_plot(const char *path, const cross_curve *curves, int count, const cross_devices *devices);

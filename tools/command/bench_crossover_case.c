@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "batch.h"
 #include "bench_crossover.h"
 #include "training.h"
 
@@ -55,11 +56,11 @@ static bool train_step(void *user) {
 
 /* A session for one value with this many elements. */
 static bool prepare_value(cross_case *self, kn_context *context, kn_value *value, int64_t elements,
-                          bool exact, double *flops) {
+                          const arithmetic *how, double *flops) {
     kn_session_params params;
     kn_plan_info info = {.size = sizeof info};
     kn_session_params_init(&params);
-    params.fast_math = !exact;
+    arithmetic_apply(how, &params);
     self->session = kn_session_create(context, &value, 1, &params);
     self->data[2] = malloc((size_t)elements * sizeof(float) + 1);
     self->fetch = (kn_fetch){"result", self->data[2], (size_t)elements * sizeof(float)};
@@ -73,17 +74,19 @@ static bool prepare_value(cross_case *self, kn_context *context, kn_value *value
 }
 
 /* a (n,n) times b (n,n). */
-static bool prepare_matmul(cross_case *self, kn_context *context, int64_t n, bool exact, double *flops) {
+static bool prepare_matmul(cross_case *self, kn_context *context, int64_t n, const arithmetic *how,
+                           double *flops) {
     char shape[48];
     snprintf(shape, sizeof shape, "%lld,%lld", (long long)n, (long long)n);
     kn_value *product = kn_matmul(kn_input(self->graph, "a", KN_FLOAT32, shape),
                                   kn_input(self->graph, "b", KN_FLOAT32, shape), false, false);
     return feed(self, "a", n * n, false) && feed(self, "b", n * n, false) &&
-           prepare_value(self, context, kn_name(product, "result"), n * n, exact, flops);
+           prepare_value(self, context, kn_name(product, "result"), n * n, how, flops);
 }
 
 /* x (images,channels,n,n); the weights stay on the device. */
-static bool prepare_conv(cross_case *self, kn_context *context, int64_t n, bool exact, double *flops) {
+static bool prepare_conv(cross_case *self, kn_context *context, int64_t n, const arithmetic *how,
+                         double *flops) {
     char shape[80], weight[80];
     kn_conv_params params = {.size = sizeof params, .padding = {1}};
     int64_t elements = IMAGES * CHANNELS * n * n;
@@ -92,16 +95,16 @@ static bool prepare_conv(cross_case *self, kn_context *context, int64_t n, bool 
     kn_value *result = kn_conv2d(kn_input(self->graph, "x", KN_FLOAT32, shape),
                                  kn_parameter(self->graph, "w", KN_FLOAT32, weight, NULL), NULL, &params);
     return feed(self, "x", elements, false) &&
-           prepare_value(self, context, kn_name(result, "result"), elements, exact, flops);
+           prepare_value(self, context, kn_name(result, "result"), elements, how, flops);
 }
 
-static bool prepare_training(cross_case *self, kn_context *context, int64_t batch, bool exact,
+static bool prepare_training(cross_case *self, kn_context *context, int64_t batch, const arithmetic *how,
                              double *flops) {
     kn_trainer_params params;
     kn_plan_info info = {.size = sizeof info};
     kn_trainer_params_init(&params);
     kn_session_params session = KN_SESSION_DEFAULTS;
-    session.fast_math = !exact;
+    arithmetic_apply(how, &session);
     params.session = &session;
     self->batch = batch;
     if (!setup_model(&self->setup, "mlp", NULL)) return false;
@@ -121,15 +124,15 @@ static bool prepare_training(cross_case *self, kn_context *context, int64_t batc
            command_fail("%s", self->trainer ? kn_trainer_error(self->trainer) : "out of memory") == EXIT_DONE;
 }
 
-double cross_measure(kn_context *context, const cross_operation *operation, int64_t size, bool exact,
-                     double seconds, double *flops) {
+double cross_measure(kn_context *context, const cross_operation *operation, int64_t size,
+                     const arithmetic *how, double seconds, double *flops) {
     static bench_times times;
     cross_case self = {.graph = kn_graph_create(NULL)};
     double median = NAN, best, p99;
     bool train = operation == &cross_operations[2];
     bool fine = (operation == &cross_operations[0]   ? prepare_matmul
                  : operation == &cross_operations[1] ? prepare_conv
-                                                     : prepare_training)(&self, context, size, exact, flops);
+                                                     : prepare_training)(&self, context, size, how, flops);
     if (fine && bench_measure(train ? train_step : session_step, &self, seconds, &times))
         bench_summary(&times, &median, &best, &p99);
     kn_trainer_destroy(&self.trainer);

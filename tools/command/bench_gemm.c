@@ -158,7 +158,7 @@ int bench_gemm(const bench_options *given, int64_t m, int64_t n, int64_t k) {
         const int64_t sizes[3] = {m, n, k};
         bench_result result = {.name = "gemm",
                                .mode = "infer",
-                               .math = common->exact ? "exact" : "fast",
+                               .math = common->arithmetic.exact ? "exact" : "fast",
                                .device = kn_context_device(context)->name,
                                .batch = 1,
                                .flops = 2.0 * (double)m * (double)n * (double)k,

@@ -234,7 +234,7 @@ static bool prepare_training(model_bench *bench, kn_plan_info *info) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
     kn_session_params session = KN_SESSION_DEFAULTS;
-    session.fast_math = !bench->options->common.exact;
+    arithmetic_apply(&bench->options->common.arithmetic, &session);
     params.session = &session;
     params.optimizer = bench->options->optimizer ? *bench->options->optimizer : row->optimizer;
     params.learning_rate = row->learning_rate;
@@ -283,7 +283,7 @@ static kn_status make_results(model_bench *bench) {
 static bool prepare_inference(model_bench *bench, kn_plan_info *info) {
     kn_session_params params;
     kn_session_params_init(&params);
-    params.fast_math = !bench->options->common.exact;
+    arithmetic_apply(&bench->options->common.arithmetic, &params);
     kn_value **outputs = batch_outputs(bench->setup.model, &bench->output_count);
     if (!outputs) return false;
     bench->session = kn_session_create(bench->context, outputs, bench->output_count, &params);
@@ -343,7 +343,7 @@ static bool measure(model_bench *bench, uint64_t base) {
         return false;
     bench_result result = {.name = kn_model_name(bench->setup.model),
                            .mode = options->training ? "train" : "infer",
-                           .math = options->common.exact ? "exact" : "fast",
+                           .math = options->common.arithmetic.exact ? "exact" : "fast",
                            .device = kn_context_device(bench->context)->name,
                            .batch = bench->batch,
                            .flops = info.flops,

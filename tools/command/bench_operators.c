@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch.h"
 #include "bench.h"
 
 typedef struct operator_case {
@@ -226,7 +227,7 @@ static int bench_one(operator_bench *bench, const operator_case *wanted, const b
                      const kn_limits *limits) {
     kn_trainer_params training = KN_TRAINER_DEFAULTS;
     kn_session_params usual = KN_SESSION_DEFAULTS;
-    usual.fast_math = !options->common.exact;
+    arithmetic_apply(&options->common.arithmetic, &usual);
     kn_session_params running = usual;
     training.momentum = 0;
     training.session = &usual;

@@ -75,6 +75,12 @@ int completion_print(const char *shell, const command *const *commands, int coun
 
 /* ---- common options (common.c) --------------------------------------------------------------- */
 
+/* How sessions compute. */
+typedef struct arithmetic {
+    bool exact; /* without algorithms with a larger error */
+    kn_precision precision;
+} arithmetic;
+
 typedef struct common_options {
     const char *device, *cache, *kind, *math;
     const char *pin;    /* --pin: layers on other devices; NULL: none */
@@ -83,7 +89,8 @@ typedef struct common_options {
     bool json, quiet, verbose, no_cache, wide_indices;
     bool overwrite; /* existing files are replaced */
     bool timeline;  /* record when each step runs */
-    bool exact;     /* from --math: fast unless it is exact */
+    const char *precision;
+    arithmetic arithmetic; /* from --math and --precision */
 } common_options;
 /* The rows of an option table for them. */
 #define COMMON_OPTIONS(common)                                                                               \
@@ -109,14 +116,17 @@ typedef struct common_options {
         "wide-indices", OPTION_FLAG, NULL, "64-bit indices in kernels whatever the sizes",                   \
             &(common).wide_indices                                                                           \
     }
-/* The row for commands that compute models. */
-#define MATH_OPTION(common)                                                                                  \
+/* The rows for commands that compute models. */
+#define MATH_OPTIONS(common)                                                                                 \
+    {"math", OPTION_TEXT, "MODE", "exact, or fast: algorithms with a slightly larger error (fast)",          \
+     &(common).math},                                                                                        \
     {                                                                                                        \
-        "math", OPTION_TEXT, "MODE", "exact, or fast: algorithms with a slightly larger error (fast)",       \
-            &(common).math                                                                                   \
+        "precision", OPTION_TEXT, "TYPE",                                                                    \
+            "how results between layers are stored: float32, float16 or bfloat16 (float32)",                 \
+            &(common).precision                                                                              \
     }
-/* Sets `exact`; returns EXIT_DONE, or reports an invalid --math and returns EXIT_USAGE. */
-int math_option_check(common_options *common);
+/* Sets `arithmetic`; returns EXIT_DONE, or reports an invalid option and returns EXIT_USAGE. */
+int math_options_check(common_options *common);
 /* EXIT_DONE, or reports an invalid KERNEL_OPTIONS option and returns EXIT_USAGE. */
 int kernel_options_check(const common_options *common);
 

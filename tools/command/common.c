@@ -104,11 +104,18 @@ static void write_log(void *user, kn_log_level level, const char *message) {
     fprintf(stderr, "koine: %s%s\n", level == KN_LOG_WARNING ? "warning: " : "", message);
 }
 
-int math_option_check(common_options *common) {
+int math_options_check(common_options *common) {
     static const char *const modes[] = {"exact", "fast"};
-    int chosen = common->math ? option_choice("math", common->math, modes, 2) : 1;
-    common->exact = chosen == 0;
-    return chosen < 0 ? EXIT_USAGE : EXIT_DONE;
+    const char *precisions[16];
+    int count = 0;
+    for (kn_precision p = 0; strcmp(kn_precision_name(p), "unknown") != 0; p++)
+        precisions[count++] = kn_precision_name(p);
+    int math = common->math ? option_choice("math", common->math, modes, 2) : 1;
+    if (math < 0) return EXIT_USAGE;
+    int precision = common->precision ? option_choice("precision", common->precision, precisions, count) : 0;
+    if (precision < 0) return EXIT_USAGE;
+    common->arithmetic = (arithmetic){.exact = math == 0, .precision = (kn_precision)precision};
+    return EXIT_DONE;
 }
 
 int kernel_options_check(const common_options *common) {

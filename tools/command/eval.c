@@ -244,7 +244,7 @@ static int judge(eval_run *run) {
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     run->states = kn_states_create(run->context, 1);
     run->session =
-        run->states ? setup_judge(setup, run->context, run->states, run->common.exact, true) : NULL;
+        run->states ? setup_judge(setup, run->context, run->states, &run->common.arithmetic, true) : NULL;
     if (!run->session || !batch_fit(run->context, &plans, "evaluation continues with", &batch))
         return EXIT_FAILED;
     if (kn_model_load(setup->model, run->weights, run->states, NULL, NULL) != KN_OK)
@@ -278,7 +278,7 @@ static int run(int count, char **arguments) {
                               {"memory", OPTION_BYTES, "BYTES",
                                "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
                               PIN_OPTION(run.common),
-                              MATH_OPTION(run.common),
+                              MATH_OPTIONS(run.common),
                               COMMON_OPTIONS(run.common),
                               {.name = NULL}};
     const char *words[1];
@@ -289,7 +289,7 @@ static int run(int count, char **arguments) {
     if (!run.data) return command_misuse("eval needs --data, such as --data digits");
     if (!run.batch || run.batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
-    if ((status = math_option_check(&run.common)) || (status = pin_option_check(&run.common)) ||
+    if ((status = math_options_check(&run.common)) || (status = pin_option_check(&run.common)) ||
         (status = bad_sample_check(bad, &run.setup.skip_bad)))
         return status;
     if (loss && option_choice("loss", loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;

@@ -103,7 +103,7 @@ static bool open_session(generate_run *run) {
     run->context = context_open(&run->common);
     if (!run->context || !devices_join(run->context, &run->common, run->model)) return false;
     params.states = run->states = kn_states_create(run->context, 1);
-    params.fast_math = !run->common.exact;
+    arithmetic_apply(&run->common.arithmetic, &params);
     run->whole = open_step(run, run->window, &params);
     run->single = run->whole ? open_step(run, 1, &params) : NULL;
     run->on = kn_model_steps_on(run->model);
@@ -296,7 +296,7 @@ static int run(int count, char **arguments) {
          &run.top_p},
         {"seed", OPTION_COUNT, "N", "of the choices: the same seed writes the same text (1)", &run.seed},
         HEADING("device"),
-        MATH_OPTION(run.common),
+        MATH_OPTIONS(run.common),
         PIN_OPTION(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};
@@ -312,7 +312,7 @@ static int run(int count, char **arguments) {
     if (!run.top_k) return command_misuse("--top-k is 0; expected at least 1");
     if (!(run.top_p > 0 && run.top_p <= 1))
         return command_misuse("--top-p is %g; expected a number above 0, up to 1", run.top_p);
-    if ((status = math_option_check(&run.common)) != EXIT_DONE ||
+    if ((status = math_options_check(&run.common)) != EXIT_DONE ||
         (status = pin_option_check(&run.common)) != EXIT_DONE)
         return status;
     status = EXIT_FAILED;

@@ -174,7 +174,7 @@ static bool compute(infer_run *run, int64_t batch, char *result, size_t row_byte
 
 static bool open_session(infer_run *run) {
     run->states = kn_states_create(run->context, 1);
-    run->session = batch_session(run->context, &run->output, 1, run->states, run->common.exact, NULL);
+    run->session = batch_session(run->context, &run->output, 1, run->states, &run->common.arithmetic, NULL);
     if (kn_session_status(run->session) != KN_OK)
         return session_fail(run->session, kn_session_status(run->session));
     if (kn_model_load(run->model, run->weights, run->states, NULL, NULL) != KN_OK) {
@@ -380,7 +380,7 @@ static int run(int count, char **arguments) {
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
          &run.memory},
         PIN_OPTION(run.common),
-        MATH_OPTION(run.common),
+        MATH_OPTIONS(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};
     int word_count = 0, status = EXIT_FAILED;
@@ -393,7 +393,7 @@ static int run(int count, char **arguments) {
             onnx && !format && !trace && !on_bad_sample && all_arrays(input) && all_arrays(output);
         status = check(&run, word_count, onnx, input, output, format);
         if (status == EXIT_DONE) status = bad_sample_check(on_bad_sample, &run.skip_bad);
-        if (status == EXIT_DONE) status = math_option_check(&run.common);
+        if (status == EXIT_DONE) status = math_options_check(&run.common);
         if (status == EXIT_DONE) status = pin_option_check(&run.common);
         if (status == EXIT_DONE) {
             progress_setup(&run.common);

@@ -149,7 +149,7 @@ static bool find_outputs(onnx_run *run) {
 static bool open_session(onnx_run *run) {
     run->states = kn_states_create(run->context, 1);
     run->session = batch_session(run->context, run->values, (size_t)run->output_count, run->states,
-                                 run->common.exact, NULL);
+                                 &run->common.arithmetic, NULL);
     if (kn_session_status(run->session) != KN_OK)
         return session_fail(run->session, kn_session_status(run->session));
     return kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK ||

@@ -47,7 +47,7 @@ static bool open_planned(plan_run *run) {
         kn_trainer_params_init(&params);
         kn_trainer_params_choose(&params, run->optimizer);
         kn_session_params session = KN_SESSION_DEFAULTS;
-        session.fast_math = !run->common.exact;
+        arithmetic_apply(&run->common.arithmetic, &session);
         session.memory_bytes = UINT64_MAX;
         session.switches = "programs=none";
         params.session = &session;
@@ -57,7 +57,8 @@ static bool open_planned(plan_run *run) {
         size_t count;
         kn_value **outputs = batch_outputs(run->setup.model, &count);
         if (!outputs) return false;
-        run->session = batch_session(run->context, outputs, count, NULL, run->common.exact, "programs=none");
+        run->session =
+            batch_session(run->context, outputs, count, NULL, &run->common.arithmetic, "programs=none");
         status = kn_session_status(run->session);
         free(outputs);
     }
@@ -85,7 +86,8 @@ static void print_json(const plan_run *run, int64_t batch) {
     printf("{\"model\": ");
     json_text(stdout, kn_model_name(run->setup.model));
     printf(", \"mode\": \"%s\", \"math\": \"%s\", \"batch\": %lld, \"device\": ",
-           run->training ? "train" : "infer", run->common.exact ? "exact" : "fast", (long long)batch);
+           run->training ? "train" : "infer", run->common.arithmetic.exact ? "exact" : "fast",
+           (long long)batch);
     json_text(stdout, kn_context_device(run->context)->name);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         printf(", \"%s\": ", fields[i].name);
@@ -248,7 +250,7 @@ static int run(int count, char **arguments) {
         {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
          &run.memory},
         PIN_OPTION(run.common),
-        MATH_OPTION(run.common),
+        MATH_OPTIONS(run.common),
         KERNEL_OPTIONS(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};
@@ -257,7 +259,7 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_plan, options, count, arguments, words, &word_count, 1, &status))
         return status;
     if ((status = kernel_options_check(&run.common)) != EXIT_DONE ||
-        (status = math_option_check(&run.common)) != EXIT_DONE ||
+        (status = math_options_check(&run.common)) != EXIT_DONE ||
         (status = settings_check(set)) != EXIT_DONE || (status = pin_option_check(&run.common)) != EXIT_DONE)
         return status;
     if (!word_count)

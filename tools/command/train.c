@@ -37,7 +37,7 @@ static kn_trainer_params trainer_params_from(const train_options *options, uint6
     params.skip_not_finite = options->find_nan;
     *session = (kn_session_params)KN_SESSION_DEFAULTS;
     session->seed = options->seed;
-    session->fast_math = !options->common.exact;
+    arithmetic_apply(&options->common.arithmetic, session);
     /* batch_fit checks it, which is too late when precompiling: that allocates memory while it plans. */
     session->memory_bytes = precompiling() ? options->memory : UINT64_MAX;
     params.session = session;
@@ -172,8 +172,8 @@ static bool open_trainer(train_run *run) {
         return false;
     }
     if (!setup->validation) return true;
-    run->judge =
-        setup_judge(setup, run->context, kn_trainer_states(run->trainer), run->options->common.exact, false);
+    run->judge = setup_judge(setup, run->context, kn_trainer_states(run->trainer),
+                             &run->options->common.arithmetic, false);
     return run->judge != NULL;
 }
 
@@ -595,7 +595,7 @@ static int run(int count, char **arguments) {
         HEADING("device"),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
          &own.memory},
-        MATH_OPTION(own.common),
+        MATH_OPTIONS(own.common),
         PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),
         {.name = NULL}};
@@ -610,7 +610,7 @@ static int run(int count, char **arguments) {
     /* Weights trained by other programs are trained exactly as the command line says. */
     if (!own.rule.schedule && model && path_is_onnx(model)) own.rule.schedule = "constant";
     if ((status = check_numbers(&own)) || (status = check_words(&own, &checkpoints)) ||
-        (status = math_option_check(&own.common)) || (status = pin_option_check(&own.common)))
+        (status = math_options_check(&own.common)) || (status = pin_option_check(&own.common)))
         return status;
     settle(&own);
     own.arguments = arguments;

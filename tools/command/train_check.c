@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch.h"
 #include "findings.h"
 #include "train.h"
 
@@ -131,7 +132,7 @@ static bool open_looking(check_run *run) {
     params.group_count = run->options->how.group_count;
     kn_session_params session = KN_SESSION_DEFAULTS;
     session.seed = run->options->seed;
-    session.fast_math = !run->options->common.exact;
+    arithmetic_apply(&run->options->common.arithmetic, &session);
     session.memory_bytes = UINT64_MAX;
     params.session = &session;
     run->looking = kn_trainer_create(run->context, run->setup->loss.value, &params);

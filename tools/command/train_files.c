@@ -112,7 +112,7 @@ static void write_settings(const training_setup *setup, const train_options *opt
                                    : "yes");
     snprintf(values[5], SETTING_BYTES, "%s", options->drop_last ? "yes" : "no");
     snprintf(values[6], SETTING_BYTES, "%s", options->loss ? options->loss : "the model's own");
-    snprintf(values[7], SETTING_BYTES, "%s", options->common.exact ? "exact" : "fast");
+    snprintf(values[7], SETTING_BYTES, "%s", options->common.arithmetic.exact ? "exact" : "fast");
     snprintf(values[22], SETTING_BYTES, "%s", setup_augment(setup));
     snprintf(values[23], SETTING_BYTES, "%s", options->oversample ? "yes" : "no");
     snprintf(values[24], SETTING_BYTES, "%s", options->class_weights ? options->class_weights : "none");

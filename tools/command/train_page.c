@@ -322,7 +322,7 @@ static bool judged_parts(FILE *file, const train_page *page, training_setup *set
     judgement *judged = calloc(1, sizeof *judged);
     if (!judged) return page_fail();
     kn_session *session =
-        setup_judge(setup, context, kn_trainer_states(trainer), page->options->common.exact, true);
+        setup_judge(setup, context, kn_trainer_states(trainer), &page->options->common.arithmetic, true);
     bool fine = session && judge_samples(setup, session, dataset, most, judged);
     if (fine && !setup->validation)
         fputs("<p>The following is for the training data: there is no validation data.</p>\n", file);

@@ -136,7 +136,7 @@ const char *setup_quality(const training_setup *setup, const kn_score *score, co
 double setup_r2(const training_setup *setup, const kn_score *score);
 /* An inference session for loss and accuracy on given states, with `whole` also for the first output. The
  * caller checks the memory limit. */
-kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact,
+kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, const arithmetic *how,
                         bool whole);
 void setup_finish(training_setup *setup);
 

@@ -58,7 +58,7 @@ static int run(int count, char **arguments) {
          &options.import},
         OVERWRITE_OPTION(options.common),
         HEADING("device"),
-        MATH_OPTION(options.common),
+        MATH_OPTIONS(options.common),
         KERNEL_OPTIONS(options.common),
         COMMON_OPTIONS(options.common),
         {.name = NULL}};
@@ -66,7 +66,7 @@ static int run(int count, char **arguments) {
     int word_count, status;
     if (!options_read(&command_tune, rows, count, arguments, words, &word_count, 1, &status)) return status;
     options.model = word_count ? words[0] : NULL;
-    if ((status = math_option_check(&options.common)) != EXIT_DONE ||
+    if ((status = math_options_check(&options.common)) != EXIT_DONE ||
         (status = check(&options, mode, optimizer)) != EXIT_DONE)
         return status;
     options.training = !strcmp(mode, "train");

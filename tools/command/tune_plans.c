@@ -26,7 +26,7 @@ static bool plan_training(tune_run *run, kn_value *loss, int64_t batch) {
     kn_trainer_params_init(&params);
     kn_trainer_params_choose(&params, run->options->optimizer);
     kn_session_params session = KN_SESSION_DEFAULTS;
-    session.fast_math = !run->options->common.exact;
+    arithmetic_apply(&run->options->common.arithmetic, &session);
     session.memory_bytes = UINT64_MAX;
     session.switches = switches;
     params.session = &session;
@@ -40,7 +40,7 @@ static bool plan_training(tune_run *run, kn_value *loss, int64_t batch) {
 static bool plan_inference(tune_run *run, kn_value **outputs, size_t count, int64_t batch) {
     kn_plan_info info = {.size = sizeof info};
     kn_session *session =
-        batch_session(run->context, outputs, count, NULL, run->options->common.exact, switches);
+        batch_session(run->context, outputs, count, NULL, &run->options->common.arithmetic, switches);
     kn_status status = kn_session_status(session);
     if (status == KN_OK) status = batch_plan_session(session, batch, NULL, 0, &info);
     if (status != KN_OK) session_fail(session, status);

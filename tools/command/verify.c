@@ -61,6 +61,8 @@ static int run(int count, char **arguments) {
         {"one", OPTION_FLAG, NULL, "one case per operator and kernel", &one},
         {"smallest", OPTION_FLAG, NULL, "only the smallest cases, for slow devices", &smallest},
         {"count", OPTION_FLAG, NULL, "only print the number of cases of each operator", &counts},
+        {"precision", OPTION_TEXT, "TYPE",
+         "kernels that store it, with inputs and results in it: float16, bfloat16", &common.precision},
         {"seed", OPTION_COUNT, "N", "of the inputs (1)", &params.seed},
         HEADING("device"),
         KERNEL_OPTIONS(common),
@@ -72,6 +74,8 @@ static int run(int count, char **arguments) {
         return status;
     if (counts) return print_counts(common.json);
     if ((status = kernel_options_check(&common)) != EXIT_DONE) return status;
+    if ((status = math_options_check(&common)) != EXIT_DONE) return status;
+    params.precision = common.arithmetic.precision;
     params.thoroughness = smallest ? 2 : one ? 1 : 0;
     params.user = &state;
     params.report = report;

@@ -23,13 +23,10 @@ void kn_matmul_plain_sizes(kn_step *step, const kn_lowering *lowering, const kn_
 
 kn_status kn_matmul_plain_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
-    kn_dtype type = node->outputs[0]->shape.dtype;
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
     kn_step *step = kn_step_begin(lowering, "matmul/plain.cl", "kn_matmul_plain");
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
-    kn_step_narrow(step, node->inputs[1]);
+    kn_step_types(step, node, node->outputs[0]->shape.dtype);
     kn_step_read(step, "a", node->inputs[0]);
     kn_step_read(step, "b", node->inputs[1]);
     kn_step_write(step, "c", lowering->result);

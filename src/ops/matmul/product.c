@@ -125,10 +125,7 @@ bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]) {
 }
 
 void kn_product_define(kn_step *step, const kn_product *product) {
-    const kn_node *node = step->node;
-    kn_dtype type = node->outputs[0]->shape.dtype;
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
+    kn_step_types(step, step->node, step->node->outputs[0]->shape.dtype);
     kn_product_define_tile(step, product);
 }
 
@@ -175,7 +172,8 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,
                              .stride = elements,
                              .elements = elements,
                              .parts = product->parts};
-    if (!lowering->epilogue) return kn_emit_sums(lowering, &sum, 1);
+    if (!lowering->epilogue && !kn_is_half(lowering->result->shape.dtype))
+        return kn_emit_sums(lowering, &sum, 1);
     kn_step *step = kn_step_begin(lowering, product->file, "kn_sum_parts");
     define(step, lowering, product);
     kn_step_scratch(step, "partials", product->partials);

@@ -24,7 +24,6 @@ kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
 static kn_step *begin(kn_lowering *lowering, const kn_matmul_form *form, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, "matmul/skinny.cl", kernel);
     kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
-    kn_step_narrow(step, lowering->node->inputs[1]);
     kn_step_read(step, "a", lowering->node->inputs[0]);
     kn_step_read(step, "b", lowering->node->inputs[1]);
     kn_step_write(step, "c", lowering->result);

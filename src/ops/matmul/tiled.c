@@ -17,7 +17,6 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     kn_matmul_describe(lowering->node, &form);
     int64_t a_row = form.transpose_a ? form.m : form.k, b_row = form.transpose_b ? form.k : form.n;
     kn_product_define(step, product);
-    kn_step_narrow(step, lowering->node->inputs[1]);
     kn_step_define(step, "KN_TRANSPOSE_A", "%d", (int)form.transpose_a);
     kn_step_define(step, "KN_TRANSPOSE_B", "%d", (int)form.transpose_b);
     kn_step_define(step, "KN_VECTOR", "%d", a_row % 4 == 0 && b_row % 4 == 0 && form.n % 4 == 0 ? 4 : 1);

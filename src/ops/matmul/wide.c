@@ -87,7 +87,6 @@ static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *
     kn_step_define(step, "KN_VECTORS", "%d", (int)wide->vectors);
     kn_step_define(step, "KN_PACKED", "%d", wide->packed);
     kn_step_define(step, "KN_DEPTH", "%d", (int)wide->depth);
-    kn_step_narrow(step, lowering->node->inputs[1]);
     if (wide->left_rows) {
         kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)wide->left_rows);
         kn_step_define(step, "KN_PANELS", "%d", (int)wide->item_panels);

@@ -1,0 +1,86 @@
+/* Arrays that may be stored in 16 bits; they are computed with as float. For each such parameter, `x` for instance, a
+ * file has a macro KN_HALF_x, which the host defines where the array has 16 bits:
+ *   0   elements of KN_T (common/types.cl), the default
+ *   1   float16
+ *   2   bfloat16, the upper half of a float
+ * and with that macro as `kind`:
+ *   KN_STORED(kind)          the type that the pointer points to
+ *   KN_READ_AS(kind, p)      the element at p                 KN_WRITE_AS(kind, v, p)    stores one
+ *   KN_READ_4_AS(kind, p)    four, p being aligned to them    KN_WRITE_4_AS(kind, v, p)  stores four
+ * and of KN_WIDTH elements, as the load and the store of common/vector.cl:
+ *   KN_READ_VECTOR_AS(kind, at, p)                                KN_WRITE_VECTOR_AS(kind, v, at, p)
+ * Numbers are rounded to nearest even. */
+#ifndef KN_STORAGE_CL
+#define KN_STORAGE_CL
+#include "common/types.cl"
+#define KN_PASTE_(a, b) a##b
+#define KN_PASTE(a, b) KN_PASTE_(a, b)
+#define KN_STORED(kind) KN_PASTE(KN_STORED_, kind)
+#define KN_STORED_0 KN_T
+#define KN_STORED_1 half
+#define KN_STORED_2 ushort
+#define KN_READ_AS(kind, p) KN_PASTE(KN_READ_AS_, kind)(p)
+#define KN_READ_AS_0(p) (*(p))
+#define KN_READ_AS_1(p) vload_half(0, p)
+#define KN_READ_AS_2(p) as_float((uint)*(p) << 16)
+#define KN_READ_4_AS(kind, p) KN_PASTE(KN_READ_4_AS_, kind)(p)
+#define KN_READ_4_AS_0(p) (*(global const KN_PASTE(KN_T, 4) *)(p))
+#define KN_READ_4_AS_1(p) vloada_half4(0, p)
+#define KN_READ_4_AS_2(p) as_float4(convert_uint4(*(global const ushort4 *)(p)) << 16)
+#define KN_READ_VECTOR_AS(kind, at, p) KN_PASTE(KN_READ_VECTOR_AS_, kind)(at, p)
+#define KN_READ_VECTOR_AS_0(at, p) load(at, p)
+#define KN_READ_VECTOR_AS_1(at, p) KN_PASTE(vload_half, KN_WIDTH)(at, p)
+#define KN_READ_VECTOR_AS_2(at, p)                                                                           \
+    KN_PASTE(as_float, KN_WIDTH)(KN_PASTE(convert_uint, KN_WIDTH)(KN_PASTE(vload, KN_WIDTH)(at, p)) << 16)
+#define KN_WRITE_VECTOR_AS(kind, v, at, p) KN_PASTE(KN_WRITE_VECTOR_AS_, kind)(v, at, p)
+#define KN_WRITE_VECTOR_AS_0(v, at, p) store(v, at, p)
+#define KN_WRITE_VECTOR_AS_1(v, at, p) KN_PASTE(KN_PASTE(vstore_half, KN_WIDTH), _rte)(v, at, p)
+#define KN_WRITE_VECTOR_AS_2(v, at, p) KN_PASTE(vstore, KN_WIDTH)(kn_to_bfloat_vector(v), at, p)
+#define KN_WRITE_AS(kind, v, p) KN_PASTE(KN_WRITE_AS_, kind)(v, p)
+#define KN_WRITE_AS_0(v, p) (*(p) = (v))
+#define KN_WRITE_AS_1(v, p) vstore_half_rte(v, 0, p)
+#define KN_WRITE_AS_2(v, p) (*(p) = kn_to_bfloat(v))
+#define KN_WRITE_4_AS(kind, v, p) KN_PASTE(KN_WRITE_4_AS_, kind)(v, p)
+#define KN_WRITE_4_AS_0(v, p) (*(global KN_PASTE(KN_T, 4) *)(p) = (v))
+#define KN_WRITE_4_AS_1(v, p) vstorea_half4_rte(v, 0, p)
+#define KN_WRITE_4_AS_2(v, p) (*(global ushort4 *)(p) = kn_to_bfloat4(v))
+
+/* NaN stays NaN: rounding its bits could make an infinity of it. */
+static inline ushort kn_to_bfloat(const float number) {
+    const uint bits = as_uint(number);
+    return isnan(number) ? bits >> 16 | 64u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+static inline ushort4 kn_to_bfloat4(const float4 number) {
+    return (ushort4)(kn_to_bfloat(number.s0), kn_to_bfloat(number.s1), kn_to_bfloat(number.s2),
+                     kn_to_bfloat(number.s3));
+}
+/* The number that is stored. */
+static inline float kn_as_bfloat(const float number) {
+    return as_float((uint)kn_to_bfloat(number) << 16);
+}
+static inline float kn_as_half(const float number) {
+    ushort bits;
+    vstore_half_rte(number, 0, (half *)&bits);
+    return vload_half(0, (half *)&bits);
+}
+#ifdef KN_WIDTH
+#define KN_FLOATS KN_PASTE(float, KN_WIDTH)
+#define KN_UINTS KN_PASTE(uint, KN_WIDTH)
+#define KN_USHORTS KN_PASTE(ushort, KN_WIDTH)
+static inline KN_USHORTS kn_to_bfloat_vector(const KN_FLOATS numbers) {
+    const KN_UINTS bits = KN_PASTE(as_uint, KN_WIDTH)(numbers);
+    const KN_UINTS rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    const KN_UINTS all = select(rounded, bits >> 16 | 64u, KN_PASTE(as_uint, KN_WIDTH)(isnan(numbers)));
+    return KN_PASTE(convert_ushort, KN_WIDTH)(all);
+}
+static inline KN_FLOATS kn_as_bfloat_vector(const KN_FLOATS numbers) {
+    const KN_UINTS stored = KN_PASTE(convert_uint, KN_WIDTH)(kn_to_bfloat_vector(numbers));
+    return KN_PASTE(as_float, KN_WIDTH)(stored << 16);
+}
+static inline KN_FLOATS kn_as_half_vector(const KN_FLOATS numbers) {
+    ushort bits[KN_WIDTH];
+    KN_WRITE_VECTOR_AS_1(numbers, 0, (half *)bits);
+    return KN_READ_VECTOR_AS_1(0, (half *)bits);
+}
+#endif
+#endif

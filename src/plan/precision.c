@@ -1,0 +1,185 @@
+/* The precision pass: which results are stored in 16 bits. All are computed in float32 all the same.
+ *
+ * A result is, if every kernel that may compute its node can store it so and every reader can read it so
+ * (kn_promise.halves), and if it depends on an input: what is computed from states alone, such as factors of
+ * a batch norm, stays float32, and so do gradients that updates read, updates, results of rank 0 and 1, and
+ * what the caller fetches. A view and a copy have the type of what they show. */
+#include <string.h>
+
+#include <koine/operators.h>
+
+#include "plan/plan_private.h"
+
+typedef struct precision_pass {
+    kn_planner *planner;
+    kn_dtype type;
+    bool everywhere;          /* for trials: the caller's inputs and results too */
+    unsigned inputs, results; /* of kernels: those that may be stored in 16 bits */
+    bool *updates;            /* by node id */
+    /* By value id. */
+    int *origin;   /* the first of the values that must have the same type */
+    bool *narrow;  /* of an origin: may be stored in 16 bits */
+    bool *depends; /* on an input */
+    bool *casts;   /* made here for the caller */
+} precision_pass;
+
+bool *kn_find_updates(kn_planner *planner) {
+    const kn_graph *graph = planner->graph;
+    bool *updates = kn_arena_take(planner->arena, graph->node_count + 1, sizeof *updates);
+    bool *read = kn_arena_take(planner->arena, graph->value_count + 1, sizeof *read);
+    if (!updates || !read) return NULL;
+    for (size_t n = graph->node_count; n-- > 0;) {
+        const kn_node *node = graph->nodes[n];
+        planner->work++;
+        const bool pointwise = node->op->class == KN_CLASS_POINTWISE;
+        updates[node->id] = pointwise && read[node->outputs[0]->id];
+        for (int i = 0; i < node->input_count && (updates[node->id] || node->op->class == KN_CLASS_ASSIGN);
+             i++)
+            if (node->inputs[i]) read[node->inputs[i]->id] = true;
+    }
+    return updates;
+}
+
+static bool passes_on(const kn_node *node) {
+    return node->op->class == KN_CLASS_VIEW || (node->op->moves && !node->derivative);
+}
+
+/* The halves that every kernel allows that the node may get. */
+static kn_halves allowed(const precision_pass *pass, const kn_node *node) {
+    kn_halves all = {pass->inputs, pass->results};
+    for (int i = 0; i < node->op->variant_count; i++) {
+        const kn_variant *variant = &node->op->variants[i];
+        if (variant->choice.accepts && !variant->choice.accepts(pass->planner->target, node)) continue;
+        all.inputs &= variant->promise.halves.inputs;
+        all.results &= variant->promise.halves.results;
+    }
+    return all;
+}
+
+static void judge_inputs(precision_pass *pass, const kn_node *node, unsigned inputs) {
+    for (int i = 0; i < node->input_count; i++)
+        if (node->inputs[i] && !(inputs >> i & 1)) pass->narrow[pass->origin[node->inputs[i]->id]] = false;
+}
+
+static void judge_node(precision_pass *pass, const kn_node *node) {
+    kn_halves halves = {0, 0};
+    bool depends = false;
+    pass->planner->work += 1 + (uint64_t)node->op->variant_count;
+    for (int i = 0; i < node->input_count; i++)
+        depends = depends || (node->inputs[i] && pass->depends[node->inputs[i]->id]);
+    if (passes_on(node))
+        halves = (kn_halves){1, 1};
+    else if (node->op->class == KN_CLASS_POINTWISE && !pass->updates[node->id])
+        halves = (kn_halves){~0u, ~0u};
+    else if (node->op->class == KN_CLASS_KERNEL)
+        halves = allowed(pass, node);
+    judge_inputs(pass, node, halves.inputs);
+    for (int k = 0; k < node->output_count; k++) {
+        const kn_value *result = node->outputs[k];
+        pass->depends[result->id] = depends;
+        if (passes_on(node)) pass->origin[result->id] = pass->origin[node->inputs[0]->id];
+        const bool large = passes_on(node) || pass->everywhere || result->shape.rank > 1;
+        /* Of a fetched result the caller gets a cast. */
+        const bool fetched = result->wanted && (!pass->everywhere || pass->casts[result->id]);
+        if (result->shape.dtype != KN_FLOAT32 || fetched || !(halves.results >> k & 1) || !depends || !large)
+            pass->narrow[pass->origin[result->id]] = false;
+    }
+}
+
+/* ---- trials: inputs and results of the caller -------------------------------------------------------- */
+
+/* Kernels read a cast of each input, and the caller gets a cast of each result, which is stored too: as it is
+ * still wanted, no epilogue takes the cast. */
+static kn_status cast_all(kn_planner *planner) {
+    kn_graph *graph = planner->graph;
+    const size_t count = graph->value_count;
+    for (size_t v = 0; v < count && graph->error.status == KN_OK; v++) {
+        kn_value *value = graph->values[v];
+        if (value->shape.dtype != KN_FLOAT32) continue;
+        if (value->kind == KN_VALUE_INPUT && !value->wanted) {
+            kn_value *cast = kn_cast(value, KN_FLOAT32);
+            if (kn_value_failed(cast)) break;
+            kn_replace_value(planner, value, cast);
+            kn_move_last_node_to_front(graph);
+        } else if (value->wanted && value->kind == KN_VALUE_RESULT) {
+            kn_value *cast = kn_cast(value, KN_FLOAT32);
+            if (kn_value_failed(cast)) break;
+            for (size_t i = 0; i < planner->wanted_count; i++)
+                if (planner->wanted[i] == value) planner->wanted[i] = cast;
+            cast->wanted = true;
+        }
+    }
+    return kn_graph_status(graph) == KN_OK
+               ? KN_OK
+               : kn_fail(planner->error, kn_graph_status(graph), "%s", kn_graph_error(graph));
+}
+
+/* ---- the pass ------------------------------------------------------------------------------------------ */
+
+static bool allocate(precision_pass *pass) {
+    kn_planner *planner = pass->planner;
+    const size_t count = planner->graph->value_count;
+    pass->updates = kn_find_updates(planner);
+    pass->origin = kn_arena_take(planner->arena, count + 1, sizeof *pass->origin);
+    pass->narrow = kn_arena_take(planner->arena, count + 1, sizeof *pass->narrow);
+    pass->depends = kn_arena_take(planner->arena, count + 1, sizeof *pass->depends);
+    pass->casts = kn_arena_take(planner->arena, count + 1, sizeof *pass->casts);
+    return pass->updates && pass->origin && pass->narrow && pass->depends && pass->casts;
+}
+
+kn_status kn_pass_precision(kn_planner *planner) {
+    const kn_switches *switches = planner->switches;
+    precision_pass pass = {
+        .planner = planner, .type = planner->request->precision, .inputs = ~0u, .results = ~0u};
+    if (switches->stored != KN_FLOAT32) {
+        pass.type = switches->stored;
+        pass.everywhere = true;
+        pass.inputs = switches->stored_halves.inputs;
+        pass.results = switches->stored_halves.results;
+    }
+    if (pass.type == KN_FLOAT32) return KN_OK;
+    kn_graph *graph = planner->graph;
+    const size_t first = graph->value_count;
+    for (size_t i = 0; i < planner->wanted_count; i++) /* simplifying may have replaced them */
+        planner->wanted[i]->wanted = true;
+    kn_status status = pass.everywhere ? cast_all(planner) : KN_OK;
+    if (status != KN_OK) return status;
+    if (!allocate(&pass)) return kn_fail_memory(planner->error, graph->value_count);
+    for (size_t v = 0; v < graph->value_count; v++) {
+        pass.origin[v] = (int)v;
+        pass.narrow[v] = graph->values[v]->kind == KN_VALUE_RESULT;
+        pass.depends[v] = graph->values[v]->kind == KN_VALUE_INPUT;
+        pass.casts[v] = v >= first;
+    }
+    for (size_t n = 0; n < graph->node_count; n++)
+        judge_node(&pass, graph->nodes[n]);
+    for (size_t v = 0; v < graph->value_count; v++)
+        if (pass.narrow[pass.origin[v]]) graph->values[v]->shape.dtype = pass.type;
+    return KN_OK;
+}
+
+/* ---- after fusing ------------------------------------------------------------------------------------ */
+
+static void mark(void *user, kn_value *value) {
+    ((bool *)user)[value->id] = true;
+}
+
+kn_status kn_widen_inner(kn_planner *planner) {
+    const size_t count = planner->graph->value_count;
+    bool *stored = kn_arena_take(planner->arena, count + 1, sizeof *stored);
+    if (!stored) return kn_fail_memory(planner->error, count);
+    for (int g = 0; g < planner->group_count; g++) {
+        const kn_group *group = planner->groups[g];
+        kn_group_writes(planner, group, mark, stored);
+        planner->work += 1 + (uint64_t)group->member_count;
+        for (int m = -1; m < group->member_count; m++) {
+            const kn_node *node = m < 0 ? group->anchor : group->members[m];
+            kn_value *result = node && node->output_count ? node->outputs[0] : NULL;
+            /* A cast's type is what it is for. */
+            if (result && kn_is_half(result->shape.dtype) && !stored[result->id] &&
+                node->op->identity != KN_IDENTITY_ALWAYS)
+                result->shape.dtype = KN_FLOAT32;
+        }
+    }
+    return KN_OK;
+}
