@@ -2,8 +2,8 @@
  *
  * A result is, if every kernel that may compute its node can store it so and every reader can read it so
  * (kn_promise.halves), and if it depends on an input: what is computed from states alone, such as factors of
- * a batch norm, stays float32, and so do gradients that updates read, updates, results of rank 0 and 1, and
- * what the caller fetches. A view and a copy have the type of what they show. */
+ * a batch norm, stays float32, and so do gradients that updates read and what is computed from them, updates,
+ * results of rank 0 and 1, and what the caller fetches. A view and a copy have the type of what they show. */
 #include <string.h>
 
 #include <koine/operators.h>
@@ -20,6 +20,7 @@ typedef struct precision_pass {
     int *origin;   /* the first of the values that must have the same type */
     bool *narrow;  /* of an origin: may be stored in 16 bits */
     bool *depends; /* on an input */
+    bool *late;    /* read by updates, or computed from such results by pointwise nodes alone */
     bool *casts;   /* made here for the caller */
 } precision_pass;
 
@@ -63,10 +64,13 @@ static void judge_inputs(precision_pass *pass, const kn_node *node, unsigned inp
 
 static void judge_node(precision_pass *pass, const kn_node *node) {
     kn_halves halves = {0, 0};
-    bool depends = false;
+    bool depends = false, late = false;
     pass->planner->work += 1 + (uint64_t)node->op->variant_count;
-    for (int i = 0; i < node->input_count; i++)
-        depends = depends || (node->inputs[i] && pass->depends[node->inputs[i]->id]);
+    for (int i = 0; i < node->input_count; i++) {
+        if (!node->inputs[i]) continue;
+        depends = depends || pass->depends[node->inputs[i]->id];
+        late = late || (pass->late[node->inputs[i]->id] && node->op->class != KN_CLASS_KERNEL);
+    }
     if (passes_on(node))
         halves = (kn_halves){1, 1};
     else if (node->op->class == KN_CLASS_POINTWISE && !pass->updates[node->id])
@@ -77,11 +81,14 @@ static void judge_node(precision_pass *pass, const kn_node *node) {
     for (int k = 0; k < node->output_count; k++) {
         const kn_value *result = node->outputs[k];
         pass->depends[result->id] = depends;
+        late = late || pass->late[result->id];
+        pass->late[result->id] = late;
         if (passes_on(node)) pass->origin[result->id] = pass->origin[node->inputs[0]->id];
         const bool large = passes_on(node) || pass->everywhere || result->shape.rank > 1;
         /* Of a fetched result the caller gets a cast. */
         const bool fetched = result->wanted && (!pass->everywhere || pass->casts[result->id]);
-        if (result->shape.dtype != KN_FLOAT32 || fetched || !(halves.results >> k & 1) || !depends || !large)
+        if (result->shape.dtype != KN_FLOAT32 || fetched || late || !(halves.results >> k & 1) || !depends ||
+            !large)
             pass->narrow[pass->origin[result->id]] = false;
     }
 }
@@ -123,8 +130,9 @@ static bool allocate(precision_pass *pass) {
     pass->origin = kn_arena_take(planner->arena, count + 1, sizeof *pass->origin);
     pass->narrow = kn_arena_take(planner->arena, count + 1, sizeof *pass->narrow);
     pass->depends = kn_arena_take(planner->arena, count + 1, sizeof *pass->depends);
+    pass->late = kn_arena_take(planner->arena, count + 1, sizeof *pass->late);
     pass->casts = kn_arena_take(planner->arena, count + 1, sizeof *pass->casts);
-    return pass->updates && pass->origin && pass->narrow && pass->depends && pass->casts;
+    return pass->late && pass->updates && pass->origin && pass->narrow && pass->depends && pass->casts;
 }
 
 kn_status kn_pass_precision(kn_planner *planner) {
@@ -151,6 +159,12 @@ kn_status kn_pass_precision(kn_planner *planner) {
         pass.depends[v] = graph->values[v]->kind == KN_VALUE_INPUT;
         pass.casts[v] = v >= first;
     }
+    for (size_t n = 0; n < graph->node_count; n++)
+        if (pass.updates[n] || graph->nodes[n]->op->class == KN_CLASS_ASSIGN)
+            for (int i = 0; i < graph->nodes[n]->input_count; i++)
+                if (graph->nodes[n]->inputs[i]) pass.late[graph->nodes[n]->inputs[i]->id] = true;
+    for (size_t v = 0; v < graph->value_count; v++) /* what is not computed is read by others too */
+        pass.late[v] = pass.late[v] && graph->values[v]->kind == KN_VALUE_RESULT;
     for (size_t n = 0; n < graph->node_count; n++)
         judge_node(&pass, graph->nodes[n]);
     for (size_t v = 0; v < graph->value_count; v++)

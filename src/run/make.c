@@ -73,6 +73,7 @@ static kn_status make_plan(executable_build *build) {
     kn_target target;
     kn_target_of(executable->context, &target);
     target.fast_math = executable->fast_math = request->params->fast_math;
+    executable->precision = request->params->precision;
     const kn_plan_request planned = {.arena = &executable->arena,
                                      .graph = executable->graph,
                                      .wanted = executable->values,
@@ -82,7 +83,7 @@ static kn_status make_plan(executable_build *build) {
                                      .judge = &kn_device_judge,
                                      .device = executable->context,
                                      .guard = request->guard,
-                                     .precision = kn_precision_type(request->params->precision),
+                                     .precision = kn_precision_type(executable->precision),
                                      .keeps = build->keeps && !request->guard,
                                      .seconds = executable->head->pass_seconds};
     return kn_plan_make(&planned, &executable->plan, build->error);

@@ -128,6 +128,41 @@ static void add_memory(const kn_executable *executable, kn_text *text) {
     kn_text_finish(&more);
 }
 
+enum { MAX_NAMED = 64 };
+
+/* A line of what the plan stores in a type: the bytes of the results that have memory, and the operators that
+ * they are of. Of float32 only results that might have 16 bits: no scalars and vectors, and nothing of
+ * updates. */
+static void add_stored(const kn_executable *executable, kn_dtype type, kn_text *text) {
+    const kn_operator *seen[MAX_NAMED];
+    int count = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < executable->plan.placement_count; i++) {
+        const kn_placement *placement = &executable->plan.placements[i];
+        const kn_value *value = executable->graph->values[i];
+        if (placement->root != value || placement->last < 0 || value->kind != KN_VALUE_RESULT) continue;
+        if (value->shape.dtype != type || (type == KN_FLOAT32 && (value->shape.rank < 2 || value->wanted)))
+            continue;
+        bytes += placement->bytes;
+        int known = 0;
+        while (known < count && seen[known] != value->producer->op)
+            known++;
+        if (known == count && count < MAX_NAMED) seen[count++] = value->producer->op;
+    }
+    kn_text_format(text, "  %-10s%15llu bytes", kn_dtype_name(type), (unsigned long long)bytes);
+    for (int i = 0; i < count; i++)
+        kn_text_format(text, "%s%s", i ? ", " : "  of ", seen[i]->name);
+    kn_text_add(text, "\n");
+}
+
+static void add_precision(const kn_executable *executable, kn_text *text) {
+    const kn_dtype type = kn_precision_type(executable->precision);
+    if (type == KN_FLOAT32) return;
+    kn_text_add(text, "results stored in\n");
+    add_stored(executable, type, text);
+    add_stored(executable, KN_FLOAT32, text);
+}
+
 static void add_part(const kn_executable *executable, kn_text *text) {
     columns widths = {0, 0, 0};
     kn_text line;
@@ -146,6 +181,7 @@ static void add_part(const kn_executable *executable, kn_text *text) {
                    executable->info.conversions == 1 ? "" : "s");
     add_amount(text, executable->info.flops, "FLOP");
     kn_text_add(text, executable->fast_math ? ", fast math\n" : ", exact math\n");
+    add_precision(executable, text);
     add_memory(executable, text);
 }
 

@@ -192,6 +192,7 @@ struct kn_executable {
     int switched_count;
     kn_plan_info info;
     bool fast_math;
+    kn_precision precision;
     uint64_t constant_bytes, input_total;
     uint64_t last_used;
     /* Valid after kn_executable_attach. */

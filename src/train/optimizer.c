@@ -83,6 +83,7 @@ static void decide(kn_update *update, kn_value *square) {
     if (!square && !several) return;
     kn_value *wrong = square ? kn_sub(square, square) : NULL;
     kn_value *wait = several ? kn_update_scalar(update, KN_TRAIN_WAIT) : NULL;
+    if (update->scale) kn_loss_scale_follow(update, kn_equal(wrong, kn_number(update->graph, 0)), wait);
     update->go = kn_equal(wrong && wait ? kn_add(wrong, wait)
                           : wrong       ? wrong
                                         : wait,
@@ -91,11 +92,11 @@ static void decide(kn_update *update, kn_value *square) {
 
 static void clip(kn_update *update, kn_update_part *parts, size_t count) {
     const kn_trainer_params *params = update->params;
+    const bool skips = params->skip_not_finite || update->scale;
     kn_value *square = NULL;
     /* Clipping would hide non-finite gradients. */
-    if (params->skip_not_finite || (params->clip_norm > 0 && !(params->clip_value > 0)))
-        square = square_norm(parts, count);
-    decide(update, params->skip_not_finite ? square : NULL);
+    if (skips || (params->clip_norm > 0 && !(params->clip_value > 0))) square = square_norm(parts, count);
+    decide(update, skips ? square : NULL);
     if (params->clip_value > 0) {
         for (size_t i = 0; i < count; i++)
             parts[i].gradient = kn_clip(parts[i].gradient, -params->clip_value, params->clip_value);
@@ -144,6 +145,7 @@ static void begin_average(kn_update *update) {
 }
 
 static void update_all(kn_update *update, kn_update_part *parts, size_t count) {
+    if (update->scale) kn_loss_scale_undo(update, parts, count);
     accumulate(update, parts, count);
     clip(update, parts, count);
     begin_average(update);
@@ -168,8 +170,8 @@ static bool is_trained(const kn_trainer_params *params, const kn_value *value) {
            value->shape.dtype == KN_FLOAT32 && kn_trainer_setting_of(params, value) >= 0;
 }
 
-kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting *settings, kn_graph *bound,
-                              kn_value *loss, kn_error *error) {
+kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting *settings,
+                              kn_precision precision, kn_graph *bound, kn_value *loss, kn_error *error) {
     kn_update update = {.params = params, .settings = settings, .graph = bound};
     size_t count = 0, reached = 0;
     kn_value **parameters = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *parameters);
@@ -178,7 +180,8 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
     if (!parameters || !gradients || !parts) return kn_fail_memory(error, bound->value_count * sizeof *parts);
     for (size_t i = 0; i < bound->value_count; i++)
         if (is_trained(params, bound->values[i])) parameters[count++] = bound->values[i];
-    kn_status status = kn_graph_gradient(bound, loss, parameters, count, gradients, error);
+    kn_value *scaled = precision == KN_PRECISION_FLOAT16 ? kn_loss_scale(&update, loss) : loss;
+    kn_status status = kn_graph_gradient(bound, scaled, parameters, count, gradients, error);
     if (status != KN_OK) return status;
     for (size_t i = 0; i < count; i++) {
         if (!gradients[i]) continue;

@@ -10,7 +10,8 @@ typedef struct kn_update {
     const kn_trainer_params *params;
     kn_update_setting *settings;
     kn_graph *graph;
-    kn_value *go; /* bool scalar: whether this step updates; NULL: always */
+    kn_value *scale; /* scalar: the factor of the loss (loss_scale.c); NULL: 1 */
+    kn_value *go;    /* bool scalar: whether this step updates; NULL: always */
     /* scalar: the fraction by which the moving average moves to new weights; NULL: no average */
     kn_value *rest;
     bool decays; /* some setting has weight decay */
@@ -33,6 +34,16 @@ kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double 
 void kn_update_set(const kn_update *update, kn_value *state, kn_value *value);
 /* The same for the parameter itself, with its moving average. */
 void kn_update_set_parameter(const kn_update_part *part, kn_value *value);
+
+/* ---- loss_scale.c: gradients that fit into float16 --------------------------------------------------- */
+
+/* Sets update->scale, and returns the loss times it. */
+kn_value *kn_loss_scale(kn_update *update, kn_value *loss);
+/* Divides the gradients by the scale. */
+void kn_loss_scale_undo(const kn_update *update, kn_update_part *parts, size_t count);
+/* Assigns the scale of the next update. finite: bool scalar, whether all gradients of this one are; wait: not
+ * 0 in a step that does not end an update; NULL: all do. */
+void kn_loss_scale_follow(const kn_update *update, kn_value *finite, kn_value *wait);
 
 /* ---- rules.c: the rule of each optimizer and its properties ----------------------------------------- */
 

@@ -46,12 +46,15 @@ void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_settin
 
 /* Adds to a bound graph the gradients of `loss` with respect to all its parameters, their accumulation and
  * clipping, the update of each parameter, moment and average, and of the step counter. settings: 2 (groups +
- * 1) entries, whose `needs` it sets. */
-kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting *settings, kn_graph *bound,
-                              kn_value *loss, kn_error *error);
+ * 1) entries, whose `needs` it sets. In float16 the loss is scaled. */
+kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting *settings,
+                              kn_precision precision, kn_graph *bound, kn_value *loss, kn_error *error);
 
 /* A state that the device counts: the number of updates in the moving averages. */
 #define KN_TRAIN_AVERAGED "koine.averaged"
+/* States that the device changes: the factor of the loss, and NAME.good, the number of updates since it
+ * changed. */
+#define KN_TRAIN_LOSS_SCALE "koine.loss_scale"
 /* States that belong to a parameter are named PARAMETER.KIND. */
 #define KN_TRAIN_AVERAGE "average"
 

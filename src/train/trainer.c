@@ -8,7 +8,8 @@
 static kn_status extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
     const kn_trainer *trainer = user;
     (void)count; /* the loss is the first value */
-    return kn_optimizer_extend(&trainer->params, trainer->settings, bound, values[0], error);
+    return kn_optimizer_extend(&trainer->params, trainer->settings, trainer->running.precision, bound,
+                               values[0], error);
 }
 
 static kn_status open_session(kn_trainer *trainer, kn_value *loss) {

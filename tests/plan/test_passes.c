@@ -508,7 +508,7 @@ static kn_status train(void *user, kn_graph *bound, kn_value *const *values, siz
     (void)count;
     const kn_trainer_params *params = user;
     kn_update_setting settings[4] = {{1, params->weight_decay, 0}, {1, 0, 0}, {2, 0, 0}, {2, 0, 0}};
-    return kn_optimizer_extend(params, settings, bound, values[0], error);
+    return kn_optimizer_extend(params, settings, KN_PRECISION_FLOAT32, bound, values[0], error);
 }
 
 /* Four parameters are updated in one launch; steps that advance counters may be joined as well. */

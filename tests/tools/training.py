@@ -370,6 +370,20 @@ def resumed_with_other_settings(folder):
 
 
 @case
+def resumed_in_another_precision(folder):
+    for precision in ("bfloat16", "float16"):
+        train(folder, "--steps", "4", "--precision", precision, "--schedule", "constant", "--save", "whole.safetensors")
+        train(folder, "--steps", "2", "--precision", precision, "--schedule", "constant", "--save", "half.safetensors")
+        refused = ("train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "4", "--resume", "half.safetensors")
+        koine(*refused, folder=folder).needs(1, err=f"was trained in {precision}: say --precision {precision}")
+        train(folder, "--steps", "4", "--precision", precision, "--schedule", "constant", "--resume", "half.safetensors",
+              "--save", "half.safetensors", "--quiet", err="")
+        whole, half = (read_safetensors(os.path.join(folder, name + ".safetensors")) for name in ("whole", "half"))
+        expect(whole == half, f"{precision}: resumed, weights or moments have other bits")
+        expect(("koine.training.koine.loss_scale" in whole) == (precision == "float16"), f"states: {sorted(whole)}")
+
+
+@case
 def resumed_with_another_model(folder):
     train(folder, "--steps", "1", "--save", "one")
     write(folder, "other.koine", TINY.replace("linear 16", "linear 8"))

@@ -1,8 +1,10 @@
 /* Training trajectories compared with PyTorch's: the files of tests/golden, described in
  * tools/golden/README.md.
  *     test-golden FOLDER [NAME]
+ *     test-golden FOLDER TYPE wide|threads SEEDS
  * NAME: only the trajectories of that file. Some run twice: with exact algorithms, and with those of
- * fast_math. */
+ * fast_math. TYPE: trajectories stored in float16 or bfloat16 on that set of kernels, begun with so many
+ * seeds. */
 #include "device_support.h"
 
 #include <koine/koine.h>
@@ -51,7 +53,7 @@ static double item_of(const kn_json *list, int64_t index) {
     return item->number;
 }
 
-static void golden_open(golden *file, const char *name) {
+static void read_root(golden *file, const char *name) {
     char path[4096];
     uint8_t *bytes;
     uint64_t count;
@@ -66,6 +68,11 @@ static void golden_open(golden *file, const char *name) {
         fail_msg("%s", error.text);
     kn_release(&file->host, bytes);
     file->root = root;
+}
+
+static void golden_open(golden *file, const char *name) {
+    read_root(file, name);
+    const kn_json *root = file->root;
     file->network = member(root, "network");
     file->optimizer = member(root, "optimizer");
     file->seed = (uint64_t)number_of(root, "seed");
@@ -314,7 +321,8 @@ static void good(const golden *file, kn_trainer *trainer, kn_status status) {
         fail_msg("%s: %s: %s", file->name, kn_status_name(status), kn_trainer_error(trainer));
 }
 
-static void train(const golden *file, kn_trainer *trainer, kn_value *loss_value, feeds *fed) {
+static void train(const golden *file, kn_trainer *trainer, kn_value *loss_value, feeds *fed, void *user) {
+    (void)user;
     char what[80];
     double allowed = allowed_for(number_of(file->root, "losses_float32_distance"));
     for (int64_t step = 0; step < file->steps; step++) {
@@ -345,28 +353,99 @@ static void train(const golden *file, kn_trainer *trainer, kn_value *loss_value,
          allowed_for(fabs(number_of(file->root, "evaluation_loss_float32") - expected)));
 }
 
-static void run(const char *name, bool fast) {
-    golden file;
-    golden_open(&file, name);
-    kn_model *model = make_model(&file);
+/* Makes model, trainer and memory for the batches of a file, and hands them to `use`. */
+static void with_trainer(golden *file, bool fast, kn_precision precision, void *user,
+                         void (*use)(const golden *file, kn_trainer *trainer, kn_value *loss, feeds *fed,
+                                     void *user)) {
+    kn_model *model = make_model(file);
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     if (kn_model_add_loss(model, "cross-entropy", &loss)) fail_msg("%s", kn_model_error(model));
     kn_parameter_group groups[MAX_GROUPS];
-    const kn_session_params session = {.size = sizeof session, .seed = file.seed, .fast_math = fast};
-    kn_trainer_params params = take_optimizer(&file, &session, groups);
+    const kn_session_params session = {
+        .size = sizeof session, .seed = file->seed, .fast_math = fast, .precision = precision};
+    kn_trainer_params params = take_optimizer(file, &session, groups);
     kn_trainer *trainer = kn_trainer_create(context, loss.value, &params);
-    good(&file, trainer, kn_trainer_status(trainer));
-    feeds fed = {.x = calloc((size_t)(file.batch * file.elements), sizeof(float)),
-                 .tokens = calloc((size_t)(file.batch * file.elements), sizeof(int32_t)),
-                 .labels = calloc((size_t)(file.batch * file.labels), sizeof(int32_t))};
+    good(file, trainer, kn_trainer_status(trainer));
+    feeds fed = {.x = calloc((size_t)(file->batch * file->elements), sizeof(float)),
+                 .tokens = calloc((size_t)(file->batch * file->elements), sizeof(int32_t)),
+                 .labels = calloc((size_t)(file->batch * file->labels), sizeof(int32_t))};
     assert_true(fed.x && fed.tokens && fed.labels);
-    train(&file, trainer, loss.value, &fed);
+    use(file, trainer, loss.value, &fed, user);
     free(fed.x);
     free(fed.tokens);
     free(fed.labels);
     kn_trainer_destroy(&trainer);
     kn_model_destroy(&model);
+}
+
+static void run(const char *name, bool fast) {
+    golden file;
+    golden_open(&file, name);
+    with_trainer(&file, fast, KN_PRECISION_FLOAT32, NULL, train);
     golden_close(&file);
+}
+
+/* ---- stored in 16 bits: losses as near to PyTorch's in float32 as its autocast ------------------------- */
+
+typedef struct narrow_losses {
+    const kn_json *plain, *band;
+    double farthest; /* in bands */
+} narrow_losses;
+
+static kn_precision narrow_precision;
+static int narrow_seeds;
+
+/* Whether the plan stores something in 16 bits: float32 in disguise would be near as well. */
+static void check_stored(const golden *file, kn_trainer *trainer, kn_precision precision) {
+    char *text = kn_trainer_plan_text(trainer);
+    char stored[32];
+    snprintf(stored, sizeof stored, " %s (", kn_precision_name(precision));
+    if (!text || !strstr(text, stored))
+        fail_msg("%s: nothing is stored in %s", file->name, kn_precision_name(precision));
+    kn_trainer_free_text(trainer, text);
+}
+
+/* The band is the largest distance of three autocast runs so far; another rounding may be twice as far. */
+static void train_narrow(const golden *file, kn_trainer *trainer, kn_value *loss_value, feeds *fed,
+                         void *user) {
+    narrow_losses *losses = user;
+    (void)loss_value;
+    for (int64_t step = 0; step < file->steps; step++) {
+        double loss = NAN;
+        draw_batch(file, fed, step);
+        good(file, trainer, kn_trainer_step(trainer, file->batch, fed->list, 2, &loss));
+        const double plain = item_of(losses->plain, step), band = item_of(losses->band, step);
+        const double apart = fabs(loss - plain) / (band + 1e-5);
+        if (!(apart <= 2))
+            fail_msg(
+                "%s, seed %d, the loss of step %d: %.6g; PyTorch has %.6g in float32, and its autocast is up "
+                "to %.2g apart",
+                file->name, (int)file->seed, (int)step, loss, plain, band);
+        losses->farthest = fmax(losses->farthest, apart);
+    }
+    check_stored(file, trainer, narrow_precision);
+}
+
+static void run_narrow(void **state) {
+    const kn_json *wanted = *state;
+    char band[64];
+    golden file;
+    snprintf(band, sizeof band, "band_%s_float32", kn_precision_name(narrow_precision));
+    narrow_losses losses = {.band = member(wanted, band)};
+    const kn_json *seed = member(wanted, "seeds")->first;
+    losses.plain = member(wanted, "losses_float32")->first;
+    for (int i = 0; i < narrow_seeds; i++, seed = seed->next, losses.plain = losses.plain->next) {
+        assert_true(seed && losses.plain);
+        golden_open(&file, member(wanted, "name")->text);
+        file.seed = (uint64_t)seed->number;
+        file.steps = 0;
+        for (const kn_json *loss = losses.plain->first; loss; loss = loss->next)
+            file.steps++;
+        with_trainer(&file, true, narrow_precision, &losses, train_narrow);
+        golden_close(&file);
+    }
+    print_message("%s: at most %.2f times as far from float32 as PyTorch's autocast\n",
+                  member(wanted, "name")->text, losses.farthest);
 }
 
 /* ---- the cases ------------------------------------------------------------------------------- */
@@ -385,9 +464,13 @@ static void run_trajectory(void **state) {
     run(wanted->name, wanted->fast);
 }
 
+static int kind; /* of kn_context_params */
+
 static int open_device(void **state) {
+    kn_context_params params = device_params();
     (void)state;
-    context = device_open(NULL);
+    params.kind = kind;
+    context = device_open(&params);
     return 0;
 }
 
@@ -395,6 +478,25 @@ static int close_device(void **state) {
     (void)state;
     device_close(&context);
     return 0;
+}
+
+/* "TYPE wide|threads SEEDS" */
+static int run_all_narrow(char **words) {
+    struct CMUnitTest tests[16];
+    size_t count = 0;
+    golden file;
+    kind = !strcmp(words[1], "threads") ? 2 : 1;
+    narrow_seeds = atoi(words[2]);
+    read_root(&file, "precision");
+    for (const kn_json *item = member(file.root, "cases")->first; item; item = item->next) {
+        assert_true(count < KN_COUNT_OF(tests));
+        tests[count++] = (struct CMUnitTest){.name = member(item, "name")->text,
+                                             .test_func = run_narrow,
+                                             .initial_state = (void *)(uintptr_t)item};
+    }
+    const int failed = _cmocka_run_group_tests("precision", tests, count, open_device, close_device);
+    golden_close(&file);
+    return failed != 0;
 }
 
 int main(int argc, char **argv) {
@@ -444,9 +546,10 @@ int main(int argc, char **argv) {
     };
     struct CMUnitTest tests[KN_COUNT_OF(all)];
     size_t count = 0;
-    if (argc != 2 && argc != 3) return 1;
+    if (argc != 2 && argc != 3 && argc != 5) return 1;
     folder = argv[1];
     if (!device_is_there()) return 77;
+    if (argc == 5) return kn_precision_parse(argv[2], &narrow_precision) ? run_all_narrow(argv + 2) : 1;
     for (size_t i = 0; i < KN_COUNT_OF(all); i++)
         if (argc == 2 || !strcmp(argv[2], all[i].name))
             tests[count++] = (struct CMUnitTest){

@@ -23,6 +23,7 @@ typedef struct train_run {
     train_page *page;       /* NULL: no report was requested */
     double traced;          /* by kn_context_clock */
     uint64_t planned_bytes; /* of the device, by the last plan */
+    float loss_scale;       /* as it was told; 0: not yet */
 } train_run;
 
 /* ---- parameters -------------------------------------------------------------------------------- */
@@ -246,10 +247,25 @@ static bool wait_for(void *user, uint64_t step) {
     return saved || run->options->trace || page_times_step(run->page);
 }
 
+/* Training in float16 has it (koine/train.h). */
+static void tell_loss_scale(train_run *run) {
+    float scale = 0;
+    if (run->options->common.arithmetic.precision != KN_PRECISION_FLOAT16 ||
+        kn_states_get(kn_trainer_states(run->trainer), "koine.loss_scale", &scale, sizeof scale) != KN_OK ||
+        scale == run->loss_scale)
+        return;
+    if (run->loss_scale != 0)
+        command_tell("the loss scale is %g now, after %g: %s", (double)scale, (double)run->loss_scale,
+                     scale < run->loss_scale ? "gradients of some steps overflowed, which changed nothing"
+                                             : "no gradient overflowed for long");
+    run->loss_scale = scale;
+}
+
 static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
     train_run *run = user;
     trace_stretch(run, "judging");
     bool going = report_epoch(&run->report, epoch);
+    tell_loss_scale(run);
     page_epoch(run->page, run->context, &run->setup, epoch);
     events_epoch(&run->events, &run->setup, run->trainer, epoch);
     going = checkpoints_after_epoch(&run->checkpoints, epoch) && going;

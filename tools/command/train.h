@@ -192,7 +192,7 @@ void train_mark(train_options *options, const training_setup *setup);
 bool train_replaces(const train_options *options, const char *path);
 /* The settings that affect the result besides the model, as metadata, to detect a resumed run with other
  * settings. */
-enum { TRAIN_SETTINGS = 25, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
+enum { TRAIN_SETTINGS = 26, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;

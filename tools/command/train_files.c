@@ -8,13 +8,14 @@
 
 /* ---- training settings stored in the file --------------------------------------------------- */
 
-enum { SETTING_BYTES = TRAIN_SETTING_BYTES };
+enum { SETTING_BYTES = TRAIN_SETTING_BYTES, PRECISION = TRAIN_SETTINGS - 1 };
 static const char *const setting_keys[TRAIN_SETTINGS] = {
     "train.data",      "train.batch",      "train.seed",       "train.validation",   "train.shuffle",
     "train.drop-last", "train.loss",       "train.math",       "train.optimizer",    "train.lr",
     "train.momentum",  "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
     "train.smoothing", "train.clip-value", "train.accumulate", "train.ema",          "train.groups",
     "train.decay-of",  "train.adagrad",    "train.augment",    "train.oversample",   "train.class-weights",
+    "train.precision",
 };
 
 static const char *falls_text(const kn_trainer_params *how, char *text, size_t room) {
@@ -116,23 +117,36 @@ static void write_settings(const training_setup *setup, const train_options *opt
     snprintf(values[22], SETTING_BYTES, "%s", setup_augment(setup));
     snprintf(values[23], SETTING_BYTES, "%s", options->oversample ? "yes" : "no");
     snprintf(values[24], SETTING_BYTES, "%s", options->class_weights ? options->class_weights : "none");
+    snprintf(values[PRECISION], SETTING_BYTES, "%s", kn_precision_name(options->common.arithmetic.precision));
     write_rule(&options->rule, &options->how, values);
 }
 
-static void compare_settings(const training_setup *setup, const train_options *options, const char *path) {
+/* Warns of settings that differ. A precision that differs must have been asked for: returns false otherwise.
+ */
+static bool compare_settings(const training_setup *setup, const train_options *options, const char *path) {
     train_settings settings;
+    bool good = true;
     kn_safetensors_file *saved = kn_safetensors_file_open(path, NULL);
     write_settings(setup, options, settings.values);
-    for (int i = 0; i < TRAIN_SETTINGS; i++) {
+    for (int i = 0; i < TRAIN_SETTINGS && good; i++) {
         const char *value = settings.values[i];
         const char *before = kn_safetensors_file_metadata(saved, setting_keys[i]);
-        if (before && strcmp(before, value))
+        if (!before && i == PRECISION)
+            before = kn_precision_name(KN_PRECISION_FLOAT32); /* of an older version */
+        if (!before || !strcmp(before, value)) continue;
+        if (i == PRECISION && !options->common.precision) {
+            command_fail(
+                "'%s' was trained in %s: say --precision %s to go on so, or --precision %s for another", path,
+                before, before, value);
+            good = false;
+        } else
             command_warn(
                 "warning: '%s' was trained with %s %s, and now it is %s: the result will not be that of "
                 "one go",
                 path, setting_keys[i] + strlen("train."), before, value);
     }
     kn_safetensors_file_destroy(&saved);
+    return good;
 }
 
 size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
@@ -352,7 +366,7 @@ bool train_load(training_setup *setup, kn_trainer *trainer, const train_options 
         return train_measure(setup, trainer) && ((!options->init && !kn_model_has_weights(setup->model)) ||
                                                  load_weights(setup, trainer, options->init));
     if (!train_load_training(setup, trainer, options->resume, &steps)) return false;
-    compare_settings(setup, options, options->resume);
+    if (!compare_settings(setup, options, options->resume)) return false;
     command_tell("going on after step %llu", (unsigned long long)steps);
     return true;
 }

@@ -11,6 +11,7 @@ import torch
 import layers  # noqa: F401  (its cases join those of operators)
 import shapes  # noqa: F401  (so do these)
 import operators
+import precision
 import random_stream
 import trajectories
 
@@ -21,7 +22,7 @@ TOLERANCE = 1e-10
 
 def makers():
   """file name -> function that makes its contents"""
-  out = {"random.json": random_stream.golden, "operators.json": operators.golden}
+  out = {"random.json": random_stream.golden, "operators.json": operators.golden, "precision.json": precision.golden}
   for case in trajectories.CASES:
     out[case.name + ".json"] = lambda case=case: trajectories.golden(case)
   return out
