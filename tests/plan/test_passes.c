@@ -90,6 +90,57 @@ static void simplify_keeps_differing_attributes_apart(void **state) {
     passes_end(&passes);
 }
 
+/* ---- precision --------------------------------------------------------------------------------- */
+
+static kn_dtype type_of(const pass_run *passes, const char *name) {
+    const kn_value *value = kn_graph_find(passes->graph, name);
+    if (!value) fail_msg("there is no value '%s'", name);
+    return value->shape.dtype;
+}
+
+/* The gradient of the loss by the weight of the first layer. */
+static kn_status add_weight_gradient(void *user, kn_graph *bound, kn_value *const *values, size_t count,
+                                     kn_error *error) {
+    kn_value *weight = kn_graph_find(bound, "first.weight"), *gradient = NULL;
+    (void)user;
+    (void)count;
+    kn_status status = kn_graph_gradient(bound, values[0], &weight, 1, &gradient, error);
+    if (status != KN_OK) return status;
+    kn_assign(bound, weight, kn_name(kn_sub(weight, kn_name(gradient, "gradient")), "updated"));
+    return KN_OK;
+}
+
+static void precision_is_that_of_what_kernels_can_store(void **state) {
+    (void)state;
+    kn_value *first = kn_name(
+        kn_linear(x, 16, &(kn_linear_params){.size = sizeof(kn_linear_params), .name = "first"}), "sum");
+    kn_value *hidden = kn_name(kn_relu(first), "hidden");
+    kn_value *viewed = kn_name(kn_reshape(hidden, "batch,4,4"), "viewed");
+    kn_value *last = kn_name(kn_linear(kn_reshape(viewed, "batch,16"), 3, NULL), "last");
+    kn_value *outputs[] = {kn_sum(last, NULL, false), last};
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, outputs, 2, true, add_weight_gradient, NULL);
+    passes.request.precision = KN_BFLOAT16;
+    passes_run(&passes, "precision");
+    assert_int_equal(type_of(&passes, "hidden"), KN_BFLOAT16);
+    assert_int_equal(type_of(&passes, "viewed"), KN_BFLOAT16);
+    assert_int_equal(type_of(&passes, "first.weight"), KN_FLOAT32);
+    assert_int_equal(type_of(&passes, "x"), KN_FLOAT32);
+    assert_int_equal(type_of(&passes, "last"), KN_FLOAT32); /* fetched */
+    assert_int_equal(type_of(&passes, "gradient"), KN_FLOAT32);
+    assert_int_equal(type_of(&passes, "updated"), KN_FLOAT32);
+    /* What only its own kernel reads is never stored. */
+    passes_run(&passes, "fuse");
+    assert_int_equal(type_of(&passes, "sum"), KN_FLOAT32);
+    assert_int_equal(type_of(&passes, "hidden"), KN_BFLOAT16);
+    passes_end(&passes);
+    passes_begin(&passes, outputs, 2, true, add_weight_gradient, NULL);
+    passes_run(&passes, "precision");
+    assert_int_equal(type_of(&passes, "hidden"), KN_FLOAT32);
+    passes_end(&passes);
+}
+
 /* ---- switches --------------------------------------------------------------------------------- */
 
 static void switches_are_read(void **state) {
@@ -99,7 +150,8 @@ static void switches_are_read(void **state) {
     assert_int_equal(kn_switches_parse(NULL, &switches, &error), KN_OK);
     assert_int_equal(switches.forced_count, 0);
     assert_int_equal(kn_switches_parse("matmul=tiled,*=wide,images=blocked,invariant=recompute,"
-                                       "statistics=separate,producers=fused,programs=none,tile=64x64x8/8x4",
+                                       "statistics=separate,producers=fused,programs=none,tile=64x64x8/8x4,"
+                                       "stored=bfloat16/3/1",
                                        &switches, &error),
                      KN_OK);
     assert_int_equal(switches.forced_count, 2);
@@ -109,6 +161,8 @@ static void switches_are_read(void **state) {
     assert_string_equal(switches.forced[1].variant, "wide");
     assert_true(switches.blocked_images && switches.recompute_invariant && switches.separate_statistics);
     assert_int_equal(switches.tile, 2);
+    assert_int_equal(switches.stored, KN_BFLOAT16);
+    assert_true(switches.stored_halves.inputs == 3 && switches.stored_halves.results == 1);
     assert_int_equal(switches.producers, KN_PRODUCERS_FUSED);
     assert_int_equal(switches.programs, KN_PROGRAMS_NONE);
 }
@@ -125,6 +179,8 @@ static void wrong_switches_list_the_known_ones(void **state) {
         {"matmul=fastest", "tiled"},
         {"add=tiled", "its kernels are generated"},
         {"tile=64", "64x64x8/8x8, 64x64x8/8x4"},
+        {"stored=int8", "expected float16 or bfloat16"},
+        {"stored=float16/3", "TYPE/INPUTS/RESULTS"},
         {"*=fastest", "no operator has a kernel 'fastest'"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -634,6 +690,7 @@ int main(void) {
         CASE(simplify_drops_what_changes_nothing),
         CASE(simplify_unites_equal_nodes),
         CASE(simplify_keeps_differing_attributes_apart),
+        CASE(precision_is_that_of_what_kernels_can_store),
         CASE(switches_are_read),
         CASE(wrong_switches_list_the_known_ones),
         CASE(choose_takes_the_forced_variant),

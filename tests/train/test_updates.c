@@ -81,6 +81,42 @@ static void updates_that_are_not_finite_are_skipped(void **state) {
     }
 }
 
+static double loss_scale_of(kn_trainer *trainer) {
+    float scale;
+    state_get(kn_trainer_states(trainer), "koine.loss_scale", &scale, 1);
+    return scale;
+}
+
+/* An overflow costs one step; the device notices it alone. */
+static void the_loss_scale_follows_overflows(void **state) {
+    plane made = plane_make();
+    kn_trainer_params params = plain();
+    const kn_session_params session = {.size = sizeof session, .precision = KN_PRECISION_FLOAT16};
+    params.session = &session;
+    kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+    for (int step = 0; step < 50; step++)
+        plane_step(trainer, step % 2 ? 1 : -1, step % 2 ? -2 : 2);
+    expect(trainer, 1, 1);
+    assert_true(loss_scale_of(trainer) == 65536);
+    plane_step(trainer, INFINITY, 1);
+    expect(trainer, 1, 1);
+    assert_true(loss_scale_of(trainer) == 32768);
+    plane_step(trainer, 1, -2);
+    expect(trainer, 0.5, 2);
+    assert_true(loss_scale_of(trainer) == 32768);
+    /* It grows after 2,000 steps without an overflow. */
+    const float good = 1999;
+    const kn_tensor_info scalar = {.dtype = KN_FLOAT32};
+    assert_int_equal(
+        kn_states_set(kn_trainer_states(trainer), "koine.loss_scale.good", &scalar, &good, sizeof good),
+        KN_OK);
+    plane_step(trainer, -1, 2);
+    expect(trainer, 1, 1);
+    assert_true(loss_scale_of(trainer) == 65536);
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&made.graph);
+}
+
 /* Each element is clipped, then the norm of the result. */
 static void clipping_limits_elements(void **state) {
     plane made = plane_make();
@@ -375,6 +411,7 @@ int test_updates(void) {
         cmocka_unit_test(optimizers_list_their_parameters),
         cmocka_unit_test(graphs_at_one_address_are_distinguished),
         cmocka_unit_test(clipping_scales_all_gradients),
+        cmocka_unit_test(the_loss_scale_follows_overflows),
         cmocka_unit_test(clipping_limits_elements),
         cmocka_unit_test(gradients_are_accumulated),
         cmocka_unit_test(averages_replace_weights),
