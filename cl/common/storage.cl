@@ -7,6 +7,8 @@
  *   KN_STORED(kind)          the type that the pointer points to
  *   KN_READ_AS(kind, p)      the element at p                 KN_WRITE_AS(kind, v, p)    stores one
  *   KN_READ_4_AS(kind, p)    four, p being aligned to them    KN_WRITE_4_AS(kind, v, p)  stores four
+ * of n elements at p + at * n, at any alignment:
+ *   KN_READ_N_AS(n, kind, at, p)                                  KN_WRITE_N_AS(n, kind, v, at, p)
  * and of KN_WIDTH elements, as the load and the store of common/vector.cl:
  *   KN_READ_VECTOR_AS(kind, at, p)                                KN_WRITE_VECTOR_AS(kind, v, at, p)
  * Numbers are rounded to nearest even. */
@@ -27,15 +29,23 @@
 #define KN_READ_4_AS_0(p) (*(global const KN_PASTE(KN_T, 4) *)(p))
 #define KN_READ_4_AS_1(p) vloada_half4(0, p)
 #define KN_READ_4_AS_2(p) as_float4(convert_uint4(*(global const ushort4 *)(p)) << 16)
+#define KN_READ_N_AS(n, kind, at, p) KN_PASTE(KN_READ_N_AS_, kind)(n, at, p)
+#define KN_READ_N_AS_0(n, at, p) KN_PASTE(vload, n)(at, p)
+#define KN_READ_N_AS_1(n, at, p) KN_PASTE(vload_half, n)(at, p)
+#define KN_READ_N_AS_2(n, at, p)                                                                             \
+    KN_PASTE(as_float, n)(KN_PASTE(convert_uint, n)(KN_PASTE(vload, n)(at, p)) << 16)
+#define KN_WRITE_N_AS(n, kind, v, at, p) KN_PASTE(KN_WRITE_N_AS_, kind)(n, v, at, p)
+#define KN_WRITE_N_AS_0(n, v, at, p) KN_PASTE(vstore, n)(v, at, p)
+#define KN_WRITE_N_AS_1(n, v, at, p) KN_PASTE(KN_PASTE(vstore_half, n), _rte)(v, at, p)
+#define KN_WRITE_N_AS_2(n, v, at, p) KN_PASTE(vstore, n)(KN_PASTE(kn_to_bfloat_, n)(v), at, p)
 #define KN_READ_VECTOR_AS(kind, at, p) KN_PASTE(KN_READ_VECTOR_AS_, kind)(at, p)
 #define KN_READ_VECTOR_AS_0(at, p) load(at, p)
-#define KN_READ_VECTOR_AS_1(at, p) KN_PASTE(vload_half, KN_WIDTH)(at, p)
-#define KN_READ_VECTOR_AS_2(at, p)                                                                           \
-    KN_PASTE(as_float, KN_WIDTH)(KN_PASTE(convert_uint, KN_WIDTH)(KN_PASTE(vload, KN_WIDTH)(at, p)) << 16)
+#define KN_READ_VECTOR_AS_1(at, p) KN_READ_N_AS_1(KN_WIDTH, at, p)
+#define KN_READ_VECTOR_AS_2(at, p) KN_READ_N_AS_2(KN_WIDTH, at, p)
 #define KN_WRITE_VECTOR_AS(kind, v, at, p) KN_PASTE(KN_WRITE_VECTOR_AS_, kind)(v, at, p)
 #define KN_WRITE_VECTOR_AS_0(v, at, p) store(v, at, p)
-#define KN_WRITE_VECTOR_AS_1(v, at, p) KN_PASTE(KN_PASTE(vstore_half, KN_WIDTH), _rte)(v, at, p)
-#define KN_WRITE_VECTOR_AS_2(v, at, p) KN_PASTE(vstore, KN_WIDTH)(kn_to_bfloat_vector(v), at, p)
+#define KN_WRITE_VECTOR_AS_1(v, at, p) KN_WRITE_N_AS_1(KN_WIDTH, v, at, p)
+#define KN_WRITE_VECTOR_AS_2(v, at, p) KN_WRITE_N_AS_2(KN_WIDTH, v, at, p)
 #define KN_WRITE_AS(kind, v, p) KN_PASTE(KN_WRITE_AS_, kind)(v, p)
 #define KN_WRITE_AS_0(v, p) (*(p) = (v))
 #define KN_WRITE_AS_1(v, p) vstore_half_rte(v, 0, p)
@@ -43,17 +53,21 @@
 #define KN_WRITE_4_AS(kind, v, p) KN_PASTE(KN_WRITE_4_AS_, kind)(v, p)
 #define KN_WRITE_4_AS_0(v, p) (*(global KN_PASTE(KN_T, 4) *)(p) = (v))
 #define KN_WRITE_4_AS_1(v, p) vstorea_half4_rte(v, 0, p)
-#define KN_WRITE_4_AS_2(v, p) (*(global ushort4 *)(p) = kn_to_bfloat4(v))
+#define KN_WRITE_4_AS_2(v, p) (*(global ushort4 *)(p) = kn_to_bfloat_4(v))
 
 /* NaN stays NaN: rounding its bits could make an infinity of it. */
 static inline ushort kn_to_bfloat(const float number) {
     const uint bits = as_uint(number);
     return isnan(number) ? bits >> 16 | 64u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
-static inline ushort4 kn_to_bfloat4(const float4 number) {
-    return (ushort4)(kn_to_bfloat(number.s0), kn_to_bfloat(number.s1), kn_to_bfloat(number.s2),
-                     kn_to_bfloat(number.s3));
-}
+#define KN_DEFINE_TO_BFLOAT(n)                                                                               \
+    static inline ushort##n kn_to_bfloat_##n(const float##n numbers) {                                       \
+        const uint##n bits = as_uint##n(numbers), rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;      \
+        return convert_ushort##n(select(rounded, bits >> 16 | 64u, as_uint##n(isnan(numbers))));             \
+    }
+KN_DEFINE_TO_BFLOAT(4)
+KN_DEFINE_TO_BFLOAT(8)
+KN_DEFINE_TO_BFLOAT(16)
 /* The number that is stored. */
 static inline float kn_as_bfloat(const float number) {
     return as_float((uint)kn_to_bfloat(number) << 16);
@@ -65,17 +79,9 @@ static inline float kn_as_half(const float number) {
 }
 #ifdef KN_WIDTH
 #define KN_FLOATS KN_PASTE(float, KN_WIDTH)
-#define KN_UINTS KN_PASTE(uint, KN_WIDTH)
-#define KN_USHORTS KN_PASTE(ushort, KN_WIDTH)
-static inline KN_USHORTS kn_to_bfloat_vector(const KN_FLOATS numbers) {
-    const KN_UINTS bits = KN_PASTE(as_uint, KN_WIDTH)(numbers);
-    const KN_UINTS rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-    const KN_UINTS all = select(rounded, bits >> 16 | 64u, KN_PASTE(as_uint, KN_WIDTH)(isnan(numbers)));
-    return KN_PASTE(convert_ushort, KN_WIDTH)(all);
-}
 static inline KN_FLOATS kn_as_bfloat_vector(const KN_FLOATS numbers) {
-    const KN_UINTS stored = KN_PASTE(convert_uint, KN_WIDTH)(kn_to_bfloat_vector(numbers));
-    return KN_PASTE(as_float, KN_WIDTH)(stored << 16);
+    const KN_PASTE(uint, KN_WIDTH) bits = KN_PASTE(convert_uint, KN_WIDTH)(KN_PASTE(kn_to_bfloat_, KN_WIDTH)(numbers));
+    return KN_PASTE(as_float, KN_WIDTH)(bits << 16);
 }
 static inline KN_FLOATS kn_as_half_vector(const KN_FLOATS numbers) {
     ushort bits[KN_WIDTH];

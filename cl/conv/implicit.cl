@@ -11,6 +11,18 @@
  *   (ceil(images * P * Q / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
  *   With parts > 1, part p sums k from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
  *   partials (parts,N,K,P,Q), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
+#ifndef KN_HALF_weight
+#define KN_HALF_weight 0
+#endif
+#ifndef KN_HALF_x
+#define KN_HALF_x 0
+#endif
+#ifndef KN_HALF_y
+#define KN_HALF_y 0
+#endif
+#define KN_LEFT_HALF KN_HALF_weight
+#define KN_RIGHT_HALF KN_HALF_x
+#define KN_RESULT_HALF KN_HALF_y
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"
@@ -27,9 +39,10 @@
     const KN_INDEX outer = column / pixels, inner = column % pixels;                                         \
     const KN_INDEX first = outer * outputs * pixels + inner;
 
-KN_WORK_GROUP kernel void kn_conv(global const KN_T *restrict x, global const KN_T *restrict weight,
-                                  global KN_T *restrict y, global KN_A *restrict partials, int images,
-                                  int channels, int height, int width, int outputs, int out_height,
+KN_WORK_GROUP kernel void kn_conv(global const KN_STORED(KN_HALF_x) *restrict x,
+                                  global const KN_STORED(KN_HALF_weight) *restrict weight,
+                                  global KN_STORED(KN_HALF_y) *restrict y, global KN_A *restrict partials,
+                                  int images, int channels, int height, int width, int outputs, int out_height,
                                   int out_width, int filter_height, int filter_width, int stride_y,
                                   int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
                                   int groups, int parts, int part_depth, uint taps_multiplier,
@@ -45,7 +58,8 @@ KN_WORK_GROUP kernel void kn_conv(global const KN_T *restrict x, global const KN
     const window window = {height, width};
     const KN_INDEX left_row = depth;
     const int row_end = group_outputs;
-    global const KN_T *left_from = weight + (KN_INDEX)group * group_outputs * depth, *right_from = x;
+    global const KN_STORED(KN_HALF_weight) *left_from = weight + (KN_INDEX)group * group_outputs * depth;
+    global const KN_STORED(KN_HALF_x) *right_from = x;
     place places[KN_PLACES];
     KN_UNROLL for (int q = 0; q < KN_PLACES; q++) {
         const KN_INDEX column = column0 + KN_PLACE_COLUMN(q), image = column / pixels;

@@ -11,6 +11,18 @@
  *   (ceil(images * ceil(H / stride_y) * ceil(W / stride_x) / KN_TILE_N), ceil(channels / groups / KN_TILE_M),
  *   groups * stride_y * stride_x * parts). partials is (parts,N,C,H,W). */
 #define KN_LEFT_ACROSS 1
+#ifndef KN_HALF_weight
+#define KN_HALF_weight 0
+#endif
+#ifndef KN_HALF_dy
+#define KN_HALF_dy 0
+#endif
+#ifndef KN_HALF_dx
+#define KN_HALF_dx 0
+#endif
+#define KN_LEFT_HALF KN_HALF_weight
+#define KN_RIGHT_HALF KN_HALF_dy
+#define KN_RESULT_HALF KN_HALF_dx
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"
@@ -64,9 +76,10 @@ static inline phase find_phase(const int rest, const int stride, const int pad, 
                            pixel % in_x.count * KN_STRIDE(stride_x);                                         \
     const KN_INDEX first = outer * channels * plane + inner;
 
-KN_WORK_GROUP kernel void kn_conv_data(global const KN_T *restrict dy, global const KN_T *restrict weight,
-                                       global KN_T *restrict dx, global KN_A *restrict partials, int images,
-                                       int channels, int height, int width, int outputs, int out_height,
+KN_WORK_GROUP kernel void kn_conv_data(global const KN_STORED(KN_HALF_dy) *restrict dy,
+                                       global const KN_STORED(KN_HALF_weight) *restrict weight,
+                                       global KN_STORED(KN_HALF_dx) *restrict dx, global KN_A *restrict partials,
+                                       int images, int channels, int height, int width, int outputs, int out_height,
                                        int out_width, int filter_height, int filter_width, int stride_y,
                                        int stride_x, int pad_top, int pad_left, int dilation_y,
                                        int dilation_x, int groups, int parts,
@@ -90,8 +103,8 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_T *restrict dy, global co
     const window window = {out_height, out_width};
     const KN_INDEX left_row = filter_height * filter_width;
     const int row_end = group_channels;
-    global const KN_T *right_from = dy;
-    global const KN_T *left_from = weight + (KN_INDEX)group * group_outputs * group_channels * left_row;
+    global const KN_STORED(KN_HALF_dy) *right_from = dy;
+    global const KN_STORED(KN_HALF_weight) *left_from = weight + (KN_INDEX)group * group_outputs * group_channels * left_row;
     place places[KN_PLACES];
     KN_UNROLL for (int q = 0; q < KN_PLACES; q++) {
         const KN_INDEX column = column0 + KN_PLACE_COLUMN(q), image = column / max(pixels, (KN_INDEX)1);

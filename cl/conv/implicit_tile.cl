@@ -9,7 +9,9 @@
  * Sizes, strides, padding and dilation are arguments, batch included. Defines: those of common/tile.cl, and
  *   KN_LEFT_VECTOR 1    4: loads the left side four at a time. Four values of k, from a multiple of four on, are
  *                       adjacent there; with KN_LEFT_ACROSS four rows
- *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns */
+ *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns
+ *   KN_LEFT_HALF, KN_RIGHT_HALF, KN_RESULT_HALF   how left_from, right_from and the result are stored
+ *                       (common/storage.cl), set by the file that includes this one */
 #ifndef KN_IMPLICIT_TILE_CL
 #define KN_IMPLICIT_TILE_CL
 #ifndef KN_LEFT_VECTOR
@@ -19,6 +21,7 @@
 #define KN_RIGHT_VECTOR 1
 #endif
 #include "common/divide.cl"
+#include "common/storage.cl"
 #include "common/tile.cl"
 
 typedef struct window {
@@ -89,13 +92,17 @@ typedef struct entry {
     KN_WRITE_TABLE(k_first, 0)                                                                               \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
     KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
+/* A piece of KN_LEFT or KN_RIGHT. */
+#define KN_LOAD_SIDE(side, pointer) KN_OF(KN_LOAD_AS_, side##_VECTOR)(side##_HALF, pointer)
+#define KN_LOAD_AS_1(kind, pointer) KN_TO_A(KN_READ_AS(kind, pointer))
+#define KN_LOAD_AS_4(kind, pointer) KN_TO_A4(KN_READ_4_AS(kind, pointer))
 #define KN_FETCH_SLICE(k0)                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {                                                     \
         const position place = piece_at(p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR);                       \
         const int i = min(row0 + place.i, row_end - (KN_LEFT_ACROSS ? KN_LEFT_VECTOR : 1));                  \
         const KN_INDEX at = i * left_row + table[loaded * KN_TILE_K + place.k].left;                         \
         left_next[p] =                                                                                       \
-            (k0) + place.k < k_end ? KN_OF(KN_LOAD_, KN_LEFT_VECTOR)(left_from + at) : (KN_LEFT_PIECE)0;     \
+            (k0) + place.k < k_end ? KN_LOAD_SIDE(KN_LEFT, left_from + at) : (KN_LEFT_PIECE)0;               \
     }                                                                                                        \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++) {                                                    \
         const int k = piece_at(p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR).k;                            \
@@ -103,7 +110,7 @@ typedef struct entry {
         const place place = KN_PLACE_OF(p);                                                                  \
         const bool inside = (uint)(place.y + entry.y) < (uint)window.height &&                               \
                             (uint)(place.x + entry.x) < (uint)window.width;                                  \
-        right_next[p] = inside ? KN_OF(KN_LOAD_, KN_RIGHT_VECTOR)(right_from + place.at + entry.at)          \
+        right_next[p] = inside ? KN_LOAD_SIDE(KN_RIGHT, right_from + place.at + entry.at)                    \
                                : (KN_RIGHT_PIECE)0;                                                          \
     }                                                                                                        \
     loaded = 1 - loaded;                                                                                     \
@@ -136,7 +143,7 @@ typedef struct entry {
                     if (parts > 1)                                                                           \
                         partials[at] = sum;                                                                  \
                     else                                                                                     \
-                        result[at] = KN_TO_T(KN_RESULT(sum, channel));                                       \
+                        KN_WRITE_AS(KN_RESULT_HALF, KN_TO_T(KN_RESULT(sum, channel)), result + at);          \
                 }                                                                                            \
             }                                                                                                \
         }                                                                                                    \

@@ -10,6 +10,18 @@
  *   partials is (parts,K,C/groups,R,S). */
 /* Adjacent k are adjacent pixels. */
 #define KN_RIGHT_ACROSS 0
+#ifndef KN_HALF_dy
+#define KN_HALF_dy 0
+#endif
+#ifndef KN_HALF_x
+#define KN_HALF_x 0
+#endif
+#ifndef KN_HALF_dw
+#define KN_HALF_dw 0
+#endif
+#define KN_LEFT_HALF KN_HALF_dy
+#define KN_RIGHT_HALF KN_HALF_x
+#define KN_RESULT_HALF KN_HALF_dw
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"
@@ -25,9 +37,10 @@
 #define KN_RESULT_COLUMN(column)                                                                             \
     const KN_INDEX middle = column / taps, inner = column % taps, first = column;
 
-KN_WORK_GROUP kernel void kn_conv_weight(global const KN_T *restrict dy, global const KN_T *restrict x,
-                                         global KN_T *restrict dw, global KN_A *restrict partials, int images,
-                                         int channels, int height, int width, int outputs, int out_height,
+KN_WORK_GROUP kernel void kn_conv_weight(global const KN_STORED(KN_HALF_dy) *restrict dy,
+                                         global const KN_STORED(KN_HALF_x) *restrict x,
+                                         global KN_STORED(KN_HALF_dw) *restrict dw, global KN_A *restrict partials,
+                                         int images, int channels, int height, int width, int outputs, int out_height,
                                          int out_width, int filter_height, int filter_width, int stride_y,
                                          int stride_x, int pad_top, int pad_left, int dilation_y,
                                          int dilation_x, int groups, int parts, int part_depth, uint pixels_multiplier,
@@ -42,7 +55,8 @@ KN_WORK_GROUP kernel void kn_conv_weight(global const KN_T *restrict dy, global 
     const window window = {height, width};
     const KN_INDEX left_row = pixels;
     const int row_end = group_outputs;
-    global const KN_T *left_from = dy + (KN_INDEX)group * group_outputs * pixels, *right_from = x;
+    global const KN_STORED(KN_HALF_dy) *left_from = dy + (KN_INDEX)group * group_outputs * pixels;
+    global const KN_STORED(KN_HALF_x) *right_from = x;
     local place places[KN_TILE_N];
     for (int q = get_local_id(0); q < KN_TILE_N; q += KN_ITEMS) {
         const int column = column0 + q, c = column / taps, tap = column % taps;

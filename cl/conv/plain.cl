@@ -2,13 +2,32 @@
  * x (N,C,H,W) and weight (K,C/groups,R,S), and the gradients. No local memory, no vectors; sums in runs, so that their
  * rounding errors stay small.
  *
- * Defines: KN_T and KN_A of common/types.cl.
+ * Defines: KN_T and KN_A of common/types.cl, KN_HALF_x and so on of common/storage.cl.
  *
  * kn_conv_plain(x, weight, y, count, SIZES), kn_conv_data_plain(dy, weight, dx, count, SIZES),
  * kn_conv_weight_plain(dy, x, dw, count, SIZES)
  *   count results; SIZES are those of kn_conv (conv/implicit.cl). */
+#include "common/storage.cl"
 #include "common/types.cl"
 #include "common/wanted.cl"
+#ifndef KN_HALF_x
+#define KN_HALF_x 0
+#endif
+#ifndef KN_HALF_weight
+#define KN_HALF_weight 0
+#endif
+#ifndef KN_HALF_y
+#define KN_HALF_y 0
+#endif
+#ifndef KN_HALF_dy
+#define KN_HALF_dy 0
+#endif
+#ifndef KN_HALF_dx
+#define KN_HALF_dx 0
+#endif
+#ifndef KN_HALF_dw
+#define KN_HALF_dw 0
+#endif
 
 #define KN_SIZES                                                                                             \
     KN_INDEX count, int images, int channels, int height, int width, int outputs, int out_height,            \
@@ -20,8 +39,8 @@
     const int group_channels = channels / groups, group_outputs = outputs / groups;
 
 #if KN_WANTED(kn_conv_plain)
-kernel void kn_conv_plain(global const KN_T *restrict x, global const KN_T *restrict weight,
-                          global KN_T *restrict y, KN_SIZES) {
+kernel void kn_conv_plain(global const KN_STORED(KN_HALF_x) *restrict x, global const KN_STORED(KN_HALF_weight) *restrict weight,
+                          global KN_STORED(KN_HALF_y) *restrict y, KN_SIZES) {
     KN_PLACE
     const int q = i % out_width, p = i / out_width % out_height, k = i / out_width / out_height % outputs;
     const KN_INDEX image = i / out_width / out_height / outputs;
@@ -33,18 +52,18 @@ kernel void kn_conv_plain(global const KN_T *restrict x, global const KN_T *rest
             for (int s = 0; s < filter_width; s++) {
                 const int v = p * stride_y - pad_top + r * dilation_y, u = q * stride_x - pad_left + s * dilation_x;
                 if (v < 0 || v >= height || u < 0 || u >= width) continue;
-                run += (KN_A)x[(plane * height + v) * width + u] *
-                       (KN_A)weight[(((KN_INDEX)k * group_channels + c) * filter_height + r) * filter_width + s];
+                run += (KN_A)KN_READ_AS(KN_HALF_x, x + ((plane * height + v) * width + u)) *
+                       (KN_A)KN_READ_AS(KN_HALF_weight, weight + ((((KN_INDEX)k * group_channels + c) * filter_height + r) * filter_width + s));
             }
         sum += run;
     }
-    y[i] = (KN_T)sum;
+    KN_WRITE_AS(KN_HALF_y, (KN_T)sum, y + i);
 }
 #endif
 
 #if KN_WANTED(kn_conv_data_plain)
-kernel void kn_conv_data_plain(global const KN_T *restrict dy, global const KN_T *restrict weight,
-                               global KN_T *restrict dx, KN_SIZES) {
+kernel void kn_conv_data_plain(global const KN_STORED(KN_HALF_dy) *restrict dy, global const KN_STORED(KN_HALF_weight) *restrict weight,
+                               global KN_STORED(KN_HALF_dx) *restrict dx, KN_SIZES) {
     KN_PLACE
     const int u = i % width, v = i / width % height, c = i / width / height % channels;
     const KN_INDEX image = i / width / height / channels;
@@ -58,18 +77,18 @@ kernel void kn_conv_data_plain(global const KN_T *restrict dy, global const KN_T
                 if (above < 0 || before < 0 || above % stride_y || before % stride_x) continue;
                 const int p = above / stride_y, q = before / stride_x;
                 if (p >= out_height || q >= out_width) continue;
-                run += (KN_A)dy[(plane * out_height + p) * out_width + q] *
-                       (KN_A)weight[((k * group_channels + c % group_channels) * filter_height + r) * filter_width + s];
+                run += (KN_A)KN_READ_AS(KN_HALF_dy, dy + ((plane * out_height + p) * out_width + q)) *
+                       (KN_A)KN_READ_AS(KN_HALF_weight, weight + (((k * group_channels + c % group_channels) * filter_height + r) * filter_width + s));
             }
         sum += run;
     }
-    dx[i] = (KN_T)sum;
+    KN_WRITE_AS(KN_HALF_dx, (KN_T)sum, dx + i);
 }
 #endif
 
 #if KN_WANTED(kn_conv_weight_plain)
-kernel void kn_conv_weight_plain(global const KN_T *restrict dy, global const KN_T *restrict x,
-                                 global KN_T *restrict dw, KN_SIZES) {
+kernel void kn_conv_weight_plain(global const KN_STORED(KN_HALF_dy) *restrict dy, global const KN_STORED(KN_HALF_x) *restrict x,
+                                 global KN_STORED(KN_HALF_dw) *restrict dw, KN_SIZES) {
     KN_PLACE
     const int s = i % filter_width, r = i / filter_width % filter_height;
     const int c = i / filter_width / filter_height % group_channels;
@@ -85,13 +104,13 @@ kernel void kn_conv_weight_plain(global const KN_T *restrict dy, global const KN
             for (int q = 0; q < out_width; q++) {
                 const int u = q * stride_x - pad_left + s * dilation_x;
                 if (u < 0 || u >= width) continue;
-                run += (KN_A)dy[((image * outputs + k) * out_height + p) * out_width + q] *
-                       (KN_A)x[(plane * height + v) * width + u];
+                run += (KN_A)KN_READ_AS(KN_HALF_dy, dy + (((image * outputs + k) * out_height + p) * out_width + q)) *
+                       (KN_A)KN_READ_AS(KN_HALF_x, x + ((plane * height + v) * width + u));
             }
             all += run;
         }
         sum += all;
     }
-    dw[i] = (KN_T)sum;
+    KN_WRITE_AS(KN_HALF_dw, (KN_T)sum, dw + i);
 }
 #endif

@@ -214,14 +214,26 @@ static kn_status data_gradient(kn_gradient_call *call) {
 #define IMPLICIT                                                                                             \
     {                                                                                                        \
         .name = "implicit", .choice.accepts = kn_takes_kernel_types, .lower = kn_conv_implicit_lower,        \
-        .promise.takes_epilogue = true                                                                       \
+        .promise.takes_epilogue = true, .promise.halves = {                                                  \
+            3,                                                                                               \
+            1                                                                                                \
+        }                                                                                                    \
     }
 #define PLAIN                                                                                                \
-    { .name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = kn_conv_plain_lower }
+    {                                                                                                        \
+        .name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = kn_conv_plain_lower,              \
+        .promise.halves = {                                                                                  \
+            3,                                                                                               \
+            1                                                                                                \
+        }                                                                                                    \
+    }
 #define DEPTHWISE                                                                                            \
     {                                                                                                        \
         .name = "depthwise", .choice.accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower,  \
-        .promise.takes_epilogue = true                                                                       \
+        .promise.takes_epilogue = true, .promise.halves = {                                                  \
+            3,                                                                                               \
+            1                                                                                                \
+        }                                                                                                    \
     }
 #define WIDE(word, function, ...)                                                                            \
     {                                                                                                        \
@@ -373,19 +385,21 @@ KN_OPERATOR(
     conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
     .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
-    KN_VARIANTS(
-        WINOGRAD_WEIGHTS(winograd4), WINOGRAD_WEIGHTS(winograd2),
-        WIDE("depthwise_wide", kn_conv_depthwise_wide,
-             .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
-        {.name = "depthwise", .choice.accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
-        WIDE("wide", kn_conv_wide, .choice.trial_case = kn_conv_wide_trial_case,
-             .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
-        WIDE("wide_first", kn_conv_wide_first, .choice.trial_case = kn_conv_wide_trial_case,
-             .promise.inputs = {KN_LAYOUT_BLOCKED}),
-        WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_trial_case,
-             .promise.inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
-        WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case), IMPLICIT,
-        PLAIN),
+    KN_VARIANTS(WINOGRAD_WEIGHTS(winograd4), WINOGRAD_WEIGHTS(winograd2),
+                WIDE("depthwise_wide", kn_conv_depthwise_wide,
+                     .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+                {.name = "depthwise",
+                 .choice.accepts = kn_conv_depthwise_accepts,
+                 .lower = kn_conv_depthwise_lower,
+                 .promise.halves = {3, 0}},
+                WIDE("wide", kn_conv_wide, .choice.trial_case = kn_conv_wide_trial_case,
+                     .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+                WIDE("wide_first", kn_conv_wide_first, .choice.trial_case = kn_conv_wide_trial_case,
+                     .promise.inputs = {KN_LAYOUT_BLOCKED}),
+                WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_trial_case,
+                     .promise.inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
+                WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case),
+                IMPLICIT, PLAIN),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
         {.inputs = {"2,6,5,5", "2,6,9,9"},

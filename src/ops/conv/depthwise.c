@@ -20,8 +20,7 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, size_t items) {
     kn_dtype type = lowering->node->outputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "conv/depthwise.cl", kernel);
     kn_step_define(step, "KN_ITEMS", "%zu", items);
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    kn_step_types(step, lowering->node, type);
     return step;
 }
 

@@ -5,7 +5,6 @@
 kn_status kn_conv_plain_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
-    kn_dtype type = node->outputs[0]->shape.dtype;
     int64_t elements = kn_elements_of(lowering->result);
     kn_conv_form form;
     kn_conv_describe(node, &form);
@@ -13,8 +12,7 @@ kn_status kn_conv_plain_lower(kn_lowering *lowering) {
                                   forward ? "kn_conv_plain"
                                   : data  ? "kn_conv_data_plain"
                                           : "kn_conv_weight_plain");
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
+    kn_step_types(step, node, node->outputs[0]->shape.dtype);
     kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
     kn_step_read(step, forward || data ? "weight" : "x", node->inputs[1]);
     kn_step_write(step, forward ? "y" : data ? "dx" : "dw", lowering->result);

@@ -258,8 +258,7 @@ static kn_status lower(kn_lowering *lowering) {
                                   : form.data  ? "kn_average_pool_data"
                                                : "kn_average_pool");
     kn_step_define(step, "KN_BLOCK", "%d", (int)lanes);
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
+    kn_step_types(step, node, type);
     kn_step_define_type(step, "KN_PLACE", place_type(form.adaptive, form.window));
     kn_step_define(step, "KN_DILATION_Y", "%d", (int)form.dilation[0]);
     kn_step_define(step, "KN_DILATION_X", "%d", (int)form.dilation[1]);
@@ -337,6 +336,7 @@ static kn_status pool_gradient(kn_gradient_call *call) {
     KN_VARIANTS({.name = "window",                                                                           \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
                  .lower = lower,                                                                             \
+                 .promise.halves = {1, 1},                                                                   \
                  .promise.takes_epilogue = true,                                                             \
                  .promise.any = true})
 #define BACKWARD                                                                                             \
@@ -344,6 +344,7 @@ static kn_status pool_gradient(kn_gradient_call *call) {
     KN_VARIANTS({.name = "window",                                                                           \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
                  .lower = lower,                                                                             \
+                 .promise.halves = {1, 1},                                                                   \
                  .promise.takes_epilogue = true,                                                             \
                  .promise.any = true})
 #define CASES(more, ...)                                                                                     \
