@@ -58,18 +58,20 @@
 /* Adjacent elements of a channel. A value begins at a multiple of 64 bytes, and inner is a multiple of KN_VECTOR: they
  * are aligned. */
 #if KN_VECTOR == 1
-typedef KN_T elements;
 typedef KN_A vector;
 #define KN_TO_VECTOR(value) KN_CONCAT(convert_, KN_A)(value)
 #define KN_TO_ELEMENTS(value) KN_CONCAT(convert_, KN_T)(value)
+#define KN_ELEMENTS_AS(kind, at, from) KN_READ_AS(kind, (from) + (at))
+#define KN_KEEP_AS(kind, value, at, to) KN_WRITE_AS(kind, value, (to) + (at))
 #define KN_FIRST(value) (value)
 #define KN_ADDED(value) (value)
 #define KN_RESULT(v, outer, middle, inner) KN_TO_ELEMENTS(KN_EPILOGUE(v, outer, middle, inner))
 #else
-typedef KN_CONCAT(KN_T, 4) elements;
 typedef KN_CONCAT(KN_A, 4) vector;
 #define KN_TO_VECTOR(value) KN_CONCAT(KN_CONCAT(convert_, KN_A), 4)(value)
 #define KN_TO_ELEMENTS(value) KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(value)
+#define KN_ELEMENTS_AS(kind, at, from) KN_READ_4_AS(kind, (from) + 4 * (size_t)(at))
+#define KN_KEEP_AS(kind, value, at, to) KN_WRITE_4_AS(kind, value, (to) + 4 * (size_t)(at))
 #define KN_FIRST(value) (value).s0
 #define KN_ADDED(value) (((value).s0 + (value).s1) + ((value).s2 + (value).s3))
 #define KN_RESULT(v, outer, middle, inner)                                                                   \
@@ -78,7 +80,7 @@ typedef KN_CONCAT(KN_A, 4) vector;
                             KN_EPILOGUE((v).s2, outer, middle, (inner) + 2),                                 \
                             KN_EPILOGUE((v).s3, outer, middle, (inner) + 3)))
 #endif
-#define KN_VECTOR_AT(at, from) KN_TO_VECTOR(((global const elements *)(from))[at])
+#define KN_VECTOR_AT(at, from) KN_TO_VECTOR(KN_ELEMENTS_AS(KN_HALF_##from, at, from))
 
 /* KN_SPAN work-items work on a channel; each has every KN_SPAN-th vector of a part. */
 #define KN_SPAN (KN_ITEMS / KN_CHANNELS)
@@ -138,7 +140,7 @@ static inline void load_parts(global const KN_A *partials, local KN_A *sums, con
 }
 
 #if KN_WANTED(kn_batch_norm_moments)
-KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_T *restrict x, global KN_A *restrict partials,
+KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_STORED(KN_HALF_x) *restrict x, global KN_A *restrict partials,
                                                 int channels, int inner, uint line_multiplier, int total,
                                                 int part, int parts) {
     local KN_A counts[KN_ITEMS], means[KN_ITEMS], others[KN_ITEMS];
@@ -184,9 +186,9 @@ KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_T *restrict x, g
 
 #if KN_WANTED(kn_batch_norm_normalise)
 KN_WORK_GROUP kernel void
-kn_batch_norm_normalise(global const KN_T *restrict x, global const KN_A *restrict partials,
+kn_batch_norm_normalise(global const KN_STORED(KN_HALF_x) *restrict x, global const KN_A *restrict partials,
                         global const KN_T *restrict weight, global const KN_T *restrict bias,
-                        global const KN_T *running_mean, global const KN_T *running_variance, global KN_T *restrict y,
+                        global const KN_T *running_mean, global const KN_T *running_variance, global KN_STORED(KN_HALF_y) *restrict y,
                         global KN_T *restrict mean, global KN_T *restrict inverse, global KN_T *next_mean,
                         global KN_T *next_variance, int channels, int inner, uint line_multiplier, int total,
                         int slice, int parts, float epsilon, float momentum, KN_INDEX middle_size,
@@ -219,13 +221,13 @@ kn_batch_norm_normalise(global const KN_T *restrict x, global const KN_A *restri
 #else
         const KN_INDEX inside = walk.inside * KN_VECTOR, middle = channel, outer = walk.image;
 #endif
-        ((global elements *)y)[place] = KN_RESULT(value, outer, middle, inside);
+        KN_KEEP_AS(KN_HALF_y, KN_RESULT(value, outer, middle, inside), place, y);
     }
 }
 #endif
 
 #if KN_WANTED(kn_batch_norm_slopes)
-KN_WORK_GROUP kernel void kn_batch_norm_slopes(global const KN_T *restrict x, global const KN_T *restrict dy,
+KN_WORK_GROUP kernel void kn_batch_norm_slopes(global const KN_STORED(KN_HALF_x) *restrict x, global const KN_STORED(KN_HALF_dy) *restrict dy,
                                                global const KN_T *restrict mean,
                                                global const KN_T *restrict inverse,
                                                global KN_A *restrict partials, int channels, int inner,
@@ -269,9 +271,9 @@ KN_WORK_GROUP kernel void kn_batch_norm_slopes(global const KN_T *restrict x, gl
 
 #if KN_WANTED(kn_batch_norm_backward)
 KN_WORK_GROUP kernel void
-kn_batch_norm_backward(global const KN_T *restrict x, global const KN_T *restrict dy,
+kn_batch_norm_backward(global const KN_STORED(KN_HALF_x) *restrict x, global const KN_STORED(KN_HALF_dy) *restrict dy,
                        global const KN_A *restrict partials, global const KN_T *restrict weight,
-                       global const KN_T *restrict mean, global const KN_T *restrict inverse, global KN_T *restrict dx,
+                       global const KN_T *restrict mean, global const KN_T *restrict inverse, global KN_STORED(KN_HALF_dx) *restrict dx,
                        global KN_T *restrict dweight, global KN_T *restrict dbias, int channels, int inner,
                        uint line_multiplier, int total, int slice, int parts) {
     local KN_A sums[2 * KN_CHANNELS * KN_MAX_PARTS];
@@ -301,8 +303,8 @@ kn_batch_norm_backward(global const KN_T *restrict x, global const KN_T *restric
     const KN_A sum = means[KN_SLOT], product = products[KN_SLOT];
     KN_EACH_VECTOR(i, walk) {
         const vector normal = (loaded[i] - center) * scale;
-        ((global elements *)dx)[walk_place(&walk, channels)] =
-            KN_TO_ELEMENTS(factor * (slopes[i] - (sum + normal * product)));
+        KN_KEEP_AS(KN_HALF_dx, KN_TO_ELEMENTS(factor * (slopes[i] - (sum + normal * product))),
+                   walk_place(&walk, channels), dx);
     }
 }
 #endif

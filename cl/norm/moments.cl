@@ -7,10 +7,24 @@
  *   KN_BLOCK 1           lanes: 1, or 4, 8, 16 in the blocked layout
  *   KN_RUN 128           elements in a run, at most
  *   KN_PARTIALS global   where moments_of_parts finds the moments of parts
- *   KN_T, KN_A           types of the elements, and of sums and statistics (common/types.cl) */
+ *   KN_T, KN_A           types of the elements, and of sums and statistics (common/types.cl)
+ *   KN_HALF_x, _y, _dy, _dx 0   whether these are stored in 16 bits (common/storage.cl) */
 #ifndef KN_MOMENTS_CL
 #define KN_MOMENTS_CL
+#include "common/storage.cl"
 #include "common/types.cl"
+#ifndef KN_HALF_x
+#define KN_HALF_x 0
+#endif
+#ifndef KN_HALF_y
+#define KN_HALF_y 0
+#endif
+#ifndef KN_HALF_dy
+#define KN_HALF_dy 0
+#endif
+#ifndef KN_HALF_dx
+#define KN_HALF_dx 0
+#endif
 #ifndef KN_BLOCK
 #define KN_BLOCK 1
 #endif
@@ -28,6 +42,8 @@
 #define KN_LOAD(at, from) (from)[at]
 #define KN_STORE(value, at, to) (to)[at] = (value)
 #define KN_PARTIAL(at, from) (from)[at]
+#define KN_LOAD_AS(kind, at, from) KN_READ_AS(kind, (from) + (at))
+#define KN_STORE_AS(kind, value, at, to) KN_WRITE_AS(kind, value, (to) + (at))
 #else
 #define KN_LANES(type) KN_CONCAT(type, KN_BLOCK)
 #define KN_PARTIAL(at, from) KN_CONCAT(vload, KN_BLOCK)(0, (from) + (at))
@@ -41,9 +57,15 @@ typedef KN_LANES(KN_T) loose_lanes __attribute__((aligned(4)));
 #define KN_STORE(value, at, to) KN_CONCAT(vstore, KN_BLOCK)(value, at, to)
 #endif
 #endif
+#if KN_BLOCK > 1 /* images of 16 bits are never blocked */
+#define KN_LOAD_AS(kind, at, from) KN_LOAD(at, from)
+#define KN_STORE_AS(kind, value, at, to) KN_STORE(value, at, to)
+#endif
 #define KN_TO(type, value) KN_CONCAT(convert_, KN_LANES(type))(value)
 typedef KN_LANES(KN_A) lanes;
 #define KN_READ(at, from) KN_TO(KN_A, KN_LOAD(at, from))
+/* Of x or dy, by its name: it may have 16 bits. */
+#define KN_SAMPLE(at, from) KN_TO(KN_A, KN_LOAD_AS(KN_HALF_##from, at, from))
 
 /* The number of elements, their mean, and the sum of squared differences from it. */
 typedef struct moments {

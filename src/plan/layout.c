@@ -17,9 +17,8 @@ typedef struct layout_pass {
     bool prefers_blocked;
 } layout_pass;
 
-/* x is (N,C,H,W) with C a multiple of the vector width: the only values that may be blocked. */
-static bool can_block(const kn_planner *planner, const kn_shape *shape) {
-    int width = planner->target->vector_width;
+bool kn_can_block(const kn_target *target, const kn_shape *shape) {
+    int width = target->vector_width;
     return shape->rank == 4 && width > 1 && shape->dims[1] > 0 && shape->dims[1] % width == 0;
 }
 
@@ -108,7 +107,7 @@ static kn_layout common_layout(const layout_pass *pass, const kn_node *node) {
     for (int i = 0; i < node->input_count; i++) {
         const kn_value *value = node->inputs[i];
         if (!value || value->shape.rank != 4) continue;
-        if (!can_block(pass->planner, &value->shape)) return KN_LAYOUT_PLAIN;
+        if (!kn_can_block(pass->planner->target, &value->shape)) return KN_LAYOUT_PLAIN;
         if (!can_convert(value) && value->layout == KN_LAYOUT_PLAIN) return KN_LAYOUT_PLAIN;
         blocked = blocked || value->layout == KN_LAYOUT_BLOCKED;
     }

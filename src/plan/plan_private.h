@@ -140,6 +140,10 @@ bool *kn_find_updates(kn_planner *planner);
 /* After fusing: results that only their own group reads are never stored, and become float32. */
 kn_status kn_widen_inner(kn_planner *planner);
 
+/* Whether it is (N,C,H,W) with C a multiple of the vector width: the only values that may be blocked
+ * (layout.c). */
+bool kn_can_block(const kn_target *target, const kn_shape *shape);
+
 /* ---- groups (group.c) ---------------------------------------------------------------------------- */
 
 /* Calls visit once for each value from outside that a group reads; for each of its results that is read

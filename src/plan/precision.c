@@ -3,7 +3,8 @@
  * A result is, if every kernel that may compute its node can store it so and every reader can read it so
  * (kn_promise.halves), and if it depends on an input: what is computed from states alone, such as factors of
  * a batch norm, stays float32, and so do gradients that updates read and what is computed from them, updates,
- * results of rank 0 and 1, and what the caller fetches. A view and a copy have the type of what they show. */
+ * results of rank 0 and 1, and what the caller fetches. A view and a copy have the type of what they show.
+ * Images that may be blocked stay float32: conversions between layouts move four bytes. */
 #include <string.h>
 
 #include <koine/operators.h>
@@ -88,7 +89,7 @@ static void judge_node(precision_pass *pass, const kn_node *node) {
         /* Of a fetched result the caller gets a cast. */
         const bool fetched = result->wanted && (!pass->everywhere || pass->casts[result->id]);
         if (result->shape.dtype != KN_FLOAT32 || fetched || late || !(halves.results >> k & 1) || !depends ||
-            !large)
+            !large || kn_can_block(pass->planner->target, &result->shape))
             pass->narrow[pass->origin[result->id]] = false;
     }
 }

@@ -177,6 +177,7 @@ static kn_status check_gradient(device_run *run, kn_session *session, int input)
         char use[24], what[48];
         status = kn_trial_slope(trial, input, i, &slope, run->error);
         if (status != KN_OK) break;
+        if (kn_is_half(trial->stored) && isnan(slope)) continue;
         const double most = fmax(largest, fabs(slope));
         double allowed =
             tolerance(trial, slope, most, true) + stored_tolerance(trial, slope, most, true) + more;

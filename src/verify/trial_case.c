@@ -297,14 +297,17 @@ static kn_status weighted_sum(kn_trial *trial, double *sum, kn_error *error) {
 }
 
 kn_status kn_trial_slope(kn_trial *trial, int input, int64_t element, double *slope, kn_error *error) {
-    double *place = &trial->values[input][element], middle = *place, sums[2] = {0, 0};
+    double *place = &trial->values[input][element], middle = *place, sums[3] = {0, 0, 0};
     double step = 1e-5 * fmax(1, fabs(middle));
-    for (int side = 0; side < 2; side++) {
-        *place = side ? middle + step : middle - step;
+    const bool narrow = kn_is_half(trial->stored);
+    for (int side = 0; side < (narrow ? 3 : 2); side++) {
+        *place = side == 0 ? middle - step : side == 1 ? middle + step : middle;
         kn_status status = weighted_sum(trial, &sums[side], error);
         *place = middle;
         if (status != KN_OK) return status;
     }
     *slope = (sums[1] - sums[0]) / (2 * step);
+    const double left = (sums[2] - sums[0]) / step, right = (sums[1] - sums[2]) / step;
+    if (narrow && !(fabs(right - left) <= 1e-2 * (1e-2 + fabs(*slope)))) *slope = NAN;
     return KN_OK;
 }

@@ -86,8 +86,7 @@ static kn_status rotary_lower(kn_lowering *lowering) {
     if (kn_shape_elements(&node->inputs[0]->shape) == 0) return KN_OK;
     kn_dtype type = node->outputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "attention/rotary.cl", "kn_rotary");
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
+    kn_step_types(step, node, type);
     if (form.starts) kn_step_define(step, "KN_STARTS", "1");
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_write(step, "y", lowering->result);

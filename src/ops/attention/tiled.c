@@ -26,8 +26,7 @@ static kn_step *begin_tiled(kn_lowering *lowering, const kn_attention_form *form
                             const char *kernel) {
     kn_dtype type = lowering->node->outputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "attention/tiled.cl", kernel);
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    kn_step_types(step, lowering->node, type);
     kn_step_define(step, "KN_HEAD", "%d", (int)form->head);
     kn_step_define(step, "KN_ROWS", "%d", (int)rows);
     kn_attention_define_limits(step, form);

@@ -158,8 +158,7 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, kn_method metho
     int64_t rows = row_count(logits), classes = class_count(logits);
     kn_step *step = kn_step_begin(lowering, "losses/cross_entropy.cl", kernel);
     kn_step_define(step, "KN_LABELS", "%d", has_labels(logits, &node->inputs[1]->shape));
-    kn_step_define_type(step, "KN_T", logits->dtype);
-    kn_step_define_type(step, "KN_A", kn_accumulator(node, logits->dtype));
+    kn_step_types(step, node, logits->dtype);
     *chunk = 1;
     if (method == KN_METHOD_WIDE) {
         *chunk = 2048 / (classes + 1) + 1;

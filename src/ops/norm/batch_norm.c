@@ -156,8 +156,7 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     kn_dtype type = lowering->node->inputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "norm/batch_norm.cl", kernel);
     kn_step_define(step, "KN_BLOCK", "%d", (int)work->lanes);
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    kn_step_types(step, lowering->node, type);
     return step;
 }
 
@@ -388,6 +387,7 @@ KN_OPERATOR(batch_norm,
             KN_VARIANTS({.name = "parts",
                          .choice.accepts = kn_takes_kernel_types,
                          .lower = norm_parts,
+                         .promise.halves = {1, 1},
                          .promise.takes_epilogue = true,
                          .promise.any = true,
                          .promise.takes_statistics = true,
@@ -395,6 +395,7 @@ KN_OPERATOR(batch_norm,
                         {.name = "plain",
                          .choice.accepts = kn_takes_kernel_types,
                          .lower = lower_norm,
+                         .promise.halves = {1, 1},
                          .promise.over = {[KN_NORM_NEXT_MEAN] = 4, [KN_NORM_NEXT_VARIANCE] = 5}}),
             KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
                      {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},
@@ -417,8 +418,12 @@ KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, b
             KN_VARIANTS({.name = "parts",
                          .choice.accepts = kn_takes_kernel_types,
                          .lower = gradient_parts,
+                         .promise.halves = {3, 1},
                          .promise.any = true},
-                        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = lower_gradient}),
+                        {.name = "plain",
+                         .choice.accepts = kn_takes_kernel_types,
+                         .lower = lower_gradient,
+                         .promise.halves = {3, 1}}),
             KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
                      {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
                      {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("3,32,31,33", "32")},

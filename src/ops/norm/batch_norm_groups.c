@@ -57,8 +57,7 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     kn_step_define(step, "KN_VECTOR", "%d", (int)work->vector);
     kn_step_define(step, "KN_FLIGHT", "%d", (int)flight);
     kn_step_define(step, "KN_MAX_PARTS", "%d", (int)MAX_PARTS);
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    kn_step_types(step, lowering->node, type);
     return step;
 }
 

@@ -151,8 +151,7 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     kn_step *step = kn_step_begin(lowering, "norm/layer_norm.cl", kernel);
     kn_step_define(step, "KN_CENTERED", "%d", (int)is_centered(node));
     kn_step_define(step, "KN_BIAS", "%d", !node->op->backward && node->input_count > 2 && node->inputs[2]);
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
+    kn_step_types(step, node, type);
     if (work->method == KN_METHOD_WIDE)
         kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
     return step;

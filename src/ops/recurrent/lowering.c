@@ -69,8 +69,7 @@ static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, kn_m
         kn_step_define(step, "KN_PARTS", "%d", parts_of(target, cell, lowering->node->op->backward));
         return step;
     }
-    kn_step_define_type(step, "KN_T", type);
-    kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    kn_step_types(step, lowering->node, type);
     if (method == KN_METHOD_PLAIN) return step;
     kn_step_define(step, "KN_TILE_M", "%d", tile_of(target));
     kn_step_define(step, "KN_TILE_N", "%d", tile_of(target));

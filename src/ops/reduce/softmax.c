@@ -101,8 +101,7 @@ static kn_status lower(kn_lowering *lowering, kn_method method) {
     kn_step *step =
         kn_step_begin(lowering, "reduce/softmax.cl", backward ? "kn_softmax_gradient" : "kn_softmax");
     kn_step_define(step, "KN_LOG", "%d", (int)is_log(node));
-    kn_step_define_type(step, "KN_T", x->dtype);
-    kn_step_define_type(step, "KN_A", kn_accumulator(node, x->dtype));
+    kn_step_types(step, node, x->dtype);
     int64_t chunk = 1;
     if (method == KN_METHOD_WIDE) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);

@@ -211,8 +211,7 @@ static kn_status lower_resize(kn_lowering *lowering, bool wide) {
         outer_chunk = WORK / (lanes.inner * row_chunk) + 1;
     }
     kn_step *step = kn_step_begin(lowering, "shape/resize.cl", backward ? "kn_resize_gradient" : "kn_resize");
-    kn_step_define_type(step, "KN_T", from->shape.dtype);
-    kn_step_define_type(step, "KN_A", kn_accumulator(node, from->shape.dtype));
+    kn_step_types(step, node, from->shape.dtype);
     kn_step_define(step, "KN_BACKWARD", "%d", backward ? 1 : 0);
     kn_step_read(step, backward ? "dy" : "x", from);
     kn_step_write(step, backward ? "dx" : "y", lowering->result);
