@@ -137,9 +137,9 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, kn_m
     kn_step *step = kn_step_begin(lowering, "reduce/reduce.cl", kernel);
     kn_step_define(step, "KN_KIND", "%d", (int)reduction->kind);
     write_start(step, reduction, accumulator);
-    kn_step_define_type(step, "KN_T", reduction->dtype);
-    kn_step_define_type(step, "KN_A", accumulator);
-    kn_step_define_type(step, "KN_R", last ? lowering->result->shape.dtype : accumulator);
+    kn_step_types(step, lowering->node, reduction->dtype);
+    kn_dtype result = last ? lowering->result->shape.dtype : accumulator;
+    kn_step_define_type(step, "KN_R", kn_is_half(result) ? KN_FLOAT32 : result);
     kn_step_define(step, "KN_KEPT", "%d", shape.kept);
     kn_step_define(step, "KN_REDUCED", "%d", shape.reduced);
     kn_step_define(step, "KN_DIVIDE", "%d", last && reduction->divide);
@@ -184,10 +184,10 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, kn_m
     kn_status status = kn_step_end(step, lowering);
     if (status || last) return status;
     /* The parts are (parts, outputs). */
-    kn_dtype result = lowering->result->shape.dtype;
+    result = lowering->result->shape.dtype;
     if (method == KN_METHOD_TREE && reduction->kind == KN_REDUCE_SUM && !reduction->divide &&
-        kn_has_kernels(result) && kn_accumulator(lowering->node, result) == accumulator &&
-        shape.outputs >= work.parts) {
+        kn_has_kernels(result) && !kn_is_half(result) &&
+        kn_accumulator(lowering->node, result) == accumulator && shape.outputs >= work.parts) {
         const kn_part_sum sum = {.partials = scratch,
                                  .result = lowering->result,
                                  .stride = shape.outputs,

@@ -232,8 +232,12 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
                              .choice.accepts = accepts_images,                                               \
                              .lower = lower_images,                                                          \
                              .promise.any = true},                                                           \
-                            {.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = lower_wide},      \
-                            {.name = "tree", .lower = lower_tree}, {.name = "plain", .lower = lower_plain}), \
+                            {.name = "wide",                                                                 \
+                             .choice.accepts = kn_on_wide_vector,                                            \
+                             .lower = lower_wide,                                                            \
+                             .promise.halves = {1, 1}},                                                      \
+                            {.name = "tree", .lower = lower_tree, .promise.halves = {1, 1}},                 \
+                            {.name = "plain", .lower = lower_plain, .promise.halves = {1, 1}}),              \
                 __VA_ARGS__)
 
 REDUCTION(

@@ -158,7 +158,8 @@ static kn_status softmax_gradient(kn_gradient_call *call) {
 #define AXIS KN_ATTRIBUTES(KN_INT("axis", -1, "axis that is normalised, negative from the end"))
 #define VARIANTS                                                                                             \
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = lower_wide},                  \
-                {.name = "tree", .lower = lower_tree}, {.name = "plain", .lower = lower_plain})
+                {.name = "tree", .lower = lower_tree, .promise.halves = {3, 1}},                             \
+                {.name = "plain", .lower = lower_plain, .promise.halves = {3, 1}})
 #define FORWARD                                                                                              \
     AXIS,                                                                                                    \
         .min_inputs = 1, .max_inputs = 1, .shape = softmax_shape, .gradient = softmax_gradient,              \
