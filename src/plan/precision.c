@@ -42,8 +42,13 @@ bool *kn_find_updates(kn_planner *planner) {
     return updates;
 }
 
+/* Whether the result has the type of the first input. A kernel that moves elements may promise to convert
+ * them. */
 static bool passes_on(const kn_node *node) {
-    return node->op->class == KN_CLASS_VIEW || (node->op->moves && !node->derivative);
+    const kn_operator *row = node->op;
+    for (int i = 0; i < row->variant_count; i++)
+        if (row->variants[i].promise.halves.results) return false;
+    return row->class == KN_CLASS_VIEW || (row->moves && !node->derivative);
 }
 
 /* The halves that every kernel allows that the node may get. */

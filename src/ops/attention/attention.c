@@ -352,14 +352,22 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
         KN_FLOAT("scale", 0, "factor of the scores; 0: 1 / sqrt(columns of a head)")
 #define ATTRIBUTES KN_ATTRIBUTES(LIST)
 #define RATE_TOO KN_ATTRIBUTES(LIST, KN_FLOAT("rate", 0.1, "fraction of weights dropped"))
-#define VARIANTS                                                                                             \
-    KN_VARIANTS(                                                                                             \
-        {.name = "wide",                                                                                     \
-         .choice.accepts = kn_attention_wide_accepts,                                                        \
-         .lower = kn_attention_wide_lower,                                                                   \
-         .choice.doubtful = true},                                                                           \
-        {.name = "tiled", .choice.accepts = kn_attention_tiled_accepts, .lower = kn_attention_tiled_lower},  \
-        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = kn_attention_plain_lower})
+/* The arguments are kn_halves: all but the sums of exponentials. */
+#define VARIANTS(...)                                                                                        \
+    KN_VARIANTS({.name = "wide",                                                                             \
+                 .choice.accepts = kn_attention_wide_accepts,                                                \
+                 .lower = kn_attention_wide_lower,                                                           \
+                 .choice.doubtful = true},                                                                   \
+                {.name = "tiled",                                                                            \
+                 .choice.accepts = kn_attention_tiled_accepts,                                               \
+                 .lower = kn_attention_tiled_lower,                                                          \
+                 .promise.halves = {__VA_ARGS__}},                                                           \
+                {.name = "plain",                                                                            \
+                 .choice.accepts = kn_takes_kernel_types,                                                    \
+                 .lower = kn_attention_plain_lower,                                                          \
+                 .promise.halves = {__VA_ARGS__}})
+#define FORWARD_VARIANTS VARIANTS(~0u, 1)
+#define BACKWARD_VARIANTS VARIANTS(~(1u << KN_ATTENTION_LOG_SUM), 7)
 
 KN_OPERATOR(
     attention,
@@ -368,7 +376,7 @@ KN_OPERATOR(
             "(B,heads,T,S)",
     ATTRIBUTES, .min_inputs = 1, .max_inputs = 5, .hidden = 1, .shape = attention_shape,
     .gradient = attention_gradient, .reference = attention_reference, .cost = attention_cost, .tolerance = 2,
-    VARIANTS,
+    FORWARD_VARIANTS,
     KN_CASES({.inputs = {"1,3,15"}, .smallest = true},
              {.inputs = {"2,7,30"}, .attributes = "heads=2 causal=1", .smallest = true},
              {.inputs = {"1,5,15", "1,3,15", "1,3,15"}, .attributes = "heads=3", .smallest = true},
@@ -403,7 +411,7 @@ KN_OPERATOR(
     .ranges = {NULL, NULL, "1..2", "-1..1", "-1..1", NULL, length}, .no_gradient = true
 KN_OPERATOR(attention_gradient, .help = "gradients of attention by q, k and v", ATTRIBUTES, .min_inputs = 6,
             .max_inputs = 8, .outputs = 3, .backward = true, .shape = gradient_shape,
-            .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, VARIANTS,
+            .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
             KN_CASES({APART_CASE("1,3,10", "1,7,10", "1,2,3"), .attributes = "heads=2", .smallest = true},
                      {APART_CASE("2,33,31", "2,7,31", "2,1,33"), .attributes = "causal=1"},
                      {APART_CASE("1,31,32", "1,93,32", "1,2,31"), .attributes = "heads=2 scale=0.1"},
@@ -414,7 +422,7 @@ KN_OPERATOR(attention_gradient, .help = "gradients of attention by q, k and v", 
                       .attributes = "heads=4 key_heads=2"}));
 KN_OPERATOR(attention_packed_gradient, .help = "gradient of attention by q, k and v side by side", ATTRIBUTES,
             .min_inputs = 4, .max_inputs = 6, .backward = true, .shape = gradient_shape,
-            .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, VARIANTS,
+            .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
             KN_CASES({PACKED_CASE("1,3,30", "1,3,10", "1,2,3"), .attributes = "heads=2 causal=1",
                       .smallest = true},
                      {PACKED_CASE("2,33,93", "2,33,31", "2,1,33")},
@@ -424,7 +432,7 @@ KN_OPERATOR(attention_packed_gradient, .help = "gradient of attention by q, k an
 KN_OPERATOR(attention_dropout, .help = "attention whose weights are dropped in training", RATE_TOO,
             .min_inputs = 2, .max_inputs = 6, .hidden = 1, .random = true, .shape = attention_shape,
             .gradient = attention_gradient, .without_training = without_training,
-            .reference = attention_reference, .cost = attention_cost, .tolerance = 2, VARIANTS,
+            .reference = attention_reference, .cost = attention_cost, .tolerance = 2, FORWARD_VARIANTS,
             KN_CASES({.inputs = {"2,7,20", "2,3,10", "2,3,10", "int32 2", "uint32"},
                       .attributes = "heads=4 key_heads=2 causal=1 last=1 rate=0.25",
                       .ranges = {NULL, NULL, NULL, "0..4", "0..9"},
@@ -438,7 +446,7 @@ KN_OPERATOR(attention_dropout, .help = "attention whose weights are dropped in t
 KN_OPERATOR(attention_dropout_gradient, .help = "gradients of attention_dropout by q, k and v", RATE_TOO,
             .min_inputs = 7, .max_inputs = 9, .outputs = 3, .backward = true, .random = true,
             .shape = gradient_shape, .reference = gradient_reference, .cost = attention_cost, .tolerance = 2,
-            VARIANTS,
+            BACKWARD_VARIANTS,
             KN_CASES({.inputs = {"1,31,32", "1,31,32", "1,2,31", "1,31,32", "1,93,16", "1,93,16", "uint32"},
                       .attributes = "heads=2 key_heads=1 rate=0.25",
                       .ranges = {NULL, NULL, "1..2", "-1..1", "-1..1", NULL, "0..9"},
@@ -448,7 +456,7 @@ KN_OPERATOR(attention_dropout_gradient, .help = "gradients of attention_dropout 
 KN_OPERATOR(attention_dropout_packed_gradient,
             .help = "gradient of attention_dropout by q, k and v side by side", RATE_TOO, .min_inputs = 5,
             .max_inputs = 7, .backward = true, .random = true, .shape = gradient_shape,
-            .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, VARIANTS,
+            .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
             KN_CASES({.inputs = {"1,3,10", "1,3,10", "1,2,3", "1,3,30", "uint32"},
                       .attributes = "heads=2 causal=1",
                       .ranges = {NULL, NULL, "1..2", "-1..1", "0..9"},

@@ -29,8 +29,8 @@ static kn_status lower_gradient(kn_lowering *lowering, const kn_attention_form *
         kn_step_read(step, "log_sum", node->inputs[KN_ATTENTION_LOG_SUM]);
         kn_attention_read_parts(step, node, form, KN_ATTENTION_Q);
         for (int part = by_keys; part <= 2 * by_keys; part++)
-            kn_step_update(step, kn_attention_gradient_names[part],
-                           kn_attention_part(node->outputs, form, part));
+            kn_step_write(step, kn_attention_gradient_names[part],
+                          kn_attention_part(node->outputs, form, part));
         status = by_keys ? end(step, lowering, form, form->keys, form->key_heads)
                          : end(step, lowering, form, form->queries, form->heads);
     }
@@ -45,7 +45,7 @@ kn_status kn_attention_plain_lower(kn_lowering *lowering) {
     if (node->op->backward) return lower_gradient(lowering, &form);
     kn_step *step = begin(lowering, &form, "kn_attention");
     kn_attention_read_parts(step, node, &form, 0);
-    kn_step_update(step, "y", lowering->result);
+    kn_step_write(step, "y", lowering->result);
     kn_step_write(step, "log_sum", node->outputs[1]);
     return end(step, lowering, &form, form.queries, form.heads);
 }

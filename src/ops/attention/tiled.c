@@ -4,8 +4,7 @@
 
 /* Rows of a tile: as many as fit in local memory, where four tiles of a head's numbers go; 0: none fit. */
 static int64_t tile_rows(const kn_target *target, const kn_node *node, int64_t head) {
-    kn_dtype type = node->outputs[0]->shape.dtype;
-    uint64_t bytes = kn_dtype_bytes(type);
+    uint64_t bytes = kn_dtype_bytes(kn_accumulator(node, node->outputs[0]->shape.dtype));
     for (int64_t rows = 16; rows >= 4; rows /= 2) {
         uint64_t stride = 4 * ((uint64_t)((head + 3) / 4) | 1);
         uint64_t numbers = 4 * (uint64_t)rows * stride + 2 * (uint64_t)(rows * (rows + 1));

@@ -109,6 +109,7 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     kn_step *step =
         kn_step_begin(lowering, "gather/embedding.cl", backward ? "kn_embedding_gradient" : "kn_embedding");
     if (kn_is_half(table->shape.dtype)) { /* only its bits are moved */
+        kn_step_define(step, "KN_BITS", "1");
         kn_step_define(step, "KN_T", "ushort");
         kn_step_define(step, "KN_MISSING", table->shape.dtype == KN_FLOAT16 ? "0x7e00" : "0x7fc0");
     } else {
@@ -174,7 +175,10 @@ KN_OPERATOR(embedding,
             .min_inputs = 2, .max_inputs = 2, .moves = true, .shape = embedding_shape,
             .gradient = embedding_gradient, .reference = embedding_reference, .cost = embedding_cost,
             KN_VARIANTS({.name = "wide", .choice.accepts = takes_tables_wide, .lower = lower_wide},
-                        {.name = "threads", .choice.accepts = takes_tables, .lower = lower_many}),
+                        {.name = "threads",
+                         .choice.accepts = takes_tables,
+                         .lower = lower_many,
+                         .promise.halves = {0, 1}}),
             KN_CASES({.inputs = {"7,5", "int32 3"}, .ranges = {NULL, "0..6"}, .smallest = true},
                      {.inputs = {"3,33", "int32 2,7"}, .ranges = {NULL, "0..2"}, .smallest = true},
                      {.inputs = {"93,31", "int32 31,33"}, .ranges = {NULL, "0..92"}},
@@ -189,7 +193,10 @@ KN_OPERATOR(
     KN_ATTRIBUTES(KN_INT("rows", 1, "rows of the table")), .min_inputs = 2, .max_inputs = 2,
     .shape = gradient_shape, .reference = gradient_reference, .cost = gradient_cost,
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = lower_wide},
-                {.name = "threads", .choice.accepts = kn_takes_kernel_types, .lower = lower_many}),
+                {.name = "threads",
+                 .choice.accepts = kn_takes_kernel_types,
+                 .lower = lower_many,
+                 .promise.halves = {1, 0}}),
     KN_CASES(
         {.inputs = {"3,5", "int32 3"}, .ranges = {NULL, "-1..4"}, .attributes = "rows=4", .smallest = true},
         {.inputs = {"31,33,17", "int32 31,33"}, .ranges = {NULL, "0..92"}, .attributes = "rows=93"},

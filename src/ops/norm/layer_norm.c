@@ -300,14 +300,26 @@ static kn_status norm_gradient(kn_gradient_call *call) {
     EPSILON, .shape = norm_shape, .gradient = norm_gradient, .reference = norm_reference, .cost = norm_cost, \
              .tolerance = 4,                                                                                 \
              KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = norm_wide}, \
-                         {.name = "tree", .choice.accepts = kn_takes_kernel_types, .lower = norm_tree},      \
-                         {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = norm_plain})
+                         {.name = "tree",                                                                    \
+                          .choice.accepts = kn_takes_kernel_types,                                           \
+                          .lower = norm_tree,                                                                \
+                          .promise.halves = {1, 1}},                                                         \
+                         {.name = "plain",                                                                   \
+                          .choice.accepts = kn_takes_kernel_types,                                           \
+                          .lower = norm_plain,                                                               \
+                          .promise.halves = {1, 1}})
 #define BACKWARD                                                                                             \
     .backward = true, .shape = gradient_shape, .reference = gradient_reference, .cost = norm_cost,           \
     .tolerance = 4,                                                                                          \
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = gradient_wide},      \
-                {.name = "tree", .choice.accepts = kn_takes_kernel_types, .lower = gradient_tree},           \
-                {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = gradient_plain})
+                {.name = "tree",                                                                             \
+                 .choice.accepts = kn_takes_kernel_types,                                                    \
+                 .lower = gradient_tree,                                                                     \
+                 .promise.halves = {3, 1}},                                                                  \
+                {.name = "plain",                                                                            \
+                 .choice.accepts = kn_takes_kernel_types,                                                    \
+                 .lower = gradient_plain,                                                                    \
+                 .promise.halves = {3, 1}})
 
 KN_OPERATOR(
     layer_norm,
