@@ -68,6 +68,10 @@ static void judge_inputs(precision_pass *pass, const kn_node *node, unsigned inp
         if (node->inputs[i] && !(inputs >> i & 1)) pass->narrow[pass->origin[node->inputs[i]->id]] = false;
 }
 
+static bool may_be_blocked(const kn_target *target, const kn_shape *shape) {
+    return target->wide_vector && kn_can_block(target, shape);
+}
+
 static void judge_node(precision_pass *pass, const kn_node *node) {
     kn_halves halves = {0, 0};
     bool depends = false, late = false;
@@ -94,7 +98,7 @@ static void judge_node(precision_pass *pass, const kn_node *node) {
         /* Of a fetched result the caller gets a cast. */
         const bool fetched = result->wanted && (!pass->everywhere || pass->casts[result->id]);
         if (result->shape.dtype != KN_FLOAT32 || fetched || late || !(halves.results >> k & 1) || !depends ||
-            !large || kn_can_block(pass->planner->target, &result->shape))
+            !large || may_be_blocked(pass->planner->target, &result->shape))
             pass->narrow[pass->origin[result->id]] = false;
     }
 }

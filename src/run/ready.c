@@ -33,14 +33,16 @@ static kn_status find_source_and_target(kn_ready_step *ready, kn_error *error) {
     return KN_OK;
 }
 
-/* Where no step of a node has a cost, assigns the node's cost to the first. */
+/* Where no step of a node has a cost, assigns the node's cost to the first. Sums of parts, which may run
+ * later, have their own. */
 static void assign_costs(kn_executable *executable) {
     for (int i = 0, end; i < executable->plan.step_count; i = end) {
         const kn_node *node = executable->steps[i].step->node;
-        bool has_cost = !node;
+        bool has_cost = !node || executable->steps[i].step->sum_count;
         for (end = i; end < executable->plan.step_count && executable->steps[end].step->node == node; end++) {
             kn_ready_step *ready = &executable->steps[end];
             ready->cost = ready->step->cost;
+            if (ready->step->sum_count) continue;
             has_cost = has_cost || ready->cost.flops > 0 || ready->cost.bytes > 0;
         }
         if (!has_cost) kn_node_cost(node, &executable->steps[i].cost);

@@ -260,6 +260,7 @@ KN_OPERATOR(
              {.inputs = {"31,7", "31,33"}, .attributes = "transpose_a=1", .smallest = true},
              {.inputs = {"31,7", "33,31"}, .attributes = "transpose_a=1 transpose_b=1"},
              {.inputs = {"36,20", "20,40"}, .smallest = true},
+             {.inputs = {"4,516", "516,8"}, .no_gradient = true, .smallest = true},
              {.inputs = {"68,20", "72,20"}, .attributes = "transpose_b=1"},
              {.inputs = {"20,68", "20,72"}, .attributes = "transpose_a=1"},
              {.inputs = {"300,200", "300,290"}, .attributes = "transpose_a=1", .no_gradient = true},

@@ -4,7 +4,7 @@
 
 void kn_step_sums(kn_step *step, const kn_part_sum *sums, int count) {
     static const kn_part_sum absent;
-    int64_t most = 0;
+    int64_t most = 0, numbers = 0;
     for (int i = 0; i < KN_MAX_SUMS; i++) {
         const kn_part_sum *sum = i < count ? &sums[i] : &absent;
         if (i < count)
@@ -17,8 +17,11 @@ void kn_step_sums(kn_step *step, const kn_part_sum *sums, int count) {
         kn_step_index(step, "elements#", sum->elements);
         kn_step_int(step, "parts#", sum->parts);
         if (sum->elements > most) most = sum->elements;
+        numbers += sum->elements * (sum->parts + 1);
     }
     kn_step_size2(step, (size_t)kn_round_up(kn_divide_up(most, 4), 64), (size_t)count, 0, 0);
+    const uint64_t size = count ? kn_dtype_bytes(sums[0].result->shape.dtype) : 0;
+    kn_step_cost(step, (double)numbers, (double)numbers * (double)size);
     if (!step) return;
     kn_part_sum *kept = kn_arena_copy(step->arena, sums, (size_t)count, sizeof *sums);
     step->sums = kept;
