@@ -1,12 +1,13 @@
 /* The operator cases: every row of the operator table, on the device at hand, against its reference in double
  * precision, results and gradients, with a pattern around every value in the device's memory.
  *
- *     test-operator-cases [SHARD SHARDS [KERNELS [one | each | VARIANTS]]]
+ *     test-operator-cases [SHARD SHARDS [KERNELS [one | each | all | VARIANTS [TYPE]]]]
  *
  * runs the cases of each SHARDS-th operator, from number SHARD on: cases of one operator share programs. With
  * `one`, one case for each operator and kernel; with `each`, each SHARDS-th case. KERNELS is which set of
- * them: `probed`, as suits the device, `wide` or `threads`; VARIANTS are only those. KOINE_TEST_SEED draws
- * other inputs; a failure names the seed that it had.
+ * them: `probed`, as suits the device, `wide` or `threads`; VARIANTS are only those. TYPE: float16 or
+ * bfloat16, in which inputs and results are stored. KOINE_TEST_SEED draws other inputs; a failure names the
+ * seed that it had.
  */
 #include "device_support.h"
 
@@ -28,6 +29,7 @@ static uint64_t seed = 1;
 static int kind;             /* of kn_context_params */
 static const char *variants; /* of kn_verify_params */
 static bool one;
+static kn_precision precision;
 
 static void run_case(void **state) {
     let_crashes_end_the_program();
@@ -39,6 +41,7 @@ static void run_case(void **state) {
     params.user = &seen;
     params.report = take_verify_result;
     params.variants = variants;
+    params.precision = precision;
     params.thoroughness = TEST_ALL - (int)test_cases_wanted();
     if (one && params.thoroughness < 1) params.thoroughness = 1;
     kn_status status = kn_verify_one(context, wanted->position, &params);
@@ -90,7 +93,8 @@ int main(int argc, char **argv) {
     if (argc >= 4) kind = !strcmp(argv[3], "wide") ? 1 : !strcmp(argv[3], "threads") ? 2 : 0;
     const bool each = argc >= 5 && !strcmp(argv[4], "each");
     one = argc >= 5 && !strcmp(argv[4], "one");
-    if (argc >= 5 && !each && !one) variants = argv[4];
+    if (argc >= 5 && !each && !one && strcmp(argv[4], "all") != 0) variants = argv[4];
+    if (argc >= 6 && !kn_precision_parse(argv[5], &precision)) return 1;
     const char *given = getenv("KOINE_TEST_SEED");
     if (given && *given) seed = strtoull(given, NULL, 0);
     if (shards < 1 || shard < 0 || shard >= shards || !seed) {
