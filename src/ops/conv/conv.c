@@ -308,7 +308,7 @@ KN_OPERATOR(
         {.inputs = {"2,3,7,8", "4,3,3,2"}, .attributes = "same=1"},
         {.inputs = {"1,2,7,8", "3,2,3,3"}, .attributes = "same=1 stride=2"},
         {.inputs = {"2,3,7,8", "4,3,2,4"}, .attributes = "same_lower=1"},
-        {.inputs = {"2,32,7,9", "48,32,3,3"}, .attributes = "padding=1"},
+        {.inputs = {"2,32,7,9", "48,32,3,3"}, .attributes = "padding=1", .no_gradient = true},
         {.inputs = {"1,48,9,7", "32,48,1,1"}}, {.inputs = {"3,32,5,7", "64,32,1,1"}, .no_gradient = true},
         {.inputs = {"2,16,9,7", "48,16,1,1"},
          .attributes = "stride=2",
