@@ -1,11 +1,22 @@
 /* One unit of one sample in one time step, of the recurrences for many threads, after the product with the weights.
  * Defines, with their defaults: KN_CELL 1, KN_GATES 4, KN_KEPT 4 and KN_RELU 0 as in recurrent/wide.cl, and the types
  * of common/types.cl. Arrays and arguments are those of recurrent/wide.cl, with the weight instead of panels, and
- * without item_panels and item_rows; carry and carry_cells have the accumulators' type. */
+ * without item_panels and item_rows; carry and carry_cells have the accumulators' type. KN_HALF_x, KN_HALF_kept and
+ * KN_HALF_dy say whether these are stored in 16 bits (common/storage.cl): what no later step reads. */
 #ifndef KN_UNIT_CL
 #define KN_UNIT_CL
+#include "common/storage.cl"
 #include "common/types.cl"
 #include "recurrent/present.cl"
+#ifndef KN_HALF_x
+#define KN_HALF_x 0
+#endif
+#ifndef KN_HALF_kept
+#define KN_HALF_kept 0
+#endif
+#ifndef KN_HALF_dy
+#define KN_HALF_dy 0
+#endif
 #ifndef KN_CELL
 #define KN_CELL 1
 #endif
@@ -37,9 +48,9 @@ KN_INLINE number tanh_of(const number x) {
 
 /* Of kernels and of the functions below. Without `restrict`, whose scopes Oclgrind does not know once it is inlined. */
 #define KN_STEP_PARAMETERS                                                                                   \
-    global const KN_T *x, global const KN_T *weight, global const KN_T *bias, global const int *lengths,     \
+    global const KN_STORED(KN_HALF_x) *x, global const KN_T *weight, global const KN_T *bias, global const int *lengths,     \
         global const KN_T *before, global KN_T *after, global const KN_T *cells_before,                      \
-        global KN_T *cells, global KN_T *y, global KN_T *kept, global KN_T *start, global KN_T *final,       \
+        global KN_T *cells, global KN_T *y, global KN_STORED(KN_HALF_kept) *kept, global KN_T *start, global KN_T *final, \
         global KN_T *final_cells, uint present, int batch, int length, int units, KN_INDEX before_row,       \
         KN_INDEX before_at, KN_INDEX after_row, KN_INDEX after_at, KN_INDEX cells_before_row,                \
         KN_INDEX cells_before_at, KN_INDEX cells_row, KN_INDEX cells_at, int step
@@ -48,7 +59,7 @@ KN_INLINE number tanh_of(const number x) {
         present, batch, length, units, before_row, before_at, after_row, after_at, cells_before_row,         \
         cells_before_at, cells_row, cells_at, step
 #define KN_BACK_PARAMETERS                                                                                   \
-    global const KN_T *dy, global const KN_T *kept, global const KN_T *cells,                                \
+    global const KN_STORED(KN_HALF_dy) *dy, global const KN_STORED(KN_HALF_kept) *kept, global const KN_T *cells, \
         global const KN_T *cells_before, global const KN_T *previous, global const KN_T *weight,             \
         global const int *lengths, global const KN_T *final, global const KN_T *final_cells,                 \
         global KN_T *slopes, global KN_T *hidden, global KN_A *carry, global KN_A *carry_cells,              \
@@ -65,14 +76,14 @@ KN_INLINE void step_unit(const int row, const int unit, const KN_A *sums, KN_STE
     const KN_INDEX at = ((KN_INDEX)row * length + step) * units;
     KN_A given[KN_GATES], gates[KN_KEPT], h, c;
     for (int gate = 0; gate < KN_GATES; gate++)
-        given[gate] = (KN_A)x[at * KN_GATES + gate * units + unit];
+        given[gate] = (KN_A)KN_READ_AS(KN_HALF_x, x + at * KN_GATES + gate * units + unit);
     const KN_A held = KN_PRESENT(step_before) ? (KN_A)before[row * before_row + before_at + unit] : 0;
     const KN_A cell_held =
         KN_PRESENT(step_cells_before) ? (KN_A)cells_before[row * cells_before_row + cells_before_at + unit] : 0;
     cell_step(sums, given, KN_PRESENT(step_bias) ? (KN_A)bias[unit] : 0, held, cell_held, gates, &h, &c);
     if (KN_PRESENT(step_kept))
         for (int gate = 0; gate < KN_KEPT; gate++)
-            kept[at * KN_KEPT + gate * units + unit] = (KN_T)gates[gate];
+            KN_WRITE_AS(KN_HALF_kept, (KN_T)gates[gate], kept + at * KN_KEPT + gate * units + unit);
     y[at + unit] = live ? (KN_T)h : 0;
     if (!live) {
         h = held;
@@ -102,9 +113,9 @@ KN_INLINE void back_unit(const int row, const int unit, const KN_A sum, KN_BACK_
     KN_A gates[KN_KEPT], slope[KN_GATES], last = 0, direct = dh, dc_before = dc;
     if (live) {
         KN_A cell = 0, cell_held = 0, held = 0;
-        if (KN_PRESENT(back_dy)) dh += (KN_A)dy[at + unit];
+        if (KN_PRESENT(back_dy)) dh += (KN_A)KN_READ_AS(KN_HALF_dy, dy + at + unit);
         for (int gate = 0; gate < KN_KEPT; gate++)
-            gates[gate] = (KN_A)kept[at * KN_KEPT + gate * units + unit];
+            gates[gate] = (KN_A)KN_READ_AS(KN_HALF_kept, kept + at * KN_KEPT + gate * units + unit);
 #if KN_CELL == 1
         cell = (KN_A)cells[at + unit];
         if (KN_PRESENT(back_cells_before))

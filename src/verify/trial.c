@@ -26,7 +26,7 @@ static double tolerance(const kn_trial *trial, double expected, double largest, 
 static double stored_tolerance(const kn_trial *trial, double expected, double largest, bool gradient) {
     if (!kn_is_half(trial->stored)) return 0;
     const double step = trial->stored == KN_FLOAT16 ? 0x1p-11 : 0x1p-8;
-    return step * (gradient ? 4 * largest : fabs(expected)) + (trial->stored == KN_FLOAT16 ? 0x1p-24 : 0);
+    return step * (gradient ? 8 * largest : fabs(expected)) + (trial->stored == KN_FLOAT16 ? 0x1p-24 : 0);
 }
 
 /* The difference of two numbers divided by the tolerance. NaN matches only NaN, an infinity only itself. */

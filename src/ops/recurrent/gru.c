@@ -39,7 +39,7 @@ KN_OPERATOR(
             "weight (3H,H), a bias (H) of what the state gives to n, perhaps a first state (B,H), and "
             "lengths, int32 (B); a further result is the last state",
     KN_ATTRIBUTES(KN_RECURRENT_REVERSE), .min_inputs = 3, .max_inputs = 5, .outputs = 2, .hidden = 2,
-    KN_RECURRENT_ROW,
+    KN_RECURRENT_ROW(1 << 2),
     KN_CASES({.inputs = {"2,3,15", "15,5", "5"}, .smallest = true}, {.inputs = {"1,7,3", "3,1", "1"}},
              {.inputs = {"3,7,93", "93,31", "31"}, .ranges = {NULL, "-0.5..0.5"}},
              {.inputs = {"50,4,99", "99,33", "33"}, .ranges = {NULL, "-0.5..0.5"}},

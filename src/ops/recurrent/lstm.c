@@ -41,7 +41,7 @@ KN_OPERATOR(
             "a weight (4H,H), perhaps a first state and its cells, both (B,H), and lengths, int32 (B); "
             "further results are the last state and its cells",
     KN_ATTRIBUTES(KN_RECURRENT_REVERSE), .min_inputs = 2, .max_inputs = 5, .outputs = 3, .hidden = 3,
-    KN_RECURRENT_ROW,
+    KN_RECURRENT_ROW(1 << 3),
     KN_CASES({.inputs = {"2,3,20", "20,5"}, .smallest = true}, {.inputs = {"1,7,4", "4,1"}},
              {.inputs = {"3,7,124", "124,31"}, .ranges = {NULL, "-0.5..0.5"}},
              {.inputs = {"7,31,28", "28,7"}, .ranges = {NULL, "-0.5..0.5"}},

@@ -87,21 +87,29 @@ bool kn_recurrent_wide_accepts(const kn_target *target, const kn_node *node);
 bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
 
 #define KN_RECURRENT_REVERSE KN_BOOLEAN("reverse", 0, "from the last step to the first")
-#define KN_RECURRENT_VARIANTS                                                                                \
-    KN_VARIANTS(                                                                                             \
-        {.name = "wide",                                                                                     \
-         .choice.accepts = kn_recurrent_wide_accepts,                                                        \
-         .lower = kn_recurrent_wide_lower,                                                                   \
-         .choice.doubtful = true},                                                                           \
-        {.name = "tiled", .choice.accepts = kn_recurrent_tiled_accepts, .lower = kn_recurrent_tiled_lower},  \
-        {.name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = kn_recurrent_plain_lower})
-#define KN_RECURRENT_ROW                                                                                     \
+/* 16 bits for what no other step reads. */
+#define KN_RECURRENT_VARIANTS(...)                                                                           \
+    KN_VARIANTS({.name = "wide",                                                                             \
+                 .choice.accepts = kn_recurrent_wide_accepts,                                                \
+                 .lower = kn_recurrent_wide_lower,                                                           \
+                 .choice.doubtful = true},                                                                   \
+                {.name = "tiled",                                                                            \
+                 .choice.accepts = kn_recurrent_tiled_accepts,                                               \
+                 .lower = kn_recurrent_tiled_lower,                                                          \
+                 .promise.halves = {__VA_ARGS__}},                                                           \
+                {.name = "plain",                                                                            \
+                 .choice.accepts = kn_takes_kernel_types,                                                    \
+                 .lower = kn_recurrent_plain_lower,                                                          \
+                 .promise.halves = {__VA_ARGS__}})
+/* `kept`: the bit of that result; 0 where a cell keeps nothing but its results. */
+#define KN_RECURRENT_ROW(kept)                                                                               \
     .shape = kn_recurrent_shape, .gradient = kn_recurrent_gradient, .reference = kn_recurrent_reference,     \
-    .cost = kn_recurrent_cost, .tolerance = 2, .fed_back = 2, KN_RECURRENT_VARIANTS
+    .cost = kn_recurrent_cost, .tolerance = 2, .fed_back = 2,                                                \
+    KN_RECURRENT_VARIANTS(1 << KN_RECURRENT_X, kept)
 #define KN_RECURRENT_GRADIENT_ROW                                                                            \
     .min_inputs = 2, .backward = true, .shape = kn_recurrent_gradient_shape,                                 \
     .reference = kn_recurrent_gradient_reference, .cost = kn_recurrent_cost, .tolerance = 2, .fed_back = 1,  \
-    KN_RECURRENT_VARIANTS
+    KN_RECURRENT_VARIANTS(1 << KN_RECURRENT_BACK_KEPT | 1 << KN_RECURRENT_BACK_DY, 0)
 
 /* For the references of cells. */
 static inline double kn_recurrent_sigmoid(double x) {

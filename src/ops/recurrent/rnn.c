@@ -32,7 +32,7 @@ KN_OPERATOR(
     .help =
         "recurrence of a plain recurrent layer over x (B,T,H), what the inputs give, with a weight (H,H), "
         "perhaps a first state (B,H), and lengths, int32 (B); a further result is the last state",
-    ATTRIBUTES, .min_inputs = 2, .max_inputs = 4, .outputs = 2, .hidden = 1, KN_RECURRENT_ROW,
+    ATTRIBUTES, .min_inputs = 2, .max_inputs = 4, .outputs = 2, .hidden = 1, KN_RECURRENT_ROW(0),
     KN_CASES(
         {.inputs = {"2,3,5", "5,5"}, .smallest = true}, {.inputs = {"1,7,1", "1,1"}},
         {.inputs = {"3,7,31", "31,31"}, .ranges = {NULL, "-0.5..0.5"}},

@@ -21,10 +21,10 @@ FORMAT = "2"  # of the kept results; changes with what the makers' files read
 # ---- plans and compiled kernels
 
 
-def record(koine, name, batch, target, folder):
+def record(koine, name, batch, target, folder, precision):
     """Has Koine plan a training step of the model and write its programs; the launches of a step that runs each time."""
     command = [koine, "plan", name, "--batch", str(batch), "--target", target.path, "--programs", folder, "--overwrite",
-               "--quiet"]
+               "--quiet", "--precision", precision]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failure(f"{' '.join(command)}: {done.stderr.strip()}")
@@ -180,8 +180,8 @@ class Step:
                 "compilers": versions}
 
 
-def predict(compiler, koine, name, batch, target, folder, tell):
-    launches = record(koine, name, batch, target, folder)
+def predict(compiler, koine, name, batch, target, folder, precision, tell):
+    launches = record(koine, name, batch, target, folder, precision)
     groups = collections.defaultdict(list)
     for launch in launches:
         groups[launch["program"], launch["kernel"], math.prod(launch["local"])].append(launch)
