@@ -110,9 +110,9 @@ typedef struct kn_trainer_params {
     double plateau_threshold;
 
     /* States, seed, memory, precision and so on of its sessions. Copied; NULL: defaults. `training` is always
-     * true. In float16 the loss is multiplied by the state "koine.loss_scale" before gradients are computed, and
-     * those of parameters are divided by it: a step whose gradients are not finite updates nothing and halves
-     * it; 2,000 steps without one double it. */
+     * true. In float16 the loss is multiplied by the state "koine.loss_scale" before gradients are computed,
+     * and those of parameters are divided by it: a step whose gradients are not finite updates nothing and
+     * halves it; 2,000 steps without one double it. */
     const kn_session_params *session;
     kn_value *const *extra; /* values to compute besides the loss, such as an accuracy */
     size_t extra_count;

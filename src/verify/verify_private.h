@@ -70,8 +70,8 @@ bool kn_trial_differentiates(const kn_trial *trial, int input);
 /* A reproducible number in [-1, 1), exact in float32: element `index` of the stream `name`. */
 double kn_trial_number(const kn_trial *trial, const char *name, int64_t index);
 /* The derivative of sum(weight * result) with respect to an element of an input, by central differences of
- * the reference. The weight of element i of result k is kn_trial_number("weight<k>", i). With `stored`, where many
- * numbers are equal, NaN at a corner: the largest of equal numbers has no derivative. */
+ * the reference. The weight of element i of result k is kn_trial_number("weight<k>", i). With `stored`, where
+ * many numbers are equal, NaN at a corner: the largest of equal numbers has no derivative. */
 kn_status kn_trial_slope(kn_trial *trial, int input, int64_t element, double *slope, kn_error *error);
 
 /* How a case is computed. */

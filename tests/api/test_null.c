@@ -25,6 +25,11 @@ static void tensors(void **state) {
     assert_true(kn_dtype_parse("float32", NULL));
     assert_false(kn_dtype_parse("float33", &dtype));
     assert_int_equal(dtype, KN_INT8);
+    kn_precision precision = KN_PRECISION_BFLOAT16;
+    assert_string_equal(kn_precision_name((kn_precision)99), "unknown");
+    assert_false(kn_precision_parse(NULL, &precision) || kn_precision_parse("float8", &precision));
+    assert_true(kn_precision_parse("float16", NULL));
+    assert_int_equal(precision, KN_PRECISION_BFLOAT16);
     const kn_tensor_info huge = {KN_FLOAT64, 4, {1 << 20, 1 << 20, 1 << 20, 1 << 20}},
                          none = {KN_FLOAT32, 1, {-1}}, deep = {KN_FLOAT32, KN_MAX_RANK + 1, {0}},
                          typeless = {(kn_dtype)77, 1, {4}};

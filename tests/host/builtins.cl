@@ -135,12 +135,26 @@ static ushort to_half(float value) {
     return sign | ((bits + 0xfffu + (bits >> 13 & 1u)) >> 13) - (112u << 10);
 }
 #define HALF_LANES(space, n)                                                                                 \
-    float##n OVERLOAD vload_half##n(size_t at, const space half *p) LANES(n, float, vload_half(at * n + i, p))
+    float##n OVERLOAD vload_half##n(size_t at, const space half *p) LANES(n, float, vload_half(at * n + i, p)) \
+    void OVERLOAD vstore_half##n##_rte(float##n value, size_t at, space half *p) {                           \
+        for (int i = 0; i < n; i++)                                                                          \
+            ((space ushort *)p)[at * n + i] = to_half(value[i]);                                             \
+    }
+/* Aligned to all four. */
+#define HALF_ALIGNED(space)                                                                                  \
+    float4 OVERLOAD vloada_half4(size_t at, const space half *p) {                                           \
+        const ushort4 bits = ((const space ushort4 *)p)[at];                                                 \
+        return (float4)(from_half(bits.s0), from_half(bits.s1), from_half(bits.s2), from_half(bits.s3));     \
+    }                                                                                                        \
+    void OVERLOAD vstorea_half4_rte(float4 value, size_t at, space half *p) {                                \
+        ((space ushort4 *)p)[at] =                                                                           \
+            (ushort4)(to_half(value.s0), to_half(value.s1), to_half(value.s2), to_half(value.s3));           \
+    }
 #define HALF(space, ...)                                                                                     \
     float OVERLOAD vload_half(size_t at, const space half *p) {                                              \
         return from_half(((const space ushort *)p)[at]);                                                     \
     }                                                                                                        \
-    HALF_LANES(space, 4) HALF_LANES(space, 8) HALF_LANES(space, 16)                                          \
+    HALF_LANES(space, 4) HALF_LANES(space, 8) HALF_LANES(space, 16) HALF_ALIGNED(space)                      \
     void OVERLOAD vstore_half_rte(float value, size_t at, space half *p) {                                   \
         ((space ushort *)p)[at] = to_half(value);                                                            \
     }
