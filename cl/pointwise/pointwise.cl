@@ -13,6 +13,7 @@
  *   KN_VECTOR_BODY the same for elements j to j + KN_WIDTH - 1, with KN_CHUNKS; without it vectorization is left to
  *                  the compiler, which cannot vectorize functions such as exp
  *   KN_RANDOM      1: the body draws random numbers
+ *   KN_SMALL_FLOATS  1: the body reads or writes floating-point numbers of a byte
  *   KN_BUCKET_PARAMETERS, KN_BUCKET_CALLS   several sets of operands in one launch */
 #include "common/types.cl"
 #ifndef KN_CHUNKS
@@ -32,6 +33,9 @@
 #define KN_BODY p1[j] = p0[j];
 #endif
 #include "common/storage.cl"
+#ifdef KN_SMALL_FLOATS
+#include "common/small_float.cl"
+#endif
 #if KN_RANDOM
 #include "common/random.cl"
 #endif

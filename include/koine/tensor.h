@@ -12,7 +12,9 @@
 extern "C" {
 #endif
 
-/* X(name, number, text, bytes). Numbers never change once released. */
+/* X(name, number, text, bytes). Numbers never change once released. Floating-point numbers of 8 and 4 bits, a
+ * byte each, are types for storage: they are fed and fetched, moved, and converted by kn_cast, and no other
+ * operator computes with them. */
 #define KN_DTYPE_LIST(X)                                                                                     \
     X(KN_FLOAT32, 0, "float32", 4)                                                                           \
     X(KN_FLOAT64, 1, "float64", 8)                                                                           \
@@ -26,7 +28,13 @@ extern "C" {
     X(KN_UINT16, 9, "uint16", 2)                                                                             \
     X(KN_UINT32, 10, "uint32", 4)                                                                            \
     X(KN_UINT64, 11, "uint64", 8)                                                                            \
-    X(KN_BOOL, 12, "bool", 1)
+    X(KN_BOOL, 12, "bool", 1)                                                                                \
+    X(KN_FLOAT8E4M3FN, 13, "float8e4m3fn", 1)                                                                \
+    X(KN_FLOAT8E4M3FNUZ, 14, "float8e4m3fnuz", 1)                                                            \
+    X(KN_FLOAT8E5M2, 15, "float8e5m2", 1)                                                                    \
+    X(KN_FLOAT8E5M2FNUZ, 16, "float8e5m2fnuz", 1)                                                            \
+    X(KN_FLOAT8E8M0, 17, "float8e8m0", 1)                                                                    \
+    X(KN_FLOAT4E2M1, 18, "float4e2m1", 1)
 
 typedef enum kn_dtype {
 #define KN_DTYPE_ENUM(name, number, text, bytes) name = number,

@@ -15,6 +15,7 @@
 
 static void to_float(const kn_sample_field *field, const uint8_t *source, uint64_t count, float *target) {
     const float scale = field->scale;
+    const kn_small_float *small = kn_small_float_of(field->stored);
     switch (field->stored) {
     case KN_FLOAT32:
         if (scale == 1.0f) {
@@ -46,6 +47,8 @@ static void to_float(const kn_sample_field *field, const uint8_t *source, uint64
         CONVERT(uint64_t, float, (float)value *scale);
     case KN_BOOL:
         CONVERT(uint8_t, float, value ? scale : 0.0f);
+    case KN_SMALL_FLOATS:
+        CONVERT(uint8_t, float, kn_small_float_number(small, value) * scale);
     }
 }
 
@@ -75,6 +78,7 @@ static void to_int(const kn_sample_field *field, const uint8_t *source, uint64_t
     case KN_FLOAT64:
     case KN_FLOAT16:
     case KN_BFLOAT16:
+    case KN_SMALL_FLOATS:
         break; /* refused when the store was created */
     }
 }

@@ -160,7 +160,19 @@ kn_status kn_onnx_tensor_file_save(const char *path, const char *name, const kn_
         tensor.shape = info->shape;
         tensor.bytes = data;
         kn_onnx_value value = {.kind = KN_ONNX_TENSOR, .tensor = &tensor};
-        status = kn_onnx_value_write(&host, path, &value, &error);
+        kn_array sized = {.type = info->dtype, .rank = info->rank};
+        memcpy(sized.shape, info->shape, sizeof sized.shape);
+        /* Two elements a byte, in a copy. */
+        bool packs = info->dtype == KN_FLOAT4E2M1 && kn_array_measure(&sized) && sized.count > 0;
+        void *packed = packs ? kn_allocate(&host, (size_t)sized.count, 1) : NULL;
+        if (packed) {
+            memcpy(packed, data, (size_t)sized.count);
+            kn_onnx_pack(info->dtype, packed, sized.count);
+            tensor.bytes = packed;
+        }
+        status = packs && !packed ? kn_fail_memory(&error, (size_t)sized.count)
+                                  : kn_onnx_value_write(&host, path, &value, &error);
+        kn_release(&host, packed);
     }
     if (message && room > 0) snprintf(message, room, "%s", error.text);
     return status;

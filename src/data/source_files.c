@@ -6,7 +6,8 @@
 /* ---- arrays as fields ----------------------------------------------------------------- */
 
 static bool is_integer(kn_dtype type) {
-    return type != KN_FLOAT32 && type != KN_FLOAT64 && type != KN_FLOAT16 && type != KN_BFLOAT16;
+    return type != KN_FLOAT32 && type != KN_FLOAT64 && type != KN_FLOAT16 && type != KN_BFLOAT16 &&
+           !kn_is_small_float(type);
 }
 
 /* The sample of an array whose first dimension is the sample. Grey images without a channel dimension,

@@ -99,7 +99,7 @@ kn_status kn_sample_store_add(kn_sample_store *store, const char *name, const kn
         return kn_fail(error, KN_ERROR_DTYPE, "field \"%s\" is read as %s; expected float32 or int32", name,
                        kn_array_type_name(as));
     bool real = stored->dtype == KN_FLOAT32 || stored->dtype == KN_FLOAT64 || stored->dtype == KN_FLOAT16 ||
-                stored->dtype == KN_BFLOAT16;
+                stored->dtype == KN_BFLOAT16 || kn_is_small_float(stored->dtype);
     if (as == KN_INT32 && real)
         return kn_fail(error, KN_ERROR_DTYPE, "field \"%s\" holds %s and is read as int32; expected float32",
                        name, kn_array_type_name(stored->dtype));

@@ -192,6 +192,8 @@ double kn_array_number(const kn_array *array, uint64_t index) {
     }
     case KN_BOOL:
         return *at != 0;
+    case KN_SMALL_FLOATS:
+        return kn_small_float_number(kn_small_float_of(array->type), *at);
     }
 #undef LOAD
     return 0;

@@ -48,7 +48,7 @@ void kn_array_file_close(const kn_host *host, kn_array_file *file);
 kn_status kn_npy_read(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
                       kn_array *array, kn_error *error);
 kn_status kn_npy_open(const kn_host *host, const char *path, kn_array_file *file, kn_error *error);
-/* Atomic; any type except bfloat16, which npy lacks. */
+/* Atomic; any type except bfloat16 and the small floats, which npy lacks. */
 kn_status kn_npy_write(const kn_host *host, const char *path, const kn_array *array, kn_error *error);
 
 /* ---- IDX (idx.c): the format of the MNIST files, plain or gzip ------------------ */

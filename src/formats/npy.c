@@ -282,6 +282,7 @@ static const char *type_text(kn_dtype type) {
     case KN_BOOL:
         return "b1";
     case KN_BFLOAT16:
+    case KN_SMALL_FLOATS:
         break;
     }
     return NULL;

@@ -56,8 +56,8 @@ typedef enum kn_onnx_type {
 const char *kn_onnx_type_name(kn_onnx_type type);
 /* Bits of a packed element; 0 for strings and invalid types. */
 int kn_onnx_type_bits(kn_onnx_type type);
-/* Koine's element type with the same bits; false if there is none (strings, complex numbers, and types of
- * less than 16 bits other than int8, uint8 and bool). */
+/* Koine's element type with the same numbers, of which elements of 4 and 2 bits take a byte each; false if
+ * there is none (strings, complex numbers, floats of 6 bits). */
 bool kn_onnx_type_to(kn_onnx_type type, kn_dtype *dtype);
 kn_onnx_type kn_onnx_type_from(kn_dtype dtype);
 
@@ -106,8 +106,9 @@ bool kn_onnx_tensor_measure(kn_onnx_tensor *tensor);
  * or a rank above KN_MAX_RANK. */
 kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array,
                                kn_error *error);
-/* Converts elements of `bytes` bytes each from the machine's byte order to that of a tensor, in place. */
-void kn_onnx_pack(void *elements, uint64_t count, size_t bytes);
+/* Converts elements from the machine's byte order to that of a tensor, and float4e2m1 to two a byte, in
+ * place. */
+void kn_onnx_pack(kn_dtype dtype, void *elements, uint64_t count);
 /* Element `index` of a numeric type, exact except for integers above 2^53; the real part of a complex number.
  * 0 for strings. index < count. */
 double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index);

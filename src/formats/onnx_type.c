@@ -46,6 +46,12 @@ static const struct {
     {KN_ONNX_UINT32, KN_UINT32},
     {KN_ONNX_UINT64, KN_UINT64},
     {KN_ONNX_BOOL, KN_BOOL},
+    {KN_ONNX_FLOAT8E4M3FN, KN_FLOAT8E4M3FN},
+    {KN_ONNX_FLOAT8E4M3FNUZ, KN_FLOAT8E4M3FNUZ},
+    {KN_ONNX_FLOAT8E5M2, KN_FLOAT8E5M2},
+    {KN_ONNX_FLOAT8E5M2FNUZ, KN_FLOAT8E5M2FNUZ},
+    {KN_ONNX_FLOAT8E8M0, KN_FLOAT8E8M0},
+    {KN_ONNX_FLOAT4E2M1, KN_FLOAT4E2M1}, /* two elements a byte in files, one each here */
     /* Elements below a byte take a byte each; never used in the reverse direction. */
     {KN_ONNX_INT4, KN_INT8},
     {KN_ONNX_UINT4, KN_UINT8},
@@ -128,50 +134,18 @@ static int64_t with_sign(uint32_t value, int bits) {
     return value >> (bits - 1) ? (int64_t)value - ((int64_t)1 << bits) : (int64_t)value;
 }
 
-static double power_of_two(int exponent) {
-    uint64_t bits = (uint64_t)(exponent + 1023) << 52;
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static double not_a_number(void) {
-    uint64_t bits = 0x7ff8000000000000ull;
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* A small float without special values: sign, exponent, fraction. */
-static double small_float(uint32_t bits, int exponent_bits, int fraction_bits, int bias) {
-    int exponent = (int)(bits >> fraction_bits & ((1u << exponent_bits) - 1));
-    double fraction = (double)(bits & ((1u << fraction_bits) - 1)) * power_of_two(-fraction_bits);
-    double size =
-        exponent == 0 ? fraction * power_of_two(1 - bias) : (1 + fraction) * power_of_two(exponent - bias);
-    return bits >> (exponent_bits + fraction_bits) ? -size : size;
-}
-
 static double narrow_number(kn_onnx_type type, uint32_t bits) {
-    switch (type) {
-    case KN_ONNX_FLOAT8E4M3FN:
-        return (bits & 0x7f) == 0x7f ? not_a_number() : small_float(bits, 4, 3, 7);
-    case KN_ONNX_FLOAT8E4M3FNUZ:
-        return bits == 0x80 ? not_a_number() : small_float(bits, 4, 3, 8);
-    case KN_ONNX_FLOAT8E5M2:
-        return kn_float_from_half((uint16_t)(bits << 8));
-    case KN_ONNX_FLOAT8E5M2FNUZ:
-        return bits == 0x80 ? not_a_number() : small_float(bits, 5, 2, 16);
-    case KN_ONNX_FLOAT8E8M0:
-        return bits == 0xff ? not_a_number() : power_of_two((int)bits - 127);
-    case KN_ONNX_FLOAT6E2M3:
-        return small_float(bits, 2, 3, 1);
-    case KN_ONNX_FLOAT6E3M2:
-        return small_float(bits, 3, 2, 3);
-    case KN_ONNX_FLOAT4E2M1:
-        return small_float(bits, 2, 1, 1);
-    default:
+    kn_dtype dtype;
+    kn_small_float format = {0};
+    if (kn_onnx_type_to(type, &dtype) && kn_is_small_float(dtype))
+        format = *kn_small_float_of(dtype);
+    else if (type == KN_ONNX_FLOAT6E2M3)
+        format = kn_small_float_plain(2, 3, 1);
+    else if (type == KN_ONNX_FLOAT6E3M2)
+        format = kn_small_float_plain(3, 2, 3);
+    else
         return 0;
-    }
+    return kn_small_float_number(&format, bits);
 }
 
 bool kn_onnx_tensor_integer(const kn_onnx_tensor *tensor, uint64_t index, int64_t *number) {
@@ -244,19 +218,24 @@ double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index) {
     }
 }
 
-/* Widens 4-bit and 2-bit integers to bytes. */
+/* Widens elements of 4 and 2 bits to bytes: integers with their signs, floats as they are. */
 static kn_status unpack(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array, kn_error *error) {
     uint8_t *bytes = kn_resize(host, NULL, (size_t)tensor->count + 1, 1);
     if (!bytes) return kn_fail_memory(error, (size_t)tensor->count + 1);
     for (uint64_t i = 0; i < tensor->count; i++)
-        bytes[i] = (uint8_t)(int)kn_onnx_tensor_number(tensor, i);
+        bytes[i] = tensor->type == KN_ONNX_FLOAT4E2M1 ? (uint8_t)bits_at(tensor, i, 4)
+                                                      : (uint8_t)(int)kn_onnx_tensor_number(tensor, i);
     array->bytes = array->owned = bytes;
     array->byte_count = tensor->count;
     return KN_OK;
 }
 
-void kn_onnx_pack(void *elements, uint64_t count, size_t bytes) {
-    if (!kn_little_endian() && bytes > 1) kn_swap_bytes(elements, elements, count, bytes);
+void kn_onnx_pack(kn_dtype dtype, void *elements, uint64_t count) {
+    size_t size = kn_array_type_bytes(dtype);
+    uint8_t *bytes = elements;
+    if (!kn_little_endian() && size > 1) kn_swap_bytes(elements, elements, count, size);
+    for (uint64_t i = 0; dtype == KN_FLOAT4E2M1 && i < count; i += 2)
+        bytes[i / 2] = (uint8_t)((bytes[i] & 15) | (i + 1 < count ? bytes[i + 1] << 4 : 0));
 }
 
 kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array,

@@ -14,9 +14,24 @@ static const struct {
     const char *name;
     kn_dtype type;
 } types[] = {
-    {"F32", KN_FLOAT32}, {"F64", KN_FLOAT64}, {"F16", KN_FLOAT16}, {"BF16", KN_BFLOAT16}, {"I64", KN_INT64},
-    {"I32", KN_INT32},   {"I16", KN_INT16},   {"I8", KN_INT8},     {"U64", KN_UINT64},    {"U32", KN_UINT32},
-    {"U16", KN_UINT16},  {"U8", KN_UINT8},    {"BOOL", KN_BOOL},
+    {"F32", KN_FLOAT32},
+    {"F64", KN_FLOAT64},
+    {"F16", KN_FLOAT16},
+    {"BF16", KN_BFLOAT16},
+    {"I64", KN_INT64},
+    {"I32", KN_INT32},
+    {"I16", KN_INT16},
+    {"I8", KN_INT8},
+    {"U64", KN_UINT64},
+    {"U32", KN_UINT32},
+    {"U16", KN_UINT16},
+    {"U8", KN_UINT8},
+    {"BOOL", KN_BOOL},
+    {"F8_E4M3", KN_FLOAT8E4M3FN},
+    {"F8_E5M2", KN_FLOAT8E5M2},
+    {"F8_E8M0", KN_FLOAT8E8M0},
+    {"F8_E4M3FNUZ", KN_FLOAT8E4M3FNUZ},
+    {"F8_E5M2FNUZ", KN_FLOAT8E5M2FNUZ},
 };
 
 const char *kn_safetensors_type_name(kn_dtype type) {
@@ -78,7 +93,7 @@ static kn_status read_type(reader *in, const kn_json *entry, const kn_json *valu
     return kn_fail(
         in->error, KN_ERROR_UNSUPPORTED,
         "%s: tensor \"%s\": byte %llu: type %s; expected one of F64 F32 F16 BF16 I64 I32 I16 I8 U64 "
-        "U32 U16 U8 BOOL",
+        "U32 U16 U8 BOOL F8_E4M3 F8_E5M2 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ",
         in->name, entry->key, place(value), kn_quote(value->text, value->length, found));
 }
 

@@ -40,8 +40,13 @@ static kn_status add_tensor(kn_text *text, const char *path, const kn_safetensor
     if (!kn_array_measure(&sized) || sized.byte_count > (uint64_t)INT64_MAX - *offset)
         return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the size of tensor \"%s\" is invalid or overflows",
                        path, tensor->name);
+    const char *type = kn_safetensors_type_name(sized.type);
+    if (!type)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "%s: tensor \"%s\" is %s, which safetensors are not written with here", path,
+                       tensor->name, kn_array_type_name(sized.type));
     kn_text_json(text, tensor->name);
-    kn_text_format(text, ":{\"dtype\":\"%s\",\"shape\":[", kn_safetensors_type_name(sized.type));
+    kn_text_format(text, ":{\"dtype\":\"%s\",\"shape\":[", type);
     for (int i = 0; i < sized.rank; i++)
         kn_text_format(text, "%s%lld", i > 0 ? "," : "", (long long)sized.shape[i]);
     kn_text_format(text, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*offset,

@@ -257,9 +257,23 @@ static kn_status check_output(kn_graph *graph, const kn_operator *row, const cha
     return KN_OK;
 }
 
+/* Types for storage are moved and cast, and nothing else. */
+static kn_status check_storage(const kn_shape_call *call) {
+    const kn_operator *row = call->row;
+    const bool takes =
+        row->any_type || row->moves || row->class == KN_CLASS_VIEW || row->class == KN_CLASS_ASSIGN;
+    for (int i = 0; i < call->input_count && !takes; i++)
+        if (call->inputs[i] && kn_is_small_float(call->inputs[i]->shape.dtype))
+            return kn_fail(call->error, KN_ERROR_DTYPE,
+                           "%s '%s': input %d is %s, a type for storage only; cast it to float32 first",
+                           row->name, call->name, i + 1, kn_dtype_name(call->inputs[i]->shape.dtype));
+    return KN_OK;
+}
+
 static kn_status infer_shapes(kn_graph *graph, const kn_node_recipe *recipe, kn_shape_call *call) {
     const kn_operator *row = recipe->row;
-    kn_status status = KN_OK;
+    kn_status status = check_storage(call);
+    if (status != KN_OK) return status;
     if (recipe->derivative)
         call->outputs[0] = *recipe->derivative_shape;
     else if (row->class == KN_CLASS_ASSIGN)

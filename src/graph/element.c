@@ -80,6 +80,8 @@ double kn_element_get(kn_dtype dtype, const void *data, int64_t position) {
         return (double)((const uint64_t *)data)[position];
     case KN_BOOL:
         return ((const uint8_t *)data)[position] != 0;
+    case KN_SMALL_FLOATS:
+        return kn_small_float_number(kn_small_float_of(dtype), ((const uint8_t *)data)[position]);
     }
     return 0;
 }
@@ -142,6 +144,10 @@ void kn_element_set(kn_dtype dtype, void *data, int64_t position, double number)
         break;
     case KN_BOOL:
         ((uint8_t *)data)[position] = number != 0;
+        break;
+    case KN_SMALL_FLOATS:
+        ((uint8_t *)data)[position] =
+            kn_small_float_code(kn_small_float_of(dtype), (float)number, false, KN_POWER_NEAREST);
         break;
     }
 }

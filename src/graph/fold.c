@@ -59,11 +59,12 @@ static bool make_array(const kn_host *host, const kn_value *value, kn_reference_
 
 /* Whether the type holds the numbers exactly as the device would. */
 static bool is_exact(const kn_reference_array *array) {
-    bool integers = !kn_dtype_is_float(array->shape.dtype) && array->shape.dtype != KN_BOOL;
-    double size = (double)kn_dtype_bytes(array->shape.dtype) * 8;
-    bool is_signed = array->shape.dtype <= KN_INT64;
-    double high = is_wide_integer(array->shape.dtype) ? EXACT : ldexp(1, (int)size - (is_signed ? 1 : 0)) - 1;
-    double low = !is_signed ? 0 : is_wide_integer(array->shape.dtype) ? -EXACT : -high - 1;
+    const kn_dtype dtype = array->shape.dtype;
+    bool integers = !kn_dtype_is_float(dtype) && !kn_is_small_float(dtype) && dtype != KN_BOOL;
+    double size = (double)kn_dtype_bytes(dtype) * 8;
+    bool is_signed = dtype <= KN_INT64;
+    double high = is_wide_integer(dtype) ? EXACT : ldexp(1, (int)size - (is_signed ? 1 : 0)) - 1;
+    double low = !is_signed ? 0 : is_wide_integer(dtype) ? -EXACT : -high - 1;
     for (int64_t i = 0; integers && i < array->elements; i++)
         if (!(array->data[i] >= low && array->data[i] <= high)) return false;
     return true;

@@ -70,6 +70,7 @@ kn_status kn_shape_solve(const kn_graph *graph, const kn_shape *shape, int64_t e
 
 /* ---- elements (element.c): arrays of any type as double-precision numbers ------------------ */
 
+/* Whether it is a floating-point type that is computed with: not those of kn_is_small_float. */
 bool kn_dtype_is_float(kn_dtype dtype);
 static inline bool kn_is_half(kn_dtype dtype) {
     return dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
@@ -84,7 +85,8 @@ static inline int kn_half_kind(kn_dtype dtype) {
     return dtype == KN_FLOAT16 ? 1 : dtype == KN_BFLOAT16 ? 2 : 0;
 }
 double kn_element_get(kn_dtype dtype, const void *data, int64_t position);
-/* Rounds to nearest even; integer types truncate towards zero and saturate, NaN gives 0. */
+/* Rounds to nearest even; integer types truncate towards zero and saturate, NaN gives 0. A number too large
+ * for a floating-point type becomes an infinity, or what kn_small_float_code makes of it. */
 void kn_element_set(kn_dtype dtype, void *data, int64_t position, double number);
 
 /* ---- attributes (attribute.c) ------------------------------------------------------------ */

@@ -236,6 +236,7 @@ struct kn_operator {
     bool fixed_dtype;      /* comparisons give bool */
     bool mixed_inputs;     /* the first input may be bool (where) */
     bool moves;      /* copies elements of the first input unchanged, whatever their type, as views do */
+    bool any_type;   /* takes types that are for storage only (kn_is_small_float), as rows that move do */
     unsigned halves; /* bit i: input i may be float16 or bfloat16 although the result is float32 */
     kn_identity identity;
     double neutral;

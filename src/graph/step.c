@@ -35,6 +35,7 @@ const char *kn_opencl_type(kn_dtype dtype) {
         return "long";
     case KN_UINT8:
     case KN_BOOL:
+    case KN_SMALL_FLOATS: /* their bits */
         return "uchar";
     case KN_UINT16:
         return "ushort";

@@ -22,6 +22,7 @@ typedef struct kernel_text {
     int count;
     bool overflow;
     bool random;
+    bool small;                       /* some values are of types for storage (cl/common/small_float.cl) */
     int64_t random_strides[MAX_AXES]; /* from positions to the row-major index of an element, which selects
                                          its random number */
     int64_t sizes[MAX_AXES];
@@ -40,7 +41,8 @@ const char *kn_pointwise_type(kn_dtype dtype) {
         return "int";
     case KN_FLOAT16:
     case KN_BFLOAT16:
-        return "float"; /* 16 bits are a storage type only */
+    case KN_SMALL_FLOATS:
+        return "float"; /* 16 and 8 bits are storage types only */
     default:
         return kn_opencl_type(dtype);
     }
@@ -164,6 +166,13 @@ static void write_row(kernel_text *kernel) {
         write_beginning(kernel, "p", i);
 }
 
+/* The last arguments of the functions in cl/common/small_float.cl, and the parenthesis after them. */
+static void write_facts(kernel_text *kernel, const kn_small_float *small, kn_text *body) {
+    kn_text_format(body, ", %d, %d, 0x%x, 0x%x, 0x%x, 0x%x)", small->mantissa_bits, small->bias, small->sign,
+                   small->largest, small->beyond, small->nan);
+    kernel->small = true;
+}
+
 static void write_loads(kernel_text *kernel, kn_text *body) {
     for (int i = 0; i < kernel->count; i++) {
         const kernel_operand *operand = &kernel->operands[i];
@@ -171,6 +180,7 @@ static void write_loads(kernel_text *kernel, kn_text *body) {
         kn_dtype dtype = operand->value->shape.dtype;
         if (operand->written == operand->value) continue;
         const int half = kn_half_kind(dtype);
+        const kn_small_float *small = kn_small_float_of(dtype);
         bool whole =
             kernel->lanes > 1 && (half || dtype == KN_FLOAT32); /* others are uniform over the lanes */
         if (whole)
@@ -184,9 +194,11 @@ static void write_loads(kernel_text *kernel, kn_text *body) {
         else if (half)
             kn_text_format(body, "KN_READ_AS(%d, p%d + ", half, i);
         else
-            kn_text_format(body, "p%d[", i);
+            kn_text_format(body, small ? "kn_from_small(p%d[" : "p%d[", i);
         write_offset(kernel, "p", i, stride, body);
-        kn_text_add(body, half || (whole && stride) ? "); " : "]; ");
+        kn_text_add(body, half || (whole && stride) ? ")" : "]");
+        if (small) write_facts(kernel, small, body);
+        kn_text_add(body, "; ");
     }
 }
 
@@ -267,6 +279,15 @@ static void operand_name(const void *user, const kn_value *value, kn_text *text)
     name_of(user, value, text);
 }
 
+/* After the number that a node stores in a type for storage: how it is rounded. Nodes other than casts only
+ * move numbers. */
+static void write_rounding(const kn_node *node, kn_text *body) {
+    const kn_attribute_value *saturate = kn_attribute_in(node->op, node->attributes, "saturate");
+    const kn_attribute_value *round = kn_attribute_in(node->op, node->attributes, "round");
+    kn_text_format(body, ", %d, %d", saturate ? (int)saturate->integer : 0,
+                   round ? (int)round->integer : KN_POWER_DOWN);
+}
+
 static kn_status write_member(kernel_text *kernel, int position, kn_text *body) {
     kn_planner *planner = kernel->planner;
     const kn_node *node = kernel->group->members[position];
@@ -294,14 +315,19 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
         snprintf(uniform, sizeof uniform, "u%d", position);
     }
     const int half = kn_half_kind(result->shape.dtype);
-    const char *rounds = half == 1 ? "kn_as_half" : half == 2 ? "kn_as_bfloat" : "";
+    const kn_small_float *small = kn_small_float_of(result->shape.dtype);
+    const char *rounds = half == 1 ? "kn_as_half" : half == 2 ? "kn_as_bfloat" : small ? "kn_as_small(" : "";
     kn_text_format(body, "const %s v%d = %s%s", result_type, position, rounds,
                    !half                ? ""
                    : kernel->lanes == 1 ? "("
                                         : "_vector(");
     kn_status status =
         kn_pointwise_write(planner, node, type, operand_name, kernel, uniform[0] ? uniform : NULL, body);
-    kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : *rounds ? "); " : "; ");
+    if (small) {
+        write_rounding(node, body);
+        write_facts(kernel, small, body);
+    }
+    kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : half ? "); " : "; ");
     for (int i = 0; i < kernel->count; i++) {
         const kernel_operand *operand = &kernel->operands[i];
         if (operand->written != result) continue;
@@ -315,10 +341,15 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
         else
             kn_text_format(body, "kn_store%d(v%d, p%d + ", kernel->lanes, position, i);
         write_offset(kernel, "p", i, operand->strides[kernel->axes - 1], body);
-        if (kernel->lanes == 1 && !half)
+        if (small) {
+            kn_text_format(body, "] = kn_to_small(v%d, 0, %d", position, KN_POWER_DOWN);
+            write_facts(kernel, small, body);
+            kn_text_add(body, "; ");
+        } else if (kernel->lanes == 1 && !half) {
             kn_text_format(body, "] = v%d; ", position);
-        else
+        } else {
             kn_text_add(body, "); ");
+        }
     }
     return status;
 }
@@ -421,6 +452,7 @@ static kn_status emit(kernel_text *kernel) {
     kn_step_define(step, "KN_CHUNKS", "%d", target->wide_vector);
     kn_step_define(step, "KN_RANK", "%d", kernel->axes);
     kn_step_define(step, "KN_RANDOM", "%d", kernel->random);
+    if (kernel->small) kn_step_define(step, "KN_SMALL_FLOATS", "1");
     kn_step_index(step, "count", count);
     add_arguments(step, kernel);
     kn_step_define(step, "KN_ROW", "%s", kernel->row.data);

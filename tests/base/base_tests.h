@@ -13,6 +13,7 @@ int test_memory(void);
 int test_map(void);
 int test_text(void);
 int test_numbers(void);
+int test_small_floats(void);
 int test_random(void);
 int test_threads(void);
 int test_files(void);

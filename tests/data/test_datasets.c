@@ -72,6 +72,7 @@ static void types_are_converted(void **state) {
     const float f4[] = {1.5f, -2};
     const double f8[] = {1.5, -2};
     const uint16_t f2[] = {0x3e00, 0xc000}, bf16[] = {0x3fc0, 0xc000};
+    const uint8_t e4[] = {0x3c, 0xc0}, e5[] = {0x3e, 0xc0}, e2[] = {0x03, 0x0c};
     const int8_t i1[] = {3, -4};
     const int16_t i2[] = {3, -4};
     const int32_t i4[] = {3, -4};
@@ -90,6 +91,9 @@ static void types_are_converted(void **state) {
         {KN_FLOAT64, f8, sizeof f8, 1.5, -2},
         {KN_FLOAT16, f2, sizeof f2, 1.5, -2},
         {KN_BFLOAT16, bf16, sizeof bf16, 1.5, -2},
+        {KN_FLOAT8E4M3FN, e4, sizeof e4, 1.5, -2},
+        {KN_FLOAT8E5M2, e5, sizeof e5, 1.5, -2},
+        {KN_FLOAT4E2M1, e2, sizeof e2, 1.5, -2},
         {KN_INT8, i1, sizeof i1, 3, -4},
         {KN_INT16, i2, sizeof i2, 3, -4},
         {KN_INT32, i4, sizeof i4, 3, -4},

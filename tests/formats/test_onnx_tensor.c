@@ -197,9 +197,20 @@ static void tensors_become_arrays(void **state) {
     tensor.rank = 9;
     assert_refused(kn_onnx_tensor_array(NULL, &tensor, &array, &error), &error, KN_ERROR_UNSUPPORTED,
                    "9 dimensions");
-    tensor.type = KN_ONNX_FLOAT8E4M3FN;
+    tensor.type = KN_ONNX_FLOAT6E2M3;
     assert_refused(kn_onnx_tensor_array(NULL, &tensor, &array, &error), &error, KN_ERROR_UNSUPPORTED,
-                   "type float8e4m3fn");
+                   "type float6e2m3");
+    /* Floats of 4 bits keep them, each in a byte, and are packed again. */
+    tensor = (kn_onnx_tensor){
+        .type = KN_ONNX_FLOAT4E2M1, .rank = 1, .shape = (int64_t[]){3}, .bytes = (const uint8_t *)"\x9f\x07"};
+    assert_true(kn_onnx_tensor_measure(&tensor));
+    assert_fine(kn_onnx_tensor_array(NULL, &tensor, &array, &error), &error);
+    assert_int_equal(array.type, KN_FLOAT4E2M1);
+    assert_memory_equal(array.bytes, "\x0f\x09\x07", 3);
+    assert_true(kn_array_number(&array, 1) == -0.5);
+    kn_onnx_pack(array.type, array.owned, array.count);
+    assert_memory_equal(array.bytes, "\x9f\x07", 2);
+    kn_array_finish(NULL, &array);
     kn_dtype dtype;
     for (int i = 0; i < 30; i++)
         if (kn_onnx_type_to((kn_onnx_type)i, &dtype) && kn_onnx_type_bits((kn_onnx_type)i) >= 8) {

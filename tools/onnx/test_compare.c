@@ -44,11 +44,21 @@ static bool compare_numbers(const char *name, const double *found, const double 
                     found[first], expected[first]);
 }
 
+/* Floating-point numbers of a byte, which are compared by their codes. */
+static bool is_code(kn_dtype dtype) {
+    return dtype >= KN_FLOAT8E4M3FN;
+}
+
 /* All elements of a tensor as doubles. */
-static bool numbers_of(const kn_onnx_tensor_file *file, uint64_t count, double **numbers) {
+static bool numbers_of(const kn_onnx_tensor_file *file, kn_dtype dtype, uint64_t count, double **numbers) {
+    size_t each = is_code(dtype) ? 1 : sizeof **numbers;
     *numbers = malloc((size_t)count * sizeof **numbers + 1);
-    return *numbers &&
-           kn_onnx_tensor_file_copy(file, KN_FLOAT64, *numbers, (size_t)count * sizeof **numbers) == KN_OK;
+    if (!*numbers || kn_onnx_tensor_file_copy(file, each == 1 ? dtype : KN_FLOAT64, *numbers,
+                                              (size_t)count * each) != KN_OK)
+        return false;
+    for (uint64_t i = count; each == 1 && i-- > 0;) /* from the end: in place */
+        (*numbers)[i] = ((const uint8_t *)*numbers)[i];
+    return true;
 }
 
 static double half(uint16_t bits) {
@@ -67,6 +77,7 @@ static double brain(uint16_t bits) {
 }
 
 static double number_at(const void *data, kn_dtype dtype, uint64_t i) {
+    if (is_code(dtype)) return ((const uint8_t *)data)[i];
     switch (dtype) {
     case KN_FLOAT32:
         return ((const float *)data)[i];
@@ -94,8 +105,9 @@ static double number_at(const void *data, kn_dtype dtype, uint64_t i) {
         return (double)((const uint64_t *)data)[i];
     case KN_BOOL:
         return ((const uint8_t *)data)[i] != 0;
+    default:
+        return NAN;
     }
-    return NAN;
 }
 
 bool compare_output(const char *path, const char *name, const kn_tensor_info *info, const void *data,
@@ -113,7 +125,7 @@ bool compare_output(const char *path, const char *name, const kn_tensor_info *in
                  shape_text(info, found_text, sizeof found_text),
                  shape_text(&expected, expected_text, sizeof expected_text));
     } else if (!kn_tensor_elements(info, &count) || !(found = malloc((size_t)count * sizeof *found + 1)) ||
-               !numbers_of(file, count, &wanted)) {
+               !numbers_of(file, info->dtype, count, &wanted)) {
         conclude(outcome, VERDICT_ERROR, "%s: out of memory", name);
     } else {
         for (uint64_t i = 0; i < count; i++)

@@ -123,7 +123,7 @@ static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int 
     *tensor =
         (kn_onnx_tensor){.name = name, .type = kn_onnx_type_from(dtype), .rank = (size_t)rank, .shape = kept};
     if (!kn_onnx_tensor_measure(tensor)) return false;
-    kn_onnx_pack(data, tensor->count, kn_dtype_bytes(dtype));
+    kn_onnx_pack(dtype, data, tensor->count);
     tensor->bytes = data;
     if (!learnt && rank && kn_dtype_is_float(dtype)) {
         const kn_onnx_tensor *apart = kn_arena_copy(&export->arena, tensor, 1, sizeof *tensor);
@@ -275,6 +275,21 @@ static void mark_needed(const kn_model *model, bool *needed) {
     }
 }
 
+/* Whether the opset that is written has this node for the types of its values: it only casts 8-bit floats
+ * other than powers of two. */
+static bool has_types(const kn_node *node) {
+    bool fine = true;
+    for (int i = 0; i < node->input_count + node->output_count; i++) {
+        const kn_value *value =
+            i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
+        const kn_dtype dtype = value ? value->shape.dtype : KN_FLOAT32;
+        if (kn_is_small_float(dtype))
+            fine =
+                fine && !strcmp(node->op->name, "cast") && dtype != KN_FLOAT8E8M0 && dtype != KN_FLOAT4E2M1;
+    }
+    return fine;
+}
+
 static bool export_node(kn_export *export, const kn_node *node, kn_text *unknown) {
     kn_export_call call = {.export = export, .node = node, .output = node->outputs[0]->name};
     kn_export_builder build = kn_export_find(node->op);
@@ -282,7 +297,7 @@ static bool export_node(kn_export *export, const kn_node *node, kn_text *unknown
         const kn_value *read = kn_export_read(node->inputs[i]);
         call.inputs[i] = read ? read->name : NULL;
     }
-    if (build && build(&call)) return true;
+    if (build && has_types(node) && build(&call)) return true;
     kn_text_format(unknown, "%s%s '%.100s'", kn_text_failed(unknown) || !unknown->length ? "" : ", ",
                    node->op->name, node->name);
     return false;

@@ -107,8 +107,10 @@ static bool not_equal(kn_export_call *call) {
 }
 
 static bool cast(kn_export_call *call) {
+    const bool saturates = kn_attribute_of(call->node, "saturate")->integer;
     return kn_export_one(call, "Cast", call->output, call->inputs[0]) &&
-           kn_export_int(call, "to", kn_onnx_type_from(call->node->outputs[0]->shape.dtype));
+           kn_export_int(call, "to", kn_onnx_type_from(call->node->outputs[0]->shape.dtype)) &&
+           (saturates || kn_export_int(call, "saturate", 0));
 }
 
 /* Dropout is kept: a reader of the file may train the model again. */

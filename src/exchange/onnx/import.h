@@ -261,6 +261,9 @@ kn_value *kn_import_reshape(kn_import *import, kn_value *x, const kn_dim *dims, 
 kn_value *kn_import_broadcast(kn_import *import, kn_value *x, const kn_dim *dims, int rank);
 /* x converted to another type; x itself where it has that type. */
 kn_value *kn_import_cast(kn_value *x, kn_dtype dtype);
+/* x converted to a type of kn_is_small_float, by the node's `saturate` and `round_mode`, or as they are left
+ * out. */
+kn_value *kn_import_small(kn_import_call *call, kn_value *x, kn_dtype dtype);
 kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begin, int64_t end, int64_t step);
 /* 0, 1, …, count - 1 as int32; count may be open. */
 kn_value *kn_import_counted(kn_import *import, kn_dim count);

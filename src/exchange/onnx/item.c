@@ -200,8 +200,9 @@ int kn_import_bits(const kn_import_call *call, int i) {
 
 bool kn_item_type(kn_onnx_type type, kn_dtype *dtype, int *bits) {
     int each = kn_onnx_type_bits(type);
-    *bits = each < 8 ? each : 0;
-    return kn_onnx_type_to(type, dtype);
+    bool fits = kn_onnx_type_to(type, dtype);
+    *bits = fits && each < 8 && !kn_is_small_float(*dtype) ? each : 0;
+    return fits;
 }
 
 kn_dtype kn_import_dtype(const kn_import_call *call, int i) {

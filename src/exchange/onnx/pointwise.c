@@ -146,8 +146,24 @@ static kn_value *within_bits(const kn_import_call *call, kn_value *x, kn_dtype d
     return kn_cast(kn_sub(x, kn_scale(rounds, size)), dtype);
 }
 
+kn_value *kn_import_small(kn_import_call *call, kn_value *x, kn_dtype dtype) {
+    const char *round = kn_import_string(call, "round_mode", "up");
+    const bool saturates = kn_import_int(call, "saturate", 1) != 0;
+    if (strcmp(round, "up") && strcmp(round, "down") && strcmp(round, "nearest")) {
+        kn_import_fail(call, KN_ERROR_FORMAT, "the round_mode is '%.50s'; expected up, down or nearest",
+                       round);
+        return NULL;
+    }
+    char attributes[80];
+    snprintf(attributes, sizeof attributes, "dtype=%s saturate=%d round=%s", kn_dtype_name(dtype), saturates,
+             round);
+    return kn_apply(call->graph, "cast", &x, 1, attributes);
+}
+
 static bool cast_to(kn_import_call *call, kn_dtype dtype, int bits) {
     kn_value *x = kn_import_in(call, 0);
+    if (x && kn_is_small_float(dtype))
+        return kn_import_put_as(call, 0, kn_import_small(call, x, dtype), dtype);
     if (bits && x) {
         call->outputs[0].bits = bits;
         return kn_import_put_as(call, 0, within_bits(call, x, dtype, bits), dtype);

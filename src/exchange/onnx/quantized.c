@@ -1,5 +1,6 @@
-/* Quantized numbers: small integers with a scale and a zero point. Products of bytes are computed as
- * integers; others in floating point, which is exact as long as it holds the sums. */
+/* Quantized numbers: small integers, or small floating-point numbers, with a scale and a zero point. Products
+ * of bytes are computed as integers; others in floating point, which is exact as long as it holds the sums.
+ */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -15,12 +16,14 @@ static void range_of(kn_dtype dtype, int bits, double *low, double *high) {
     *high = is_signed ? size / 2 - 1 : size - 1;
 }
 
-/* round(x) + zero, clamped to the type, or to so many bits. */
-static kn_value *to_whole(kn_value *x, kn_value *zero, kn_dtype dtype, int bits) {
+/* round(x) + zero, clamped to the type, or to so many bits; x + zero as a small floating-point number. */
+static kn_value *to_quantized(kn_import_call *call, kn_value *x, kn_value *zero, kn_dtype dtype, int bits) {
     double low, high;
-    range_of(dtype, bits, &low, &high);
-    x = kn_round(x);
+    const bool small = kn_is_small_float(dtype);
+    if (!small) x = kn_round(x);
     if (zero) x = kn_add(x, kn_import_cast(zero, KN_FLOAT32));
+    if (small) return kn_import_small(call, x, dtype);
+    range_of(dtype, bits, &low, &high);
     return kn_cast(kn_clip(x, low, high), dtype);
 }
 
@@ -32,6 +35,8 @@ static kn_value *along(kn_import_call *call, int i, const kn_value *x) {
     kn_dim dims[KN_MAX_RANK];
     int axis = 0, rank = x->shape.rank;
     if (!value || value->shape.rank == 0) return value;
+    if (kn_is_small_float(value->shape.dtype)) value = kn_cast(value, KN_FLOAT32);
+    if (kn_value_failed(value)) return NULL;
     bool single = value->shape.rank == 1 && value->shape.dims[0] == 1;
     if (single) return kn_import_reshape(call->import, value, NULL, 0);
     if (!kn_import_axis(call, kn_import_int(call, "axis", 1), rank, &axis)) return NULL;
@@ -47,20 +52,49 @@ static kn_value *along(kn_import_call *call, int i, const kn_value *x) {
     return kn_import_reshape(call->import, value, dims, rank);
 }
 
+/* The zero point shaped like this; NULL where there is none. That of 8-bit floats is 0 by definition, so that
+ * it is left out: adding it would make -0 0. */
+static bool zero_along(kn_import_call *call, const kn_value *x, kn_value **zero) {
+    const kn_item *item = kn_import_has(call, 2) ? call->inputs[2] : NULL;
+    *zero = NULL;
+    if (!item) return true;
+    if (!kn_is_small_float(item->dtype) || item->dtype == KN_FLOAT4E2M1)
+        return (*zero = along(call, 2, x)) != NULL;
+    for (uint64_t i = 0; item->tensor && i < item->tensor->count; i++)
+        if (kn_onnx_tensor_number(item->tensor, i) != 0)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "the zero point is not 0, as that of %s must be",
+                                  kn_dtype_name(item->dtype));
+    return true;
+}
+
+/* x, computed in float32, as a type with fewer bits would hold it. */
+static kn_value *in_precision(kn_value *x, kn_dtype dtype) {
+    return kn_is_half(dtype) ? kn_import_cast(kn_import_cast(x, dtype), KN_FLOAT32) : x;
+}
+
+/* The type of x / scale: the one that is asked for, or that of both. */
+static bool quotient_type(kn_import_call *call, kn_dtype *dtype) {
+    kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "precision", 0);
+    *dtype = kn_import_dtype(call, 0) == kn_import_dtype(call, 1) ? kn_import_dtype(call, 1) : KN_FLOAT32;
+    return !asked || (kn_onnx_type_to(asked, dtype) && kn_dtype_is_float(*dtype)) ||
+           kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the precision %s", kn_onnx_type_name(asked));
+}
+
 static bool quantize(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    kn_dtype dtype = kn_import_has(call, 2) ? kn_import_dtype(call, 2) : KN_UINT8;
+    kn_value *x = kn_import_in(call, 0), *zero;
+    kn_dtype dtype = kn_import_has(call, 2) ? kn_import_dtype(call, 2) : KN_UINT8, precision;
     kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "output_dtype", 0);
     if (!x) return false;
     int bits = kn_import_bits(call, 2);
-    if (asked && !kn_item_type(asked, &dtype, &bits))
+    if (asked && (!kn_item_type(asked, &dtype, &bits) || dtype == KN_FLOAT8E8M0))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "to the type %s", kn_onnx_type_name(asked));
-    kn_value *scale = along(call, 1, x), *zero = along(call, 2, x);
-    if (!scale || (kn_import_has(call, 2) && !zero)) return false;
-    x = kn_import_cast(x, KN_FLOAT32);
+    kn_value *scale = along(call, 1, x);
+    if (!scale || !zero_along(call, x, &zero) || !quotient_type(call, &precision)) return false;
+    x = in_precision(kn_import_cast(x, KN_FLOAT32), precision);
+    x = in_precision(kn_div(x, in_precision(kn_import_cast(scale, KN_FLOAT32), precision)), precision);
     call->outputs[0].bits = bits;
-    return kn_import_put_as(call, 0,
-                            to_whole(kn_div(x, kn_import_cast(scale, KN_FLOAT32)), zero, dtype, bits), dtype);
+    return kn_import_put_as(call, 0, to_quantized(call, x, zero, dtype, bits), dtype);
 }
 
 /* x minus the zero point, in floating point; NULL after a failure. */
@@ -71,12 +105,18 @@ static kn_value *without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
 }
 
 static bool dequantize(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
+    kn_value *x = kn_import_in(call, 0), *zero;
+    kn_dtype dtype = kn_import_dtype(call, 1);
+    kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "output_dtype", 0);
     if (!x) return false;
-    kn_value *scale = along(call, 1, x), *zero = along(call, 2, x);
-    if (!scale || (kn_import_has(call, 2) && !zero)) return false;
+    if ((asked && !kn_onnx_type_to(asked, &dtype)) || !kn_dtype_is_float(dtype))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "to the type %s; expected an output_dtype to compute with",
+                              asked ? kn_onnx_type_name(asked) : kn_dtype_name(dtype));
+    kn_value *scale = along(call, 1, x);
+    if (!scale || !zero_along(call, x, &zero)) return false;
     kn_value *y = kn_mul(without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
-    return kn_import_put_as(call, 0, y, kn_import_dtype(call, 1));
+    return kn_import_put_as(call, 0, y, dtype);
 }
 
 /* The scale and the zero point for 8 bits, from the minimum and maximum of x and 0. */
@@ -89,7 +129,7 @@ static bool dynamic_quantize(kn_import_call *call) {
     kn_value *scale = kn_scale(kn_sub(high, low), 1.0 / 255);
     kn_value *point = kn_round(kn_clip(kn_neg(kn_div(low, scale)), 0, 255));
     return kn_import_put(call, 1, scale) && kn_import_put_as(call, 2, kn_cast(point, KN_UINT8), KN_UINT8) &&
-           kn_import_put_as(call, 0, to_whole(kn_div(x, scale), point, KN_UINT8, 0), KN_UINT8);
+           kn_import_put_as(call, 0, to_quantized(call, kn_div(x, scale), point, KN_UINT8, 0), KN_UINT8);
 }
 
 /* ---- products ------------------------------------------------------------------------------------------ */
@@ -150,7 +190,7 @@ static bool qlinear_matmul(kn_import_call *call) {
     kn_dtype dtype = kn_import_dtype(call, 7);
     if (!scale) return false;
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
-    return kn_import_put_as(call, 0, to_whole(y, kn_import_in(call, 7), dtype, 0), dtype);
+    return kn_import_put_as(call, 0, to_quantized(call, y, kn_import_in(call, 7), dtype, 0), dtype);
 }
 
 /* Reshapes (K), one per filter or channel of the result, to (K,1,…). */
@@ -197,7 +237,7 @@ static bool qlinear_conv(kn_import_call *call) {
     int rank = sums->shape.rank;
     if (bias) sums = kn_add(sums, kn_import_cast(for_channels(call, bias, rank - 1), sums->shape.dtype));
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), for_channels(call, scale, rank - 1));
-    return kn_import_put_as(call, 0, to_whole(y, kn_import_in(call, 7), dtype, 0), dtype);
+    return kn_import_put_as(call, 0, to_quantized(call, y, kn_import_in(call, 7), dtype, 0), dtype);
 }
 
 const kn_import_row kn_import_quantized[] = {

@@ -67,7 +67,7 @@ static uint8_t *packed_state(kn_model *model, kn_states *states, const kn_import
     if (stored != dtype)
         for (uint64_t i = 0; i < state->tensor->count; i++)
             kn_element_set(stored, data, (int64_t)i, kn_element_get(dtype, data, (int64_t)i));
-    kn_onnx_pack(data, state->tensor->count, kn_dtype_bytes(stored));
+    kn_onnx_pack(stored, data, state->tensor->count);
     return data;
 }
 

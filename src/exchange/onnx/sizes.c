@@ -14,7 +14,9 @@ bool kn_item_sized(kn_import *import, kn_item *item) {
     uint64_t elements = 0;
     if (!item) return false;
     if (item->sizes) return true;
-    if (item->sequence || kn_dtype_is_float(item->dtype) || item->dtype == KN_UINT64) return false;
+    if (item->sequence || kn_dtype_is_float(item->dtype) || kn_is_small_float(item->dtype) ||
+        item->dtype == KN_UINT64)
+        return false;
     if (item->tensor && item->tensor->count > KN_IMPORT_SIZES) return false;
     if (!kn_item_known(import, item, &info, &data)) return false;
     if (!kn_tensor_elements(&info, &elements) || elements > KN_IMPORT_SIZES) return false;
@@ -120,7 +122,7 @@ bool kn_sizes_cast(kn_import_call *call) {
     int64_t number;
     int bits;
     if (!kn_item_type((kn_onnx_type)kn_import_int(call, "to", 0), &dtype, &bits) || bits ||
-        kn_dtype_is_float(dtype))
+        kn_dtype_is_float(dtype) || kn_is_small_float(dtype))
         return false;
     bool small = dtype != KN_INT64 && dtype != KN_INT32;
     for (int i = 0; small && i < from->count; i++)

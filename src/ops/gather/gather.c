@@ -140,10 +140,26 @@ static int64_t number_at(const picking *pick, const double *numbers, int64_t o, 
     return number >= 0 && number < (double)pick->size ? (int64_t)number : -1;
 }
 
+/* NaN; 0 for types without. */
+static uint32_t missing_bits(kn_dtype dtype) {
+    switch (dtype) {
+    case KN_FLOAT32:
+        return 0x7fc00000;
+    case KN_FLOAT64:
+        return 0x7ff80000; /* the upper half */
+    case KN_FLOAT16:
+        return 0x7e00;
+    case KN_BFLOAT16:
+        return 0x7fc0;
+    default:
+        return kn_is_small_float(dtype) ? kn_small_float_of(dtype)->nan : 0;
+    }
+}
+
 static kn_status gather_reference(kn_reference_call *call) {
     const picking pick = picking_of(call->node, &call->inputs[0].shape);
-    bool zero = kn_attribute_of(call->node, "outside")->integer != 0 ||
-                !kn_dtype_is_float(call->outputs[0].shape.dtype);
+    bool zero =
+        kn_attribute_of(call->node, "outside")->integer != 0 || !missing_bits(call->outputs[0].shape.dtype);
     double *y = call->outputs[0].data;
     for (int64_t o = 0; o < pick.outer; o++)
         for (int64_t j = 0; j < pick.count; j++)
@@ -202,21 +218,6 @@ enum { WORK = 16384, ROUNDS = 32768 };
 static const char *bits_of(kn_dtype dtype) {
     size_t bytes = kn_dtype_bytes(dtype);
     return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 8 ? "ulong" : "uint";
-}
-
-static uint32_t missing_bits(kn_dtype dtype) {
-    switch (dtype) {
-    case KN_FLOAT32:
-        return 0x7fc00000;
-    case KN_FLOAT64:
-        return 0x7ff80000; /* the upper half */
-    case KN_FLOAT16:
-        return 0x7e00;
-    case KN_BFLOAT16:
-        return 0x7fc0;
-    default:
-        return 0;
-    }
 }
 
 static void write_picking(kn_step *step, const picking *pick, const char *count_name, int64_t all) {
@@ -399,6 +400,7 @@ KN_OPERATOR(
              {.inputs = {"5,17", "int32 31"}, .ranges = {NULL, "-9..8"}, .no_gradient = true},
              {.inputs = {"5,17", "int32 31"}, .ranges = {NULL, "-9..8"}, .attributes = "outside=zero"},
              {.inputs = {"int32 5,17", "int32 31"}, .ranges = {NULL, "-5..8"}, .no_gradient = true},
+             {.inputs = {"float8e4m3fn 5,17", "int32 31"}, .ranges = {NULL, "-9..8"}, .no_gradient = true},
              {.inputs = {"5,17", "int64 3"}, .ranges = {NULL, "-5..4"}}, {.inputs = {"5,7", "int32 0,3"}},
              {.inputs = {"0,7", "int32 3"}, .no_gradient = true}));
 KN_OPERATOR(

@@ -69,11 +69,16 @@ static kn_status cast_gradient(kn_gradient_call *call) {
 /* Rounds to what the type can hold, except float32, as everywhere in references. */
 static kn_status cast_reference(kn_reference_call *call) {
     kn_dtype dtype = call->outputs[0].shape.dtype;
+    const kn_small_float *small = kn_small_float_of(dtype);
+    const bool saturates = kn_attribute_of(call->node, "saturate")->integer;
+    const kn_power_rounding rounding = (kn_power_rounding)kn_attribute_of(call->node, "round")->integer;
     for (int64_t i = 0; i < call->outputs[0].elements; i++) {
         uint64_t element = 0;
         double x = call->inputs[0].data[i];
         if (dtype == KN_BOOL) {
             x = x != 0;
+        } else if (small) {
+            x = kn_small_float_number(small, kn_small_float_code(small, (float)x, saturates, rounding));
         } else if (dtype != KN_FLOAT32) {
             kn_element_set(dtype, &element, 0, x);
             x = kn_element_get(dtype, &element, 0);
@@ -83,10 +88,39 @@ static kn_status cast_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
+/* Types for storage: beyond their largest numbers, with and without saturation, and back. */
+#define TO_SMALL(type, range, settings)                                                                      \
+    { .inputs = {"93,33"}, .ranges = {range}, .attributes = "dtype=" type settings, .no_gradient = true }
+#define FROM_SMALL(type, range)                                                                              \
+    { .inputs = {type " 31,33"}, .ranges = {range}, .attributes = "dtype=float32", .no_gradient = true }
+#define SMALL_FLOAT_CASES                                                                                    \
+    TO_SMALL("float8e4m3fn", "-500..500", ""), TO_SMALL("float8e4m3fn", "-500..500", " saturate=false"),     \
+        TO_SMALL("float8e4m3fnuz", "-300..300", ""),                                                         \
+        TO_SMALL("float8e4m3fnuz", "special", " saturate=false"), TO_SMALL("float8e5m2", "-7e4..7e4", ""),   \
+        TO_SMALL("float8e5m2", "-7e4..7e4", " saturate=false"), TO_SMALL("float8e5m2fnuz", "special", ""),   \
+        TO_SMALL("float8e5m2fnuz", "-1e-4..1e-4", ""), TO_SMALL("float8e8m0", "0..9", ""),                   \
+        TO_SMALL("float8e8m0", "0..9", " round=down"),                                                       \
+        TO_SMALL("float8e8m0", "special", " round=nearest saturate=false"),                                  \
+        TO_SMALL("float4e2m1", "-7..7", ""), TO_SMALL("float4e2m1", "special", ""),                          \
+        FROM_SMALL("float8e4m3fn", "-16..16"), FROM_SMALL("float8e4m3fnuz", "-16..16"),                      \
+        FROM_SMALL("float8e5m2", "-8..8"), FROM_SMALL("float8e5m2fnuz", "-8..8"),                            \
+        FROM_SMALL("float8e8m0", "1..2"), FROM_SMALL("float4e2m1", "-4..4"),                                 \
+        {.inputs = {"float16 93"}, .attributes = "dtype=float8e4m3fn", .no_gradient = true},                 \
+        {.inputs = {"bfloat16 93"}, .attributes = "dtype=float8e5m2", .no_gradient = true},                  \
+        {.inputs = {"float8e5m2 93"}, .attributes = "dtype=float8e4m3fn", .no_gradient = true},              \
+        {.inputs = {"float8e4m3fn 93"}, .attributes = "dtype=float16", .no_gradient = true},                 \
+        {.inputs = {"float4e2m1 93"}, .attributes = "dtype=int32", .no_gradient = true}, {                   \
+        .inputs = {"int32 93"}, .attributes = "dtype=float8e4m3fnuz", .no_gradient = true                    \
+    }
+
 KN_POINTWISE(
     cast, .help = "the same numbers in another type",
-    KN_ATTRIBUTES(KN_CHOICE("dtype", KN_DTYPE_LIST(DTYPE_WORD), 0, "type of the result")),
-    .identity = KN_IDENTITY_ALWAYS, .shape = cast_shape, .gradient = cast_gradient,
+    KN_ATTRIBUTES(
+        KN_CHOICE("dtype", KN_DTYPE_LIST(DTYPE_WORD), 0, "type of the result"),
+        KN_BOOLEAN("saturate", 1,
+                   "to a type of 8 bits: too large numbers become the largest, not infinite or NaN"),
+        KN_CHOICE("round", "up down nearest", 0, "to float8e8m0: the power of two that is taken")),
+    .any_type = true, .identity = KN_IDENTITY_ALWAYS, .shape = cast_shape, .gradient = cast_gradient,
     .reference = cast_reference, .value = "dtype == 12 ? x != 0 : x", .by = {"g"},
     KN_CASES({.inputs = {"int32 7"}, .attributes = "dtype=float32", .no_gradient = true, .smallest = true},
              {.inputs = {"31,33"}, .attributes = "dtype=int32", .ranges = {"-90..90"}, .no_gradient = true},
@@ -99,6 +133,7 @@ KN_POINTWISE(
              {.inputs = {"31,33"}, .attributes = "dtype=float16", .no_gradient = true},
              {.inputs = {"float16 3,7"}, .attributes = "dtype=bfloat16", .no_gradient = true},
              {.inputs = {"bfloat16 93"}, .attributes = "dtype=float32", .no_gradient = true},
+             SMALL_FLOAT_CASES,
              {.inputs = {"int32 0,5"}, .attributes = "dtype=float32", .no_gradient = true}));
 
 /* ---- builders -------------------------------------------------------------------------------- */

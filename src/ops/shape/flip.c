@@ -75,7 +75,8 @@ static kn_status flip_plain(kn_lowering *lowering) {
 
 KN_OPERATOR(flip, .help = "axes walked backwards",
             KN_ATTRIBUTES(KN_INTS("axes", "", "which, negative from the end; none: all")), .min_inputs = 1,
-            .max_inputs = 1, .shape = flip_shape, .gradient = flip_gradient, .reference = flip_reference,
+            .max_inputs = 1, .any_type = true, .shape = flip_shape, .gradient = flip_gradient,
+            .reference = flip_reference,
             KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = flip_wide},
                         {.name = "plain", .lower = flip_plain}),
             KN_CASES({.inputs = {"7,31"}, .attributes = "axes=1", .smallest = true},
@@ -83,7 +84,8 @@ KN_OPERATOR(flip, .help = "axes walked backwards",
                      {.inputs = {"3,31,7"}, .attributes = "axes=-2"}, {.inputs = {"2,3,7,5"}},
                      {.inputs = {"2,3,7,5"}, .attributes = "axes=0,2"}, {.inputs = {"5,1,3"}},
                      {.inputs = {"int32 7,33"}, .attributes = "axes=1", .no_gradient = true},
-                     {.inputs = {"0,5"}}, {.inputs = {""}}));
+                     {.inputs = {"float8e4m3fnuz 7,3"}, .no_gradient = true}, {.inputs = {"0,5"}},
+                     {.inputs = {""}}));
 
 /* ---- builder ------------------------------------------------------------------------------------------- */
 

@@ -130,7 +130,8 @@ KN_OPERATOR(
              {.inputs = {"31,7,3"}, .attributes = "permutation=0,1,2"},
              {.inputs = {"3,1,7"}, .attributes = "permutation=1,-1,0"}, {.inputs = {""}},
              {.inputs = {"1,93,1"}}, {.inputs = {"int32 33,7"}, .no_gradient = true},
-             {.inputs = {"bool 7,33"}, .ranges = {"0..1"}, .no_gradient = true}, {.inputs = {"0,5"}}));
+             {.inputs = {"bool 7,33"}, .ranges = {"0..1"}, .no_gradient = true},
+             {.inputs = {"float8e5m2 33,7"}, .no_gradient = true}, {.inputs = {"0,5"}}));
 
 /* ---- slice ----------------------------------------------------------------------------------- */
 
@@ -261,6 +262,7 @@ KN_OPERATOR(slice, .help = "some of the elements along an axis",
                      {.inputs = {"3,33,5"}, .attributes = "axis=1 begin=1 end=32 step=3"},
                      {.inputs = {"7,3"}, .attributes = "begin=2 end=2"}, {.inputs = {"7,3"}},
                      {.inputs = {"int32 7,33"}, .attributes = "axis=1 begin=31", .no_gradient = true},
+                     {.inputs = {"float4e2m1 7,33"}, .attributes = "axis=1 step=2", .no_gradient = true},
                      {.inputs = {"0,5"}, .attributes = "axis=1 begin=1"}));
 
 /* ---- gradient of a slice with steps ---------------------------------------------------------- */
@@ -426,7 +428,7 @@ static kn_status concat_plain(kn_lowering *lowering) {
 
 KN_OPERATOR(concat, .help = "values concatenated along an axis",
             KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end")), .min_inputs = 1,
-            .max_inputs = KN_MAX_INPUTS, .shape = concat_shape, .gradient = concat_gradient,
+            .max_inputs = KN_MAX_INPUTS, .any_type = true, .shape = concat_shape, .gradient = concat_gradient,
             .reference = concat_reference,
             KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = concat_wide},
                         {.name = "plain", .lower = concat_plain}),
@@ -435,6 +437,9 @@ KN_OPERATOR(concat, .help = "values concatenated along an axis",
                      {.inputs = {"2,3,7,5", "2,1,7,5", "2,4,7,5"}, .attributes = "axis=1"},
                      {.inputs = {"3,5,1", "3,5,93"}, .attributes = "axis=-1"}, {.inputs = {"7"}},
                      {.inputs = {"0,5", "3,5"}},
+                     {.inputs = {"float8e4m3fn 3,2", "float8e4m3fn 3,5"},
+                      .attributes = "axis=1",
+                      .no_gradient = true},
                      {.inputs = {"int32 3,2", "int32 3,5"}, .attributes = "axis=1", .no_gradient = true}));
 
 /* ---- pad ------------------------------------------------------------------------------------- */

@@ -118,11 +118,16 @@ static kn_status broadcast_shape(kn_shape_call *call) {
 }
 
 KN_POINTWISE(broadcast, .help = "repeats x along axes of size 1", .value = "x", .by = {"g"},
-             KN_ATTRIBUTES(KN_DIMS("shape", "", "dimensions of the result")), .shape = broadcast_shape,
+             KN_ATTRIBUTES(KN_DIMS("shape", "", "dimensions of the result")), .any_type = true,
+             .shape = broadcast_shape,
              KN_CASES({.inputs = {"7"}, .attributes = "shape=3,7", .smallest = true},
                       {.inputs = {"31,1"}, .attributes = "shape=31,33"},
                       {.inputs = {""}, .attributes = "shape=7,93"},
                       {.inputs = {"3,1,5,1"}, .attributes = "shape=3,7,5,2"},
+                      {.inputs = {"float8e8m0 31,1"},
+                       .ranges = {"1..2"},
+                       .attributes = "shape=31,33",
+                       .no_gradient = true},
                       {.inputs = {"1,5"}, .attributes = "shape=0,5"}));
 
 /* ---- copy and assign ---------------------------------------------------------------------------------- */
@@ -138,10 +143,12 @@ static kn_status lower_copy(kn_lowering *lowering) {
 }
 
 KN_OPERATOR(copy, .help = "the same value in separate memory", .min_inputs = 1, .max_inputs = 1,
-            .shape = kn_shape_like_first, .gradient = copy_gradient, .reference = same_numbers,
+            .any_type = true, .shape = kn_shape_like_first, .gradient = copy_gradient,
+            .reference = same_numbers,
             KN_VARIANTS({.name = "copy", .lower = lower_copy, .promise.any = true}),
             KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,33"}},
                      {.inputs = {"int32 93"}, .no_gradient = true},
+                     {.inputs = {"float8e5m2fnuz 93"}, .no_gradient = true},
                      {.inputs = {"bool 7,3"}, .ranges = {"0..1"}, .no_gradient = true}, {.inputs = {"0,5"}}));
 
 /* The first input is the state, the second its new value. The graph checks that their shapes agree. */

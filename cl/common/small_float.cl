@@ -1,0 +1,58 @@
+/* Floating-point numbers of a byte or less (src/base/small_float.h), which are computed with as float. The facts of a
+ * format are the last arguments, which the host writes as literals, so that the compiler folds what depends on them:
+ *   mantissa_bits, bias, and the codes of the sign, of the largest number, of what is beyond it, and of NaN
+ * Only bits are looked at and moved, since devices may flush subnormal floats.
+ *   kn_from_small(code, FACTS)                           the number that a code stands for
+ *   kn_to_small(number, saturates, rounding, FACTS)      the code of a number
+ *   kn_as_small(number, saturates, rounding, FACTS)      the number that is stored
+ * rounding, of powers of two (no mantissa): 0 up, 1 down, 2 nearest; exact numbers are stored by 0, 1. */
+#ifndef KN_SMALL_FLOAT_CL
+#define KN_SMALL_FLOAT_CL
+#define KN_FACTS                                                                                             \
+    const int mantissa_bits, const int bias, const uint sign, const uint largest, const uint beyond, const uint nan_code
+#define KN_SMALL_NAN 0x7fc00000u
+#define KN_SMALL_INFINITY 0x7f800000u
+#define KN_SMALL_HIDDEN 0x800000u
+
+static inline float kn_from_small(const uint code, KN_FACTS) {
+    const uint size = code & (sign - 1u), negative = code & sign ? 0x80000000u : 0u;
+    if (size > largest)
+        return as_float(negative | (size != beyond || size == nan_code ? KN_SMALL_NAN : KN_SMALL_INFINITY));
+    if (code != 0 && code == nan_code) return as_float(KN_SMALL_NAN);
+    /* The least power of two, half of the smallest normal float. */
+    if (mantissa_bits == 0) return as_float(size == 0 ? KN_SMALL_HIDDEN / 2 : size << 23);
+    const float unit = as_float((uint)(128 - bias - mantissa_bits) << 23);
+    const uint bits = size >> mantissa_bits == 0 ? as_uint((float)size * unit)
+                                                 : (size << (23 - mantissa_bits)) + ((uint)(127 - bias) << 23);
+    return as_float(negative | bits);
+}
+
+static inline uint kn_to_small(const float number, const int saturates, const int rounding, KN_FACTS) {
+    const uint bits = as_uint(number), size = bits & 0x7fffffffu, negative = bits >> 31 ? sign : 0u;
+    const int exponent = (int)(size >> 23);
+    const uint rest = size & (KN_SMALL_HIDDEN - 1);
+    if (mantissa_bits == 0) {
+        if (size >= KN_SMALL_INFINITY) return nan_code;
+        const uint half_way = KN_SMALL_HIDDEN / 2;
+        const bool up = rounding == 0   ? rest > 0
+                        : rounding == 2 ? rest > half_way || (rest == half_way && exponent > 0)
+                                        : false;
+        return (uint)exponent + (up && !(saturates && exponent == (int)largest) ? 1u : 0u);
+    }
+    if (size > KN_SMALL_INFINITY)
+        return nan_code == 0 ? sign ^ negative : nan_code == sign ? nan_code : nan_code | negative;
+    /* What is left of the mantissa loses `places` bits. A carry goes on into the exponent. */
+    const int least = 128 - bias;
+    const bool subnormal = exponent < least;
+    const uint left = subnormal ? rest | KN_SMALL_HIDDEN : size - ((uint)(127 - bias) << 23);
+    const int places = 23 - mantissa_bits + (subnormal ? min(least - exponent, mantissa_bits + 2) : 0);
+    uint code = (left + (1u << (places - 1)) - 1u + (left >> places & 1u)) >> places;
+    if (code > largest) code = saturates ? largest : beyond;
+    return code == 0 && nan_code == sign ? 0u : code | negative;
+}
+
+static inline float kn_as_small(const float number, const int saturates, const int rounding, KN_FACTS) {
+    return kn_from_small(kn_to_small(number, saturates, rounding, mantissa_bits, bias, sign, largest, beyond, nan_code),
+                         mantissa_bits, bias, sign, largest, beyond, nan_code);
+}
+#endif

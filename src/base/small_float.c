@@ -1,0 +1,84 @@
+/* Floating-point numbers of a byte or less, by the facts in small_float.h. */
+#include <math.h>
+#include <string.h>
+
+#include "base/base.h"
+
+/* Bits of float32. */
+enum { MANTISSA = 23, BIAS = 127 };
+static const uint32_t hidden = 1u << MANTISSA, infinity = 0x7f800000u;
+
+#define SIGN(exponent, mantissa) (1u << ((exponent) + (mantissa)))
+/* The largest exponent is that of infinities, or the largest mantissa that of NaN, or all codes are numbers.
+ */
+#define LARGEST(exponent, mantissa, infinities, nan)                                                         \
+    ((infinities) ? SIGN(exponent, mantissa) - SIGN(0, mantissa) - 1                                         \
+                  : SIGN(exponent, mantissa) - 1 - ((nan) == SIGN(exponent, mantissa) - 1))
+#define FORMAT(exponent, mantissa, bias, infinities, nan)                                                    \
+    {                                                                                                        \
+        exponent, mantissa, bias, SIGN(exponent, mantissa), LARGEST(exponent, mantissa, infinities, nan),    \
+            LARGEST(exponent, mantissa, infinities, nan) + ((infinities) || (nan)), nan                      \
+    }
+
+const kn_small_float *kn_small_float_of(kn_dtype dtype) {
+    static const kn_small_float formats[] = {
+#define ENTRY(type, exponent, mantissa, bias, infinities, nan)                                               \
+    [type - KN_FLOAT8E4M3FN] = FORMAT(exponent, mantissa, bias, infinities, nan),
+        KN_SMALL_FLOAT_LIST(ENTRY)
+#undef ENTRY
+    };
+    return kn_is_small_float(dtype) ? &formats[dtype - KN_FLOAT8E4M3FN] : NULL;
+}
+
+kn_small_float kn_small_float_plain(int exponent_bits, int mantissa_bits, int bias) {
+    return (kn_small_float)FORMAT(exponent_bits, mantissa_bits, bias, false, 0);
+}
+
+float kn_small_float_number(const kn_small_float *format, unsigned code) {
+    const unsigned size = code & (format->sign - 1), one = 1u << format->mantissa_bits;
+    const bool negative = code & format->sign;
+    if (size > format->largest)
+        return copysignf(size != format->beyond || size == format->nan ? NAN : INFINITY, negative ? -1 : 1);
+    if (code && code == format->nan) return NAN;
+    /* Without a mantissa, exponent 0 is one of numbers. */
+    int exponent = (int)(size >> format->mantissa_bits);
+    bool subnormal = exponent == 0 && one > 1;
+    float mantissa = (float)((size & (one - 1)) + (subnormal ? 0 : one));
+    float number = ldexpf(mantissa, exponent + subnormal - format->bias - format->mantissa_bits);
+    return negative ? -number : number;
+}
+
+static uint8_t power_of_two(const kn_small_float *format, uint32_t size, bool saturates,
+                            kn_power_rounding rounding) {
+    const uint32_t exponent = size >> MANTISSA, rest = size & (hidden - 1), half = hidden / 2;
+    if (size >= infinity) return (uint8_t)format->nan;
+    bool up = rounding == KN_POWER_UP        ? rest > 0
+              : rounding == KN_POWER_NEAREST ? rest > half || (rest == half && exponent > 0)
+                                             : false;
+    return (uint8_t)(exponent + (up && !(saturates && exponent == format->largest)));
+}
+
+uint8_t kn_small_float_code(const kn_small_float *format, float number, bool saturates,
+                            kn_power_rounding rounding) {
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    const uint32_t size = bits & 0x7fffffffu, sign = bits >> 31 ? format->sign : 0;
+    if (format->mantissa_bits == 0) return power_of_two(format, size, saturates, rounding);
+    if (size > infinity)
+        return (uint8_t)(format->nan == 0              ? sign ^ format->sign
+                         : format->nan == format->sign ? format->nan
+                                                       : format->nan | sign);
+    /* What is left of the mantissa loses `places` bits. A carry goes on into the exponent. */
+    const int more = BIAS - format->bias, least = more + 1, exponent = (int)(size >> MANTISSA);
+    int places = MANTISSA - format->mantissa_bits;
+    uint32_t left = size - ((uint32_t)more << MANTISSA);
+    if (exponent < least) { /* subnormal, and 0 if it loses more than all */
+        left = (size & (hidden - 1)) | hidden;
+        places += least - exponent;
+        if (places > MANTISSA + 2) places = MANTISSA + 2;
+    }
+    uint32_t code = (left + (1u << (places - 1)) - 1 + (left >> places & 1)) >> places;
+    if (code > format->largest) code = saturates ? format->largest : format->beyond;
+    /* One zero only, where NaN is -0. */
+    return (uint8_t)(code == 0 && format->nan == format->sign ? 0 : code | sign);
+}
