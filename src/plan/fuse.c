@@ -155,6 +155,9 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
     if (!kn_shape_same(space, &node->outputs[0]->shape) || node->op->random) return false;
     if (!is_computed_as_float(node->outputs[0]) || !is_computed_as_float(group->anchor->outputs[0]))
         return false;
+    /* It may be the last one, whose result the anchor's kernel stores. */
+    if (kn_is_half(node->outputs[0]->shape.dtype) && !(group->variant->promise.halves.results & 1))
+        return false;
     if (creates_cycle(pass, group, node)) return false;
     int middle, inner, operands = 0;
     epilogue_axes(group->anchor, &middle, &inner);

@@ -74,6 +74,37 @@ static void the_device_converts_as_the_host(void **state) {
         check_type(*state, KN_FLOAT8E8M0, true, (kn_power_rounding)rounding);
 }
 
+/* The cast of a product, which a kernel of the product may store itself only in types that it can write. */
+static void products_are_cast(void **state) {
+    enum { SIZE = 32, COUNT = SIZE * SIZE };
+    static const kn_dtype types[] = {KN_FLOAT16, KN_BFLOAT16, KN_FLOAT8E4M3FN, KN_FLOAT8E5M2};
+    float x[COUNT], y[COUNT];
+    uint16_t found[COUNT], expected;
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = (float)(i % 7 - 3);
+        y[i] = i / SIZE == i % SIZE ? 2 : 0;
+    }
+    for (size_t t = 0; t < KN_COUNT_OF(types); t++) {
+        const size_t each = kn_dtype_bytes(types[t]);
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *product = kn_matmul(kn_input(graph, "x", KN_FLOAT32, "32,32"),
+                                      kn_input(graph, "y", KN_FLOAT32, "32,32"), false, false);
+        kn_value *z = kn_output(kn_cast(product, types[t]), "z");
+        const kn_session_request request = {.context = *state, .values = &z, .count = 1};
+        kn_session *session = kn_session_open(&request);
+        session_good(session, kn_session_status(session));
+        kn_graph_destroy(&graph);
+        const kn_feed feeds[] = {{"x", x, sizeof x}, {"y", y, sizeof y}};
+        const kn_fetch fetch = {"z", found, COUNT * each};
+        session_good(session, kn_session_run(session, feeds, 2, &fetch, 1));
+        for (int i = 0; i < COUNT; i++) {
+            kn_element_set(types[t], &expected, 0, 2 * (double)x[i]);
+            assert_memory_equal((const uint8_t *)found + (size_t)i * each, &expected, each);
+        }
+        kn_session_destroy(&session);
+    }
+}
+
 static void nothing_else_computes_with_them(void **state) {
     (void)state;
     kn_graph *graph = kn_graph_create(NULL);
@@ -93,6 +124,7 @@ static void nothing_else_computes_with_them(void **state) {
 int test_small_floats(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_device_converts_as_the_host),
+        cmocka_unit_test(products_are_cast),
         cmocka_unit_test(nothing_else_computes_with_them),
     };
     return cmocka_run_group_tests(tests, device_setup, device_teardown);
