@@ -9,6 +9,8 @@
  *   KN_TILE_M, _N, _K     64, 64, 8: the tile and the depth of a slice
  *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
  *   KN_REGISTERS          defined where work-items need more than 128 registers: some compilers must be told
+ *   KN_FRAGMENT           defined where a matrix unit has the sums (common/fragment.cl, with other slices); KN_ITEM_M and
+ *                         _N then only tell how many work-items there are
  * and those of common/epilogue.cl. */
 #ifndef KN_TILE_CL
 #define KN_TILE_CL
@@ -33,10 +35,6 @@
 #define KN_ITEMS_M (KN_TILE_M / KN_ITEM_M)
 #define KN_ITEMS_N (KN_TILE_N / KN_ITEM_N)
 #define KN_ITEMS (KN_ITEMS_M * KN_ITEMS_N)
-#define KN_LEFT_ROW (KN_TILE_M + 4)
-#define KN_RIGHT_ROW (KN_TILE_N + 4)
-#define KN_LEFT_SLICE (KN_TILE_K * KN_LEFT_ROW)
-#define KN_RIGHT_SLICE (KN_TILE_K * KN_RIGHT_ROW)
 
 #define KN_CONCAT_(a, b) a##b
 #define KN_CONCAT(a, b) KN_CONCAT_(a, b)
@@ -44,8 +42,17 @@
 #define KN_TO_A KN_CONCAT(convert_, KN_A)
 #define KN_TO_A4 KN_CONCAT(convert_, KN_A4)
 #define KN_TO_T KN_CONCAT(convert_, KN_T)
-#define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
+#define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1))) KN_WAVE_SIZE
 #define KN_UNROLL _Pragma("unroll")
+
+#ifdef KN_FRAGMENT
+#include "common/fragment.cl"
+#else
+#define KN_WAVE_SIZE
+#define KN_LEFT_ROW (KN_TILE_M + 4)
+#define KN_RIGHT_ROW (KN_TILE_N + 4)
+#define KN_LEFT_SLICE (KN_TILE_K * KN_LEFT_ROW)
+#define KN_RIGHT_SLICE (KN_TILE_K * KN_RIGHT_ROW)
 
 /* A work-item's sums are in groups of four rows and four columns, so that adjacent work-items access adjacent
  * memory: rows KN_ROW(0) … and columns KN_COLUMN(0), +1, +2, +3, KN_COLUMN(1) … of the tile. */
@@ -149,6 +156,7 @@ static inline void sums_add(sums *sums, local const KN_A *left, local const KN_A
         }
     }
 }
+#endif
 
 /* Adds the slices from k_first to k_end. FETCH(k0) loads the slice at k0 into private variables, PUT(turn) stores
  * these to slice `turn` of the local memory. */

@@ -4,7 +4,8 @@
  *   KN_TRANSPOSE_A 0   1: A is stored as (..,K,M)
  *   KN_TRANSPOSE_B 0   1: B is stored as (..,N,K)
  *   KN_HALF_a, _b, _c  whether they are stored in 16 bits (common/storage.cl)
- *   KN_VECTOR 1        4: the stored rows of A and of B, and N, are multiples of 4 long; reads four at a time
+ *   KN_VECTOR 1        4: the stored rows of A and of B, and N, are multiples of 4 long; reads four at a time; with
+ *                      KN_FRAGMENT also 8
  * Global loads: at most 4 * (1 / KN_TILE_M + 1 / KN_TILE_N) bytes per multiply-add, 2 bytes for 16 with the
  * defaults.
  *
@@ -40,11 +41,16 @@
 #endif
 
 /* Pieces lie across the tile in a matrix stored (K,side), and along k in one stored (side,K). */
+#ifndef KN_FRAGMENT
 #define KN_PIECE KN_OF(KN_PIECE_, KN_VECTOR)
+#define KN_PIECES_OF(side, across) KN_PIECES(side, KN_VECTOR)
 #if KN_VECTOR == 4
 #define KN_LOAD(kind, pointer) KN_TO_A4(KN_READ_4_AS(kind, pointer))
 #else
 #define KN_LOAD(kind, pointer) KN_TO_A(KN_READ_AS(kind, pointer))
+#endif
+#else
+#define KN_PIECES_OF(side, across) KN_PIECES(side, KN_VECTOR, across)
 #endif
 
 /* Where piece p of the first slice is in a matrix of rows of `stride`. Pieces beyond the last row or column repeat
@@ -56,9 +62,30 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
     return across ? place.k * stride + min(i, i_end - KN_VECTOR) : min(i, i_end - 1) * stride + place.k;
 }
 
-#define KN_A_PIECES KN_PIECES(KN_TILE_M, KN_VECTOR)
-#define KN_B_PIECES KN_PIECES(KN_TILE_N, KN_VECTOR)
 #define KN_B_ACROSS !KN_TRANSPOSE_B
+#define KN_A_PIECES KN_PIECES_OF(KN_TILE_M, KN_TRANSPOSE_A)
+#define KN_B_PIECES KN_PIECES_OF(KN_TILE_N, KN_B_ACROSS)
+#ifdef KN_FRAGMENT
+/* A line of a piece: of one across there is a second, `stride` numbers later. */
+#define KN_FETCH_LINE(kind, from, k) ((k) < k_end ? KN_LOAD_RAW(kind, KN_VECTOR, from) : (KN_RAW)0)
+#define KN_FETCH_SIDE(next, pieces, side, across, kind, from, at, stride, k0)                                \
+    KN_UNROLL for (int p = 0; p < pieces; p++) {                                                             \
+        const int along = (k0) + piece_at(p, across, side, KN_VECTOR).k;                                     \
+        next[p].line[0] = KN_FETCH_LINE(kind, from + at[p], along);                                          \
+        if (across) next[p].line[1] = KN_FETCH_LINE(kind, from + at[p] + stride, along + 1);                 \
+    }                                                                                                        \
+    from += across ? KN_TILE_K * (KN_INDEX)stride : KN_TILE_K;
+#define KN_FETCH_SLICE(k0)                                                                                   \
+    KN_FETCH_SIDE(a_next, KN_A_PIECES, KN_TILE_M, KN_TRANSPOSE_A, KN_HALF_a, a, a_at, m, k0)                 \
+    KN_FETCH_SIDE(b_next, KN_B_PIECES, KN_TILE_N, KN_B_ACROSS, KN_HALF_b, b, b_at, n, k0)
+#define KN_PUT_SLICE(turn)                                                                                   \
+    KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++)                                                          \
+        KN_PUT_PIECE(a_next[p], piece_at(p, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR), KN_TRANSPOSE_A,           \
+                     left + (turn) * KN_LEFT_SLICE);                                                         \
+    KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)                                                          \
+        KN_PUT_PIECE(b_next[p], piece_at(p, KN_B_ACROSS, KN_TILE_N, KN_VECTOR), KN_B_ACROSS,                 \
+                     right + (turn) * KN_RIGHT_SLICE);
+#else
 #define KN_FETCH_SLICE(k0)                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_next[p] =                                              \
         (k0) + piece_at(p, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR).k < k_end                                   \
@@ -77,6 +104,29 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)                                                          \
         KN_OF(put_, KN_VECTOR)(b_next[p], p, KN_B_ACROSS, KN_TILE_N, KN_RIGHT_ROW,                           \
                                right + (turn) * KN_RIGHT_SLICE);
+#endif
+
+/* Stores four sums of a row. */
+#if KN_VECTOR >= 4
+#define KN_STORE_FOUR(four, row, column)                                                                     \
+    if (parts > 1) {                                                                                         \
+        *(global KN_A4 *)(partials + row * n + column) = four;                                               \
+    } else {                                                                                                 \
+        const KN_A4 out = (KN_A4)(                                                                           \
+            KN_EPILOGUE(four.s0, batch, row, column), KN_EPILOGUE(four.s1, batch, row, column + 1),          \
+            KN_EPILOGUE(four.s2, batch, row, column + 2), KN_EPILOGUE(four.s3, batch, row, column + 3));     \
+        KN_WRITE_4_AS(KN_HALF_c, KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(out), c + row * n + column);        \
+    }
+#else
+#define KN_STORE_FOUR(four, row, column)                                                                     \
+    const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};                                               \
+    for (int l = 0; l < 4 && column + l < n; l++)                                                            \
+        if (parts > 1)                                                                                       \
+            partials[row * n + column + l] = each[l];                                                        \
+        else                                                                                                 \
+            KN_WRITE_AS(KN_HALF_c, KN_TO_T(KN_EPILOGUE(each[l], batch, row, column + l)),                    \
+                        c + row * n + column + l);
+#endif
 
 KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict a,
                                     global const KN_STORED(KN_HALF_b) *restrict b,
@@ -104,29 +154,26 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict 
         partials += ((KN_INDEX)part * batches + batch) * m * n;
     else
         c += (KN_INDEX)batch * m * n;
+#ifdef KN_FRAGMENT
+    KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) {
+        sums_stage(&sums, i, stage);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int at = get_local_id(0); at < KN_STAGE_ROWS * KN_TILE_N / 4; at += KN_ITEMS) {
+            const int r = at / (KN_TILE_N / 4), four_at = at % (KN_TILE_N / 4) * 4;
+            const KN_INDEX row = row0 + KN_STAGED_ROW(i, r), column = column0 + four_at;
+            if (row >= m || column >= n) continue;
+            const KN_A4 four = *(local const KN_A4 *)(stage + r * KN_STAGE_ROW + four_at);
+            KN_STORE_FOUR(four, row, column)
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+#else
     KN_UNROLL for (int i = 0; i < KN_ITEM_M; i++)
         KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) {
             const KN_INDEX row = row0 + KN_ROW(i), column = column0 + KN_COLUMN(j);
             if (row >= m || column >= n) continue;
             const KN_A4 four = sums.at[i][j];
-#if KN_VECTOR == 4
-            if (parts > 1) {
-                *(global KN_A4 *)(partials + row * n + column) = four;
-            } else {
-                const KN_A4 out = (KN_A4)(KN_EPILOGUE(four.s0, batch, row, column),
-                                          KN_EPILOGUE(four.s1, batch, row, column + 1),
-                                          KN_EPILOGUE(four.s2, batch, row, column + 2),
-                                          KN_EPILOGUE(four.s3, batch, row, column + 3));
-                KN_WRITE_4_AS(KN_HALF_c, KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(out), c + row * n + column);
-            }
-#else
-            const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};
-            for (int l = 0; l < 4 && column + l < n; l++)
-                if (parts > 1)
-                    partials[row * n + column + l] = each[l];
-                else
-                    KN_WRITE_AS(KN_HALF_c, KN_TO_T(KN_EPILOGUE(each[l], batch, row, column + l)),
-                                c + row * n + column + l);
-#endif
+            KN_STORE_FOUR(four, row, column)
         }
+#endif
 }

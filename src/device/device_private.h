@@ -134,7 +134,10 @@ struct kn_context {
     char *cache_folder, *kernel_folder;
     kn_progress progress;
     bool wide_indices, trust_claims, precompile, records, used_products;
-    bool described;     /* by a file: there is no device */
+    bool described; /* by a file: there is no device */
+    /* For float16, bfloat16; known: asked already. */
+    kn_matrix_unit matrix_units[2], matrix_only; /* matrix_only: no other is tried */
+    bool matrix_known[2], matrix_emulated;
     kn_limits stated;   /* by that file */
     bool short_header;  /* programs begin with common/builtins.cl in place of the compiler's own header */
     bool keeps_nothing; /* the cache takes nothing, and the reason was logged */
@@ -203,6 +206,9 @@ typedef struct kn_probe {
     size_t local;
     bool passing; /* do not store it in the disk cache */
 } kn_probe;
+
+/* Takes the parameter matrix_unit of a context (matrix_unit.c). */
+kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn_error *error);
 
 enum { KN_PROBE_ITEMS = 64 };
 /* Compiles the kernel and launches it with KN_PROBE_ITEMS work-items (probe_run.c). */

@@ -164,7 +164,9 @@ kn_context *kn_context_begin(const kn_context_params *params, kn_context_params 
     if (!context) return NULL;
     if (error.status != KN_OK)
         context->failure = error;
-    else if (check_params(known, &context->failure) == KN_OK && !(known->target && known->target[0]))
+    else if (check_params(known, &context->failure) == KN_OK &&
+             kn_context_force_matrix_unit(context, known->matrix_unit, &context->failure) == KN_OK &&
+             !(known->target && known->target[0]))
         open_cache(context, known);
     return context;
 }

@@ -17,6 +17,7 @@ typedef struct description {
     int64_t local_bytes, memory_bytes, largest_block_bytes;
     double peak_gflops, bandwidth;
     bool double_precision, integer_dot, shares_memory;
+    bool matrix[KN_MATRIX_LAST + 1]; /* by unit */
 } description;
 
 /* ---- what a file may say ------------------------------------------------------------------------- */
@@ -51,7 +52,8 @@ static const field fields[] = {
     {"largest_allocation", FIELD_BYTES, true, AT(largest_block_bytes), 1, INT64_MAX, "bytes, such as 4GiB"},
     {"alignment", FIELD_BYTES, false, AT(alignment), 1, 1 << 20, "a power of two up to 1MiB"},
     {"opencl_c", FIELD_CHOICE, false, AT(language), 0, 0, "1.2, 2.0 or 3.0"},
-    {"capabilities", FIELD_SET, false, 0, 0, 0, "some of double, integer_dot, shared_memory"},
+    {"capabilities", FIELD_SET, false, 0, 0, 0,
+     "some of double, integer_dot, shared_memory, mma, wmma, wmma12, mfma, dpas8, dpas16"},
     {"vector_width", FIELD_COUNT, false, AT(vector_width), 4, 16, "4, 8 or 16"},
     {"vector_registers", FIELD_COUNT, false, AT(vector_registers), 1, 1024, "an integer from 1 to 1024"},
     {"item_registers", FIELD_COUNT, false, AT(item_registers), 16, 4096, "an integer from 16 to 4096"},
@@ -66,8 +68,15 @@ static const char *const languages[] = {"1.2", "2.0", "3.0", NULL};
 static const struct {
     const char *word;
     size_t offset;
-} capabilities[] = {
-    {"double", AT(double_precision)}, {"integer_dot", AT(integer_dot)}, {"shared_memory", AT(shares_memory)}};
+} capabilities[] = {{"double", AT(double_precision)},
+                    {"integer_dot", AT(integer_dot)},
+                    {"shared_memory", AT(shares_memory)},
+                    {"mma", AT(matrix) + KN_MATRIX_MMA * sizeof(bool)},
+                    {"wmma", AT(matrix) + KN_MATRIX_WMMA * sizeof(bool)},
+                    {"wmma12", AT(matrix) + KN_MATRIX_WMMA12 * sizeof(bool)},
+                    {"mfma", AT(matrix) + KN_MATRIX_MFMA * sizeof(bool)},
+                    {"dpas8", AT(matrix) + KN_MATRIX_DPAS8 * sizeof(bool)},
+                    {"dpas16", AT(matrix) + KN_MATRIX_DPAS16 * sizeof(bool)}};
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 
@@ -272,6 +281,8 @@ static void fill_capabilities(kn_context *context, const description *target) {
         .integer_dot = target->integer_dot,
         .double_claimed = target->double_precision,
         .integer_dot_claimed = target->integer_dot};
+    for (int unit = 1; unit <= KN_MATRIX_LAST && !context->matrix_known[0]; unit++)
+        if (target->matrix[unit]) context->matrix_units[0] = context->matrix_units[1] = (kn_matrix_unit)unit;
     kn_context_set_kind(context, target->kind == 1, target->vector_width ? (int)target->vector_width : 1);
 }
 

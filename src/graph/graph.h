@@ -7,6 +7,7 @@
 #ifndef KN_GRAPH_DOOR_H
 #define KN_GRAPH_DOOR_H
 
+#include <koine/context.h>
 #include <koine/graph.h>
 
 #include "base/base.h"

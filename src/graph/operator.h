@@ -71,6 +71,9 @@ typedef struct kn_target {
     /* 32-bit registers that a work-item of `device` may use: 64, 128 or 256, by how the compiler took
      * products with many sums a work-item. NULL: 128. */
     int (*item_registers)(void *device);
+    /* The matrix unit of `device` for a type of 16 bits. NULL: none. */
+    kn_matrix_unit (*matrix_unit)(void *device, kn_dtype type);
+    bool emulates_matrix_unit; /* by plain code, for tests */
     void *device;
     uint64_t local_bytes;
     bool integer_dot;             /* adds four byte products in one instruction, in OpenCL C 3.0 */

@@ -5,6 +5,10 @@ static int item_registers(void *context) {
     return kn_context_item_registers(context);
 }
 
+static kn_matrix_unit matrix_unit(void *context, kn_dtype type) {
+    return kn_context_matrix_unit(context, type == KN_FLOAT16 ? KN_PRECISION_FLOAT16 : KN_PRECISION_BFLOAT16);
+}
+
 void kn_target_of(kn_context *context, kn_target *target) {
     const kn_capabilities *device = kn_context_capabilities(context);
     *target = (kn_target){
@@ -15,6 +19,8 @@ void kn_target_of(kn_context *context, kn_target *target) {
         .work_group_items = device->work_group_items,
         .group_limit = kn_groups_limit,
         .item_registers = item_registers,
+        .matrix_unit = matrix_unit,
+        .emulates_matrix_unit = kn_context_emulates_matrix_unit(context),
         .device = context,
         .local_bytes = device->local_bytes,
         .integer_dot = device->integer_dot,

@@ -256,9 +256,11 @@ static kn_status run_trial(device_run *run) {
     char switches[288] = "", more[KN_MORE_SWITCHES];
     kn_text text;
     kn_text_init(&text, trial->host);
+    /* In 16 bits a variant may take the node but not its gradients, which have other types. */
+    if (options->variant && !kn_is_half(options->stored))
+        kn_text_format(&text, ",%s=%s", trial->row->name, options->variant);
     if (options->variant)
-        kn_text_format(&text, ",%s=%s,*=%s%s", trial->row->name, options->variant, options->variant,
-                       options->blocked ? ",images=blocked" : "");
+        kn_text_format(&text, ",*=%s%s", options->variant, options->blocked ? ",images=blocked" : "");
     kn_switches_of(options->tile, options->stored, options->halves, more);
     kn_text_add(&text, more);
     if (options->programs) kn_text_format(&text, ",programs=%s", options->programs);
@@ -404,8 +406,15 @@ static bool can_block(const kn_target *target, const kn_node *node) {
     return any;
 }
 
+/* Stores what the variant takes so. */
+static void store(kn_value *const *values, int count, unsigned halves, kn_dtype stored) {
+    for (int i = 0; i < count && kn_is_half(stored); i++)
+        if (values[i] && halves >> i & 1 && values[i]->shape.dtype == KN_FLOAT32)
+            values[i]->shape.dtype = stored;
+}
+
 bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *test_case,
-                      const kn_variant *variant, bool blocked) {
+                      const kn_variant *variant, bool blocked, kn_dtype stored) {
     kn_trial trial;
     kn_target target;
     bool accepts = false;
@@ -414,6 +423,8 @@ bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case
         for (size_t i = 0; i < trial.bound->node_count; i++) {
             const kn_node *node = trial.bound->nodes[i];
             if (node->op != row) continue;
+            store(node->inputs, node->input_count, variant->promise.halves.inputs, stored);
+            store(node->outputs, node->output_count, variant->promise.halves.results, stored);
             accepts = !variant->choice.accepts || variant->choice.accepts(&target, node);
             if (blocked) accepts = accepts && variant->promise.any && can_block(&target, node);
         }

@@ -119,7 +119,9 @@ static bool is_spare(const verify_run *run, const kn_operator *row, int number, 
     if (run->params.variants || strcmp(variant->name, "plain") != 0 || is_wanted(row, number, 1))
         return false;
     for (const kn_variant *other = row->variants; other < variant; other++)
-        if (kn_trial_accepts(run->context, row, &row->cases[number], other, false)) return true;
+        if (kn_trial_accepts(run->context, row, &row->cases[number], other, false,
+                             kn_precision_type(run->params.precision)))
+            return true;
     return false;
 }
 
@@ -135,16 +137,17 @@ static void verify_case(verify_run *run, const kn_operator *row, int number) {
         if (listed(run->params.variants, "pointwise")) verify_variant(run, row, number, NULL, false);
         return;
     }
+    const kn_dtype stored = kn_precision_type(run->params.precision);
     for (int i = 0; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
         if (!listed(run->params.variants, variant->name) || is_spare(run, row, number, variant)) continue;
         if (!stores(run, variant->promise.halves)) continue;
-        if (!kn_trial_accepts(run->context, row, &row->cases[number], variant, false)) continue;
+        if (!kn_trial_accepts(run->context, row, &row->cases[number], variant, false, stored)) continue;
         if (variant->choice.doubtful &&
             !kn_device_judge.variant_is_right(run->context, row, variant, NULL, 0))
             continue;
         verify_variant(run, row, number, variant->name, false);
-        if (kn_trial_accepts(run->context, row, &row->cases[number], variant, true))
+        if (kn_trial_accepts(run->context, row, &row->cases[number], variant, true, stored))
             verify_variant(run, row, number, variant->name, true);
     }
 }

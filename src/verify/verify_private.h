@@ -147,8 +147,9 @@ size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t 
 /* Inputs for a node: random numbers of the ranges that its row's cases have. Call kn_trial_finish also after
  * a failure. */
 kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_error *error);
-/* Whether a variant accepts a case on the device; with `blocked`, whether it takes its images blocked. */
+/* Whether a variant accepts a case on the device, stored in a type of 16 bits or as it is (KN_FLOAT32); with
+ * `blocked`, whether it takes its images blocked. */
 bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *test_case,
-                      const kn_variant *variant, bool blocked);
+                      const kn_variant *variant, bool blocked, kn_dtype stored);
 
 #endif

@@ -71,6 +71,8 @@ static void contexts(void **state) {
     assert_int_equal(kn_context_get_counts(NULL, &counts), KN_ERROR_ARGUMENT);
     kn_limits limits = {.size = sizeof limits};
     assert_true(kn_context_measure_limits(NULL, false, &limits) != KN_OK);
+    assert_int_equal(kn_context_matrix_unit(NULL, KN_PRECISION_FLOAT16), KN_MATRIX_NONE);
+    assert_string_equal(kn_matrix_unit_name((kn_matrix_unit)99), "unknown");
     assert_true(kn_context_measure_limits(NULL, true, NULL) != KN_OK);
     kn_transfers transfers = {.size = sizeof transfers};
     assert_true(kn_context_measure_transfers(NULL, &transfers) != KN_OK);

@@ -27,7 +27,8 @@ struct _cl_device_id {
     cl_ulong local_bytes;                               /* 0: 32768 */
     bool wrong_double, wrong_product, no_double_kernel; /* computes or compiles wrongly */
     bool short_loops;                                   /* loops end early */
-    int few_registers;          /* 1: 64 sums a work-item spill, 2: 32 too, 3: they do not with an option */
+    int matrix;        /* its compiler claims mma: 1 it multiplies right, 2 wrongly, 3 it does not compile */
+    int few_registers; /* 1: 64 sums a work-item spill, 2: 32 too, 3: they do not with an option */
     bool compiles_binaries;     /* returning a binary takes long */
     bool embedded;              /* has the embedded profile */
     cl_device_fp_config floats; /* 0: as the full profile */
@@ -89,11 +90,12 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Mute", "OpenCL 1.2 stub", "", .type = GPU, .mute = true},
     {&dispatch, &platforms[2], "Stub Away", "OpenCL 1.2 stub", "", .type = GPU, .away = true},
     {&dispatch, &platforms[2], "Stub Broken", "OpenCL 1.2 stub", "cl_khr_fp64",
-     .type = CL_DEVICE_TYPE_ACCELERATOR, .few_registers = 3, .wrong_product = true, .no_double_kernel = true},
+     .type = CL_DEVICE_TYPE_ACCELERATOR, .few_registers = 3, .wrong_product = true, .no_double_kernel = true,
+     .matrix = 3},
     {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub", "cl_khr_fp64", .type = GPU,
-     .wrong_double = true, .short_loops = true},
+     .wrong_double = true, .short_loops = true, .matrix = 2},
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness",
-     "cl_khr_fp64 cl_khr_integer_dot_product_extra", .type = GPU, .few_registers = 1},
+     "cl_khr_fp64 cl_khr_integer_dot_product_extra", .type = GPU, .few_registers = 1, .matrix = 1},
     {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "", .type = GPU, .compiles_binaries = true,
      .few_registers = 2},
     {&dispatch, &platforms[2], "Stub Pocket", "OpenCL 1.2 stub", "", .type = CPU, .embedded = true,
@@ -319,6 +321,8 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const
     if (program->many_registers && program->device->few_registers != 3) return CL_INVALID_BUILD_OPTIONS;
     if (program->device->frail) suffer("build");
     if (program->device->no_kernel) return CL_BUILD_PROGRAM_FAILURE;
+    if (program->device->matrix == 3 && program->text && strstr(program->text, "KN_FRAGMENT 1"))
+        return CL_BUILD_PROGRAM_FAILURE;
     return program->double_precision && program->device->no_double_kernel ? CL_BUILD_PROGRAM_FAILURE
                                                                           : CL_SUCCESS;
 }
@@ -399,6 +403,28 @@ static void run_product(cl_device_id device, cl_kernel kernel) {
                 c[i * n + j] += a[i * n + k] * b[k * n + j];
 }
 
+/* Of a float16 or bfloat16 that is an integer from -3 to 3. */
+static float small_number(uint16_t bits, bool bfloat16) {
+    static const uint16_t halves[] = {0, 0x3c00, 0x4000, 0x4200}, bfloats[] = {0, 0x3f80, 0x4000, 0x4040};
+    for (int i = 0; i < 4; i++)
+        if ((bits & 0x7fff) == (bfloat16 ? bfloats : halves)[i]) return (float)(bits >> 15 ? -i : i);
+    return 100;
+}
+
+static void run_matrix(cl_device_id device, cl_kernel kernel) {
+    const uint16_t *left = (const uint16_t *)kernel->arguments[0]->bytes, *right = left + 64 * 32;
+    const bool bfloat16 = !strstr(kernel->program->text, "KN_NUMBERS 1");
+    float *y = (float *)kernel->arguments[1]->bytes;
+    for (int row = 0; row < 64; row++)
+        for (int column = 0; column < 32; column++) {
+            float sum = device->matrix == 2 && row == 63 && column == 31;
+            for (int k = 0; k < 32; k++)
+                sum += small_number(left[row * 32 + k], bfloat16) *
+                       small_number(right[column * 32 + k], bfloat16);
+            y[row * 32 + column] = sum;
+        }
+}
+
 static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
                                  const size_t *offset, const size_t *global, const size_t *local,
                                  cl_uint waits, const cl_event *wait, cl_event *event) {
@@ -409,6 +435,10 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
         run_loops(queue->device, kernel, global[0]);
     else if (strcmp(kernel->name, "kn_probe_matmul") == 0)
         run_product(queue->device, kernel);
+    else if (strcmp(kernel->name, "kn_probe_claims") == 0)
+        *(uint32_t *)kernel->arguments[1]->bytes = queue->device->matrix ? 1u << 1 : 0;
+    else if (strcmp(kernel->name, "kn_probe_matrix") == 0)
+        run_matrix(queue->device, kernel);
     else
         return CL_INVALID_KERNEL;
     return complete(event);

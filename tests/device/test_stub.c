@@ -217,10 +217,59 @@ static void registers_are_asked_of_the_compiler(void **state) {
     kn_context_destroy(&context);
 }
 
+/* A unit that is claimed is used after it computed right. The answer is kept. */
+static void matrix_units_are_tried(void **state) {
+    static const struct {
+        const char *name, *message;
+        kn_matrix_unit unit;
+    } devices[] = {
+        {"Stub Honest", "", KN_MATRIX_MMA},
+        {"Stub Liar", "claims the matrix unit mma; it is not used for float16: a probe kernel gave wrong",
+         KN_MATRIX_NONE},
+        {"Stub Broken", "claims the matrix unit mma; it is not used for float16: ", KN_MATRIX_NONE},
+        {"Stub Twice", "", KN_MATRIX_NONE}};
+    for (size_t i = 0; i < KN_COUNT_OF(devices); i++) {
+        char *folder = test_folder_make();
+        for (int turn = 0; turn < 2; turn++) {
+            kn_context *context = open_stub(devices[i].name, folder);
+            const uint64_t built = context->counts.programs_built;
+            messages[0] = '\0';
+            assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_FLOAT16), devices[i].unit);
+            if (turn == 0) {
+                assert_non_null(strstr(messages, devices[i].message));
+                if (!devices[i].message[0]) assert_string_equal(messages, "");
+            }
+            assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_FLOAT16), devices[i].unit);
+            if (turn == 1) assert_int_equal(context->counts.programs_built, built);
+            assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_FLOAT32), KN_MATRIX_NONE);
+            if (turn == 0)
+                assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16), devices[i].unit);
+            kn_context_destroy(&context);
+        }
+        test_folder_remove(folder);
+    }
+    kn_context_params params = stub_params("Stub Honest", NULL);
+    params.matrix_unit = "wmma"; /* no other is tried */
+    kn_context *context = kn_context_create(&params);
+    assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16), KN_MATRIX_NONE);
+    kn_context_destroy(&context);
+    params.matrix_unit = "emulated-mfma";
+    context = kn_context_create(&params);
+    assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16), KN_MATRIX_MFMA);
+    assert_true(kn_context_emulates_matrix_unit(context));
+    kn_context_destroy(&context);
+    params.matrix_unit = "emulated-none";
+    context = kn_context_create(&params);
+    assert_int_equal(kn_context_status(context), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_context_error(context), "'emulated-none'; expected none, mma, "));
+    kn_context_destroy(&context);
+}
+
 /* ---- a driver that ends the process --------------------------------------------------------- */
 
 static void open_and_close(void *params) {
     kn_context *context = kn_context_create(params);
+    kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16);
     kn_context_destroy(&context);
 }
 
@@ -246,6 +295,8 @@ static void what_ends_the_process_is_asked_once(void **state) {
         {"launch kn_probe_double", "Stub Honest", "probe_double"},
         {"build kn_probe_loops", "Stub Honest", "probe_loops"},
         {"launch kn_probe_loops", "Stub Honest", "probe_loops"},
+        {"build KN_FRAGMENT 1", "Stub Honest", "matrix_unit/bfloat16"},
+        {"launch kn_probe_matrix", "Stub Honest", "matrix_unit/bfloat16"},
         {"build KN_BUILTIN_PURE", "Stub Honest", "short_header"},
         {"launch kn_probe_matmul", "gpu", "matmul_gflops"},
     };
@@ -406,6 +457,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(wide_vectors_need_long_loops),
         cmocka_unit_test(slow_binaries_are_left_to_the_driver),
         cmocka_unit_test(registers_are_asked_of_the_compiler),
+        cmocka_unit_test(matrix_units_are_tried),
         cmocka_unit_test(what_ends_the_process_is_asked_once),
         cmocka_unit_test(marks_of_running_processes_do_not_count),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),

@@ -7,5 +7,5 @@ int main(int count, char **arguments) {
         return 2;
     }
     return test_pointwise_values() + test_shapes() + test_builders() + test_made_shapes() + test_layers() +
-           test_spectrogram() + test_rows() + test_lowering() + test_golden(arguments[1]);
+           test_spectrogram() + test_rows() + test_fragments() + test_lowering() + test_golden(arguments[1]);
 }

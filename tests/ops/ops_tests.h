@@ -15,6 +15,7 @@ int test_made_shapes(void);
 int test_layers(void);
 int test_spectrogram(void);
 int test_rows(void);
+int test_fragments(void);
 int test_lowering(void);
 int test_golden(const char *file);
 

@@ -1,5 +1,5 @@
-/* Kernels that this device would not use: other vector widths, many threads, 64-bit indices, small blocks of
- * memory. */
+/* Kernels that this device would not use: other vector widths, many threads, 64-bit indices, matrix units,
+ * small blocks of memory. */
 #include "device_support.h"
 
 #include <koine/koine.h>
@@ -18,12 +18,19 @@ typedef struct forced {
     bool wide_indices, small_blocks;
     const char *operators, *quick; /* quick: those that run without a part */
     const char *variants;
+    const char *matrix_unit;
+    kn_precision precision;
 } forced;
 
 /* One of each family whose kernels depend on it. */
 static const char wide_kernels[] =
     "wide,first,first_padded,wide_first,wide_last,wide_padded,depthwise_wide,pointwise,window";
 static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add";
+
+/* Of a matrix unit, its numbers in the lanes where that has them. */
+#define MATRIX(unit, type)                                                                                   \
+    .operators = "matmul", .quick = "matmul", .variants = "matrix", .matrix_unit = unit,                     \
+    .precision = KN_PRECISION_##type
 
 static const forced forcings[] = {
     {"vectors of 4", WIDE, 4, .operators = vectors, .quick = "sum,matmul,softmax,add",
@@ -36,6 +43,13 @@ static const forced forcings[] = {
     {"64-bit indices of many threads", MANY, .wide_indices = true, .operators = "mul,sum,matmul,conv2d",
      .quick = "mul,sum,matmul"},
     {"many sums a work-item", MANY, .registers = 256, .operators = "matmul,conv2d", .quick = "matmul,conv2d"},
+    {"mma in bfloat16", MANY, MATRIX("emulated-mma", BFLOAT16)},
+    {"mma in float16", MANY, MATRIX("emulated-mma", FLOAT16)},
+    {"wmma in float16", MANY, MATRIX("emulated-wmma", FLOAT16)},
+    {"wmma12 in bfloat16", MANY, MATRIX("emulated-wmma12", BFLOAT16)},
+    {"mfma in float16", MANY, MATRIX("emulated-mfma", FLOAT16)},
+    {"dpas8 in bfloat16", MANY, MATRIX("emulated-dpas8", BFLOAT16)},
+    {"dpas16 in float16", MANY, MATRIX("emulated-dpas16", FLOAT16)},
     {"blocks of 16 MiB", .small_blocks = true, .operators = "add,neg", .quick = "add,neg"},
 };
 
@@ -76,6 +90,7 @@ static void forced_kernels_are_right(void **state) {
     params.vector_width = forcing->width;
     params.item_registers = forcing->registers;
     params.wide_indices = forcing->wide_indices;
+    params.matrix_unit = forcing->matrix_unit;
     if (forcing->small_blocks) params.largest_block_bytes = 16 << 20;
     kn_context *context = device_open(&params);
     const kn_capabilities *device = kn_context_capabilities(context);
@@ -87,6 +102,7 @@ static void forced_kernels_are_right(void **state) {
     kn_verify_params_init(&verify);
     verify.operators = operators;
     verify.variants = forcing->variants;
+    verify.precision = forcing->precision;
     verify.thoroughness = 2;
     verify.user = &seen;
     verify.report = take_verify_result;

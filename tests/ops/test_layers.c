@@ -494,6 +494,11 @@ static const char *taken(kn_value *value, const kn_target *target) {
     return name;
 }
 
+static kn_matrix_unit no_bfloat16_unit(void *device, kn_dtype type) {
+    (void)device;
+    return type == KN_FLOAT16 ? KN_MATRIX_MMA : KN_MATRIX_NONE;
+}
+
 /* On wide-vector devices images whose channels fill whole blocks stay blocked, and sums over them read this
  * layout. */
 static void what_targets_take(void **state) {
@@ -524,6 +529,17 @@ static void what_targets_take(void **state) {
     assert_string_equal(taken(kn_sum(second, "0,2,3", false), &many), "tree");
     assert_string_equal(taken(kn_matmul(rows, rows, false, true), &wide), "wide");
     assert_string_equal(taken(kn_matmul(rows, rows, false, true), &many), "tiled");
+    /* The matrix unit of a type where it is stored, if the device has one that it has room for. */
+    many.matrix_unit = no_bfloat16_unit;
+    many.work_group_items = 256;
+    many.local_bytes = 49152;
+    kn_value *x = kn_input(graph, "narrow_x", KN_FLOAT16, "64,64");
+    kn_value *y = kn_input(graph, "narrower_x", KN_BFLOAT16, "64,64");
+    assert_string_equal(taken(kn_matmul(x, x, false, true), &many), "matrix");
+    assert_string_equal(taken(kn_matmul(y, y, false, true), &many), "tiled");
+    assert_string_equal(taken(kn_matmul(rows, rows, false, true), &many), "tiled");
+    many.local_bytes = 16384;
+    assert_string_equal(taken(kn_matmul(x, x, false, true), &many), "tiled");
     wide.vector_width = 2;
     assert_string_equal(taken(second->producer->inputs[0], &wide), "implicit");
     assert_string_equal(taken(kn_matmul(rows, rows, false, true), &wide), "tiled");

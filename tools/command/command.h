@@ -83,6 +83,7 @@ typedef struct arithmetic {
 
 typedef struct common_options {
     const char *device, *cache, *kind, *math;
+    const char *matrix_unit;
     const char *pin;    /* --pin: layers on other devices; NULL: none */
     const char *target; /* --target: a file that describes a device; NULL: none */
     uint64_t width;
@@ -112,6 +113,9 @@ typedef struct common_options {
      &(common).kind},                                                                                        \
         {"width", OPTION_COUNT, "N", "force 4, 8 or 16 lanes on wide kernels (else the device's)",           \
          &(common).width},                                                                                   \
+        {"matrix-unit", OPTION_TEXT, "UNIT",                                                                 \
+         "only this one: none, mma, wmma, wmma12, mfma, dpas8, dpas16, emulated-mma, … (else what works)",   \
+         &(common).matrix_unit},                                                                             \
     {                                                                                                        \
         "wide-indices", OPTION_FLAG, NULL, "64-bit indices in kernels whatever the sizes",                   \
             &(common).wide_indices                                                                           \

@@ -148,6 +148,7 @@ static void context_params_from(const common_options *common, kn_context_params 
     params->timeline = common->timeline;
     params->vector_width = (int)common->width;
     params->wide_indices = common->wide_indices;
+    params->matrix_unit = common->matrix_unit;
     params->log = (kn_logger){.level = common->verbose ? KN_LOG_INFO : KN_LOG_WARNING, .write = write_log};
     params->target = common->target;
     params->device = device_is_auto(common) ? NULL : device_wish(common);

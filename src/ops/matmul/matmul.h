@@ -19,6 +19,9 @@ void kn_matmul_merge_batches(kn_matmul_form *form, const kn_epilogue *epilogue);
 /* matmul/tiled.c */
 bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering);
+/* By a matrix unit, where an operand has 16 bits. */
+bool kn_matmul_matrix_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_matmul_matrix_lower(kn_lowering *lowering);
 /* matmul/plain.c */
 kn_status kn_matmul_plain_lower(kn_lowering *lowering);
 /* The arguments count, m … b_step of the kernels of cl/matmul/plain.cl. */

@@ -8,18 +8,40 @@
 #include "ops/ops.h"
 
 /* Tiles from the largest to the smallest, with the depth of their slices, the sums of a work-item, the
- * fraction of the peak that they reach, and the registers of a work-item that they need. */
+ * multiple of the peak that they reach, and the registers of a work-item that they need. Those of matrix
+ * units come first; they have as many work-items as the unit's waves. */
 typedef struct product_tile {
     int side, slice, item_m, item_n;
     double efficiency;
     int registers;
+    bool matrix;
 } product_tile;
-static const product_tile tiles[] = {{64, 8, 8, 8, 0.85, 192},
-                                     {64, 8, 8, 4, 0.7, 128},
-                                     {32, 16, 4, 4, 0.45, 0},
-                                     {16, 16, 4, 4, 0.15, 0},
+static const product_tile tiles[] = {{128, 32, 0, 0, 6, 0, true}, {64, 32, 0, 0, 3.5, 0, true},
+                                     {64, 8, 8, 8, 0.85, 192},    {64, 8, 8, 4, 0.7, 128},
+                                     {32, 16, 4, 4, 0.45, 0},     {16, 16, 4, 4, 0.15, 0},
                                      {8, 16, 8, 8, 0.03, 0}};
-enum { TILES = KN_COUNT_OF(tiles), PART_STEP = 16 /* a multiple of all slices */ };
+enum {
+    TILES = KN_COUNT_OF(tiles),
+    PART_STEP = 16,       /* a multiple of all slices */
+    MATRIX_PART_STEP = 32 /* of those of matrix units */
+};
+
+/* The work-items of a wave, the sums of a wave by the side of the tile, and for tests without the unit the
+ * numbers of one of its products (cl/common/fragment_layout.cl). */
+typedef struct unit_waves {
+    int lanes;
+    struct {
+        int m, n;
+    } large, small;
+    int numbers;
+} unit_waves;
+static const unit_waves units[] = {[KN_MATRIX_MMA] = {32, {64, 64}, {32, 32}, (16 + 8) * 16},
+                                   [KN_MATRIX_WMMA] = {32, {64, 32}, {32, 32}, (16 + 16) * 16},
+                                   [KN_MATRIX_WMMA12] = {32, {64, 32}, {32, 32}, (16 + 16) * 16},
+                                   [KN_MATRIX_MFMA] = {64, {64, 64}, {32, 32}, (16 + 16) * 16},
+                                   [KN_MATRIX_DPAS8] = {8, {32, 16}, {32, 16}, (8 + 8) * 16},
+                                   [KN_MATRIX_DPAS16] = {16, {32, 32}, {32, 32}, (8 + 16) * 16}};
+enum { LARGE_SIDE = 128, SLICE_PADDING = 8 };
 
 /* The device that splits are chosen for: a large one, since a smaller one loses little by larger partial
  * sums. It is the same for all devices, so that results depend on the shape alone: a tile changes the order
@@ -33,6 +55,15 @@ static uint64_t local_bytes(int tile, int slice, size_t element) {
     return 2 * (uint64_t)slice *
                (2 * (uint64_t)(tile + 4) * element + 2 * sizeof(int64_t) + 2 * sizeof(int32_t)) +
            (uint64_t)tile * (sizeof(int64_t) + 2 * sizeof(int32_t));
+}
+
+/* Two slices of both sides in 16 bits, which the rows of sums on their way to the result fit in, and what
+ * lanes give each other in tests without the unit. */
+static uint64_t matrix_local_bytes(const kn_target *target, const product_tile *tile, const unit_waves *unit,
+                                   size_t items) {
+    const uint64_t exchanged = 2 * (uint64_t)items / (uint64_t)unit->lanes * (uint64_t)unit->numbers;
+    return 2 * 2 * 2 * (uint64_t)tile->side * (uint64_t)(tile->slice + SLICE_PADDING) +
+           (target->emulates_matrix_unit ? exchanged : 0);
 }
 
 static int64_t count_tiles(const kn_product *product, const product_tile *tile) {
@@ -55,23 +86,50 @@ static double predict(const kn_product *product, const product_tile *tile, int64
     return seconds;
 }
 
-static size_t items_of(const product_tile *tile) {
+static int wave_m(const product_tile *tile, kn_matrix_unit unit) {
+    return tile->side == LARGE_SIDE ? units[unit].large.m : units[unit].small.m;
+}
+static int wave_n(const product_tile *tile, kn_matrix_unit unit) {
+    return tile->side == LARGE_SIDE ? units[unit].large.n : units[unit].small.n;
+}
+
+static size_t items_of(const product_tile *tile, kn_matrix_unit unit) {
+    if (tile->matrix)
+        return (size_t)(tile->side / wave_m(tile, unit)) * (size_t)(tile->side / wave_n(tile, unit)) *
+               (size_t)units[unit].lanes;
     return (size_t)(tile->side / tile->item_m) * (size_t)(tile->side / tile->item_n);
 }
 
 static bool is_possible(const kn_target *target, const kn_product *product, const product_tile *tile,
                         size_t element) {
-    return items_of(tile) <= kn_group_limit(target, product->file) &&
-           (!target->local_bytes || local_bytes(tile->side, tile->slice, element) <= target->local_bytes) &&
+    if (tile->matrix != (product->unit != KN_MATRIX_NONE)) return false;
+    const size_t items = items_of(tile, product->unit);
+    const uint64_t local = tile->matrix ? matrix_local_bytes(target, tile, &units[product->unit], items)
+                                        : local_bytes(tile->side, tile->slice, element);
+    return items <= kn_group_limit(target, product->file) &&
+           (!target->local_bytes || local <= target->local_bytes) &&
            (!tile->registers ||
             tile->registers <= (target->item_registers ? target->item_registers(target->device) : 128));
+}
+
+bool kn_product_unit_fits(const kn_target *target, kn_matrix_unit unit) {
+    const kn_product product = {.file = "matmul/tiled.cl", .unit = unit};
+    for (int i = 0; i < TILES && tiles[i].matrix; i++)
+        if (is_possible(target, &product, &tiles[i], 0)) return true;
+    return false;
+}
+
+/* Whether a split is chosen for it. */
+static bool is_usual(const kn_product *product, const product_tile *tile) {
+    return product->unit ? tile->matrix : !tile->matrix && items_of(tile, product->unit) >= FEW_ITEMS;
 }
 
 /* Sets the number of parts that the fastest tile would have. */
 static void choose_parts(kn_product *product, double result_bytes) {
     double least = INFINITY;
-    for (int i = 0; i < TILES && items_of(&tiles[i]) >= FEW_ITEMS; i++)
-        for (int64_t parts = 1; parts <= MAX_PARTS && (parts == 1 || product->depth >= parts * MIN_PART);
+    for (int i = 0; i < TILES; i++)
+        for (int64_t parts = 1; is_usual(product, &tiles[i]) && parts <= MAX_PARTS &&
+                                (parts == 1 || product->depth >= parts * MIN_PART);
              parts *= 2) {
             double seconds = predict(product, &tiles[i], parts, result_bytes);
             if (!(seconds < least)) continue;
@@ -80,7 +138,8 @@ static void choose_parts(kn_product *product, double result_bytes) {
         }
     product->part_depth = product->depth;
     if (product->parts == 1) return;
-    product->part_depth = kn_round_up(kn_divide_up(product->depth, product->parts), PART_STEP);
+    product->part_depth = kn_round_up(kn_divide_up(product->depth, product->parts),
+                                      product->unit ? MATRIX_PART_STEP : PART_STEP);
     product->parts = kn_divide_up(product->depth, product->part_depth);
 }
 
@@ -91,7 +150,9 @@ static const product_tile *choose_tile(const kn_lowering *lowering, const kn_pro
     double least = INFINITY;
     if (asked && is_possible(lowering->target, product, asked, element)) return asked;
     for (int i = 0; i < TILES; i++) {
-        if (chosen && items_of(&tiles[i]) < FEW_ITEMS) break; /* for devices that allow no more */
+        /* for devices that allow no more */
+        if (chosen && (product->unit ? !tiles[i].matrix : items_of(&tiles[i], product->unit) < FEW_ITEMS))
+            break;
         if (i + 1 < TILES && !is_possible(lowering->target, product, &tiles[i], element)) continue;
         double seconds = predict(product, &tiles[i], product->parts, 0);
         if (chosen && !(seconds < least)) continue;
@@ -111,7 +172,14 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     product->item_n = chosen->item_n;
     product->slice = chosen->slice;
     product->registers = chosen->registers;
-    product->items = items_of(chosen);
+    product->items = items_of(chosen, product->unit);
+    if (chosen->matrix) {
+        const int sums = chosen->side * chosen->side / (int)product->items;
+        product->wave_m = wave_m(chosen, product->unit);
+        product->wave_n = wave_n(chosen, product->unit);
+        product->item_m = sums < 32 ? 4 : 8;
+        product->item_n = sums / product->item_m;
+    }
     if (product->parts > 1)
         product->partials = kn_emit_scratch(lowering, (uint64_t)bytes * (uint64_t)product->parts);
 }
@@ -119,8 +187,8 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
 bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]) {
     if (tile < 1 || tile > TILES) return false;
     const product_tile *row = &tiles[tile - 1];
-    snprintf(name, KN_TILE_NAME, "%dx%dx%d/%dx%d", row->side, row->side, row->slice, row->item_m,
-             row->item_n);
+    int used = snprintf(name, KN_TILE_NAME, "%dx%dx%d", row->side, row->side, row->slice);
+    if (!row->matrix) snprintf(name + used, KN_TILE_NAME - (size_t)used, "/%dx%d", row->item_m, row->item_n);
     return true;
 }
 

@@ -9,6 +9,8 @@
 typedef struct kn_product {
     const char *file; /* of its kernels */
     int64_t rows, columns, depth, batches;
+    kn_matrix_unit unit; /* that multiplies; KN_MATRIX_NONE: the work-items do */
+    int wave_m, wave_n;  /* the sums of a wave of the unit */
     int tile_m, tile_n, item_m, item_n;
     int slice;     /* along the sum */
     int registers; /* that a work-item needs */
@@ -17,6 +19,8 @@ typedef struct kn_product {
     int partials; /* scratch memory for the parts, if there are several */
 } kn_product;
 
+/* Whether the unit can have one of its tiles. */
+bool kn_product_unit_fits(const kn_target *target, kn_matrix_unit unit);
 /* Chooses the tile and the split by the shape, and takes scratch memory for the parts of the result. */
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements);
 /* Defines the macros of cl/common/tile.cl. */

@@ -30,6 +30,8 @@ def kind_of(name, line):
         return "spill", width
     if name.startswith("s_barrier"):
         return "barrier", 0
+    if name.startswith(("v_wmma_f32_16x16x16", "v_mfma_f32_16x16x16")):
+        return "matrix", 128 if "wmma" in name else 64
     if name.startswith("v_pk_fma_f32"):
         return "fma", 2
     if re.match(r"v_(fma|fmac|fmamk|fmaak)_f32", name):

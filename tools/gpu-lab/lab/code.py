@@ -3,16 +3,17 @@ import collections
 import dataclasses
 import math
 
-# fma: multiply-adds; load and store: global memory; fetch and put: local memory; spill: private memory; barrier; vector and
+# fma: multiply-adds; matrix: those of a matrix unit; load and store: global memory; fetch and put: local memory; spill: private memory; barrier; vector and
 # scalar: other instructions of AMD's two kinds of units; other.
 MEMORY = ("load", "store", "fetch", "put")
+PRODUCTS = ("fma", "matrix")
 
 
 @dataclasses.dataclass
 class Instruction:
     name: str
     kind: str
-    amount: int = 0         # bytes of a work-item; of an fma its multiply-adds
+    amount: int = 0         # bytes of a work-item; of fma and matrix its multiply-adds
     target: int | None = None  # of a jump: the position that it goes to
 
 
@@ -44,6 +45,10 @@ class Tally:
     def total(self):
         return sum(self.count.values())
 
+    @property
+    def products(self):
+        return sum(self.amount[kind] for kind in PRODUCTS)
+
 
 def within(inner, outer):
     return outer[0] <= inner[0] and inner[1] <= outer[1]
@@ -71,7 +76,7 @@ class Loops:
                 continue
             instruction = self.instructions[i]
             tally.count[instruction.kind] += 1
-            if instruction.kind in MEMORY + ("fma",):
+            if instruction.kind in MEMORY + PRODUCTS:
                 tally.amount[instruction.kind] += instruction.amount
         return tally
 
@@ -85,7 +90,7 @@ class Loops:
         parts, pending, done, whole, puts = [], False, 0, 0, False
         for i in range(loop[0], loop[1] + 1):
             instruction, left = self.instructions[i], any(first <= i <= last for first, last in without)
-            amount = instruction.amount if instruction.kind == "fma" else 0
+            amount = instruction.amount if instruction.kind in PRODUCTS else 0
             whole, done = whole + amount, done + (math.inf if left and amount else amount)
             if left:
                 continue
@@ -103,9 +108,9 @@ class Loops:
         """The loop with most multiply-adds outside inner loops; None if no loop has enough of them to be a product's."""
         if not self.loops:
             return None
-        hot = max(self.loops, key=lambda loop: (self.own(loop).amount["fma"], loop[0] - loop[1]))
+        hot = max(self.loops, key=lambda loop: (self.own(loop).products, loop[0] - loop[1]))
         shares = any(within(hot, loop) and self.tally(loop).count["barrier"] for loop in self.loops)
-        return hot if self.own(hot).amount["fma"] >= (8 if shares else 24) else None
+        return hot if self.own(hot).products >= (8 if shares else 24) else None
 
 
 @dataclasses.dataclass
@@ -131,7 +136,7 @@ def slice_of(kernel, multiply_adds, numbers):
     tally = Tally()
     tally.add(loops.own(outer))
     if outer != hot:
-        tally.add(own, max(1.0, multiply_adds / own.amount["fma"]))
+        tally.add(own, max(1.0, multiply_adds / own.products))
     waits = [(1, part) for part in loops.waits(outer, inner)]
     rest = [loop for loop in inner if loop != hot]
     fills = [loop for loop in rest if loops.own(loop).count["put"] and
@@ -142,7 +147,7 @@ def slice_of(kernel, multiply_adds, numbers):
         tally.add(loops.own(loop), rounds)
         waits += [(rounds, 0) for _ in loops.waits(loop)]
     outside = len(kernel.instructions) - (outer[1] - outer[0] + 1)
-    slices = own.amount["fma"] / multiply_adds if outer == hot else 1.0
+    slices = own.products / multiply_adds if outer == hot else 1.0
     return Slice(tally, slices, own, waits, outside)
 
 

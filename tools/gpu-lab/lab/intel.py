@@ -21,6 +21,8 @@ def kind_of(name, line):
         return "load", width
     if name.startswith("send"):
         return ("spill", 4) if "dc0" in name else ("other", 0)
+    if name.startswith("dpas.8x8"):
+        return "matrix", 128
     if name.startswith("sync.bar"):
         return "barrier", 0
     return ("fma", 1) if name.startswith("mad") and ":f" in line else ("other", 0)

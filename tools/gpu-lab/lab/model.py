@@ -40,7 +40,7 @@ def issue_cycles(target, kernel, tally, waves):
     if unit.maker == "nvidia":
         return tally.total / unit.slots * waves
     if unit.maker == "amd":
-        return (tally.count["fma"] + tally.count["vector"]) * unit.wave_cycles / unit.simds * waves
+        return (tally.count["fma"] + tally.count["matrix"] + tally.count["vector"]) * unit.wave_cycles / unit.simds * waves
     sends = sum(tally.count[kind] for kind in ("load", "store", "fetch", "put"))
     lanes = target.lanes / unit.engines
     return max((tally.total - sends) * max(1, kernel.wave / lanes), tally.total) / unit.engines * waves
@@ -52,10 +52,11 @@ def slice_cycles(target, kernel, piece, items, groups):
     wave, per = unit.wave or kernel.wave, waves_of(target, kernel, items)
     waves, amount = per * groups, piece.tally.amount
     ports = {"lanes": amount["fma"] * wave / target.lanes * waves,
+             "matrix unit": amount["matrix"] * wave / max(1, unit.matrix_rate) * waves,
              "issue": issue_cycles(target, kernel, piece.tally, waves),
              "local memory": (amount["fetch"] + amount["put"]) * wave / unit.local_rate * waves,
              "second cache": amount["load"] * wave / unit.l2_rate * waves}
-    alone = max(ports[port] for port in ("lanes", "issue", "local memory")) / groups
+    alone = max(ports[port] for port in ("lanes", "matrix unit", "issue", "local memory")) / groups
     waited = sum(times * max(0, unit.l2_latency - part * alone) for times, part in piece.waits)
     ports["latency"] = alone + waited + BARRIER_CYCLES * piece.tally.count["barrier"] + ROUND_CYCLES
     bound = max(ports, key=ports.get)
@@ -69,6 +70,7 @@ class Time:
     flops: float            # of products, by the direct method; 0 for other kernels
     bound: str
     groups: int = 0         # resident on a unit
+    peak: float = 1.0       # of what multiplies
 
 
 def memory_seconds(target, launch):
@@ -97,7 +99,8 @@ def product_time(target, kernel, piece, launch):
     flops = 2.0 * tiles["products"] * tiles["rows"] * tiles["columns"] * tiles["depth"] * tiles["batches"]
     flops = launch["flops"] or flops
     bound = "memory" if memory > seconds else bound if each >= resident else "few work-groups"
-    return Time(max(seconds, memory), max(flops / target.flops, memory), flops, bound, resident)
+    peak = target.matrix_flops if piece.tally.amount["matrix"] else target.flops
+    return Time(max(seconds, memory), max(flops / peak, memory), flops, bound, resident, peak)
 
 
 def other_time(target, kernel, stream, launch):

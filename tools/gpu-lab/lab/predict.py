@@ -15,7 +15,7 @@ from lab import amd, code, intel, model, nvidia
 from lab.compilers import Failure
 
 MAKERS = {"nvidia": nvidia, "amd": amd, "intel": intel}
-FORMAT = "2"  # of the kept results; changes with what the makers' files read
+FORMAT = "3"  # of the kept results; changes with what the makers' files read
 
 
 # ---- plans and compiled kernels
@@ -143,7 +143,8 @@ class Step:
     def share(self, programs):
         """The part of the peak that the products of these programs reach."""
         seconds = sum(program.seconds for program in programs)
-        return sum(program.flops for program in programs) / max(1e-12, seconds) / self.target.flops
+        ideal = sum(time.flops / time.peak for program in programs for time in program.times if time.flops)
+        return ideal / max(1e-12, seconds)
 
     @property
     def seconds(self):

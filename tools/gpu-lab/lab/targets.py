@@ -29,6 +29,12 @@ class Unit:
     engines: int = 0        # intel: vector engines of a core
     local_rate: int = 128   # bytes a cycle from local memory
     l2_rate: int = 64       # bytes a cycle from the second cache
+    matrix: int = 0         # multiply-adds of 16-bit numbers a cycle of the matrix units, as published
+    matrix_share: float = 1.0  # of them that the instruction which Koine uses can reach
+
+    @property
+    def matrix_rate(self):
+        return self.matrix * self.matrix_share
 
     def occupancy_limit(self, registers):
         """Resident waves that registers allow (amd, intel)."""
@@ -45,23 +51,23 @@ TABLE = {
     "sm_75": Unit("nvidia", 1, slots=4, waves=32, groups=16, local_bytes=64 << 10, l2_latency=250, memory_latency=550,
                   registers=65536, granule=256),
     "sm_80": Unit("nvidia", 1, slots=4, waves=64, groups=32, local_bytes=164 << 10, l2_latency=270, memory_latency=600,
-                  registers=65536, granule=256),
+                  registers=65536, granule=256, matrix=1024),
     "sm_90": Unit("nvidia", 1, slots=4, waves=64, groups=32, local_bytes=228 << 10, l2_latency=280, memory_latency=700,
-                  registers=65536, granule=256),
+                  registers=65536, granule=256, matrix=2048, matrix_share=0.62),
     "gfx906": Unit("amd", 1, slots=4, waves=40, groups=16, local_bytes=64 << 10, l2_latency=450, memory_latency=850,
                    wave=64, registers=256, granule=4, wave_cycles=4),
     "gfx942": Unit("amd", 1, slots=4, waves=32, groups=16, local_bytes=64 << 10, l2_latency=500, memory_latency=900,
-                   wave=64, registers=512, granule=8, wave_cycles=4),
+                   wave=64, registers=512, granule=8, wave_cycles=4, matrix=1024),
     "gfx1030": Unit("amd", 0.5, slots=2, waves=32, groups=32, local_bytes=64 << 10, l2_latency=350, memory_latency=700,
                     registers=1024, granule=8, simds=2),
     "gfx1100": Unit("amd", 0.5, slots=2, waves=32, groups=32, local_bytes=64 << 10, l2_latency=350, memory_latency=700,
-                    registers=1536, granule=24, simds=2),
+                    registers=1536, granule=24, simds=2, matrix=256),
     "gfx1201": Unit("amd", 0.5, slots=2, waves=32, groups=32, local_bytes=64 << 10, l2_latency=350, memory_latency=700,
-                    registers=1536, granule=24, simds=2),
+                    registers=1536, granule=24, simds=2, matrix=512),
     "dg2": Unit("intel", 16, slots=16, waves=128, groups=128, local_bytes=128 << 10, l2_latency=350, memory_latency=800,
-                wave=0, engines=16),
+                wave=0, engines=16, matrix=1024),
     "bmg": Unit("intel", 8, slots=8, waves=64, groups=64, local_bytes=128 << 10, l2_latency=350, memory_latency=800,
-                wave=0, engines=8),
+                wave=0, engines=8, matrix=1024),
 }
 
 
@@ -77,6 +83,10 @@ class Target:
     clock: float
     flops: float
     bandwidth: float
+
+    @property
+    def matrix_flops(self):
+        return 2 * self.unit.matrix * self.units * self.clock
 
     @property
     def lanes(self):

@@ -1,0 +1,318 @@
+/* Sums of products of 16-bit numbers on matrix units, in place of the work-items' own sums of common/tile.cl, which
+ * includes this file where KN_FRAGMENT is defined. A wave computes KN_WAVE_M x KN_WAVE_N sums of a work-group's tile, in
+ * tiles of the unit, whose numbers are spread over the wave's lanes (common/fragment_layout.cl). Slices lie in local
+ * memory as left (KN_TILE_M,KN_TILE_K) and right (KN_TILE_N,KN_TILE_K), so that numbers that a lane needs together are
+ * adjacent, with rows padded against bank conflicts.
+ *   KN_FRAGMENT      the unit
+ *   KN_NUMBERS 2     the numbers: 1 float16, 2 bfloat16; what is stored as float32 is rounded to them when it is loaded
+ *   KN_EMULATED 0    1: without a unit; each lane has the same numbers and gives them to the others in local memory
+ *   KN_WAVE_M, _N 32 the sums of a wave, multiples of the unit's tile */
+#if defined(KN_FRAGMENT) && !defined(KN_FRAGMENT_CL)
+#define KN_FRAGMENT_CL
+#include "common/fragment_layout.cl"
+#include "common/storage.cl"
+#ifndef KN_NUMBERS
+#define KN_NUMBERS 2
+#endif
+#ifndef KN_EMULATED
+#define KN_EMULATED 0
+#endif
+#ifndef KN_WAVE_M
+#define KN_WAVE_M 32
+#endif
+#ifndef KN_WAVE_N
+#define KN_WAVE_N 32
+#endif
+#define KN_WAVES_M (KN_TILE_M / KN_WAVE_M)
+#define KN_WAVES_N (KN_TILE_N / KN_WAVE_N)
+#define KN_WAVES (KN_WAVES_M * KN_WAVES_N)
+#define KN_TILES_M (KN_WAVE_M / KN_ROWS)
+#define KN_TILES_N (KN_WAVE_N / KN_COLUMNS)
+#define KN_LANE ((int)get_local_id(0) % KN_LANES)
+#define KN_WAVE ((int)get_local_id(0) / KN_LANES)
+/* Sub-groups that have as many work-items as the unit asks for, where the compiler would choose. */
+#if KN_FRAGMENT >= 5 && !KN_EMULATED
+#define KN_WAVE_SIZE __attribute__((intel_reqd_sub_group_size(KN_LANES)))
+#else
+#define KN_WAVE_SIZE
+#endif
+
+/* Loops over tiles of the unit; without one, unrolling them takes compilers long. */
+#if KN_EMULATED
+#define KN_UNROLL_TILES
+#else
+#define KN_UNROLL_TILES KN_UNROLL
+#endif
+
+#define KN_SLICE_ROW (KN_TILE_K + 8)
+#define KN_LEFT_SLICE (KN_TILE_M * KN_SLICE_ROW)
+#define KN_RIGHT_SLICE (KN_TILE_N * KN_SLICE_ROW)
+
+/* ---- local memory ------------------------------------------------------------------------------------- */
+
+/* After the last slice it has the rows of sums of one tile of each wave, on their way to the result. */
+#define KN_STAGE_ROWS (KN_WAVES_M * KN_ROWS)
+#define KN_STAGE_ROW (KN_TILE_N + 4)
+#define KN_STAGE_BYTES (4 * KN_STAGE_ROWS * KN_STAGE_ROW)
+#define KN_SLICE_BYTES(number) (2 * (number) * (KN_LEFT_SLICE + KN_RIGHT_SLICE))
+#define KN_LOCAL_BYTES(number)                                                                               \
+    (KN_SLICE_BYTES(number) > KN_STAGE_BYTES ? KN_SLICE_BYTES(number) : KN_STAGE_BYTES)
+#define KN_SLICES(number)                                                                                    \
+    local uint4 slices[KN_LOCAL_BYTES(number) / 16];                                                         \
+    local ushort *left = (local ushort *)slices, *right = left + (number) * KN_LEFT_SLICE;                   \
+    local KN_A *stage = (local KN_A *)slices;                                                                \
+    KN_EMULATION
+#if KN_EMULATED
+#define KN_EXCHANGED (KN_ROWS * KN_DEPTH + KN_COLUMNS * KN_DEPTH)
+#define KN_EMULATION local ushort exchange[KN_WAVES * KN_EXCHANGED];
+#define KN_EXCHANGE , exchange + KN_WAVE * KN_EXCHANGED
+#define KN_EXCHANGE_PARAMETER , local ushort *exchange
+#define KN_EXCHANGE_PASSED , exchange
+#else
+#define KN_EMULATION
+#define KN_EXCHANGE
+#define KN_EXCHANGE_PARAMETER
+#define KN_EXCHANGE_PASSED
+#endif
+
+/* ---- fragments ---------------------------------------------------------------------------------------- */
+
+typedef struct fragment_left {
+    uint word[KN_LEFT_EACH / 2];
+} fragment_left;
+typedef struct fragment_right {
+    uint word[KN_RIGHT_EACH / 2];
+} fragment_right;
+#define KN_SUM_VECTOR KN_PASTE(float, KN_SUM_EACH)
+
+/* `count` numbers from `first` on of a lane, which are adjacent; two in each word. */
+static inline void load_run(local const ushort *from, const int first, const int run, uint *word) {
+    if (run == 1) {
+        word[first / 2] = first % 2 ? word[first / 2] | (uint)*from << 16 : *from;
+    } else if (run == 2) {
+        word[first / 2] = *(local const uint *)from;
+    } else if (run == 4) {
+        const uint2 words = *(local const uint2 *)from;
+        word[first / 2] = words.s0;
+        word[first / 2 + 1] = words.s1;
+    } else {
+        KN_UNROLL for (int at = 0; at < run; at += 8) {
+            const uint4 words = *(local const uint4 *)(from + at);
+            word[(first + at) / 2] = words.s0;
+            word[(first + at) / 2 + 1] = words.s1;
+            word[(first + at) / 2 + 2] = words.s2;
+            word[(first + at) / 2 + 3] = words.s3;
+        }
+    }
+}
+/* This lane's numbers of a tile that begins at a row, or at a column, of a slice, at `k` along it. */
+static inline fragment_left load_left(local const ushort *slice, const int row, const int k) {
+    fragment_left loaded;
+    KN_UNROLL for (int e = 0; e < KN_LEFT_EACH; e += KN_LEFT_RUN)
+        load_run(slice + (row + KN_LEFT_AT(KN_LANE, e)) * KN_SLICE_ROW + k + KN_LEFT_DEPTH(KN_LANE, e), e, KN_LEFT_RUN,
+                 loaded.word);
+    return loaded;
+}
+static inline fragment_right load_right(local const ushort *slice, const int column, const int k) {
+    fragment_right loaded;
+    KN_UNROLL for (int e = 0; e < KN_RIGHT_EACH; e += KN_RIGHT_RUN)
+        load_run(slice + (column + KN_RIGHT_AT(KN_LANE, e)) * KN_SLICE_ROW + k + KN_RIGHT_DEPTH(KN_LANE, e), e,
+                 KN_RIGHT_RUN, loaded.word);
+    return loaded;
+}
+
+/* sums += left * right, by all lanes of a wave together. */
+#if KN_EMULATED
+#if KN_NUMBERS == 1
+#define KN_NUMBER_AT(p) vload_half(0, (local const half *)(p))
+#else
+#define KN_NUMBER_AT(p) as_float((uint)*(p) << 16)
+#endif
+static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, const fragment_right right,
+                                local ushort *exchange) {
+    local ushort *rows = exchange, *columns = exchange + KN_ROWS * KN_DEPTH;
+    const int lane = KN_LANE;
+    for (int e = 0; e < KN_LEFT_EACH; e++)
+        rows[KN_LEFT_AT(lane, e) * KN_DEPTH + KN_LEFT_DEPTH(lane, e)] = left.word[e / 2] >> 16 * (e % 2);
+    for (int e = 0; e < KN_RIGHT_EACH; e++)
+        columns[KN_RIGHT_AT(lane, e) * KN_DEPTH + KN_RIGHT_DEPTH(lane, e)] = right.word[e / 2] >> 16 * (e % 2);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int e = 0; e < KN_SUM_EACH; e++) {
+        float sum = ((float *)sums)[e];
+        for (int k = 0; k < KN_DEPTH; k++)
+            sum += KN_NUMBER_AT(rows + KN_SUM_ROW(lane, e) * KN_DEPTH + k) *
+                   KN_NUMBER_AT(columns + KN_SUM_COLUMN(lane, e) * KN_DEPTH + k);
+        ((float *)sums)[e] = sum;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+#elif KN_FRAGMENT == 1
+#if KN_NUMBERS == 1
+#define KN_MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+#else
+#define KN_MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+#endif
+static inline void multiply_add(float4 *sums, const fragment_left left, const fragment_right right) {
+    float s0 = sums->s0, s1 = sums->s1, s2 = sums->s2, s3 = sums->s3;
+    __asm__ volatile(KN_MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                     : "+f"(s0), "+f"(s1), "+f"(s2), "+f"(s3)
+                     : "r"(left.word[0]), "r"(left.word[1]), "r"(left.word[2]), "r"(left.word[3]), "r"(right.word[0]),
+                       "r"(right.word[1]));
+    *sums = (float4)(s0, s1, s2, s3);
+}
+#else
+#if KN_NUMBERS == 1
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define KN_AS_NUMBERS(n, words) KN_PASTE(as_half, n)(words)
+#define KN_BY_TYPE(half_name, bfloat_name) half_name
+#else
+#define KN_AS_NUMBERS(n, words) KN_PASTE(as_short, n)(words)
+#define KN_BY_TYPE(half_name, bfloat_name) bfloat_name
+#endif
+#define KN_WORDS_2(w) ((uint2)(w[0], w[1]))
+#define KN_WORDS_4(w) ((uint4)(w[0], w[1], w[2], w[3]))
+#define KN_WORDS_8(w) ((uint8)(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]))
+static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, const fragment_right right) {
+#if KN_FRAGMENT == 2
+    *sums = KN_BY_TYPE(__builtin_amdgcn_wmma_f32_16x16x16_f16_w32, __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32)(
+        KN_AS_NUMBERS(16, KN_WORDS_8(left.word)), KN_AS_NUMBERS(16, KN_WORDS_8(right.word)), *sums);
+#elif KN_FRAGMENT == 3
+    *sums = KN_BY_TYPE(__builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12,
+                       __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12)(
+        KN_AS_NUMBERS(8, KN_WORDS_4(left.word)), KN_AS_NUMBERS(8, KN_WORDS_4(right.word)), *sums);
+#elif KN_FRAGMENT == 4
+    *sums = KN_BY_TYPE(__builtin_amdgcn_mfma_f32_16x16x16f16, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k)(
+        KN_AS_NUMBERS(4, KN_WORDS_2(left.word)), KN_AS_NUMBERS(4, KN_WORDS_2(right.word)), *sums, 0, 0, 0);
+#elif KN_FRAGMENT == 5
+    *sums = KN_BY_TYPE(intel_sub_group_f16_f16_matrix_mad_k16, intel_sub_group_bf16_bf16_matrix_mad_k16)(
+        as_int8(KN_WORDS_8(left.word)), as_int8(KN_WORDS_8(right.word)), *sums);
+#else
+    *sums = KN_BY_TYPE(intel_sub_group_f16_f16_matrix_mad_k16, intel_sub_group_bf16_bf16_matrix_mad_k16)(
+        as_short8(KN_WORDS_4(left.word)), as_int8(KN_WORDS_8(right.word)), *sums);
+#endif
+}
+#endif
+
+/* ---- the sums of a wave ------------------------------------------------------------------------------- */
+
+typedef struct sums {
+    KN_SUM_VECTOR at[KN_TILES_M][KN_TILES_N];
+} sums;
+
+static inline void sums_clear(sums *sums) {
+    KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)
+        KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++) sums->at[i][j] = 0;
+}
+
+/* The rows of left times the columns of right, KN_TILE_K deep; slices of KN_SLICES. */
+#define sums_add(sums, left, right) sums_add_tiles(sums, left, right KN_EXCHANGE)
+static inline void sums_add_tiles(sums *sums, local const ushort *left,
+                                  local const ushort *right KN_EXCHANGE_PARAMETER) {
+    const int row0 = KN_WAVE / KN_WAVES_N * KN_WAVE_M, column0 = KN_WAVE % KN_WAVES_N * KN_WAVE_N;
+    KN_UNROLL_TILES for (int k = 0; k < KN_TILE_K; k += KN_DEPTH) {
+        fragment_left rows[KN_TILES_M];
+        fragment_right columns[KN_TILES_N];
+        KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) rows[i] = load_left(left, row0 + i * KN_ROWS, k);
+        KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++) columns[j] = load_right(right, column0 + j * KN_COLUMNS, k);
+        KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)
+            KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++)
+                multiply_add(&sums->at[i][j], rows[i], columns[j] KN_EXCHANGE_PASSED);
+    }
+}
+
+/* Row i of tiles of each wave goes into the stage. Row r of it is row KN_STAGED_ROW(i, r) of the work-group's tile. */
+#define KN_STAGED_ROW(i, r) ((r) / KN_ROWS * KN_WAVE_M + (i) * KN_ROWS + (r) % KN_ROWS)
+static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) {
+    stage += KN_WAVE / KN_WAVES_N * KN_ROWS * KN_STAGE_ROW + KN_WAVE % KN_WAVES_N * KN_WAVE_N;
+    KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++)
+        KN_UNROLL for (int e = 0; e < KN_SUM_EACH; e++)
+            stage[KN_SUM_ROW(KN_LANE, e) * KN_STAGE_ROW + j * KN_COLUMNS + KN_SUM_COLUMN(KN_LANE, e)] =
+                ((const float *)&sums->at[i][j])[e];
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------- */
+
+/* A side of a slice is loaded in pieces of `vector` numbers, 1, 4 or 8, that are adjacent and aligned. In a matrix of
+ * rows along k a piece lies in a row; in one of rows across the side it has two rows, so that what is stored to
+ * local memory are pairs along k. There 16 / vector pieces are adjacent across, and the others along k. */
+#define KN_PIECES(side, vector, across) ((side) * KN_TILE_K / (vector) / ((across) ? 2 : 1) / KN_ITEMS)
+typedef struct position {
+    int k, i;
+} position;
+static inline position piece_at(const int p, const bool across, const int side, const int vector) {
+    const int piece = p * KN_ITEMS + (int)get_local_id(0), width = across ? 16 / vector : KN_TILE_K / vector;
+    const int pairs = KN_TILE_K / 2, line = piece / width;
+    const position along = {piece % width * vector, line};
+    const position pair = {line % pairs * 2, (line / pairs * width + piece % width) * vector};
+    return across ? pair : along;
+}
+
+#define KN_RAW_1 ushort
+#define KN_RAW_4 ushort4
+#define KN_RAW_8 ushort8
+#define KN_FLOATS_1 float
+#define KN_FLOATS_4 float4
+#define KN_FLOATS_8 float8
+/* The numbers at p, stored as `kind` (common/storage.cl), as bits. */
+#define KN_LOAD_RAW(kind, vector, p) KN_PASTE(KN_LOAD_RAW_, kind)(vector, p)
+#define KN_LOAD_RAW_0(vector, p)                                                                             \
+    KN_PASTE(round_, vector)(*(global const KN_PASTE(KN_FLOATS_, vector) *)(p))
+#define KN_LOAD_RAW_1(vector, p) (*(global const KN_PASTE(KN_RAW_, vector) *)(p))
+#define KN_LOAD_RAW_2(vector, p) (*(global const KN_PASTE(KN_RAW_, vector) *)(p))
+#if KN_NUMBERS == 1
+static inline ushort round_1(const float number) {
+    ushort bits;
+    vstore_half_rte(number, 0, (half *)&bits);
+    return bits;
+}
+static inline ushort4 round_4(const float4 numbers) {
+    ushort4 bits;
+    vstore_half4_rte(numbers, 0, (half *)&bits);
+    return bits;
+}
+static inline ushort8 round_8(const float8 numbers) {
+    ushort8 bits;
+    vstore_half8_rte(numbers, 0, (half *)&bits);
+    return bits;
+}
+#elif KN_FRAGMENT == 1 && !KN_EMULATED
+#define round_1(number) kn_to_bfloat(number)
+static inline uint round_pair(const float first, const float second) {
+    uint bits;
+    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
+    return bits;
+}
+static inline ushort4 round_4(const float4 n) {
+    return as_ushort4((uint2)(round_pair(n.s0, n.s1), round_pair(n.s2, n.s3)));
+}
+static inline ushort8 round_8(const float8 n) {
+    return (ushort8)(round_4(n.lo), round_4(n.hi));
+}
+#else
+#define round_1(number) kn_to_bfloat(number)
+#define round_4(numbers) kn_to_bfloat_4(numbers)
+#define round_8(numbers) kn_to_bfloat_8(numbers)
+#endif
+
+/* A piece on its way to local memory; of one along k only the first vector is used. */
+#define KN_DEFINE_PIECE(vector)                                                                              \
+    typedef struct piece_##vector {                                                                          \
+        KN_RAW_##vector line[2];                                                                             \
+    } piece_##vector;                                                                                        \
+    static inline void put_piece_##vector(const piece_##vector piece, const position at, const bool across,  \
+                                          local ushort *slice) {                                             \
+        local ushort *to = slice + at.i * KN_SLICE_ROW + at.k;                                               \
+        if (!across) {                                                                                       \
+            *(local KN_RAW_##vector *)to = piece.line[0];                                                    \
+            return;                                                                                          \
+        }                                                                                                    \
+        KN_UNROLL for (int i = 0; i < vector; i++) *(local uint *)(to + i * KN_SLICE_ROW) =                  \
+            ((const ushort *)&piece.line[0])[i] | (uint)((const ushort *)&piece.line[1])[i] << 16;           \
+    }
+KN_DEFINE_PIECE(1)
+KN_DEFINE_PIECE(4)
+KN_DEFINE_PIECE(8)
+#define KN_PIECE KN_PASTE(piece_, KN_VECTOR)
+#define KN_RAW KN_PASTE(KN_RAW_, KN_VECTOR)
+#define KN_PUT_PIECE KN_PASTE(put_piece_, KN_VECTOR)
+#endif

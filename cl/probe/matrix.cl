@@ -1,0 +1,63 @@
+/* Tests matrix units. Without KN_FRAGMENT:
+ * kn_probe_claims(x, y)   y[0]: bit u for each unit u (kn_matrix_unit) whose instructions the compiler claims to know,
+ *                         by its own feature tests; they are not used here. x: ignored
+ * With it, and its further defines (common/fragment.cl):
+ * kn_probe_matrix(x, y)   one work-group of 64 multiplies left (64,32) and right (32,32), columns first, of 16-bit numbers,
+ *                         which are one after the other in x: y (64,32) */
+#ifndef KN_FRAGMENT
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+kernel void kn_probe_claims(global const ushort *x, global uint *y) {
+    uint claims = 0;
+#if defined(__NV_CL_C_VERSION) || defined(__NVPTX__)
+    claims |= 1u << 1;
+#endif
+#if __has_builtin(__builtin_amdgcn_wmma_f32_16x16x16_bf16_w32)
+    claims |= 1u << 2;
+#endif
+#if __has_builtin(__builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12)
+    claims |= 1u << 3;
+#endif
+#if __has_builtin(__builtin_amdgcn_mfma_f32_16x16x16bf16_1k)
+    claims |= 1u << 4;
+#endif
+    if (get_global_id(0) == 0) y[0] = claims;
+}
+#else
+#include "common/fragment_layout.cl"
+#define KN_TILE_M 64
+#define KN_TILE_N 32
+#define KN_TILE_K 32
+#define KN_ITEM_M 8
+#define KN_ITEM_N 4
+#if KN_LANES == 64
+#define KN_WAVE_M 64
+#elif KN_LANES == 8
+#define KN_WAVE_M 16
+#endif
+#if KN_LANES < 32
+#define KN_WAVE_N 16
+#endif
+#include "common/tile.cl"
+
+KN_WORK_GROUP kernel void kn_probe_matrix(global const ushort *x, global float *y) {
+    KN_SLICES(1)
+    sums sums;
+    sums_clear(&sums);
+    for (int at = get_local_id(0); at < (KN_TILE_M + KN_TILE_N) * KN_TILE_K; at += KN_ITEMS)
+        left[at / KN_TILE_K * KN_SLICE_ROW + at % KN_TILE_K] = x[at];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    sums_add(&sums, left, right);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) {
+        sums_stage(&sums, i, stage);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int at = get_local_id(0); at < KN_STAGE_ROWS * KN_TILE_N; at += KN_ITEMS) {
+            const int r = at / KN_TILE_N, column = at % KN_TILE_N;
+            y[KN_STAGED_ROW(i, r) * KN_TILE_N + column] = stage[r * KN_STAGE_ROW + column];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+#endif

@@ -1,0 +1,170 @@
+/* Matrix units: which one multiplies tiles of 16-bit numbers on this device. A compiler tells whose
+ * instructions it knows; the unit is used after it has multiplied a tile right, with the code of the
+ * product's kernel. */
+#include <stdio.h>
+#include <string.h>
+
+#include <koine/version.h>
+
+#include "device/device_private.h"
+
+/* As in cl/probe/matrix.cl. */
+enum { ROWS = 64, COLUMNS = 32, DEPTH = 32 };
+
+static const char *const names[] = {"none", "mma", "wmma", "wmma12", "mfma", "dpas8", "dpas16"};
+static const char emulated[] = "emulated-";
+
+const char *kn_matrix_unit_name(kn_matrix_unit unit) {
+    return unit >= 0 && unit <= KN_MATRIX_LAST ? names[unit] : "unknown";
+}
+
+kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn_error *error) {
+    if (!word || !word[0]) return KN_OK;
+    const bool emulates = !strncmp(word, emulated, strlen(emulated));
+    const char *name = emulates ? word + strlen(emulated) : word;
+    int unit = emulates ? 1 : 0;
+    while (unit <= KN_MATRIX_LAST && strcmp(name, names[unit]) != 0)
+        unit++;
+    if (unit > KN_MATRIX_LAST)
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "matrix_unit is '%.40s'; expected none, mma, wmma, wmma12, mfma, dpas8 or dpas16, or one "
+            "of these but none after 'emulated-'",
+            word);
+    context->matrix_emulated = emulates;
+    context->matrix_units[0] = context->matrix_units[1] = (kn_matrix_unit)unit;
+    if (unit && !emulates) context->matrix_only = (kn_matrix_unit)unit;
+    context->matrix_known[0] = context->matrix_known[1] = !context->matrix_only;
+    return KN_OK;
+}
+
+static const char *name_of(kn_precision type) {
+    return type == KN_PRECISION_FLOAT16 ? "float16" : "bfloat16";
+}
+
+/* ---- trying ------------------------------------------------------------------------------------------- */
+
+/* Small integers, so that every sum is exact. */
+static int left_value(int row, int k) {
+    return (row * 5 + k * 3 + row * k) % 7 - 3;
+}
+static int right_value(int k, int column) {
+    return (k * 4 + column * 3 + column * k) % 5 - 2;
+}
+static uint16_t bits_of(int number, kn_precision type) {
+    static const uint16_t halves[] = {0, 0x3c00, 0x4000, 0x4200}, bfloats[] = {0, 0x3f80, 0x4000, 0x4040};
+    const int size = number < 0 ? -number : number;
+    return (uint16_t)((type == KN_PRECISION_FLOAT16 ? halves : bfloats)[size] | (number < 0 ? 0x8000 : 0));
+}
+
+/* Whether the unit multiplies right; an error says why it could not be asked. */
+static bool multiplies(kn_context *context, kn_matrix_unit unit, kn_precision type, kn_error *error) {
+    enum { NUMBERS = (ROWS + COLUMNS) * DEPTH };
+    uint16_t input[NUMBERS], *right = input + ROWS * DEPTH;
+    float output[ROWS * COLUMNS];
+    char prelude[64];
+    snprintf(prelude, sizeof prelude, "#define KN_FRAGMENT %d\n#define KN_NUMBERS %d\n", (int)unit,
+             type == KN_PRECISION_FLOAT16 ? 1 : 2);
+    const kn_probe task = {.name = "matrix unit",
+                           .file = "probe/matrix.cl",
+                           .kernel = "kn_probe_matrix",
+                           .prelude = prelude,
+                           .input = input,
+                           .input_bytes = sizeof input,
+                           .output = output,
+                           .output_bytes = sizeof output,
+                           .local = KN_PROBE_ITEMS};
+    for (int k = 0; k < DEPTH; k++) {
+        for (int row = 0; row < ROWS; row++)
+            input[row * DEPTH + k] = bits_of(left_value(row, k), type);
+        for (int column = 0; column < COLUMNS; column++)
+            right[column * DEPTH + k] = bits_of(right_value(k, column), type);
+    }
+    if (kn_probe_run(context, &task, error)) return false;
+    for (int row = 0; row < ROWS; row++)
+        for (int column = 0; column < COLUMNS; column++) {
+            int sum = 0;
+            for (int k = 0; k < DEPTH; k++)
+                sum += left_value(row, k) * right_value(k, column);
+            if (output[row * COLUMNS + column] != (float)sum)
+                return kn_fail(error, KN_ERROR_MISMATCH, "a probe kernel gave wrong results") == KN_OK;
+        }
+    return true;
+}
+
+/* A bit for each unit that the compiler claims to know. Of the two for sub-groups of Intel it is the one for
+ * the smallest sub-groups that the device has. */
+static uint32_t claims_of(kn_context *context, kn_error *error) {
+    enum { SUB_GROUP_SIZES = 0x4108 };
+    uint16_t input[2] = {0, 0};
+    uint32_t claims = 0;
+    size_t sizes[16] = {0}, bytes = 0, least = 0;
+    const kn_probe task = {.name = "matrix units",
+                           .file = "probe/matrix.cl",
+                           .kernel = "kn_probe_claims",
+                           .prelude = "",
+                           .input = input,
+                           .input_bytes = sizeof input,
+                           .output = &claims,
+                           .output_bytes = sizeof claims,
+                           .local = 1};
+    if (kn_probe_run(context, &task, error)) return 0;
+    const uint32_t both = 1u << KN_MATRIX_DPAS8 | 1u << KN_MATRIX_DPAS16;
+    if (!(claims & both)) return claims;
+    if (clGetDeviceInfo(context->found.device, SUB_GROUP_SIZES, sizeof sizes, sizes, &bytes) == CL_SUCCESS)
+        for (size_t i = 0; i < bytes / sizeof *sizes; i++)
+            if (!least || sizes[i] < least) least = sizes[i];
+    const uint32_t kept = least == 8 ? 1u << KN_MATRIX_DPAS8 : least == 16 ? 1u << KN_MATRIX_DPAS16 : 0;
+    return (claims & ~both) | kept;
+}
+
+/* *told: whether the answer is for good. */
+static kn_matrix_unit try_all(kn_context *context, kn_precision type, bool *told) {
+    kn_error error = {.status = KN_OK};
+    const uint32_t claims = claims_of(context, &error);
+    *told = error.status != KN_ERROR_MEMORY;
+    for (int unit = 1; unit <= KN_MATRIX_LAST; unit++) {
+        if (!(claims >> unit & 1) || (context->matrix_only && (int)context->matrix_only != unit)) continue;
+        if (context->trust_claims || multiplies(context, (kn_matrix_unit)unit, type, &error))
+            return (kn_matrix_unit)unit;
+        *told = *told && error.status != KN_ERROR_MEMORY;
+        kn_log_write(&context->host, KN_LOG_WARNING,
+                     "%s claims the matrix unit %s; it is not used for %s: %s", context->found.info.name,
+                     names[unit], name_of(type), error.text);
+        error = (kn_error){.status = KN_OK};
+    }
+    return KN_MATRIX_NONE;
+}
+
+/* From the cache, or tried. */
+static kn_matrix_unit find(kn_context *context, kn_precision type) {
+    char key[128];
+    double known = 0;
+    snprintf(key, sizeof key, "matrix_unit/%s%s/%s/%016llx", name_of(type),
+             context->trust_claims ? "-claimed" : "", kn_version_text(),
+             (unsigned long long)kn_kernels_hash(context));
+    if (!context->matrix_only && kn_verdict_expect(context, key, 0, &known))
+        return known >= 1 && known <= KN_MATRIX_LAST ? (kn_matrix_unit)known : KN_MATRIX_NONE;
+    kn_attempt attempt;
+    bool told = false;
+    kn_attempt_begin(context, &attempt, key);
+    const kn_matrix_unit unit = try_all(context, type, &told);
+    if (told && !context->matrix_only) kn_verdict_put(context, key, unit);
+    kn_attempt_end(context, &attempt);
+    return unit;
+}
+
+kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision type) {
+    if (!context || context->failure.status ||
+        (type != KN_PRECISION_FLOAT16 && type != KN_PRECISION_BFLOAT16))
+        return KN_MATRIX_NONE;
+    const int which = type == KN_PRECISION_BFLOAT16;
+    if (!context->matrix_known[which] && !context->described && !context->capabilities.wide_vector)
+        context->matrix_units[which] = find(context, type);
+    context->matrix_known[which] = true;
+    return context->matrix_units[which];
+}
+
+bool kn_context_emulates_matrix_unit(const kn_context *context) {
+    return context->matrix_emulated;
+}

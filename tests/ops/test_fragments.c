@@ -1,0 +1,191 @@
+/* Where the lanes of matrix units have their numbers (cl/common/fragment_layout.cl), against what the
+ * documents say that each unit does with its registers, and against a plain product. */
+#include "ops_tests.h"
+
+#include "../../cl/common/fragment_layout.cl"
+
+#include <string.h>
+
+enum { LANES = 64, EACH = 16, SIDE = 16 };
+
+typedef struct place {
+    int row, column;
+} place;
+
+/* A unit by the file: of a left number (row, depth), of a right number (depth, column), of a sum (row,
+ * column). */
+typedef struct unit {
+    int lanes, rows, columns, depth, left_each, right_each, sum_each, left_run, right_run;
+    place (*left)(int lane, int e);
+    place (*right)(int lane, int e);
+    place (*sum)(int lane, int e);
+} unit;
+#define DEFINE_PLACES(u)                                                                                     \
+    static place left_##u(int lane, int e) {                                                                 \
+        (void)lane, (void)e;                                                                                 \
+        return (place){KN_LEFT_AT_##u(lane, e), KN_LEFT_DEPTH_##u(lane, e)};                                 \
+    }                                                                                                        \
+    static place right_##u(int lane, int e) {                                                                \
+        (void)lane, (void)e;                                                                                 \
+        return (place){KN_RIGHT_DEPTH_##u(lane, e), KN_RIGHT_AT_##u(lane, e)};                               \
+    }                                                                                                        \
+    static place sum_##u(int lane, int e) {                                                                  \
+        (void)lane, (void)e;                                                                                 \
+        return (place){KN_SUM_ROW_##u(lane, e), KN_SUM_COLUMN_##u(lane, e)};                                 \
+    }
+#define UNIT(u)                                                                                              \
+    {                                                                                                        \
+        KN_LANES_##u, KN_ROWS_##u, KN_COLUMNS_##u, KN_DEPTH_##u, KN_LEFT_EACH_##u, KN_RIGHT_EACH_##u,        \
+            KN_SUM_EACH_##u, KN_LEFT_RUN_##u, KN_RIGHT_RUN_##u, left_##u, right_##u, sum_##u                 \
+    }
+DEFINE_PLACES(1)
+DEFINE_PLACES(2)
+DEFINE_PLACES(3)
+DEFINE_PLACES(4)
+DEFINE_PLACES(5)
+DEFINE_PLACES(6)
+static const unit units[] = {
+    [KN_MATRIX_MMA] = UNIT(1),  [KN_MATRIX_WMMA] = UNIT(2),  [KN_MATRIX_WMMA12] = UNIT(3),
+    [KN_MATRIX_MFMA] = UNIT(4), [KN_MATRIX_DPAS8] = UNIT(5), [KN_MATRIX_DPAS16] = UNIT(6)};
+
+/* ---- the documents ------------------------------------------------------------------------------------ */
+
+typedef int registers[LANES][EACH];
+
+/* PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type", in its words. */
+static void mma(registers a, registers b, registers c) {
+    int left[SIDE][SIDE], right[SIDE][SIDE];
+    for (int lane = 0; lane < 32; lane++) {
+        const int group = lane >> 2, thread = lane % 4;
+        for (int i = 0; i < 8; i++) {
+            const int row = (i < 2 || (i >= 4 && i < 6)) ? group : group + 8;
+            const int column = i < 4 ? thread * 2 + (i & 1) : thread * 2 + (i & 1) + 8;
+            left[row][column] = a[lane][i];
+        }
+        for (int i = 0; i < 4; i++)
+            right[i < 2 ? thread * 2 + (i & 1) : thread * 2 + (i & 1) + 8][group] = b[lane][i];
+    }
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++) {
+            const int row = i < 2 ? lane >> 2 : (lane >> 2) + 8, column = lane % 4 * 2 + (i & 1);
+            for (int k = 0; k < 16; k++)
+                c[lane][i] += left[row][k] * right[k][column];
+        }
+}
+
+/* AMD's GPUOpen, "How to accelerate AI applications on RDNA 3 using WMMA": a lane has a row of A or a column
+ * of B, the second half of a wave the same ones again, and every other row of a column of the result. */
+static void wmma(registers a, registers b, registers c) {
+    for (int lane = 0; lane < 32; lane++)
+        for (int e = 0; e < 16; e++) {
+            assert_int_equal(a[lane][e], a[lane % 16][e]);
+            assert_int_equal(b[lane][e], b[lane % 16][e]);
+        }
+    for (int lane = 0; lane < 32; lane++)
+        for (int e = 0; e < 8; e++)
+            for (int k = 0; k < 16; k++)
+                c[lane][e] += a[2 * e + lane / 16][k] * b[lane % 16][k];
+}
+
+/* AMD's GPUOpen, "Using the matrix cores of AMD RDNA 4": the two halves of a wave have the two halves of the
+ * depth, and of the rows of the result. */
+static void wmma12(registers a, registers b, registers c) {
+    for (int lane = 0; lane < 32; lane++)
+        for (int e = 0; e < 8; e++)
+            for (int k = 0; k < 16; k++)
+                c[lane][e] += a[16 * (k / 8) + e + lane / 16 * 8][k % 8] * b[16 * (k / 8) + lane % 16][k % 8];
+}
+
+/* AMD's matrix instruction calculator, v_mfma_f32_16x16x16: element (i,k) of A is in lane i + 16 * (k / 4),
+ * item k % 4, and so is (k,i) of B; (i,j) of D is in lane j + 16 * (i / 4), item i % 4. */
+static void mfma(registers a, registers b, registers c) {
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++)
+            for (int k = 0; k < 16; k++)
+                c[j + 16 * (i / 4)][i % 4] += a[i + 16 * (k / 4)][k % 4] * b[j + 16 * (k / 4)][k % 4];
+}
+
+/* The extension's text: component m of a is row m, of which work-item i has the depths 2i and 2i + 1
+ * (sub-groups of 8) or i (of 16); component d of b has the depths 2d and 2d + 1 of the work-item's column;
+ * component m of the sums is row m of that column. */
+static void dpas8(registers a, registers b, registers c) {
+    for (int lane = 0; lane < 8; lane++)
+        for (int m = 0; m < 8; m++)
+            for (int i = 0; i < 8; i++)
+                c[lane][m] += a[i][2 * m] * b[lane][2 * i] + a[i][2 * m + 1] * b[lane][2 * i + 1];
+}
+static void dpas16(registers a, registers b, registers c) {
+    for (int lane = 0; lane < 16; lane++)
+        for (int m = 0; m < 8; m++)
+            for (int i = 0; i < 16; i++)
+                c[lane][m] += a[i][m] * b[lane][i];
+}
+
+/* ---- the tests ---------------------------------------------------------------------------------------- */
+
+static void units_multiply(void **state) {
+    (void)state;
+    static void (*const multiply[])(registers, registers, registers) = {
+        [KN_MATRIX_MMA] = mma,   [KN_MATRIX_WMMA] = wmma,   [KN_MATRIX_WMMA12] = wmma12,
+        [KN_MATRIX_MFMA] = mfma, [KN_MATRIX_DPAS8] = dpas8, [KN_MATRIX_DPAS16] = dpas16};
+    for (int u = 1; u <= KN_MATRIX_LAST; u++) {
+        const unit *of = &units[u];
+        registers a = {{0}}, b = {{0}}, c = {{0}};
+        int found[SIDE][SIDE] = {{0}};
+        for (int lane = 0; lane < of->lanes; lane++) {
+            for (int e = 0; e < of->left_each; e++) {
+                const place at = of->left(lane, e);
+                assert_in_range(at.row, 0, of->rows - 1);
+                assert_in_range(at.column, 0, of->depth - 1);
+                a[lane][e] = 100 * at.row + 7 * at.column + at.row * at.column;
+            }
+            for (int e = 0; e < of->right_each; e++) {
+                const place at = of->right(lane, e);
+                assert_in_range(at.row, 0, of->depth - 1);
+                assert_in_range(at.column, 0, of->columns - 1);
+                b[lane][e] = 3 * at.row - 50 * at.column - at.row * at.column;
+            }
+        }
+        multiply[u](a, b, c);
+        for (int lane = 0; lane < of->lanes; lane++)
+            for (int e = 0; e < of->sum_each; e++) {
+                const place at = of->sum(lane, e);
+                int sum = 0;
+                for (int k = 0; k < of->depth; k++)
+                    sum += (100 * at.row + 7 * k + at.row * k) * (3 * k - 50 * at.column - k * at.column);
+                if (c[lane][e] != sum)
+                    fail_msg("unit %d, lane %d, sum %d: %d, not %d", u, lane, e, c[lane][e], sum);
+                found[at.row][at.column]++;
+            }
+        for (int row = 0; row < of->rows; row++)
+            for (int column = 0; column < of->columns; column++)
+                assert_int_equal(found[row][column], 1);
+    }
+}
+
+/* Numbers of a run are adjacent along the depth, and begin at a multiple of it: a lane loads them at once. */
+static void runs_are_adjacent(void **state) {
+    (void)state;
+    for (int u = 1; u <= KN_MATRIX_LAST; u++)
+        for (int lane = 0; lane < units[u].lanes; lane++) {
+            const unit *of = &units[u];
+            for (int e = 0; e < of->left_each; e++) {
+                const place at = of->left(lane, e), first = of->left(lane, e / of->left_run * of->left_run);
+                assert_int_equal(at.row, first.row);
+                assert_int_equal(at.column, first.column + e % of->left_run);
+                assert_int_equal(first.column % of->left_run, 0);
+            }
+            for (int e = 0; e < of->right_each; e++) {
+                const place at = of->right(lane, e),
+                            first = of->right(lane, e / of->right_run * of->right_run);
+                assert_int_equal(at.column, first.column);
+                assert_int_equal(at.row, first.row + e % of->right_run);
+                assert_int_equal(first.row % of->right_run, 0);
+            }
+        }
+}
+
+int test_fragments(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(units_multiply), cmocka_unit_test(runs_are_adjacent)};
+    return cmocka_run_group_tests_name("fragments", tests, NULL, NULL);
+}
