@@ -259,7 +259,27 @@ static inline position piece_at(const int p, const bool across, const int side, 
     KN_PASTE(round_, vector)(*(global const KN_PASTE(KN_FLOATS_, vector) *)(p))
 #define KN_LOAD_RAW_1(vector, p) (*(global const KN_PASTE(KN_RAW_, vector) *)(p))
 #define KN_LOAD_RAW_2(vector, p) (*(global const KN_PASTE(KN_RAW_, vector) *)(p))
+#if KN_FRAGMENT == 1 && !KN_EMULATED
 #if KN_NUMBERS == 1
+#define KN_ROUND_PAIR "cvt.rn.f16x2.f32 %0, %1, %2;"
+#else
+#define KN_ROUND_PAIR "cvt.rn.bf16x2.f32 %0, %1, %2;"
+#endif
+static inline uint round_2(const float first, const float second) {
+    uint bits;
+    __asm__(KN_ROUND_PAIR : "=r"(bits) : "f"(second), "f"(first));
+    return bits;
+}
+static inline ushort round_1(const float number) {
+    return round_2(number, 0.0f);
+}
+static inline ushort4 round_4(const float4 n) {
+    return as_ushort4((uint2)(round_2(n.s0, n.s1), round_2(n.s2, n.s3)));
+}
+static inline ushort8 round_8(const float8 n) {
+    return (ushort8)(round_4(n.lo), round_4(n.hi));
+}
+#elif KN_NUMBERS == 1
 static inline ushort round_1(const float number) {
     ushort bits;
     vstore_half_rte(number, 0, (half *)&bits);
@@ -274,19 +294,6 @@ static inline ushort8 round_8(const float8 numbers) {
     ushort8 bits;
     vstore_half8_rte(numbers, 0, (half *)&bits);
     return bits;
-}
-#elif KN_FRAGMENT == 1 && !KN_EMULATED
-#define round_1(number) kn_to_bfloat(number)
-static inline uint round_pair(const float first, const float second) {
-    uint bits;
-    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
-    return bits;
-}
-static inline ushort4 round_4(const float4 n) {
-    return as_ushort4((uint2)(round_pair(n.s0, n.s1), round_pair(n.s2, n.s3)));
-}
-static inline ushort8 round_8(const float8 n) {
-    return (ushort8)(round_4(n.lo), round_4(n.hi));
 }
 #else
 #define round_1(number) kn_to_bfloat(number)

@@ -20,8 +20,8 @@ typedef struct kn_verify_result {
 typedef struct kn_verify_params {
     size_t size;
     const char *operators; /* only these, separated by commas; NULL: all */
-    /* only kernels of these names; NULL: all that the device supports, those that stand in for others,
-     * `plain`, with the smallest cases */
+    /* only kernels of these names, or one with its tile, "tiled:32x32x16/4x4"; NULL: all that the device
+     * supports, those that stand in for others, `plain`, with the smallest cases */
     const char *variants;
     kn_precision precision; /* of 16 bits: only kernels that can store it, with inputs and results in it */
     int thoroughness;       /* 0: every case, 1: one case per operator and variant, 2: only the smallest */

@@ -4,6 +4,7 @@
 
 #include <koine/version.h>
 
+#include "ops/ops.h"
 #include "verify/verify_private.h"
 
 void kn_verify_params_init(kn_verify_params *params) {
@@ -41,6 +42,18 @@ static bool listed(const char *list, const char *word) {
     for (const char *item = list; item; item = strchr(item, ',') ? strchr(item, ',') + 1 : NULL)
         if (!strncmp(item, word, length) && (item[length] == ',' || !item[length])) return true;
     return false;
+}
+
+/* Whether `list`, as kn_verify_params.variants, contains a variant; *tile: the one after its name, or 0. */
+static bool lists_variant(const char *list, const char *name, int *tile) {
+    char word[64], of_tile[KN_TILE_NAME];
+    *tile = 0;
+    if (listed(list, name)) return true;
+    for (int t = 1; kn_product_tile_name(t, of_tile); t++) {
+        snprintf(word, sizeof word, "%s:%s", name, of_tile);
+        if (listed(list, word)) *tile = t;
+    }
+    return *tile != 0;
 }
 
 static bool is_wanted(const kn_operator *row, int number, int thoroughness) {
@@ -84,7 +97,7 @@ static void take_result(verify_run *run, kn_verify_result *result, const kn_erro
     if (run->params.report) run->params.report(run->params.user, result);
 }
 
-static void verify_variant(verify_run *run, const kn_operator *row, int number, const char *variant,
+static void verify_variant(verify_run *run, const kn_operator *row, int number, const char *variant, int tile,
                            bool blocked) {
     kn_error error = {.status = KN_OK};
     kn_verify_result result = {.message = ""};
@@ -95,6 +108,7 @@ static void verify_variant(verify_run *run, const kn_operator *row, int number, 
     result.name = name;
     /* Programs of cases that also run at low thoroughness are cached on disk; those of others are not. */
     const kn_trial_options options = {.variant = variant,
+                                      .tile = tile,
                                       .blocked = blocked,
                                       .programs = is_wanted(row, number, 1) ? "file" : "unsaved",
                                       .stored = kn_precision_type(run->params.precision),
@@ -134,21 +148,23 @@ static bool stores(const verify_run *run, kn_halves halves) {
 static void verify_case(verify_run *run, const kn_operator *row, int number) {
     if (!has_element_types(run->context, &row->cases[number])) return;
     if (row->class != KN_CLASS_KERNEL) {
-        if (listed(run->params.variants, "pointwise")) verify_variant(run, row, number, NULL, false);
+        if (listed(run->params.variants, "pointwise")) verify_variant(run, row, number, NULL, 0, false);
         return;
     }
     const kn_dtype stored = kn_precision_type(run->params.precision);
     for (int i = 0; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
-        if (!listed(run->params.variants, variant->name) || is_spare(run, row, number, variant)) continue;
+        int tile;
+        if (!lists_variant(run->params.variants, variant->name, &tile) || is_spare(run, row, number, variant))
+            continue;
         if (!stores(run, variant->promise.halves)) continue;
         if (!kn_trial_accepts(run->context, row, &row->cases[number], variant, false, stored)) continue;
         if (variant->choice.doubtful &&
             !kn_device_judge.variant_is_right(run->context, row, variant, NULL, 0))
             continue;
-        verify_variant(run, row, number, variant->name, false);
+        verify_variant(run, row, number, variant->name, tile, false);
         if (kn_trial_accepts(run->context, row, &row->cases[number], variant, true, stored))
-            verify_variant(run, row, number, variant->name, true);
+            verify_variant(run, row, number, variant->name, tile, true);
     }
 }
 

@@ -28,8 +28,8 @@ static const char wide_kernels[] =
 static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add";
 
 /* Of a matrix unit, its numbers in the lanes where that has them. */
-#define MATRIX(unit, type)                                                                                   \
-    .operators = "matmul", .quick = "matmul", .variants = "matrix", .matrix_unit = unit,                     \
+#define MATRIX(tile, unit, type)                                                                             \
+    .operators = "matmul", .quick = "matmul", .variants = "matrix" tile, .matrix_unit = unit,                \
     .precision = KN_PRECISION_##type
 
 static const forced forcings[] = {
@@ -43,13 +43,14 @@ static const forced forcings[] = {
     {"64-bit indices of many threads", MANY, .wide_indices = true, .operators = "mul,sum,matmul,conv2d",
      .quick = "mul,sum,matmul"},
     {"many sums a work-item", MANY, .registers = 256, .operators = "matmul,conv2d", .quick = "matmul,conv2d"},
-    {"mma in bfloat16", MANY, MATRIX("emulated-mma", BFLOAT16)},
-    {"mma in float16", MANY, MATRIX("emulated-mma", FLOAT16)},
-    {"wmma in float16", MANY, MATRIX("emulated-wmma", FLOAT16)},
-    {"wmma12 in bfloat16", MANY, MATRIX("emulated-wmma12", BFLOAT16)},
-    {"mfma in float16", MANY, MATRIX("emulated-mfma", FLOAT16)},
-    {"dpas8 in bfloat16", MANY, MATRIX("emulated-dpas8", BFLOAT16)},
-    {"dpas16 in float16", MANY, MATRIX("emulated-dpas16", FLOAT16)},
+    {"mma in bfloat16", MANY, MATRIX("", "emulated-mma", BFLOAT16)},
+    {"mma in float16", MANY, MATRIX(":64x64x32", "emulated-mma", FLOAT16)},
+    {"wmma in float16", MANY, MATRIX("", "emulated-wmma", FLOAT16)},
+    {"wmma12 in bfloat16", MANY, MATRIX(":64x64x32", "emulated-wmma12", BFLOAT16)},
+    {"mfma in float16", MANY, MATRIX("", "emulated-mfma", FLOAT16)},
+    {"small mfma in bfloat16", MANY, MATRIX(":64x64x32", "emulated-mfma", BFLOAT16)},
+    {"dpas8 in bfloat16", MANY, MATRIX("", "emulated-dpas8", BFLOAT16)},
+    {"dpas16 in float16", MANY, MATRIX(":64x64x32", "emulated-dpas16", FLOAT16)},
     {"blocks of 16 MiB", .small_blocks = true, .operators = "add,neg", .quick = "add,neg"},
 };
 

@@ -297,7 +297,9 @@ KN_OPERATOR(
              {.inputs = {"19,12", "float16 12,136"}, .no_gradient = true},
              {.inputs = {"20,9", "9,130"}, .ranges = {"special"}, .no_gradient = true},
              {.inputs = {"520,8", "8,2120"}, .no_gradient = true}, {.inputs = {"3,0", "0,70"}},
-             {.inputs = {"20,0", "0,70"}}, {.inputs = {"3,0", "4,0"}, .attributes = "transpose_b=1"}));
+             {.inputs = {"20,0", "0,70"}}, {.inputs = {"3,0", "4,0"}, .attributes = "transpose_b=1"},
+             {.inputs = {"40,72", "24,72"}, .attributes = "transpose_b=1", .no_gradient = true},
+             {.inputs = {"40,72", "72,24"}, .no_gradient = true}));
 
 /* ---- builders -------------------------------------------------------------------------------- */
 

@@ -46,7 +46,10 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
         kn_step_define(step, "KN_VECTOR", "%d", vector);
         return;
     }
-    kn_step_define(step, "KN_VECTOR", "%d", vector == 4 && a_row % 8 == 0 && b_row % 8 == 0 ? 8 : vector);
+    /* A piece of two lines for each work-item at least. */
+    const bool wide = a_row % 8 == 0 && b_row % 8 == 0 &&
+                      (size_t)(product->tile_m * product->slice) >= 2 * 8 * product->items;
+    kn_step_define(step, "KN_VECTOR", "%d", vector == 4 && wide ? 8 : vector);
     kn_step_define(step, "KN_FRAGMENT", "%d", (int)product->unit);
     kn_step_define(step, "KN_NUMBERS", "%d", kn_half_kind(matrix_type(lowering->node)));
     kn_step_define(step, "KN_WAVE_M", "%d", product->wave_m);
