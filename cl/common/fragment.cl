@@ -2,7 +2,7 @@
  * includes this file where KN_FRAGMENT is defined. A wave computes KN_WAVE_M x KN_WAVE_N sums of a work-group's tile, in
  * tiles of the unit, whose numbers are spread over the wave's lanes (common/fragment_layout.cl). Slices lie in local
  * memory as left (KN_TILE_M,KN_TILE_K) and right (KN_TILE_N,KN_TILE_K), so that numbers that a lane needs together are
- * adjacent, with rows padded against bank conflicts.
+ * adjacent, with rows padded against bank conflicts; for units 5 and 6 tile by tile as a sub-group's block reads want them.
  *   KN_FRAGMENT      the unit
  *   KN_NUMBERS 2     the numbers: 1 float16, 2 bfloat16; what is stored as float32 is rounded to them when it is loaded
  *   KN_EMULATED 0    1: without a unit; each lane has the same numbers and gives them to the others in local memory
@@ -29,12 +29,13 @@
 #define KN_TILES_M (KN_WAVE_M / KN_ROWS)
 #define KN_TILES_N (KN_WAVE_N / KN_COLUMNS)
 #define KN_LANE ((int)get_local_id(0) % KN_LANES)
-#define KN_WAVE ((int)get_local_id(0) / KN_LANES)
 /* Sub-groups that have as many work-items as the unit asks for, where the compiler would choose. */
 #if KN_FRAGMENT >= 5 && !KN_EMULATED
 #define KN_WAVE_SIZE __attribute__((intel_reqd_sub_group_size(KN_LANES)))
+#define KN_WAVE ((int)get_sub_group_id())
 #else
 #define KN_WAVE_SIZE
+#define KN_WAVE ((int)get_local_id(0) / KN_LANES)
 #endif
 
 /* Loops over tiles of the unit; without one, unrolling them takes compilers long. */
@@ -44,7 +45,19 @@
 #define KN_UNROLL_TILES KN_UNROLL
 #endif
 
+/* Where a number is in a slice: of a row and k on the left, of a column and k on the right. Two from an even k on are
+ * adjacent. */
+#if KN_FRAGMENT >= 5
+#define KN_SLICE_ROW KN_TILE_K
+#define KN_SLICE_TILE(i, k, side) (((i) / (side) * (KN_TILE_K / KN_DEPTH) + (k) / KN_DEPTH) * ((side) * KN_DEPTH))
+#define KN_LEFT_PLACE(i, k) (KN_SLICE_TILE(i, k, KN_ROWS) + (i) % KN_ROWS * KN_DEPTH + (k) % KN_DEPTH)
+#define KN_RIGHT_PLACE(i, k)                                                                                 \
+    (KN_SLICE_TILE(i, k, KN_COLUMNS) + (k) % KN_DEPTH / 2 * (2 * KN_COLUMNS) + (i) % KN_COLUMNS * 2 + (k) % 2)
+#else
 #define KN_SLICE_ROW (KN_TILE_K + 8)
+#define KN_LEFT_PLACE(i, k) ((i) * KN_SLICE_ROW + (k))
+#define KN_RIGHT_PLACE(i, k) KN_LEFT_PLACE(i, k)
+#endif
 #define KN_LEFT_SLICE (KN_TILE_M * KN_SLICE_ROW)
 #define KN_RIGHT_SLICE (KN_TILE_N * KN_SLICE_ROW)
 
@@ -77,12 +90,20 @@
 
 /* ---- fragments ---------------------------------------------------------------------------------------- */
 
+#if KN_FRAGMENT >= 5 && !KN_EMULATED
+/* As block reads give them, where numbers of different rows are in different registers. */
+#define KN_BLOCK_5 int8
+#define KN_BLOCK_6 short8
+typedef KN_PASTE(KN_BLOCK_, KN_FRAGMENT) fragment_left;
+typedef int8 fragment_right;
+#else
 typedef struct fragment_left {
     uint word[KN_LEFT_EACH / 2];
 } fragment_left;
 typedef struct fragment_right {
     uint word[KN_RIGHT_EACH / 2];
 } fragment_right;
+#endif
 #define KN_SUM_VECTOR KN_PASTE(float, KN_SUM_EACH)
 
 /* `count` numbers from `first` on of a lane, which are adjacent; two in each word. */
@@ -106,20 +127,34 @@ static inline void load_run(local const ushort *from, const int first, const int
     }
 }
 /* This lane's numbers of a tile that begins at a row, or at a column, of a slice, at `k` along it. */
+#if KN_FRAGMENT >= 5 && !KN_EMULATED
+static inline fragment_left load_left(local const ushort *slice, const int row, const int k) {
+    local const ushort *from = slice + KN_LEFT_PLACE(row, k);
+#if KN_FRAGMENT == 5
+    return as_int8(intel_sub_group_block_read8((local const uint *)from));
+#else
+    return as_short8(intel_sub_group_block_read_us8(from));
+#endif
+}
+static inline fragment_right load_right(local const ushort *slice, const int column, const int k) {
+    return as_int8(intel_sub_group_block_read8((local const uint *)(slice + KN_RIGHT_PLACE(column, k))));
+}
+#else
 static inline fragment_left load_left(local const ushort *slice, const int row, const int k) {
     fragment_left loaded;
     KN_UNROLL for (int e = 0; e < KN_LEFT_EACH; e += KN_LEFT_RUN)
-        load_run(slice + (row + KN_LEFT_AT(KN_LANE, e)) * KN_SLICE_ROW + k + KN_LEFT_DEPTH(KN_LANE, e), e, KN_LEFT_RUN,
+        load_run(slice + KN_LEFT_PLACE(row + KN_LEFT_AT(KN_LANE, e), k + KN_LEFT_DEPTH(KN_LANE, e)), e, KN_LEFT_RUN,
                  loaded.word);
     return loaded;
 }
 static inline fragment_right load_right(local const ushort *slice, const int column, const int k) {
     fragment_right loaded;
     KN_UNROLL for (int e = 0; e < KN_RIGHT_EACH; e += KN_RIGHT_RUN)
-        load_run(slice + (column + KN_RIGHT_AT(KN_LANE, e)) * KN_SLICE_ROW + k + KN_RIGHT_DEPTH(KN_LANE, e), e,
+        load_run(slice + KN_RIGHT_PLACE(column + KN_RIGHT_AT(KN_LANE, e), k + KN_RIGHT_DEPTH(KN_LANE, e)), e,
                  KN_RIGHT_RUN, loaded.word);
     return loaded;
 }
+#endif
 
 /* sums += left * right, by all lanes of a wave together. */
 #if KN_EMULATED
@@ -183,12 +218,9 @@ static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, c
 #elif KN_FRAGMENT == 4
     *sums = KN_BY_TYPE(__builtin_amdgcn_mfma_f32_16x16x16f16, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k)(
         KN_AS_NUMBERS(4, KN_WORDS_2(left.word)), KN_AS_NUMBERS(4, KN_WORDS_2(right.word)), *sums, 0, 0, 0);
-#elif KN_FRAGMENT == 5
-    *sums = KN_BY_TYPE(intel_sub_group_f16_f16_matrix_mad_k16, intel_sub_group_bf16_bf16_matrix_mad_k16)(
-        as_int8(KN_WORDS_8(left.word)), as_int8(KN_WORDS_8(right.word)), *sums);
 #else
-    *sums = KN_BY_TYPE(intel_sub_group_f16_f16_matrix_mad_k16, intel_sub_group_bf16_bf16_matrix_mad_k16)(
-        as_short8(KN_WORDS_4(left.word)), as_int8(KN_WORDS_8(right.word)), *sums);
+    *sums = KN_BY_TYPE(intel_sub_group_f16_f16_matrix_mad_k16, intel_sub_group_bf16_bf16_matrix_mad_k16)(left, right,
+                                                                                                         *sums);
 #endif
 }
 #endif
@@ -307,14 +339,19 @@ static inline ushort8 round_8(const float8 numbers) {
         KN_RAW_##vector line[2];                                                                             \
     } piece_##vector;                                                                                        \
     static inline void put_piece_##vector(const piece_##vector piece, const position at, const bool across,  \
-                                          local ushort *slice) {                                             \
-        local ushort *to = slice + at.i * KN_SLICE_ROW + at.k;                                               \
-        if (!across) {                                                                                       \
-            *(local KN_RAW_##vector *)to = piece.line[0];                                                    \
-            return;                                                                                          \
+                                          const bool left, local ushort *slice) {                            \
+        const ushort *first = (const ushort *)&piece.line[0], *second = (const ushort *)&piece.line[1];      \
+        if (across) {                                                                                        \
+            KN_UNROLL for (int i = 0; i < vector; i++) *(local uint *)(                                      \
+                slice + (left ? KN_LEFT_PLACE(at.i + i, at.k) : KN_RIGHT_PLACE(at.i + i, at.k))) =           \
+                first[i] | (uint)second[i] << 16;                                                            \
+        } else if (left || KN_FRAGMENT < 5 || vector == 1) {                                                 \
+            *(local KN_RAW_##vector *)(slice + (left ? KN_LEFT_PLACE(at.i, at.k)                             \
+                                                     : KN_RIGHT_PLACE(at.i, at.k))) = piece.line[0];         \
+        } else {                                                                                             \
+            KN_UNROLL for (int k = 0; k + 1 < vector; k += 2) *(local uint *)(                               \
+                slice + KN_RIGHT_PLACE(at.i, at.k + k)) = first[k] | (uint)first[k + 1] << 16;               \
         }                                                                                                    \
-        KN_UNROLL for (int i = 0; i < vector; i++) *(local uint *)(to + i * KN_SLICE_ROW) =                  \
-            ((const ushort *)&piece.line[0])[i] | (uint)((const ushort *)&piece.line[1])[i] << 16;           \
     }
 KN_DEFINE_PIECE(1)
 KN_DEFINE_PIECE(4)

@@ -107,7 +107,7 @@
 #define KN_LEFT_AT_5(lane, e) ((e) / 2)
 #define KN_LEFT_DEPTH_5(lane, e) ((lane) * 2 + (e) % 2)
 #define KN_RIGHT_EACH_5 16
-#define KN_RIGHT_RUN_5 16
+#define KN_RIGHT_RUN_5 2
 #define KN_RIGHT_AT_5(lane, e) (lane)
 #define KN_RIGHT_DEPTH_5(lane, e) (e)
 #define KN_SUM_EACH_5 8
@@ -123,7 +123,7 @@
 #define KN_LEFT_AT_6(lane, e) (e)
 #define KN_LEFT_DEPTH_6(lane, e) (lane)
 #define KN_RIGHT_EACH_6 16
-#define KN_RIGHT_RUN_6 16
+#define KN_RIGHT_RUN_6 2
 #define KN_RIGHT_AT_6(lane, e) (lane)
 #define KN_RIGHT_DEPTH_6(lane, e) (e)
 #define KN_SUM_EACH_6 8

@@ -80,10 +80,10 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
     KN_FETCH_SIDE(b_next, KN_B_PIECES, KN_TILE_N, KN_B_ACROSS, KN_HALF_b, b, b_at, n, k0)
 #define KN_PUT_SLICE(turn)                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++)                                                          \
-        KN_PUT_PIECE(a_next[p], piece_at(p, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR), KN_TRANSPOSE_A,           \
+        KN_PUT_PIECE(a_next[p], piece_at(p, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR), KN_TRANSPOSE_A, 1,        \
                      left + (turn) * KN_LEFT_SLICE);                                                         \
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)                                                          \
-        KN_PUT_PIECE(b_next[p], piece_at(p, KN_B_ACROSS, KN_TILE_N, KN_VECTOR), KN_B_ACROSS,                 \
+        KN_PUT_PIECE(b_next[p], piece_at(p, KN_B_ACROSS, KN_TILE_N, KN_VECTOR), KN_B_ACROSS, 0,              \
                      right + (turn) * KN_RIGHT_SLICE);
 #else
 #define KN_FETCH_SLICE(k0)                                                                                   \

@@ -22,6 +22,9 @@ kernel void kn_probe_claims(global const ushort *x, global uint *y) {
 #if __has_builtin(__builtin_amdgcn_mfma_f32_16x16x16bf16_1k)
     claims |= 1u << 4;
 #endif
+#if defined(cl_intel_subgroup_matrix_multiply_accumulate) && defined(cl_intel_subgroup_local_block_io)
+    claims |= 1u << 5 | 1u << 6;
+#endif
     if (get_global_id(0) == 0) y[0] = claims;
 }
 #else
@@ -45,8 +48,10 @@ KN_WORK_GROUP kernel void kn_probe_matrix(global const ushort *x, global float *
     KN_SLICES(1)
     sums sums;
     sums_clear(&sums);
-    for (int at = get_local_id(0); at < (KN_TILE_M + KN_TILE_N) * KN_TILE_K; at += KN_ITEMS)
-        left[at / KN_TILE_K * KN_SLICE_ROW + at % KN_TILE_K] = x[at];
+    for (int at = get_local_id(0); at < KN_TILE_M * KN_TILE_K; at += KN_ITEMS)
+        left[KN_LEFT_PLACE(at / KN_TILE_K, at % KN_TILE_K)] = x[at];
+    for (int at = get_local_id(0); at < KN_TILE_N * KN_TILE_K; at += KN_ITEMS)
+        right[KN_RIGHT_PLACE(at / KN_TILE_K, at % KN_TILE_K)] = x[KN_TILE_M * KN_TILE_K + at];
     barrier(CLK_LOCAL_MEM_FENCE);
     sums_add(&sums, left, right);
     barrier(CLK_LOCAL_MEM_FENCE);

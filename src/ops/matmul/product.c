@@ -26,21 +26,22 @@ enum {
     MATRIX_PART_STEP = 32 /* of those of matrix units */
 };
 
-/* The work-items of a wave, the sums of a wave by the side of the tile, and for tests without the unit the
- * numbers of one of its products (cl/common/fragment_layout.cl). */
+/* The work-items of a wave, the sums of a wave by the side of the tile, for tests without the unit the
+ * numbers of one of its products (cl/common/fragment_layout.cl), and the registers that the large tile needs
+ * where the compiler must be told. */
 typedef struct unit_waves {
     int lanes;
     struct {
         int m, n;
     } large, small;
-    int numbers;
+    int numbers, registers;
 } unit_waves;
-static const unit_waves units[] = {[KN_MATRIX_MMA] = {32, {64, 64}, {32, 32}, (16 + 8) * 16},
-                                   [KN_MATRIX_WMMA] = {32, {64, 32}, {32, 32}, (16 + 16) * 16},
-                                   [KN_MATRIX_WMMA12] = {32, {64, 32}, {32, 32}, (16 + 16) * 16},
-                                   [KN_MATRIX_MFMA] = {64, {64, 64}, {32, 32}, (16 + 16) * 16},
-                                   [KN_MATRIX_DPAS8] = {8, {32, 16}, {32, 16}, (8 + 8) * 16},
-                                   [KN_MATRIX_DPAS16] = {16, {32, 32}, {32, 32}, (8 + 16) * 16}};
+static const unit_waves units[] = {[KN_MATRIX_MMA] = {32, {64, 64}, {32, 32}, (16 + 8) * 16, 0},
+                                   [KN_MATRIX_WMMA] = {32, {64, 32}, {32, 32}, (16 + 16) * 16, 0},
+                                   [KN_MATRIX_WMMA12] = {32, {64, 32}, {32, 32}, (16 + 16) * 16, 0},
+                                   [KN_MATRIX_MFMA] = {64, {64, 64}, {32, 32}, (16 + 16) * 16, 0},
+                                   [KN_MATRIX_DPAS8] = {8, {32, 16}, {16, 16}, (8 + 8) * 16, 192},
+                                   [KN_MATRIX_DPAS16] = {16, {32, 32}, {16, 32}, (8 + 16) * 16, 192}};
 enum { LARGE_SIDE = 128, SLICE_PADDING = 8 };
 
 /* The device that splits are chosen for: a large one, since a smaller one loses little by larger partial
@@ -100,16 +101,21 @@ static size_t items_of(const product_tile *tile, kn_matrix_unit unit) {
     return (size_t)(tile->side / tile->item_m) * (size_t)(tile->side / tile->item_n);
 }
 
+static int registers_of(const product_tile *tile, kn_matrix_unit unit) {
+    return tile->matrix && tile->side == LARGE_SIDE ? units[unit].registers : tile->registers;
+}
+
 static bool is_possible(const kn_target *target, const kn_product *product, const product_tile *tile,
                         size_t element) {
     if (tile->matrix != (product->unit != KN_MATRIX_NONE)) return false;
     const size_t items = items_of(tile, product->unit);
+    const int registers = registers_of(tile, product->unit);
     const uint64_t local = tile->matrix ? matrix_local_bytes(target, tile, &units[product->unit], items)
                                         : local_bytes(tile->side, tile->slice, element);
     return items <= kn_group_limit(target, product->file) &&
            (!target->local_bytes || local <= target->local_bytes) &&
-           (!tile->registers ||
-            tile->registers <= (target->item_registers ? target->item_registers(target->device) : 128));
+           (!registers ||
+            registers <= (target->item_registers ? target->item_registers(target->device) : 128));
 }
 
 bool kn_product_unit_fits(const kn_target *target, kn_matrix_unit unit) {
@@ -171,7 +177,7 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     product->item_m = chosen->item_m;
     product->item_n = chosen->item_n;
     product->slice = chosen->slice;
-    product->registers = chosen->registers;
+    product->registers = registers_of(chosen, product->unit);
     product->items = items_of(chosen, product->unit);
     if (chosen->matrix) {
         const int sums = chosen->side * chosen->side / (int)product->items;

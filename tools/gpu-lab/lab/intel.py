@@ -10,9 +10,11 @@ LINE = re.compile(r"\s*(?:\(W\)|\(W&?[^)]*\)|\([~]?f\d[^)]*\))?\s*([a-z][a-z0-9_
                   r"\s*(?:\((?:W|[\d|M&~f.]+)[^)]*\))?(.*)")
 
 
-def kind_of(name, line):
+def kind_of(name, line, simd):
     size = re.search(r"\.d(\d+)(?:x(\d+))?", name)
     width = int(size[1]) // 8 * int(size[2] or 1) if size else 4
+    if re.search(r"\.d\d+x\d+t", name):
+        width = max(1, width // simd)  # one block for the whole thread
     for start, memory, kind in (("load", ".slm", "fetch"), ("store", ".slm", "put"), ("load", ".ugm", "load"),
                                 ("store", ".ugm", "store")):
         if name.startswith(start) and memory in name:
@@ -28,7 +30,7 @@ def kind_of(name, line):
     return ("fma", 1) if name.startswith("mad") and ":f" in line else ("other", 0)
 
 
-def parse(assembly):
+def parse(assembly, simd=16):
     instructions, jumps, labels = [], [], {}
     for line in assembly.split("\n"):
         label, found = LABEL.match(line.strip()), LINE.match(line)
@@ -38,7 +40,7 @@ def parse(assembly):
             continue
         if found.group(1) in JUMPS:
             jumps += [(len(instructions), word) for word in re.findall(r"\b(L\d+|_\w+)\b", line)]
-        instructions.append(Instruction(found.group(1), *kind_of(found.group(1), line)))
+        instructions.append(Instruction(found.group(1), *kind_of(found.group(1), line, simd)))
     # Of the labels that a jump names, the one before it makes a loop.
     resolve(instructions, [(at, label) for at, label in jumps if labels.get(label, at + 1) <= at], labels)
     return instructions
@@ -72,7 +74,7 @@ def build(tools, target, source, options, folder, kernel):
         return int((re.search(rf"\b{word}:\s+(\d+)", about) or [0, 0])[1])
     simd = figure("simd_size")
     assembly = assembly_of(dump, kernel, simd)
-    instructions, spill = parse(assembly), re.search(r"\.spill size (\d+)", assembly)
+    instructions, spill = parse(assembly, simd), re.search(r"\.spill size (\d+)", assembly)
     return Kernel(kernel, instructions, registers=figure("grf_count") or 128,
                   spilled=int(spill[1]) if spill else figure("spill_size"), private_bytes=figure("private_size"),
                   local_bytes=figure("slm_size"), code_bytes=16 * len(instructions), wave=simd)
