@@ -1,8 +1,9 @@
 /* Sums of products of 16-bit numbers on matrix units, in place of the work-items' own sums of common/tile.cl, which
- * includes this file where KN_FRAGMENT is defined. A wave computes KN_WAVE_M x KN_WAVE_N sums of a work-group's tile, in
- * tiles of the unit, whose numbers are spread over the wave's lanes (common/fragment_layout.cl). Slices lie in local
+ * includes this file where KN_FRAGMENT is defined. A wave computes KN_WAVE_M x KN_WAVE_N sums of a work-group's tile,
+ * in tiles of the unit, whose numbers are spread over the wave's lanes (common/fragment_layout.cl). Slices lie in local
  * memory as left (KN_TILE_M,KN_TILE_K) and right (KN_TILE_N,KN_TILE_K), so that numbers that a lane needs together are
- * adjacent, with rows padded against bank conflicts; for units 5 and 6 tile by tile as a sub-group's block reads want them.
+ * adjacent, with rows padded against bank conflicts; for units 5 and 6 tile by tile, as block reads of sub-groups want
+ * them.
  *   KN_FRAGMENT      the unit
  *   KN_NUMBERS 2     the numbers: 1 float16, 2 bfloat16; what is stored as float32 is rounded to them when it is loaded
  *   KN_EMULATED 0    1: without a unit; each lane has the same numbers and gives them to the others in local memory
@@ -245,7 +246,8 @@ static inline void sums_add_tiles(sums *sums, local const ushort *left,
         fragment_left rows[KN_TILES_M];
         fragment_right columns[KN_TILES_N];
         KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) rows[i] = load_left(left, row0 + i * KN_ROWS, k);
-        KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++) columns[j] = load_right(right, column0 + j * KN_COLUMNS, k);
+        KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++) columns[j] =
+            load_right(right, column0 + j * KN_COLUMNS, k);
         KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)
             KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++)
                 multiply_add(&sums->at[i][j], rows[i], columns[j] KN_EXCHANGE_PASSED);
@@ -279,9 +281,10 @@ static inline position piece_at(const int p, const bool across, const int side, 
     return across ? pair : along;
 }
 
+/* Two numbers in each word, but of a single one. */
 #define KN_RAW_1 ushort
-#define KN_RAW_4 ushort4
-#define KN_RAW_8 ushort8
+#define KN_RAW_4 uint2
+#define KN_RAW_8 uint4
 #define KN_FLOATS_1 float
 #define KN_FLOATS_4 float4
 #define KN_FLOATS_8 float8
@@ -305,11 +308,11 @@ static inline uint round_2(const float first, const float second) {
 static inline ushort round_1(const float number) {
     return round_2(number, 0.0f);
 }
-static inline ushort4 round_4(const float4 n) {
-    return as_ushort4((uint2)(round_2(n.s0, n.s1), round_2(n.s2, n.s3)));
+static inline uint2 round_4(const float4 n) {
+    return (uint2)(round_2(n.s0, n.s1), round_2(n.s2, n.s3));
 }
-static inline ushort8 round_8(const float8 n) {
-    return (ushort8)(round_4(n.lo), round_4(n.hi));
+static inline uint4 round_8(const float8 n) {
+    return (uint4)(round_4(n.lo), round_4(n.hi));
 }
 #elif KN_NUMBERS == 1
 static inline ushort round_1(const float number) {
@@ -317,45 +320,58 @@ static inline ushort round_1(const float number) {
     vstore_half_rte(number, 0, (half *)&bits);
     return bits;
 }
-static inline ushort4 round_4(const float4 numbers) {
-    ushort4 bits;
+static inline uint2 round_4(const float4 numbers) {
+    uint2 bits;
     vstore_half4_rte(numbers, 0, (half *)&bits);
     return bits;
 }
-static inline ushort8 round_8(const float8 numbers) {
-    ushort8 bits;
+static inline uint4 round_8(const float8 numbers) {
+    uint4 bits;
     vstore_half8_rte(numbers, 0, (half *)&bits);
     return bits;
 }
 #else
 #define round_1(number) kn_to_bfloat(number)
-#define round_4(numbers) kn_to_bfloat_4(numbers)
-#define round_8(numbers) kn_to_bfloat_8(numbers)
+#define round_4(numbers) as_uint2(kn_to_bfloat_4(numbers))
+#define round_8(numbers) as_uint4(kn_to_bfloat_8(numbers))
 #endif
 
-/* A piece on its way to local memory; of one along k only the first vector is used. */
+/* A piece on its way to local memory; of one along k only
+ * the first line is used. */
+#define KN_PUT(left, slice, i, k) ((slice) + ((left) ? KN_LEFT_PLACE(i, k) : KN_RIGHT_PLACE(i, k)))
 #define KN_DEFINE_PIECE(vector)                                                                              \
     typedef struct piece_##vector {                                                                          \
         KN_RAW_##vector line[2];                                                                             \
     } piece_##vector;                                                                                        \
     static inline void put_piece_##vector(const piece_##vector piece, const position at, const bool across,  \
                                           const bool left, local ushort *slice) {                            \
-        const ushort *first = (const ushort *)&piece.line[0], *second = (const ushort *)&piece.line[1];      \
-        if (across) {                                                                                        \
-            KN_UNROLL for (int i = 0; i < vector; i++) *(local uint *)(                                      \
-                slice + (left ? KN_LEFT_PLACE(at.i + i, at.k) : KN_RIGHT_PLACE(at.i + i, at.k))) =           \
-                first[i] | (uint)second[i] << 16;                                                            \
-        } else if (left || KN_FRAGMENT < 5 || vector == 1) {                                                 \
-            *(local KN_RAW_##vector *)(slice + (left ? KN_LEFT_PLACE(at.i, at.k)                             \
-                                                     : KN_RIGHT_PLACE(at.i, at.k))) = piece.line[0];         \
-        } else {                                                                                             \
-            KN_UNROLL for (int k = 0; k + 1 < vector; k += 2) *(local uint *)(                               \
-                slice + KN_RIGHT_PLACE(at.i, at.k + k)) = first[k] | (uint)first[k + 1] << 16;               \
+        const uint *first = (const uint *)&piece.line[0], *second = (const uint *)&piece.line[1];            \
+        if (!across && (left || KN_FRAGMENT < 5)) {                                                          \
+            *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];                       \
+            return;                                                                                          \
+        }                                                                                                    \
+        KN_UNROLL for (int w = 0; w < vector / 2; w++) {                                                     \
+            const int i = at.i + 2 * w;                                                                      \
+            if (across) {                                                                                    \
+                *(local uint *)KN_PUT(left, slice, i, at.k) = (first[w] & 0xffffu) | second[w] << 16;        \
+                *(local uint *)KN_PUT(left, slice, i + 1, at.k) = first[w] >> 16 | (second[w] & 0xffff0000u); \
+            } else {                                                                                         \
+                *(local uint *)KN_PUT(left, slice, at.i, at.k + 2 * w) = first[w];                           \
+            }                                                                                                \
         }                                                                                                    \
     }
-KN_DEFINE_PIECE(1)
 KN_DEFINE_PIECE(4)
 KN_DEFINE_PIECE(8)
+typedef struct piece_1 {
+    ushort line[2];
+} piece_1;
+static inline void put_piece_1(const piece_1 piece, const position at, const bool across, const bool left,
+                               local ushort *slice) {
+    if (across)
+        *(local uint *)KN_PUT(left, slice, at.i, at.k) = piece.line[0] | (uint)piece.line[1] << 16;
+    else
+        *KN_PUT(left, slice, at.i, at.k) = piece.line[0];
+}
 #define KN_PIECE KN_PASTE(piece_, KN_VECTOR)
 #define KN_RAW KN_PASTE(KN_RAW_, KN_VECTOR)
 #define KN_PUT_PIECE KN_PASTE(put_piece_, KN_VECTOR)

@@ -4,7 +4,9 @@
  *   KN_LANES, KN_ROWS, KN_COLUMNS, KN_DEPTH    lanes of a wave, and the sizes of a tile
  *   KN_LEFT_EACH, KN_RIGHT_EACH, KN_SUM_EACH   numbers of a lane
  *   KN_LEFT_RUN, KN_RIGHT_RUN                  so many of them are adjacent along the depth
- *   KN_LEFT_AT(lane, e), KN_LEFT_DEPTH(lane, e), KN_RIGHT_AT(…), KN_RIGHT_DEPTH(…), KN_SUM_ROW(…), KN_SUM_COLUMN(…)
+ *   KN_LEFT_AT(lane, e), KN_LEFT_DEPTH(lane, e)    row and depth of a number of left
+ *   KN_RIGHT_AT(lane, e), KN_RIGHT_DEPTH(lane, e)  column and depth of one of right
+ *   KN_SUM_ROW(lane, e), KN_SUM_COLUMN(lane, e)    row and column of a sum
  * With the number of the unit after the name, they are those of that unit. This file is C too.
  *
  *   1 mma      PTX, mma.sync.aligned.m16n8k16: "Matrix Fragments for mma.m16n8k16 with floating point type"

@@ -46,6 +46,17 @@ static bool try_kernel(kn_context *context, char *reason, size_t room) {
     return right;
 }
 
+/* " and multiplies float16 and bfloat16 by the matrix unit mma"; "" without one. The units are tried here. */
+static void add_matrix_unit(kn_context *context, char *text, size_t room) {
+    const kn_matrix_unit half = kn_context_matrix_unit(context, KN_PRECISION_FLOAT16),
+                         bfloat = kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16);
+    text[0] = '\0';
+    if (half || bfloat)
+        snprintf(text, room, ", and multiplies %s%s%s by the matrix unit %s", half ? "float16" : "",
+                 half && bfloat ? " and " : "", bfloat ? "bfloat16" : "",
+                 kn_matrix_unit_name(half ? half : bfloat));
+}
+
 static void try_device(doctor_visit *doctor, const kn_device_info *info) {
     char place[32], reason[1200], cache[4096];
     remarks said = {""};
@@ -61,6 +72,8 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
     kn_context *context = kn_context_create(&params);
     const bool open = kn_context_status(context) == KN_OK,
                computes = open && try_kernel(context, reason, sizeof reason);
+    char units[96] = "";
+    if (computes) add_matrix_unit(context, units, sizeof units);
     progress_clear();
     if (!open) {
         finding_tell(&doctor->found, FINDING_PROBLEM, "device", "", "%s (%s) cannot be opened: %s",
@@ -72,8 +85,8 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
                      "makes a report for its authors: %s",
                      info->name, info->platform, reason);
     } else {
-        finding_tell(&doctor->found, FINDING_FINE, "device", "", "%s (%s) compiles and computes", info->name,
-                     info->platform);
+        finding_tell(&doctor->found, FINDING_FINE, "device", "", "%s (%s) compiles and computes%s",
+                     info->name, info->platform, units);
     }
     if (said.text[0]) finding_tell(&doctor->found, FINDING_HINT, "device", "", "%s", said.text);
     kn_context_destroy(&context);
