@@ -106,6 +106,12 @@ def listings_are_read():
         check(bad, f"{maker}: waits", loops.waits(loops.loops[0]), [0])
         stores = [(one.kind, one.amount) for one in instructions if one.kind == "store"]
         check(bad, f"{maker}: stores", stores, [("store", 8)])
+    # A wave multiplies 16 x 16 x 16 or 16 x 8 x 16, or 8 x 16 x 16 in 16 lanes: what is each lane's part.
+    check(bad, "mma", nvidia.kind_of("HMMA.16816.F32.BF16"), ("matrix", 64))
+    check(bad, "wmma", amd.kind_of("v_wmma_f32_16x16x16_bf16", ""), ("matrix", 128))
+    check(bad, "mfma", amd.kind_of("v_mfma_f32_16x16x16_f16", ""), ("matrix", 64))
+    check(bad, "dpas", intel.kind_of("dpas.8x8", "", 16), ("matrix", 128))
+    check(bad, "a block for 16 work-items", intel.kind_of("load.slm.d32x64t.a32", "", 16), ("fetch", 16))
     check(bad, "of a kernel that is not there", nvidia.parse(NVIDIA, "absent"), ([], 0))
     return bad
 

@@ -13,8 +13,8 @@ LINE = re.compile(r"\s*(?:\(W\)|\(W&?[^)]*\)|\([~]?f\d[^)]*\))?\s*([a-z][a-z0-9_
 def kind_of(name, line, simd):
     size = re.search(r"\.d(\d+)(?:x(\d+))?", name)
     width = int(size[1]) // 8 * int(size[2] or 1) if size else 4
-    if re.search(r"\.d\d+x\d+t", name):
-        width = max(1, width // simd)  # one block for the whole thread
+    if re.search(r"\.d\d+x\d+t", name) and int(size[2]) >= simd:
+        width //= simd  # a block of which each work-item gets its part
     for start, memory, kind in (("load", ".slm", "fetch"), ("store", ".slm", "put"), ("load", ".ugm", "load"),
                                 ("store", ".ugm", "store")):
         if name.startswith(start) and memory in name:

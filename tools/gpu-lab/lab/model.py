@@ -70,7 +70,7 @@ class Time:
     flops: float            # of products, by the direct method; 0 for other kernels
     bound: str
     groups: int = 0         # resident on a unit
-    peak: float = 1.0       # of what multiplies
+    peak: float = 0.0       # of what multiplies; 0: the lanes
 
 
 def memory_seconds(target, launch):

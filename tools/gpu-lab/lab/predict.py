@@ -143,7 +143,7 @@ class Step:
     def share(self, programs):
         """The part of the peak that the products of these programs reach."""
         seconds = sum(program.seconds for program in programs)
-        ideal = sum(time.flops / time.peak for program in programs for time in program.times if time.flops)
+        ideal = sum(time.flops / (time.peak or self.target.flops) for program in programs for time in program.times if time.flops)
         return ideal / max(1e-12, seconds)
 
     @property
