@@ -115,6 +115,50 @@ static void forced_kernels_are_right(void **state) {
     device_close(&context);
 }
 
+/* A product of a network takes the unit where results have 16 bits: weights of 1 + 2^-9 are rounded to 1
+ * then. In float32, and without the unit, they are not. */
+static void networks_take_the_matrix_unit(void **state) {
+    (void)state;
+    static const struct {
+        const char *unit;
+        kn_precision precision;
+        float result;
+    } cases[] = {{"emulated-mma", KN_PRECISION_BFLOAT16, 32},
+                 {"emulated-mma", KN_PRECISION_FLOAT32, 32.0625f},
+                 {"none", KN_PRECISION_BFLOAT16, 32.0625f}};
+    enum { ROWS = 8, DEPTH = 32, COLUMNS = 24 };
+    float weights[DEPTH * COLUMNS], given[ROWS * DEPTH], got[ROWS * COLUMNS];
+    for (int i = 0; i < DEPTH * COLUMNS; i++)
+        weights[i] = 1.001953125f;
+    for (int i = 0; i < ROWS * DEPTH; i++)
+        given[i] = 1;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        kn_context_params params = device_params();
+        params.kind = MANY;
+        params.matrix_unit = cases[c].unit;
+        kn_context *context = device_open(&params);
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "8,32");
+        kn_value *w = kn_constant(graph, KN_FLOAT32, "32,24", weights, sizeof weights);
+        kn_value *y = kn_name(kn_matmul(kn_relu(x), w, false, false), "y");
+        kn_session_params how;
+        kn_session_params_init(&how);
+        how.precision = cases[c].precision;
+        kn_session *session = kn_session_create(context, &y, 1, &how);
+        kn_graph_destroy(&graph);
+        kn_feed feed = {"x", given, sizeof given};
+        kn_fetch fetch = {"y", got, sizeof got};
+        if (kn_session_run(session, &feed, 1, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+        for (int i = 0; i < ROWS * COLUMNS; i++)
+            if (got[i] != cases[c].result)
+                fail_msg("case %zu, element %d: %g, expected %g", c, i, (double)got[i],
+                         (double)cases[c].result);
+        assert_int_equal(device_counts(context).variants_refused, 0);
+        kn_session_destroy(&session);
+        device_close(&context);
+    }
+}
+
 /* Values of 12 MiB fit into blocks of 16 MiB; one of 20 MiB is refused by name. */
 static void values_are_spread_over_small_blocks(void **state) {
     (void)state;
@@ -195,8 +239,9 @@ static void doubles_are_right_or_refused(void **state) {
 }
 /* With PART PARTS: that part of the forced kernels. */
 int main(int count, char **arguments) {
-    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 3 };
+    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 4 };
     const struct CMUnitTest others[OTHERS] = {
+        cmocka_unit_test(networks_take_the_matrix_unit),
         cmocka_unit_test(values_are_spread_over_small_blocks),
         cmocka_unit_test(large_inputs_and_states_are_named),
         cmocka_unit_test(doubles_are_right_or_refused),
