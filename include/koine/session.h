@@ -48,9 +48,10 @@ typedef struct kn_session_params {
      * exact as possible and equal on all devices. */
     bool fast_math;
     /* The types in which results between operators are stored; what the operators compute, they compute in
-     * float32. Parameters, their gradients, optimizer moments, running statistics, results of rank 0 and 1
+     * float32. Gradients of parameters, optimizer moments, running statistics, results of rank 0 and 1
      * and what is fetched stay float32, and so do inputs and results of operators without kernels for it,
-     * which the plan lists. */
+     * which the plan lists. Parameters stay float32 in training; without it, those are stored so that only
+     * operators read which take them so, as by kn_store: weights of matrix products, tables of embeddings. */
     kn_precision precision;
     /* Refuse plans that need more device memory; 0: the device's. The limit holds for each device separately;
      * devices joined to the context are never given more than they have. */

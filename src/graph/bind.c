@@ -11,6 +11,7 @@ typedef struct graph_copying {
     const kn_bind_request *request; /* NULL: symbols are kept */
     bool training;                  /* copies assigns and operators that matter only in training */
     bool *needed;                   /* by id of the nodes of `from` */
+    bool *direct;                   /* by id of its values: see find_direct; NULL: not asked for */
     kn_value **values;              /* by id of the values of `from`: their copies */
     kn_error *error;
 } graph_copying;
@@ -85,6 +86,27 @@ static kn_status find_needed(graph_copying *copying, kn_value *const *outputs, s
     return memory ? KN_OK : kn_fail_memory(copying->error, from->value_count);
 }
 
+/* Finds the values that all their readers take in 16 bits as they are: products, which widen what they read,
+ * and nodes that move elements for these, or for pointwise nodes, which then widen no whole table. */
+static void find_direct(const graph_copying *copying, kn_value *const *outputs, size_t count) {
+    const kn_graph *from = copying->from;
+    for (size_t v = 0; v < from->value_count; v++)
+        copying->direct[v] = true;
+    for (size_t i = 0; i < count; i++)
+        copying->direct[outputs[i]->id] = outputs[i]->kind == KN_VALUE_RESULT;
+    for (size_t n = from->node_count; n-- > 0;) {
+        const kn_node *node = from->nodes[n];
+        const bool moves = node->op->moves || node->op->class == KN_CLASS_VIEW;
+        for (int i = 0; copying->needed[n] && i < node->input_count; i++) {
+            const kn_value *input = node->inputs[i];
+            if (!input || node->op->halves >> i & 1) continue;
+            const bool made = node->op->class == KN_CLASS_POINTWISE && input->kind == KN_VALUE_RESULT;
+            if (!made && !(moves && i == 0 && copying->direct[node->outputs[0]->id]))
+                copying->direct[input->id] = false;
+        }
+    }
+}
+
 /* ---- copying -------------------------------------------------------------------------------------- */
 
 static kn_status copy_dim(graph_copying *copying, kn_dim dim, kn_dim *result) {
@@ -109,10 +131,15 @@ static kn_status copy_shape(graph_copying *copying, const kn_value *value, kn_sh
     return KN_OK;
 }
 
-static bool is_narrow(const graph_copying *copying, const kn_value *value) {
+/* The type in which the copy of a state is stored. */
+static kn_dtype stored_type(const graph_copying *copying, const kn_value *value) {
     const kn_bind_request *request = copying->request;
-    return value->kind == KN_VALUE_STATE && value->stored != value->shape.dtype && request &&
-           !request->training && request->narrows && request->narrows(request->user, value);
+    const kn_dtype own = value->shape.dtype;
+    if (value->kind != KN_VALUE_STATE || !request || request->training || !request->narrows) return own;
+    kn_dtype type = value->stored;
+    const bool weights = type == KN_FLOAT32 && own == KN_FLOAT32 && value->role == KN_STATE_PARAMETER;
+    if (weights && copying->direct && copying->direct[value->id]) type = request->precision;
+    return type == own ? own : request->narrows(request->user, value, type);
 }
 
 static kn_status widen(graph_copying *copying, kn_value *value, kn_value **wide) {
@@ -120,12 +147,6 @@ static kn_status widen(graph_copying *copying, kn_value *value, kn_value **wide)
     if (!kn_value_failed(*wide)) return KN_OK;
     if (copying->error) *copying->error = copying->to->error;
     return copying->to->error.status;
-}
-
-/* Copies the state in its narrow type; its readers get a cast of it. */
-static kn_status narrow(graph_copying *copying, const kn_value *value, kn_value *copy) {
-    copy->shape.dtype = value->stored;
-    return widen(copying, copy, &copying->values[value->id]);
 }
 
 /* The narrow value that `value` is a cast of, or NULL. */
@@ -170,7 +191,10 @@ static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
         if (!copy->data) return kn_fail_memory(copying->error, value->data_bytes);
     }
     copying->values[value->id] = copy;
-    return is_narrow(copying, value) ? narrow(copying, value, copy) : KN_OK;
+    copy->shape.dtype = stored_type(copying, value);
+    /* Readers of a narrow state get a cast of it. */
+    return copy->shape.dtype == value->shape.dtype ? KN_OK
+                                                   : widen(copying, copy, &copying->values[value->id]);
 }
 
 static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
@@ -349,13 +373,17 @@ static kn_status copy_graph(const kn_graph *graph, kn_value *const *outputs, siz
     copying.to = kn_graph_create(&params);
     copying.needed = kn_allocate(&graph->host, graph->node_count + 1, sizeof *copying.needed);
     copying.values = kn_allocate(&graph->host, graph->value_count + 1, sizeof *copying.values);
-    if (!copying.to || !copying.needed || !copying.values) status = kn_fail_memory(error, sizeof *copying.to);
+    const bool halves = request && !request->training && request->precision != KN_FLOAT32;
+    if (halves) copying.direct = kn_allocate(&graph->host, graph->value_count + 1, sizeof *copying.direct);
+    if (!copying.to || !copying.needed || !copying.values || (halves && !copying.direct))
+        status = kn_fail_memory(error, sizeof *copying.to);
     if (status == KN_OK && request) {
         copying.to->bound = true;
         copying.to->training = request->training;
         copying.to->seed = request->seed;
     }
     if (status == KN_OK) status = find_needed(&copying, outputs, count);
+    if (status == KN_OK && halves) find_direct(&copying, outputs, count);
     for (size_t i = 0; status == KN_OK && i < graph->node_count; i++)
         if (copying.needed[i]) status = copy_node(&copying, graph->nodes[i]);
     if (status == KN_OK) status = copy_outputs(&copying, outputs, count, copies);
@@ -364,6 +392,7 @@ static kn_status copy_graph(const kn_graph *graph, kn_value *const *outputs, siz
         kn_graph_destroy(&copying.to);
     }
     kn_release(&graph->host, copying.needed);
+    kn_release(&graph->host, copying.direct);
     kn_release(&graph->host, copying.values);
     *result = copying.to;
     return status;

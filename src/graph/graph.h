@@ -274,9 +274,10 @@ typedef struct kn_bind_request {
     size_t binding_count;
     bool training;
     uint64_t seed;
-    /* Whether a state with a narrow storage type may be stored in it; NULL: none may. */
-    bool (*narrows)(const void *user, const kn_value *state);
+    /* In inference: the type in which a state is stored that would be stored in `type`; NULL: its own. */
+    kn_dtype (*narrows)(const void *user, const kn_value *state, kn_dtype type);
     const void *user;
+    kn_dtype precision; /* of float32 weights that are read only where 16 bits are read as they are */
 } kn_bind_request;
 /* Copies what `outputs` need into a new graph with numbers for dimensions, running the shape rules again;
  * bound_outputs has room for `count` values. In inference, states that may be stored in a narrow type have

@@ -16,8 +16,8 @@ typedef struct executable_build {
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
-static bool may_narrow(const void *user, const kn_value *state) {
-    return kn_states_may_narrow(user, state);
+static kn_dtype stored_type(const void *user, const kn_value *state, kn_dtype type) {
+    return kn_states_may_narrow(user, state, type) ? type : state->shape.dtype;
 }
 
 /* Marks the inputs that are fed as bytes. */
@@ -46,8 +46,9 @@ static kn_status bind_graph(executable_build *build) {
                                .binding_count = request->binding_count,
                                .training = request->params->training,
                                .seed = request->params->seed,
-                               .narrows = may_narrow,
-                               .user = request->states};
+                               .narrows = stored_type,
+                               .user = request->states,
+                               .precision = kn_precision_type(request->params->precision)};
     kn_status status = kn_graph_bind(request->graph, request->values, request->value_count, &binding,
                                      &executable->graph, executable->values, build->error);
     if (status == KN_OK) scale_inputs(request, executable->graph);

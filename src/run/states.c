@@ -163,9 +163,9 @@ static kn_status add_entry(kn_states *states, const char *name, const kn_tensor_
     return KN_OK;
 }
 
-bool kn_states_may_narrow(const kn_states *states, const kn_value *value) {
+bool kn_states_may_narrow(const kn_states *states, const kn_value *value, kn_dtype type) {
     const kn_state *state = kn_states_find(states, value->name);
-    return !states->whole && (!state || !state->planned || state->stored == value->stored);
+    return !states->whole && (!state || !state->planned || state->stored == type);
 }
 
 void kn_states_keep_whole(kn_states *states) {

@@ -350,6 +350,38 @@ static void weights_are_stored_narrow(void **state) {
     kn_session_destroy(&whole);
 }
 
+/* A precision of 16 bits stores weights so that products read, and tables of such rows: not what else reads.
+ */
+static void a_precision_stores_weights_narrow(void **state) {
+    kn_context *context = *state;
+    for (int precise = 0; precise < 2; precise++) {
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "64,64", NULL);
+        kn_value *t = kn_parameter(graph, "t", KN_FLOAT32, "64,64", NULL);
+        kn_value *both = kn_parameter(graph, "both", KN_FLOAT32, "64,64", NULL);
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,64"), *n = kn_input(graph, "n", KN_INT32, "2");
+        kn_value *rows = kn_apply(graph, "embedding", (kn_value *[]){t, n}, 2, NULL);
+        kn_value *y = kn_matmul(kn_add(kn_relu(kn_matmul(x, w, false, true)), rows), both, false, false);
+        kn_value *values[] = {kn_name(y, "y"), kn_name(kn_sum(kn_mul(both, both), "0,1", false), "s")};
+        kn_session_params params;
+        kn_session_params_init(&params);
+        params.precision = precise ? KN_PRECISION_FLOAT32 : KN_PRECISION_BFLOAT16;
+        kn_session *session = kn_session_create(context, values, 2, &params);
+        kn_graph_destroy(&graph);
+        session_good(session, kn_session_compile(session, NULL, 0));
+        const uint64_t bytes = info_of_plan(session).state_bytes, whole = SIDE * SIDE * 4;
+        assert_int_equal(bytes, precise ? 3 * whole : 2 * whole);
+        static float numbers[SIDE * SIDE];
+        kn_states *states = kn_session_states(session);
+        for (int i = 0; i < SIDE * SIDE; i++)
+            numbers[i] = 1.0f / 3;
+        states_good(states, kn_states_set(states, "w", NULL, numbers, sizeof numbers));
+        states_good(states, kn_states_get(states, "w", numbers, sizeof numbers));
+        assert_true(numbers[5] == (precise ? 1.0f / 3 : 0.333984375f));
+        kn_session_destroy(&session);
+    }
+}
+
 static void only_weights_are_stored_narrow(void **state) {
     (void)state;
     for (int i = 0; i < 3; i++) {
@@ -419,6 +451,7 @@ int test_states(void) {
         cmocka_unit_test(states_share_blocks_within_the_limit),
         cmocka_unit_test(caches_are_kept_between_runs),
         cmocka_unit_test(weights_are_stored_narrow),
+        cmocka_unit_test(a_precision_stores_weights_narrow),
         cmocka_unit_test(only_weights_are_stored_narrow),
     };
     return cmocka_run_group_tests(tests, device_setup, device_teardown);
