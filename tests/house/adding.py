@@ -1,10 +1,11 @@
 """The patches of docs/adding, each applied to a copy of the tree alone, built and tested.
 
 usage: adding.py SOURCE_ROOT MESON [NAME...]
+       adding.py SOURCE_ROOT
 
 The head of a patch says how many files it may touch (`Files: at most 4`, or `at most 4 besides tests`), which tests it
 has to pass (`Tests:`), which operators koine verify has to find right (`Verify:`), and what koine has to do (`Run:`).
-NAME, such as `data`: only these patches are applied.
+NAME, such as `data`: only these patches are applied. Without MESON nothing is built: each patch is only checked to apply.
 """
 import fnmatch
 import functools
@@ -18,7 +19,7 @@ import tempfile
 
 from report import Skipped, run
 
-ROOT, MESON = pathlib.Path(sys.argv[1]), sys.argv[2]
+ROOT, MESON = pathlib.Path(sys.argv[1]), (sys.argv[2:] or [None])[0]
 PATCHES = sorted((ROOT / "docs/adding").glob("*.patch"))
 HOUSE = ("house-arrows", "house-format", "house-headers-c", "house-tree")
 
@@ -100,14 +101,24 @@ def works(copy, patch):
     return complaints
 
 
+def applies(patch):
+    if not shutil.which("git"):
+        raise Skipped("git is not here")
+    done = subprocess.run(["git", "apply", "--check", "-C1", str(patch)], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    return count(patch, patch.read_text(encoding="utf-8")) + done.stdout.splitlines() * (done.returncode != 0)
+
+
 def told():
     paper = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
     missing = [patch.name for patch in PATCHES if f"(adding/{patch.name})" not in paper]
     return [f"docs/adding.md does not name {name}" for name in missing] if PATCHES else ["there are no patches"]
 
 
+named = ("docs/adding.md names the patches", told)
+if not MESON:
+    run([named] + [(patch.name, functools.partial(applies, patch)) for patch in PATCHES])
 with tempfile.TemporaryDirectory(prefix="koine-test-") as folder:
     kept = Copy(folder)
-    run([("docs/adding.md names the patches", told)] +
-        [(patch.name, functools.partial(works, kept, patch)) for patch in PATCHES
-         if not sys.argv[3:] or patch.stem in sys.argv[3:]])
+    run([named] + [(patch.name, functools.partial(works, kept, patch)) for patch in PATCHES
+                   if not sys.argv[3:] or patch.stem in sys.argv[3:]])
