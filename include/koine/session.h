@@ -34,6 +34,14 @@ KN_API kn_status kn_states_set(kn_states *states, const char *name, const kn_ten
                                const void *data, size_t bytes);
 KN_API const char *kn_states_error(const kn_states *states);
 
+/* What is computed twice in training, so that it needs no memory between its use in the forward pass and in
+ * the backward pass. Results have the same bits. */
+typedef enum kn_recompute {
+    KN_RECOMPUTE_NEEDED, /* what makes a plan fit into memory_bytes, the cheapest first */
+    KN_RECOMPUTE_ALWAYS, /* as much as saves memory, each kernel twice at most */
+    KN_RECOMPUTE_NEVER
+} kn_recompute;
+
 /* ---- sessions --------------------------------------------------------------------------------------- */
 
 typedef struct kn_session kn_session;
@@ -53,9 +61,12 @@ typedef struct kn_session_params {
      * which the plan lists. Parameters stay float32 in training; without it, those are stored so that only
      * operators read which take them so, as by kn_store: weights of matrix products, tables of embeddings. */
     kn_precision precision;
-    /* Refuse plans that need more device memory; 0: the device's. The limit holds for each device separately;
-     * devices joined to the context are never given more than they have. */
+    /* The device memory that plans may need; 0: the device's. One that needs more is changed: results that
+     * depend on states alone are not kept from run to run; then `recompute`. If it still needs more, it is
+     * refused with KN_ERROR_DEVICE_MEMORY, whose message tells the least that would do. The limit holds for
+     * each device separately; devices joined to the context are never given more than they have. */
     uint64_t memory_bytes;
+    kn_recompute recompute;
     /* For tests and tuning: words separated by commas. An unknown word is an error that lists the known ones.
      *   OPERATOR=KERNEL       nodes of that operator are computed by that kernel alone ("matmul=tiled")
      *   *=KERNEL              kernels of that name are preferred for all operators
@@ -122,6 +133,8 @@ typedef struct kn_plan_info {
     uint64_t own_peak_bytes, own_state_bytes; /* on the context's own device */
     int transfers;                            /* between devices, per run */
     uint64_t transfer_bytes;
+    int recomputed; /* groups of nodes that are computed twice (kn_session_params.recompute) */
+    double recomputed_flops;
 } kn_plan_info;
 KN_API kn_status kn_session_plan(kn_session *session, kn_plan_info *info);
 /* The plan as human-readable text; the caller frees it with kn_session_free_text. NULL on failure. */

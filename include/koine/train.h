@@ -178,6 +178,9 @@ KN_API kn_status kn_trainer_judged(kn_trainer *trainer, double loss);
  * remember which set is in place; call it with false before training continues. Before the first update there
  * are no averages and nothing is exchanged. Waits for the device. */
 KN_API kn_status kn_trainer_use_averages(kn_trainer *trainer, bool use);
+/* Changes kn_session_params.memory_bytes for what is compiled from now on, as where an evaluation on the same
+ * device needs a part of the memory. */
+KN_API void kn_trainer_set_memory(kn_trainer *trainer, uint64_t memory_bytes);
 KN_API kn_status kn_trainer_plan(kn_trainer *trainer, kn_plan_info *info);
 KN_API char *kn_trainer_plan_text(kn_trainer *trainer);
 KN_API kn_status kn_trainer_plan_step(kn_trainer *trainer, int position, kn_plan_step *step);

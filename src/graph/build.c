@@ -398,6 +398,7 @@ static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const
     choose_types(node);
     if (graph->bound && recipe->row->random)
         node->random_key = graph->origin ? graph->origin->random_key : kn_random_key(graph->seed, node->name);
+    node->gradient = graph->origin != NULL;
     node->id = (int)graph->node_count;
     graph->nodes[graph->node_count++] = node;
     if (recipe->row->class == KN_CLASS_ASSIGN) node->inputs[0]->assign = node;
@@ -434,6 +435,30 @@ kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe) {
         return NULL;
     }
     return append_node(graph, recipe, &call, given);
+}
+
+kn_node *kn_node_repeat(kn_graph *graph, const kn_node *node, kn_value *const *inputs) {
+    kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
+    kn_shape_call call = {.name = node->name, .attributes = attributes, .output_count = node->output_count};
+    const kn_node_recipe recipe = {.row = node->op,
+                                   .inputs = inputs,
+                                   .count = node->input_count,
+                                   .derivative = node->derivative,
+                                   .origin = node};
+    memcpy(attributes, node->attributes, (size_t)node->op->attribute_count * sizeof *attributes);
+    for (int i = 0; i < node->output_count; i++)
+        call.outputs[i] = node->outputs[i]->shape;
+    if (graph->error.status != KN_OK) return NULL;
+    kn_node *made = append_node(graph, &recipe, &call, node->given ? node->given : attributes);
+    if (!made) return NULL;
+    made->random_key = node->random_key;
+    made->compute = node->compute;
+    made->accumulate = node->accumulate;
+    made->device = node->device;
+    made->gradient = node->gradient;
+    for (int i = 0; i < node->output_count; i++)
+        made->outputs[i]->layout = node->outputs[i]->layout;
+    return made;
 }
 
 kn_value *kn_node_add(kn_graph *graph, const kn_operator *row, const char *name, kn_value *const *inputs,

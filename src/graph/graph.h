@@ -198,6 +198,7 @@ struct kn_node {
     uint64_t random_key;             /* key of the random stream of this node: from seed and name */
     const char *pin; /* the device it is pinned to; NULL: none. Gradients have the pin of their origin */
     int device;      /* of a bound graph: index of the device in its context; -1: undecided */
+    bool gradient;   /* built by a gradient rule */
     kn_dtype compute, accumulate; /* precision, chosen by the plan */
     /* Set by the plan, in bound graphs only. */
     int group;
@@ -243,6 +244,9 @@ kn_value *kn_node_add(kn_graph *graph, const kn_operator *row, const char *name,
                       int count, const kn_attribute_value *attributes);
 /* Adds the gradient of a pointwise node with respect to its input `input`. */
 kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input, kn_value *gradient);
+/* Adds a node that computes the same as one of this bound graph, from other inputs of the same shapes, types
+ * and layouts: with its attributes, name and random numbers. NULL: failed. */
+kn_node *kn_node_repeat(kn_graph *graph, const kn_node *node, kn_value *const *inputs);
 /* NULL initializer: 0, or uniform within 1 / sqrt(elements of one row) for a parameter. */
 kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape, kn_state_role role,
                        const kn_initializer *initializer);

@@ -247,6 +247,9 @@ struct kn_operator {
     const kn_case *cases;
     int case_count;
     double tolerance; /* factor on the tolerance; 0 means 1 */
+    /* Bit i: the visible results do not depend on input i, (C) as input 1 is: a node that is repeated later
+     * in the run, when a state has changed, reads input 1 instead. */
+    unsigned hidden_inputs;
     /* The number, from 1, of the input by which what a step gives is multiplied for the next step: a trial of
      * other sizes draws it so small that errors do not grow. 0: none. */
     int fed_back;

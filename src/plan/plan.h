@@ -109,6 +109,13 @@ typedef struct kn_placement {
     bool kept;      /* of invariant scratch: read in each run, so nothing else uses its memory */
 } kn_placement;
 
+/* What runs again so that its results need no memory in between (recompute.c). */
+typedef struct kn_repeats {
+    uint64_t live_bytes; /* the most bytes of values that are live at a time, as that pass counts them */
+    int count;           /* of kernels and fused groups that run again */
+    double flops;        /* of them */
+} kn_repeats;
+
 /* Steps in order, and the memory of their values. */
 typedef struct kn_plan {
     kn_step **steps;
@@ -122,6 +129,7 @@ typedef struct kn_plan {
     int block_count;
     uint64_t bound_bytes; /* a lower bound: the most scratch memory in use at any step */
     int conversions;      /* number of layout conversions */
+    kn_repeats repeats;
     uint64_t work; /* elementary operations of all passes, to test how planning scales with the graph */
 } kn_plan;
 
@@ -136,6 +144,7 @@ typedef struct kn_plan_request {
     void *device;          /* passed to the judge's functions */
     uint64_t guard;        /* unused bytes after each value; if not 0, values share no memory */
     kn_dtype precision;    /* KN_FLOAT16, KN_BFLOAT16: the type that results may be stored in; else float32 */
+    uint64_t live_bytes;   /* the most that kn_repeats.live_bytes should be; 0: any */
     bool keeps;            /* results of steps that run once may be kept in memory */
     double *seconds;       /* by pass: its time is added; NULL: not measured */
 } kn_plan_request;

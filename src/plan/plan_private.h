@@ -63,6 +63,7 @@ typedef struct kn_planner {
     kn_group **group_of; /* by node id: NULL for views */
     size_t group_of_count;
     int conversions;
+    kn_repeats repeats;
     kn_value **aliases; /* by value id: the value whose memory this one reuses, or NULL */
     int *last_read;     /* by value id, of roots: the position of the last group that reads it; -1: none */
     size_t alias_count;
@@ -92,6 +93,7 @@ enum {
     KN_FIELD_STEPS = 1 << 7,     /* emitter, step_group */
     KN_FIELD_ONCE = 1 << 8,      /* once */
     KN_FIELD_PLACES = 1 << 9,    /* placements, scratches, blocks */
+    KN_FIELD_REPEATS = 1 << 10,  /* repeats */
 };
 
 typedef struct kn_pass {
@@ -123,6 +125,7 @@ kn_status kn_pass_order(kn_planner *planner);
 kn_status kn_pass_layout(kn_planner *planner);
 kn_status kn_pass_statistics(kn_planner *planner);
 kn_status kn_pass_producers(kn_planner *planner);
+kn_status kn_pass_recompute(kn_planner *planner);
 kn_status kn_pass_liveness(kn_planner *planner);
 kn_status kn_pass_lower(kn_planner *planner);
 kn_status kn_pass_sums(kn_planner *planner);
@@ -203,5 +206,6 @@ kn_value *kn_send_add(kn_graph *graph, kn_value *value, int transfer, int device
 kn_value *kn_receive_add(kn_graph *graph, const kn_value *value, int transfer, int device, kn_value *token,
                          kn_value **result);
 bool kn_node_is_receive(const kn_node *node);
+bool kn_node_is_transfer(const kn_node *node);
 
 #endif

@@ -66,6 +66,10 @@ bool kn_node_is_receive(const kn_node *node) {
     return node->op == &receive_row;
 }
 
+bool kn_node_is_transfer(const kn_node *node) {
+    return node->op == &send_row || node->op == &receive_row;
+}
+
 int kn_transfer_of(const kn_node *node) {
     return (int)node->attributes[TRANSFER].integer;
 }

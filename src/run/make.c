@@ -7,8 +7,7 @@
 /* The state of making an executable. */
 typedef struct executable_build {
     const kn_executable_request *request;
-    bool keeps;   /* keep results that depend only on states from run to run */
-    bool kept;    /* whether there are such results */
+    kn_economy *economy;
     bool several; /* the graph needs several devices */
     kn_executable *executable;
     kn_error *error;
@@ -85,7 +84,8 @@ static kn_status make_plan(executable_build *build) {
                                      .device = executable->context,
                                      .guard = request->guard,
                                      .precision = kn_precision_type(executable->precision),
-                                     .keeps = build->keeps && !request->guard,
+                                     .live_bytes = build->economy->live_bytes,
+                                     .keeps = build->economy->keeps && !request->guard,
                                      .seconds = executable->head->pass_seconds};
     return kn_plan_make(&planned, &executable->plan, build->error);
 }
@@ -187,17 +187,26 @@ static kn_status compute_info(executable_build *build) {
         info->scratch_bytes + info->state_bytes + executable->input_total + executable->constant_bytes;
     info->steps = executable->plan.step_count;
     info->conversions = executable->plan.conversions;
+    executable->economies = (build->economy->keeps ? 0 : KN_ECONOMY_KEEP_NOTHING) |
+                            (executable->plan.repeats.count ? KN_ECONOMY_RECOMPUTE : 0);
+    info->recomputed = executable->plan.repeats.count;
+    info->recomputed_flops = executable->plan.repeats.flops;
     uint64_t limit = build->request->params->memory_bytes;
     bool joined = executable->context != build->request->context;
     if (!limit || (joined && device->memory_bytes && limit > device->memory_bytes))
         limit = device->memory_bytes;
     if (!limit || info->peak_bytes <= limit) return KN_OK;
+    build->economy->needed = info->peak_bytes;
+    build->economy->limit = limit;
+    build->economy->scratch = info->scratch_bytes;
+    build->economy->live = executable->plan.repeats.live_bytes;
     return kn_fail(
         build->error, KN_ERROR_DEVICE_MEMORY,
-        "%llu bytes of device memory are needed (states %llu, inputs %llu, intermediate values %llu), "
+        "%llu bytes of device memory are needed (states %llu, inputs %llu, intermediate values %llu)%s, "
         "and %llu are allowed; use a smaller batch",
         (unsigned long long)info->peak_bytes, (unsigned long long)info->state_bytes,
         (unsigned long long)executable->input_total, (unsigned long long)info->scratch_bytes,
+        info->recomputed ? " at least, with values computed twice to save memory" : "",
         (unsigned long long)limit);
 }
 
@@ -212,7 +221,7 @@ static kn_status make_part(executable_build *build) {
     if (status == KN_OK) status = compute_info(build);
     if (status == KN_OK) status = kn_executable_ready(executable, build->request, build->error);
     for (int i = 0; i < executable->plan.step_count; i++)
-        build->kept = build->kept || executable->plan.once[i];
+        build->economy->kept = build->economy->kept || executable->plan.once[i];
     return status;
 }
 
@@ -239,6 +248,8 @@ static void add_info(kn_plan_info *total, const kn_plan_info *own) {
     total->conversions += own->conversions;
     total->flops += own->flops;
     total->kept_bytes += own->kept_bytes;
+    total->recomputed += own->recomputed;
+    total->recomputed_flops += own->recomputed_flops;
     total->devices += own->steps > 0;
 }
 
@@ -294,11 +305,10 @@ static kn_status make_parts(executable_build *build) {
         kn_graph_destroy(&cuts[i].graph);
     for (int i = 0; i < devices && status == KN_OK; i++) {
         executable_build own = {.request = build->request,
-                                .keeps = build->keeps,
+                                .economy = build->economy,
                                 .executable = head->parts[i],
                                 .error = build->error};
         status = make_part(&own);
-        build->kept = build->kept || own.kept;
         if (status != KN_OK)
             return kn_fail_in(build->error, "on the device '%s' (%s)",
                               kn_context_device_name(head->context, i),
@@ -326,29 +336,18 @@ static kn_status make(executable_build *build) {
     return status;
 }
 
-/* *keeps: whether results of steps that run once may be kept; on return, whether there are any. */
-static kn_status make_executable(const kn_executable_request *request, bool *keeps, kn_executable **result,
-                                 kn_error *error) {
+kn_status kn_executable_make_with(const kn_executable_request *request, kn_economy *economy,
+                                  kn_executable **result, kn_error *error) {
     *result = NULL;
     kn_executable *executable = new_executable(request, request->context);
     if (!executable) return kn_fail_memory(error, sizeof *executable);
-    executable_build build = {.request = request, .keeps = *keeps, .executable = executable, .error = error};
+    executable_build build = {
+        .request = request, .economy = economy, .executable = executable, .error = error};
+    economy->kept = false;
     kn_status status = make(&build);
-    *keeps = build.kept;
     if (status != KN_OK) kn_executable_destroy(&executable);
     *result = executable;
     return status;
-}
-
-/* Again without keeping results, if the memory has no room for them. */
-static kn_status make_in_memory(const kn_executable_request *request, kn_executable **result,
-                                kn_error *error) {
-    bool keeps = !request->switches->recompute_invariant;
-    kn_status status = make_executable(request, &keeps, result, error);
-    if (status != KN_ERROR_DEVICE_MEMORY || !keeps) return status;
-    kn_error_clear(error);
-    keeps = false;
-    return make_executable(request, &keeps, result, error);
 }
 
 kn_status kn_executable_make(const kn_executable_request *request, kn_executable **result, kn_error *error) {
@@ -361,7 +360,7 @@ kn_status kn_executable_make(const kn_executable_request *request, kn_executable
         if (reductions.again && !first.status) first = *error;
         if (reductions.again) kn_error_clear(error);
         reductions.again = false;
-        status = make_in_memory(&own, result, error);
+        status = kn_executable_fit(&own, result, error);
     } while (status != KN_OK && reductions.again);
     if (!first.status || (status != KN_ERROR_COMPILE && status != KN_ERROR_UNSUPPORTED)) return status;
     kn_groups_forget(&reductions);

@@ -1,4 +1,4 @@
-/* Prints a plan: for each device a line per step, then the memory. */
+/* Prints a plan: for each device a line per step, then the memory (print_memory.c). */
 #include <string.h>
 
 #include "run/run_private.h"
@@ -86,48 +86,6 @@ static void add_step(const kn_executable *executable, int position, const column
     kn_text_add(text, "\n");
 }
 
-static void add_bytes(kn_text *text, const char *what, uint64_t bytes, const char *more) {
-    kn_text_format(text, "  %-10s%15llu bytes%s\n", what, (unsigned long long)bytes, more);
-}
-
-/* The bytes saved by storing states in 16 bits. */
-static uint64_t narrow_bytes(const kn_executable *executable) {
-    uint64_t saved = 0;
-    for (int i = 0; i < executable->state_count; i++)
-        saved += kn_state_outside_bytes(executable->state_list[i]) - executable->state_list[i]->bytes;
-    return saved;
-}
-
-static void add_states(const kn_executable *executable, kn_text *text) {
-    uint64_t saved = narrow_bytes(executable);
-    kn_text more;
-    kn_text_init(&more, &executable->host);
-    if (saved) kn_text_format(&more, "  %llu less for weights in 16 bits", (unsigned long long)saved);
-    add_bytes(text, "states", executable->info.state_bytes, saved ? more.data : "");
-    if (kn_text_failed(&more)) text->failed = true;
-    kn_text_finish(&more);
-}
-
-static void add_memory(const kn_executable *executable, kn_text *text) {
-    const kn_plan_info *info = &executable->info;
-    kn_text more;
-    kn_text_init(&more, &executable->host);
-    kn_text_format(&more, "  in %d block%s; lower bound %llu bytes", executable->plan.block_count,
-                   executable->plan.block_count == 1 ? "" : "s",
-                   (unsigned long long)info->scratch_bound_bytes);
-    kn_text_add(text, "memory\n");
-    add_states(executable, text);
-    add_bytes(text, "inputs", executable->input_total,
-              "  two buffers each, one written while the other is read");
-    add_bytes(text, "constants", executable->constant_bytes, "");
-    add_bytes(text, "scratch", info->scratch_bytes, more.data);
-    if (info->kept_bytes)
-        add_bytes(text, "kept", info->kept_bytes, "  of scratch, for results of steps that run once");
-    add_bytes(text, "peak", info->peak_bytes, "");
-    if (kn_text_failed(&more)) text->failed = true;
-    kn_text_finish(&more);
-}
-
 enum { MAX_NAMED = 64 };
 
 /* A line of what the plan stores in a type: the bytes of the results that have memory, and the operators that
@@ -182,7 +140,7 @@ static void add_part(const kn_executable *executable, kn_text *text) {
     add_amount(text, executable->info.flops, "FLOP");
     kn_text_add(text, executable->fast_math ? ", fast math\n" : ", exact math\n");
     add_precision(executable, text);
-    add_memory(executable, text);
+    kn_print_memory(executable, text);
 }
 
 void kn_executable_print(const kn_executable *executable, kn_text *text) {

@@ -42,6 +42,8 @@ kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_
 void kn_states_keep_whole(kn_states *states);
 /* Value `position` of the request in the session's copy of the graph, valid as long as the session; NULL if
  * the session failed. */
+/* Changes the session's kn_session_params.memory_bytes, for plans that are made from now on. */
+void kn_session_set_memory(kn_session *session, uint64_t memory_bytes);
 kn_value *kn_session_value(const kn_session *session, size_t position);
 const kn_error *kn_session_failure(const kn_session *session);
 

@@ -193,6 +193,7 @@ struct kn_executable {
     kn_plan_info info;
     bool fast_math;
     kn_precision precision;
+    unsigned economies; /* KN_ECONOMY_ */
     uint64_t constant_bytes, input_total;
     uint64_t last_used;
     /* Valid after kn_executable_attach. */
@@ -254,8 +255,26 @@ typedef struct kn_executable_request {
     kn_reductions *reductions; /* set by kn_executable_make */
 } kn_executable_request;
 
-/* Turns a graph into compiled steps; allocates no device memory, unless the context precompiles. If the
- * memory limit has no room to keep the results of steps that run once, all steps run each time. */
+/* How a plan saves memory, and what came of it. */
+typedef struct kn_economy {
+    bool keeps;          /* results that depend on states alone are kept from run to run */
+    uint64_t live_bytes; /* kn_plan_request.live_bytes */
+    /* Of the plan: */
+    bool kept; /* there are results to keep */
+    /* where it needs more memory than is allowed, on the device that does: */
+    uint64_t needed, limit, scratch, live; /* live: kn_repeats.live_bytes */
+} kn_economy;
+/* Makes an executable in this way, if it needs no more memory than is allowed. */
+kn_status kn_executable_make_with(const kn_executable_request *request, kn_economy *economy,
+                                  kn_executable **executable, kn_error *error);
+/* The measures that plans take, in this order, until they need no more memory than is allowed. */
+enum { KN_ECONOMY_KEEP_NOTHING = 1 << 0, KN_ECONOMY_RECOMPUTE = 1 << 1 };
+extern const char *const kn_memory_measures[];
+extern const int kn_memory_measure_count;
+/* Makes an executable that needs no more memory than is allowed, by these measures. */
+kn_status kn_executable_fit(const kn_executable_request *request, kn_executable **executable,
+                            kn_error *error);
+/* Turns a graph into compiled steps; allocates no device memory, unless the context precompiles. */
 kn_status kn_executable_make(const kn_executable_request *request, kn_executable **executable,
                              kn_error *error);
 void kn_executable_destroy(kn_executable **executable);
@@ -333,6 +352,8 @@ const kn_placement *kn_executable_placement(const kn_executable *executable, con
 /* Fill the guard areas before a run, and check them after it; do nothing without a guard. */
 kn_status kn_guard_fill(const kn_executable *executable, const kn_memory *memory, kn_error *error);
 kn_status kn_guard_check(const kn_executable *executable, const kn_memory *memory, kn_error *error);
+/* The lines of a part's memory (print_memory.c). */
+void kn_print_memory(const kn_executable *executable, kn_text *text);
 void kn_executable_print(const kn_executable *executable, kn_text *text);
 /* One step, and which steps it reads from. */
 kn_status kn_executable_describe_step(const kn_executable *executable, int position, kn_plan_step *result);

@@ -262,6 +262,10 @@ kn_status kn_session_info(kn_session *session, const char *name, kn_tensor_info 
     return KN_OK;
 }
 
+void kn_session_set_memory(kn_session *session, uint64_t memory_bytes) {
+    session->params.memory_bytes = memory_bytes;
+}
+
 kn_status kn_session_plan(kn_session *session, kn_plan_info *info) {
     if (!session || !kn_has_size(info)) return KN_ERROR_ARGUMENT;
     kn_status status = need_plan(session);

@@ -318,6 +318,12 @@ double kn_trainer_learning_rate(const kn_trainer *trainer) {
     return kn_schedule_rate(params, trainer->steps / params->accumulate) * trainer->plateau.fraction;
 }
 
+void kn_trainer_set_memory(kn_trainer *trainer, uint64_t memory_bytes) {
+    if (!trainer || trainer->made != KN_OK) return;
+    trainer->running.memory_bytes = memory_bytes;
+    kn_session_set_memory(trainer->session, memory_bytes);
+}
+
 kn_status kn_trainer_plan(kn_trainer *trainer, kn_plan_info *info) {
     kn_status status = begin(trainer);
     return status == KN_OK ? fail_from(trainer, trainer->session, kn_session_plan(trainer->session, info))

@@ -289,6 +289,7 @@ static void trainers(void **state) {
     assert_true(kn_trainer_learning_rate(NULL) == 0);
     assert_true(kn_trainer_judged(NULL, 1) != KN_OK);
     assert_true(kn_trainer_use_averages(NULL, true) != KN_OK);
+    kn_trainer_set_memory(NULL, 1);
     assert_true(kn_trainer_plan(NULL, &plan) != KN_OK);
     assert_null(kn_trainer_plan_text(NULL));
     assert_int_not_equal(kn_trainer_plan_step(NULL, 0, NULL), KN_OK);
