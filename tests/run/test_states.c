@@ -376,6 +376,9 @@ static void a_precision_stores_weights_narrow(void **state) {
         for (int i = 0; i < SIDE * SIDE; i++)
             numbers[i] = 1.0f / 3;
         states_good(states, kn_states_set(states, "w", NULL, numbers, sizeof numbers));
+        const int32_t rows_of[2] = {0, 63};
+        const kn_feed feeds[] = {{"x", numbers, 2 * SIDE * 4}, {"n", rows_of, sizeof rows_of}};
+        session_good(session, kn_session_run(session, feeds, 2, NULL, 0)); /* it takes them into memory */
         states_good(states, kn_states_get(states, "w", numbers, sizeof numbers));
         assert_true(numbers[5] == (precise ? 1.0f / 3 : 0.333984375f));
         kn_session_destroy(&session);
