@@ -481,33 +481,35 @@ def a_saved_model_survives_what_fails(folder):
 
 # ---- memory
 
+PARTS = r"the gradients of parts are added, of (\d+), the largest divisor that does"
+
 
 @case
 def a_batch_that_does_not_fit(folder):
     plan = koine("plan", *problem(folder)[:1], "--batch", "40", "--json", folder=folder).objects()[0]
     memory = str(plan["peak_bytes"])
     found = train(folder, "--batch", "100", "--steps", "2", "--memory", memory, "--log", "log",
-                  err=("a batch of 100 does not fit: ", f"may use ", f"({memory})", "training continues with "))
-    batch = int(re.search(r"continues with (\d+), the largest that does", found.err).group(1))
+                  err=("a batch of 100 does not fit: ", " are allowed; ", "the gradients of parts are added, of "))
+    batch = int(re.search(PARTS, found.err).group(1))
+    parts = 100 // batch
     # 40 fit but for the accuracy, which `koine plan` leaves out.
-    expect(36 <= batch < 100, f"the largest batch is {batch}, and about 40 fit")
-    train(folder, "--batch", str(batch), "--steps", "2", "--memory", memory, "--save", "fits", "--quiet", err="")
-    train(folder, "--batch", str(batch + 1), "--steps", "1", "--memory", memory, "--quiet",
-          err=f"training continues with {batch}, ")
+    expect(100 % batch == 0 and 20 <= batch <= 50, f"the largest part is {batch}, and about 40 fit")
+    expect(log_of(folder)[1]["step"] == 2 * parts, "it did not take two steps of parts")
     train(folder, "--batch", "100", "--steps", "2", "--memory", memory, "--save", "same", "--quiet")
+    train(folder, "--batch", str(batch), "--accumulate", str(parts), "--steps", str(2 * parts), "--save", "fits",
+          "--quiet", err="")
     expect(bytes_of(os.path.join(folder, "same")) == bytes_of(os.path.join(folder, "fits")),
-           "the batch that was found trains to other bits than the same batch when asked for")
-    expect(log_of(folder)[1]["step"] == 2, "it did not go on")
+           "the parts that were found train to other bits than the same parts when asked for")
 
 
 @case
-def an_epoch_of_batches_that_fit(folder):
+def epochs_of_parts_that_fit(folder):
     plan = koine("plan", *problem(folder)[:1], "--batch", "40", "--json", folder=folder).objects()[0]
-    found = train(folder, "--batch", "100", "--epochs", "1", "--memory", str(plan["peak_bytes"]), "--log", "log")
-    batch = int(re.search(r"continues with (\d+), the largest that does", found.err).group(1))
+    found = train(folder, "--batch", "100", "--epochs", "3", "--memory", str(plan["peak_bytes"]), "--log", "log")
+    batch = int(re.search(PARTS, found.err).group(1))
     steps, _ = log_of(folder)
-    expect(len(steps) == -(-SAMPLES // batch), f"{len(steps)} steps of {batch} samples")
-    expect(steps[-1]["lr"] < 0.001, f"the rate does not know of the number of steps: {steps[-1]}")
+    expect(len(steps) == 3 * -(-SAMPLES // batch), f"{len(steps)} steps of {batch} samples")
+    expect(steps[-1]["lr"] < 0.001, f"the rate does not know of the number of updates: {steps[-1]}")
 
 
 @case

@@ -48,7 +48,8 @@ static bool train_step(void *user) {
 static bool prepare_judging(void *user, kn_context *context) {
     setup_trial *trial = user;
     trial->states = kn_states_create(context, 1);
-    trial->session = setup_judge(trial->setup, context, trial->states, &trial->common->arithmetic, false);
+    trial->session =
+        setup_judge(trial->setup, context, trial->states, &trial->common->arithmetic, false, NULL);
     if (!trial->session) return false;
     return batch_bind(trial->session, trial->batch) == KN_OK ||
            command_fail("%s", kn_session_error(trial->session)) == EXIT_DONE;

@@ -2,6 +2,7 @@
 #include "batch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct fitting {
     const batch_plans *plans;
@@ -26,9 +27,11 @@ static bool fits(fitting *state, int64_t batch) {
 /* The problem of the last plan, as a clause. */
 static const char *complaint(const fitting *state, const char *device, char *text, size_t room) {
     char needed[32], allowed[32];
-    if (state->status != KN_OK)
+    if (state->status != KN_OK) {
         snprintf(text, room, "%s", state->plans->error(state->plans->user));
-    else
+        char *advice = strstr(text, "; use a smaller batch");
+        if (advice) *advice = '\0'; /* which is done here */
+    } else
         snprintf(text, room, "%s of device memory are needed (%llu bytes), and %s may use %s (%llu)",
                  bytes_text((double)state->needed, needed, sizeof needed), (unsigned long long)state->needed,
                  device, bytes_text((double)state->allowed, allowed, sizeof allowed),
@@ -52,7 +55,8 @@ static int64_t search(fitting *state, int64_t good, int64_t bad) {
     return good;
 }
 
-bool batch_fit(const kn_context *context, const batch_plans *plans, const char *then, int64_t *batch) {
+bool batch_fit(const kn_context *context, const batch_plans *plans, bool whole, const char *then,
+               int64_t *batch) {
     fitting state = {.plans = plans, .allowed = plans->allowed};
     const char *device = kn_context_device(context)->name;
     char why[700];
@@ -68,10 +72,12 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
         return command_fail("%s%s", large, complaint(&state, device, why, sizeof why)) == EXIT_DONE;
     }
     int64_t largest = search(&state, 1, *batch);
+    while (whole && *batch % largest)
+        largest--;
     if (broken(&state) || !fits(&state, largest))
         return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
-    command_warn("a batch of %lld does not fit: %s; %s %lld, the largest that does", (long long)*batch, why,
-                 then, (long long)largest);
+    command_warn("a batch of %lld does not fit: %s; %s %lld, the largest %sthat does", (long long)*batch, why,
+                 then, (long long)largest, whole ? "divisor " : "");
     *batch = largest;
     return true;
 }
@@ -79,6 +85,7 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
 void arithmetic_apply(const arithmetic *how, kn_session_params *params) {
     params->fast_math = !how->exact;
     params->precision = how->precision;
+    params->recompute = how->recompute ? KN_RECOMPUTE_ALWAYS : KN_RECOMPUTE_NEEDED;
 }
 
 kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states,

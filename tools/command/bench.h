@@ -56,6 +56,7 @@ typedef struct bench_options {
     common_options common;
     bool training;
     uint64_t batch;                     /* 0: default */
+    uint64_t memory;                    /* of the device that is used; 0: all of it */
     double seconds;                     /* measuring time */
     const char *weights, *input, *dump; /* NULL: none */
     const char *set;                    /* --set, or NULL */

@@ -235,6 +235,7 @@ static bool prepare_training(model_bench *bench, kn_plan_info *info) {
     kn_trainer_params_init(&params);
     kn_session_params session = KN_SESSION_DEFAULTS;
     arithmetic_apply(&bench->options->common.arithmetic, &session);
+    session.memory_bytes = bench->options->memory;
     params.session = &session;
     params.optimizer = bench->options->optimizer ? *bench->options->optimizer : row->optimizer;
     params.learning_rate = row->learning_rate;
@@ -284,6 +285,7 @@ static bool prepare_inference(model_bench *bench, kn_plan_info *info) {
     kn_session_params params;
     kn_session_params_init(&params);
     arithmetic_apply(&bench->options->common.arithmetic, &params);
+    params.memory_bytes = bench->options->memory;
     kn_value **outputs = batch_outputs(bench->setup.model, &bench->output_count);
     if (!outputs) return false;
     bench->session = kn_session_create(bench->context, outputs, bench->output_count, &params);

@@ -79,6 +79,7 @@ int completion_print(const char *shell, const command *const *commands, int coun
 typedef struct arithmetic {
     bool exact; /* without algorithms with a larger error */
     kn_precision precision;
+    bool recompute; /* as much as saves memory is computed twice in training */
 } arithmetic;
 
 typedef struct common_options {
@@ -91,7 +92,8 @@ typedef struct common_options {
     bool overwrite; /* existing files are replaced */
     bool timeline;  /* record when each step runs */
     const char *precision;
-    arithmetic arithmetic; /* from --math and --precision */
+    bool recompute;
+    arithmetic arithmetic; /* from --math, --precision and --recompute */
 } common_options;
 /* The rows of an option table for them. */
 #define COMMON_OPTIONS(common)                                                                               \
@@ -128,6 +130,13 @@ typedef struct common_options {
         "precision", OPTION_TEXT, "TYPE",                                                                    \
             "how results between layers are stored: float32, float16 or bfloat16 (float32)",                 \
             &(common).precision                                                                              \
+    }
+/* The row for commands that train. */
+#define RECOMPUTE_OPTION(common)                                                                             \
+    {                                                                                                        \
+        "recompute", OPTION_FLAG, NULL,                                                                      \
+            "save as much memory as computing values twice does (else only what --memory needs)",            \
+            &(common).recompute                                                                              \
     }
 /* Sets `arithmetic`; returns EXIT_DONE, or reports an invalid option and returns EXIT_USAGE. */
 int math_options_check(common_options *common);

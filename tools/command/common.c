@@ -114,7 +114,8 @@ int math_options_check(common_options *common) {
     if (math < 0) return EXIT_USAGE;
     int precision = common->precision ? option_choice("precision", common->precision, precisions, count) : 0;
     if (precision < 0) return EXIT_USAGE;
-    common->arithmetic = (arithmetic){.exact = math == 0, .precision = (kn_precision)precision};
+    common->arithmetic = (arithmetic){
+        .exact = math == 0, .precision = (kn_precision)precision, .recompute = common->recompute};
     return EXIT_DONE;
 }
 

@@ -48,7 +48,7 @@ static bool open_planned(plan_run *run) {
         kn_trainer_params_choose(&params, run->optimizer);
         kn_session_params session = KN_SESSION_DEFAULTS;
         arithmetic_apply(&run->common.arithmetic, &session);
-        session.memory_bytes = UINT64_MAX;
+        session.memory_bytes = run->memory;
         session.switches = "programs=none";
         params.session = &session;
         run->trainer = kn_trainer_create(run->context, run->setup.loss.value, &params);
@@ -82,7 +82,8 @@ static void print_json(const plan_run *run, int64_t batch) {
                   {"conversions", (uint64_t)info->conversions},
                   {"devices", (uint64_t)info->devices},
                   {"transfers", (uint64_t)info->transfers},
-                  {"transfer_bytes", info->transfer_bytes}};
+                  {"transfer_bytes", info->transfer_bytes},
+                  {"recomputed", (uint64_t)info->recomputed}};
     printf("{\"model\": ");
     json_text(stdout, kn_model_name(run->setup.model));
     printf(", \"mode\": \"%s\", \"math\": \"%s\", \"batch\": %lld, \"device\": ",
@@ -162,7 +163,7 @@ static bool settle_batch(plan_run *run) {
 static int show(plan_run *run, const char *name, const char *set) {
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     int64_t batch = (int64_t)run->batch;
-    if (!open_planned(run) || !batch_fit(run->context, &plans, "this is the plan of", &batch))
+    if (!open_planned(run) || !batch_fit(run->context, &plans, false, "this is the plan of", &batch))
         return EXIT_FAILED;
     tell_compiling(run->context);
     progress_clear();
@@ -249,6 +250,7 @@ static int run(int count, char **arguments) {
          &run.common.target},
         {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
          &run.memory},
+        RECOMPUTE_OPTION(run.common),
         PIN_OPTION(run.common),
         MATH_OPTIONS(run.common),
         KERNEL_OPTIONS(run.common),
@@ -306,8 +308,9 @@ const command command_plan = {
     "Prints each step of a run with its kernel, shapes and work, and the peak memory. Nothing is\n"
     "allocated on the device, unless --measure runs the plan and shows the time of each step, GFLOP/s,\n"
     "GB/s and the fraction of the device's limit, with work counted by the direct methods and each byte\n"
-    "once. If the batch does not fit into the device's memory, shows the plan of the largest that does,\n"
-    "as koine train would use it. With --pin the steps of each device, and what goes between them.\n"
+    "once. If the batch does not fit into the device's memory, or that of --memory, values are computed\n"
+    "twice; if that is not enough, shows the plan of the largest batch that fits. With --pin the steps\n"
+    "of each device, and what goes between them.\n"
     "\n"
     "--target plans for a device that a text file describes (docs/targets.md); none need be here. The\n"
     "plan takes each kernel to be right there, and the fastest by rule.\n"
@@ -317,6 +320,6 @@ const command command_plan = {
     "  koine plan lenet --svg > plan.svg\n"
     "  koine plan FILE.onnx --parameters\n"
     "  koine plan lenet --device gpu --pin 'linear*=cpu,logits=cpu'\n"
-    "  koine plan lenet --batch 10000 --memory 2GB\n"
+    "  koine plan resnet50 --batch 32 --memory 2GB\n"
     "  koine plan resnet50 --batch 32 --target gfx1100.target --programs resnet50",
     run};

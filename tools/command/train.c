@@ -23,6 +23,9 @@ typedef struct train_run {
     train_page *page;       /* NULL: no report was requested */
     double traced;          /* by kn_context_clock */
     uint64_t planned_bytes; /* of the device, by the last plan */
+    bool frugal;            /* evaluation keeps nothing in memory from run to run */
+    int recomputed;         /* groups of nodes that are computed twice, by the last plan, */
+    double recomputed_part; /* and their part of the FLOPs */
     float loss_scale;       /* as it was told; 0: not yet */
 } train_run;
 
@@ -39,8 +42,7 @@ static kn_trainer_params trainer_params_from(const train_options *options, uint6
     *session = (kn_session_params)KN_SESSION_DEFAULTS;
     session->seed = options->seed;
     arithmetic_apply(&options->common.arithmetic, session);
-    /* batch_fit checks it, which is too late when precompiling: that allocates memory while it plans. */
-    session->memory_bytes = precompiling() ? options->memory : UINT64_MAX;
+    session->memory_bytes = options->memory;
     params.session = session;
     return params;
 }
@@ -153,6 +155,14 @@ static bool trains_accuracy(const train_run *run) {
     return run->setup.accuracy && run->setup.loss.value == run->setup.loss.judged && !run->options->check;
 }
 
+static bool open_judge(train_run *run) {
+    kn_session_destroy(&run->judge);
+    run->judge =
+        setup_judge(&run->setup, run->context, kn_trainer_states(run->trainer),
+                    &run->options->common.arithmetic, false, run->frugal ? "invariant=recompute" : NULL);
+    return run->judge != NULL;
+}
+
 /* Creates the trainer and the evaluation session for the batch of the options. */
 static bool open_trainer(train_run *run) {
     training_setup *setup = &run->setup;
@@ -172,23 +182,30 @@ static bool open_trainer(train_run *run) {
         command_fail("%s", run->trainer ? kn_trainer_error(run->trainer) : "out of memory");
         return false;
     }
-    if (!setup->validation) return true;
-    run->judge = setup_judge(setup, run->context, kn_trainer_states(run->trainer),
-                             &run->options->common.arithmetic, false);
-    return run->judge != NULL;
+    return !setup->validation || open_judge(run);
 }
 
-/* Training and evaluation share the parameters; the rest of their memory adds up. */
+static uint64_t memory_allowed(const train_run *run) {
+    return run->options->memory ? run->options->memory : kn_context_capabilities(run->context)->memory_bytes;
+}
+
+/* Training and evaluation share the parameters; the rest of their memory adds up, and training gets what
+ * evaluation leaves. */
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     train_run *run = user;
     kn_feed feeds[SETUP_FIELDS];
     kn_plan_info info = {.size = sizeof info}, judge = {.size = sizeof judge};
     const bool as_bytes = run->setup.changes && kn_augmentation_keeps_bytes(&run->setup.augmentation);
-    size_t count = setup_sizes(&run->setup, batch, as_bytes, feeds);
-    kn_status status = kn_trainer_compile_for(run->trainer, batch, feeds, count);
+    size_t count = setup_sizes(&run->setup, batch, true, feeds);
+    kn_status status = KN_OK;
+    if (run->judge) status = batch_plan_session(run->judge, batch, feeds, count, &judge);
+    const uint64_t all = memory_allowed(run), more = judge.own_peak_bytes - judge.own_state_bytes;
+    kn_trainer_set_memory(run->trainer, all > more ? all - more : 1);
+    setup_sizes(&run->setup, batch, as_bytes, feeds);
+    if (status == KN_OK) status = kn_trainer_compile_for(run->trainer, batch, feeds, count);
     if (status == KN_OK) status = kn_trainer_plan(run->trainer, &info);
-    setup_sizes(&run->setup, batch, true, feeds);
-    if (status == KN_OK && run->judge) status = batch_plan_session(run->judge, batch, feeds, count, &judge);
+    run->recomputed = info.recomputed;
+    run->recomputed_part = info.flops > 0 ? info.recomputed_flops / info.flops : 0;
     *bytes = run->planned_bytes = info.own_peak_bytes + judge.own_peak_bytes - judge.own_state_bytes;
     return status;
 }
@@ -198,20 +215,59 @@ static const char *plan_error(void *user) {
     return kn_trainer_error(run->trainer)[0] ? kn_trainer_error(run->trainer) : kn_session_error(run->judge);
 }
 
-static bool fit_batch(train_run *run) {
+/* Tells what the memory costs. */
+static void tell_recomputed(const train_run *run) {
+    char bytes[32];
+    if (!run->recomputed) return;
+    const double part = run->recomputed_part;
+    command_tell(
+        "%d kernels of the forward pass run twice, %.0f %% more operations, so that training takes %s "
+        "of device memory",
+        run->recomputed, 100 * part / (1 - part),
+        bytes_text((double)run->planned_bytes, bytes, sizeof bytes));
+}
+
+static bool fits(train_run *run, int64_t batch) {
+    uint64_t bytes = 0;
+    return plan_batch(run, batch, &bytes) == KN_OK && bytes <= memory_allowed(run);
+}
+
+/* A batch that does not fit is trained on in parts, whose gradients are added: the updates are those of the
+ * whole batch. Samples in sequence have states by their place in the batch, so their batches are made
+ * smaller. */
+static bool make_smaller(train_run *run, int64_t largest) {
     train_options *options = run->options;
     batch_plans plans = {.allowed = options->memory, .user = run, .plan = plan_batch, .error = plan_error};
-    int64_t largest = (int64_t)(options->batch < run->samples ? options->batch : run->samples),
-            batch = largest;
-    if (!batch_fit(run->context, &plans, "training continues with", &batch)) return false;
-    if (batch == largest) return true;
+    const bool parts = !options->in_sequence;
+    const uint64_t together = options->rule.accumulate;
+    int64_t batch = largest;
+    /* Adding gradients takes memory too. */
+    options->rule.accumulate = parts && largest > 1 ? 2 * together : together;
+    if (!open_trainer(run) ||
+        !batch_fit(run->context, &plans, parts,
+                   parts ? "the gradients of parts are added, of" : "training continues with", &batch))
+        return false;
+    options->rule.accumulate = parts ? together * (uint64_t)(largest / batch) : together;
+    if (parts) options->steps *= (uint64_t)(largest / batch);
     options->batch = (uint64_t)batch;
     /* The number of steps changes, and the schedule may depend on it. */
     if (!open_trainer(run)) return false;
-    uint64_t bytes = 0;
-    if (plan_batch(run, batch, &bytes) == KN_OK) return true;
-    command_fail("%s", plan_error(run));
-    return false;
+    return fits(run, batch) || command_fail("%s", plan_error(run)) == EXIT_DONE;
+}
+
+/* Makes training fit into memory: first an evaluation that keeps nothing leaves more to it. */
+static bool fit_batch(train_run *run) {
+    const train_options *options = run->options;
+    const int64_t batch = (int64_t)(options->batch < run->samples ? options->batch : run->samples);
+    bool done = fits(run, batch);
+    if (!done && run->judge) {
+        run->frugal = true;
+        if (!open_judge(run)) return false;
+        done = fits(run, batch);
+    }
+    if (!done && !make_smaller(run, batch)) return false;
+    tell_recomputed(run);
+    return true;
 }
 
 /* ---- the run ----------------------------------------------------------------------------------------- */
@@ -611,6 +667,7 @@ static int run(int count, char **arguments) {
         HEADING("device"),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
          &own.memory},
+        RECOMPUTE_OPTION(own.common),
         MATH_OPTIONS(own.common),
         PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),

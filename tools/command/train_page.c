@@ -321,8 +321,8 @@ static bool judged_parts(FILE *file, const train_page *page, training_setup *set
     progress_now("evaluating for the report");
     judgement *judged = calloc(1, sizeof *judged);
     if (!judged) return page_fail();
-    kn_session *session =
-        setup_judge(setup, context, kn_trainer_states(trainer), &page->options->common.arithmetic, true);
+    kn_session *session = setup_judge(setup, context, kn_trainer_states(trainer),
+                                      &page->options->common.arithmetic, true, NULL);
     bool fine = session && judge_samples(setup, session, dataset, most, judged);
     if (fine && !setup->validation)
         fputs("<p>The following is for the training data: there is no validation data.</p>\n", file);
