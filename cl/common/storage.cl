@@ -33,11 +33,23 @@
 #define KN_READ_N_AS_0(n, at, p) KN_PASTE(vload, n)(at, p)
 #define KN_READ_N_AS_1(n, at, p) KN_PASTE(vload_half, n)(at, p)
 #define KN_READ_N_AS_2(n, at, p)                                                                             \
-    KN_PASTE(as_float, n)(KN_PASTE(convert_uint, n)(KN_PASTE(vload, n)(at, p)) << 16)
+    KN_PASTE(as_float, n)(KN_PASTE(convert_uint, n)(KN_LOAD_BITS(n, at, p)) << 16)
 #define KN_WRITE_N_AS(n, kind, v, at, p) KN_PASTE(KN_WRITE_N_AS_, kind)(n, v, at, p)
 #define KN_WRITE_N_AS_0(n, v, at, p) KN_PASTE(vstore, n)(v, at, p)
-#define KN_WRITE_N_AS_1(n, v, at, p) KN_PASTE(KN_PASTE(vstore_half, n), _rte)(v, at, p)
-#define KN_WRITE_N_AS_2(n, v, at, p) KN_PASTE(vstore, n)(KN_PASTE(kn_to_bfloat_, n)(v), at, p)
+#define KN_WRITE_N_AS_1(n, v, at, p) KN_STORE_BITS(n, KN_PASTE(kn_to_half_, n)(v), at, p)
+#define KN_WRITE_N_AS_2(n, v, at, p) KN_STORE_BITS(n, KN_PASTE(kn_to_bfloat_, n)(v), at, p)
+/* Whole vectors of 16 bits in global memory, at any address of one. Only where the compiler targets the processor
+ * directly: some of those split vload and vstore into an access for each lane. */
+#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
+typedef ushort4 kn_loose_4 __attribute__((aligned(2)));
+typedef ushort8 kn_loose_8 __attribute__((aligned(2)));
+typedef ushort16 kn_loose_16 __attribute__((aligned(2)));
+#define KN_LOAD_BITS(n, at, p) (*(global const KN_PASTE(kn_loose_, n) *)((p) + (size_t)(at) * n))
+#define KN_STORE_BITS(n, bits, at, p) (*(global KN_PASTE(kn_loose_, n) *)((p) + (size_t)(at) * n) = (bits))
+#else
+#define KN_LOAD_BITS(n, at, p) KN_PASTE(vload, n)(at, p)
+#define KN_STORE_BITS(n, bits, at, p) KN_PASTE(vstore, n)(bits, at, (global ushort *)(p))
+#endif
 #define KN_READ_VECTOR_AS(kind, at, p) KN_PASTE(KN_READ_VECTOR_AS_, kind)(at, p)
 #define KN_READ_VECTOR_AS_0(at, p) load(at, p)
 #define KN_READ_VECTOR_AS_1(at, p) KN_READ_N_AS_1(KN_WIDTH, at, p)
@@ -68,6 +80,17 @@ static inline ushort kn_to_bfloat(const float number) {
 KN_DEFINE_TO_BFLOAT(4)
 KN_DEFINE_TO_BFLOAT(8)
 KN_DEFINE_TO_BFLOAT(16)
+/* A vector of the function's own is what vstore_half writes, since some implementations take its address for one that is
+ * aligned to the vector. Processors that do not convert as they load, from any address, have no such implementation. */
+#define KN_DEFINE_TO_HALF(n)                                                                                 \
+    static inline ushort##n kn_to_half_##n(const float##n numbers) {                                         \
+        ushort##n bits;                                                                                      \
+        vstore_half##n##_rte(numbers, 0, (half *)&bits);                                                     \
+        return bits;                                                                                         \
+    }
+KN_DEFINE_TO_HALF(4)
+KN_DEFINE_TO_HALF(8)
+KN_DEFINE_TO_HALF(16)
 /* The number that is stored. */
 static inline float kn_as_bfloat(const float number) {
     return as_float((uint)kn_to_bfloat(number) << 16);
@@ -84,9 +107,8 @@ static inline KN_FLOATS kn_as_bfloat_vector(const KN_FLOATS numbers) {
     return KN_PASTE(as_float, KN_WIDTH)(bits << 16);
 }
 static inline KN_FLOATS kn_as_half_vector(const KN_FLOATS numbers) {
-    ushort bits[KN_WIDTH];
-    KN_WRITE_VECTOR_AS_1(numbers, 0, (half *)bits);
-    return KN_READ_VECTOR_AS_1(0, (half *)bits);
+    const KN_PASTE(ushort, KN_WIDTH) bits = KN_PASTE(kn_to_half_, KN_WIDTH)(numbers);
+    return KN_READ_N_AS_1(KN_WIDTH, 0, (const half *)&bits);
 }
 #endif
 #endif
