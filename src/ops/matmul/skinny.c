@@ -68,7 +68,8 @@ static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form
     kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
     kn_step_int(step, "item_rows", rows);
     kn_step_int(step, "item_columns", columns);
-    kn_step_int(step, "streams", kn_is_streamed(lowering->result));
+    kn_step_int(step, "streams",
+                kn_is_streamed(lowering->result) && !kn_is_half(lowering->result->shape.dtype));
     kn_step_epilogue(step, lowering);
     kn_step_size3(step,
                   (size_t[3]){(size_t)kn_divide_up(form->n, columns), (size_t)kn_divide_up(form->m, rows),

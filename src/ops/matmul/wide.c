@@ -9,10 +9,10 @@ enum { WIDE_LEVELS = 2, ROWS = 6, LEFT_ROWS = 96, LEFT_COLUMNS = 256, LEFT_PAD =
 typedef struct wide_form {
     kn_matmul_form form;
     int64_t width, vectors, panels, depth, parts, part_depth, slice_depth, units;
-    int64_t left_rows, item_panels; /* rows of a block of a transposed a, and the panels that use it */
-    bool packed;
-    int64_t packed_batch;  /* floats of one b when packed; 0 where all batches have the same */
-    int partials, weights; /* scratch memory: the parts, and b when packed */
+    int64_t left_rows, item_panels; /* rows of a block of a that is packed, and the panels that use it */
+    bool packed, along, sums;       /* b is packed; KN_LEFT_ALONG and KN_SUMS of the kernel */
+    int64_t packed_batch;           /* floats of one b when packed; 0 where all batches have the same */
+    int partials, weights;          /* scratch memory: the parts, and b when packed */
 } wide_form;
 
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
@@ -20,7 +20,8 @@ bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
     int width = target->vector_width;
     if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
     kn_matmul_describe(node, &form);
-    return form.levels <= WIDE_LEVELS && node->outputs[0]->shape.dtype == KN_FLOAT32;
+    const kn_dtype type = node->outputs[0]->shape.dtype;
+    return form.levels <= WIDE_LEVELS && (type == KN_FLOAT32 || kn_is_half(type));
 }
 
 /* A b of 16 bits is widened while it is read: packed in advance it would take twice the memory. */
@@ -30,14 +31,15 @@ bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node) {
 
 /* Local memory holds a chunk of panels, and of rows of a transposed a: the largest that fits. */
 static void choose_chunks(wide_form *wide, uint64_t local_bytes) {
-    bool transposed = wide->form.transpose_a;
-    wide->depth = transposed ? 256 : 512;
-    wide->left_rows = transposed ? LEFT_ROWS : 0;
+    const bool blocks = wide->form.transpose_a || wide->along || wide->sums;
+    wide->depth = blocks ? 256 : 512;
+    wide->left_rows = blocks ? LEFT_ROWS : 0;
     const int64_t most = LEFT_COLUMNS / (wide->width * wide->vectors);
-    wide->item_panels = !transposed ? 1 : wide->panels < most ? wide->panels : most;
+    wide->item_panels = !blocks ? 1 : wide->panels < most ? wide->panels : most;
     for (;;) {
-        int64_t columns = wide->packed ? 0 : wide->item_panels * wide->width * wide->vectors;
-        int64_t floats = wide->depth * columns + (wide->depth + LEFT_PAD) * wide->left_rows;
+        const int64_t columns = wide->item_panels * wide->width * wide->vectors;
+        const int64_t column = (wide->packed ? 0 : wide->depth) + (wide->sums ? wide->left_rows : 0);
+        const int64_t floats = column * columns + (wide->depth + LEFT_PAD) * wide->left_rows;
         if ((uint64_t)floats * sizeof(float) <= local_bytes) break;
         if (wide->item_panels > 1)
             wide->item_panels /= 2;
@@ -49,7 +51,7 @@ static void choose_chunks(wide_form *wide, uint64_t local_bytes) {
             break;
     }
     /* Items of equal size: three panels and three rather than four and two. */
-    if (transposed && wide->panels > 0)
+    if (blocks && wide->panels > 0)
         wide->item_panels = kn_divide_up(wide->panels, kn_divide_up(wide->panels, wide->item_panels));
 }
 
@@ -64,7 +66,6 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
     int64_t blocks = kn_divide_up(form->n, wide.width);
     if (wide.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) wide.vectors = 3;
     wide.panels = kn_divide_up(form->n, wide.width * wide.vectors);
-    choose_chunks(&wide, target->local_bytes);
     wide.parts = 1;
     wide.part_depth = form->k > 0 ? form->k : 1;
     /* With few tiles and a long sum, the sum is split by its shape, so that there is work for all cores. */
@@ -74,6 +75,14 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
         if (parts > most) parts = most;
         wide.part_depth = kn_round_up(kn_divide_up(form->k, parts), 256);
         wide.parts = kn_divide_up(form->k, wide.part_depth);
+    }
+    /* An a of 16 bits is widened in blocks; a c of 16 bits is stored when its sums are whole. */
+    wide.along = !form->transpose_a && kn_is_half(lowering->node->inputs[0]->shape.dtype);
+    choose_chunks(&wide, target->local_bytes);
+    wide.sums = wide.parts == 1 && kn_is_half(lowering->result->shape.dtype) && form->k > wide.depth;
+    if (wide.sums) {
+        wide.along = !form->transpose_a;
+        choose_chunks(&wide, target->local_bytes);
     }
     /* Chunks of equal depth, so that partial sums are read and written as rarely as possible. */
     int64_t chunks = kn_divide_up(wide.part_depth, wide.depth);
@@ -91,6 +100,8 @@ static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *
         kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)wide->left_rows);
         kn_step_define(step, "KN_PANELS", "%d", (int)wide->item_panels);
     }
+    if (wide->along) kn_step_define(step, "KN_LEFT_ALONG", "%d", 1);
+    if (wide->sums) kn_step_define(step, "KN_SUMS", "%d", 1);
     return step;
 }
 
@@ -173,6 +184,7 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
         rows = kn_round_up(rows, wide->left_rows ? wide->left_rows : ROWS);
         if (rows < least) rows = least;
     }
+    if (wide->sums && rows > wide->left_rows) rows = wide->left_rows;
     kn_step *step = begin(lowering, wide, "kn_matmul");
     kn_step_read(step, "a", lowering->node->inputs[0]);
     if (wide->packed)
