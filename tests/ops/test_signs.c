@@ -49,7 +49,7 @@ static const turned families[] = {
     {"conv/wide_weights.cl", "off_y = tap / filter_width * dilation_y - pad_y",
      "off_y = tap / filter_width * dilation_y + pad_y", "conv2d_weight", "wide", WIDE},
     {"conv/winograd.cl", "f##2 = f##a - f##b", "f##2 = f##a + f##b", "conv2d", "winograd4", WIDE},
-    {"losses/cross_entropy.cl", "sum) - KN_PROBABILITY(j)", "sum) + KN_PROBABILITY(j)",
+    {"losses/cross_entropy.cl", "mass * e - KN_PROBABILITY(j)", "mass * e + KN_PROBABILITY(j)",
      "cross_entropy_gradient", "tree", MANY},
     {"losses/ctc.cl", "exp(b - most)", "exp(b + most)", "ctc", "steps", WIDE},
     {"reduce/cumulative.cl", "sum += element", "sum -= element", "cumsum", "threads", MANY},

@@ -299,7 +299,10 @@ static kn_status norm_gradient(kn_gradient_call *call) {
 #define NORM                                                                                                 \
     EPSILON, .shape = norm_shape, .gradient = norm_gradient, .reference = norm_reference, .cost = norm_cost, \
              .tolerance = 4,                                                                                 \
-             KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = norm_wide}, \
+             KN_VARIANTS({.name = "wide",                                                                    \
+                          .choice.accepts = kn_takes_kernel_types_wide,                                      \
+                          .lower = norm_wide,                                                                \
+                          .promise.halves = {1, 1}},                                                         \
                          {.name = "tree",                                                                    \
                           .choice.accepts = kn_takes_kernel_types,                                           \
                           .lower = norm_tree,                                                                \
@@ -311,7 +314,10 @@ static kn_status norm_gradient(kn_gradient_call *call) {
 #define BACKWARD                                                                                             \
     .backward = true, .shape = gradient_shape, .reference = gradient_reference, .cost = norm_cost,           \
     .tolerance = 4,                                                                                          \
-    KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_kernel_types_wide, .lower = gradient_wide},      \
+    KN_VARIANTS({.name = "wide",                                                                             \
+                 .choice.accepts = kn_takes_kernel_types_wide,                                               \
+                 .lower = gradient_wide,                                                                     \
+                 .promise.halves = {3, 1}},                                                                  \
                 {.name = "tree",                                                                             \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
                  .lower = gradient_tree,                                                                     \

@@ -157,7 +157,10 @@ static kn_status softmax_gradient(kn_gradient_call *call) {
 
 #define AXIS KN_ATTRIBUTES(KN_INT("axis", -1, "axis that is normalised, negative from the end"))
 #define VARIANTS                                                                                             \
-    KN_VARIANTS({.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = lower_wide},                  \
+    KN_VARIANTS({.name = "wide",                                                                             \
+                 .choice.accepts = kn_on_wide_vector,                                                        \
+                 .lower = lower_wide,                                                                        \
+                 .promise.halves = {3, 1}},                                                                  \
                 {.name = "tree", .lower = lower_tree, .promise.halves = {3, 1}},                             \
                 {.name = "plain", .lower = lower_plain, .promise.halves = {3, 1}})
 #define FORWARD                                                                                              \
