@@ -197,7 +197,8 @@ static bool import_node(kn_import *import, const kn_onnx_node *node) {
         return kn_import_fail(&call, KN_ERROR_UNSUPPORTED, "too many nodes, or inputs and outputs of a node");
     call.input_count = (int)node->input_count;
     call.output_count = (int)node->output_count;
-    call.opset = opset_of(import, node->domain);
+    /* ONNX Runtime's operators have one version, and those that are also ONNX's the newest form. */
+    call.opset = strcmp(node->domain, KN_MICROSOFT) ? opset_of(import, node->domain) : NEWEST_OPSET;
     call.inputs = kn_arena_take(import->arena, node->input_count + 1, sizeof *call.inputs);
     call.outputs = kn_arena_take(import->arena, node->output_count + 1, sizeof *call.outputs);
     if (!call.inputs || !call.outputs) return kn_import_no_memory(import);

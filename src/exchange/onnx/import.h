@@ -39,6 +39,9 @@ typedef struct kn_learnt {
     const char *why; /* the reason, either way */
 } kn_learnt;
 
+/* The domain of ONNX Runtime's own operators. */
+#define KN_MICROSOFT "com.microsoft"
+
 /* What a model from an ONNX file keeps of it: its origin_data. */
 typedef struct kn_imported {
     kn_onnx_model file;
@@ -211,6 +214,8 @@ kn_value *kn_item_statistic(kn_import *import, kn_item *item);
 bool kn_item_shape(kn_import *import, kn_item *item, kn_shape *shape);
 /* Input `i` in the graph: NULL where it is left out or has failed. */
 kn_value *kn_import_in(kn_import_call *call, int i);
+/* The same, with `false` after a failure alone. */
+bool kn_import_maybe(kn_import_call *call, int i, kn_value **value);
 static inline bool kn_import_has(const kn_import_call *call, int i) {
     return i < call->input_count && call->inputs[i];
 }
@@ -268,11 +273,31 @@ kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begi
 /* 0, 1, …, count - 1 as int32; count may be open. */
 kn_value *kn_import_counted(kn_import *import, kn_dim count);
 
+/* (N,…,C) as (N,C,…), and back. */
+kn_value *kn_import_channels_second(kn_import *import, kn_value *x);
+kn_value *kn_import_channels_last(kn_import *import, kn_value *x);
+
+/* A softmax with the attribute axis of the node, as an opset defines it (reduce.c). */
+kn_value *kn_import_softmax(kn_import_call *call, kn_value *x, int64_t opset, bool logarithm);
 /* A convolution with the attributes of the node (layers.c); bias may be NULL. */
 kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias);
 /* The same for bytes, minus their zero points, of lengths and images: int32. */
 kn_value *kn_import_whole_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
                                       kn_value *weight_zero);
+
+/* ---- quantized numbers (quantized.c) --------------------------------------------------------------------
+ */
+
+/* round(x) + zero, clamped to the type, or to so many bits; x + zero as a small floating-point number. zero
+ * may be NULL. */
+kn_value *kn_import_to_quantized(kn_import_call *call, kn_value *x, kn_value *zero, kn_dtype dtype, int bits);
+/* x minus the zero point, which may be NULL, in floating point; NULL after a failure. */
+kn_value *kn_import_without_zero(kn_value *x, kn_value *zero, kn_dtype dtype);
+/* x as uint8, with a scale and a zero point from the minimum and maximum of x and 0. */
+kn_value *kn_import_measured(kn_import_call *call, kn_value *x, kn_value **scale, kn_value **zero);
+/* The product of integers minus their zero points, which may be NULL. The sums are int32, or, where the
+ * integer product does not take this form, integers in floating point. */
+kn_value *kn_import_whole_product(kn_value *x, kn_value *x_zero, kn_value *y, kn_value *y_zero);
 
 /* ---- integers while building (sizes.c) ------------------------------------------------------------ */
 

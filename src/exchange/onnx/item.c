@@ -194,6 +194,11 @@ kn_value *kn_import_in(kn_import_call *call, int i) {
     return kn_import_has(call, i) ? kn_item_value(call->import, call->inputs[i]) : NULL;
 }
 
+bool kn_import_maybe(kn_import_call *call, int i, kn_value **value) {
+    *value = kn_import_in(call, i);
+    return *value || !kn_import_has(call, i);
+}
+
 int kn_import_bits(const kn_import_call *call, int i) {
     return kn_import_has(call, i) ? call->inputs[i]->bits : 0;
 }
@@ -503,6 +508,23 @@ kn_value *kn_import_reshape(kn_import *import, kn_value *x, const kn_dim *dims, 
     for (int i = 0; same && i < rank; i++)
         same = dims[i] == x->shape.dims[i];
     return same ? x : kn_reshape(x, kn_import_dims_text(import, dims, rank));
+}
+
+/* Moves an axis of x to another place. */
+static kn_value *with_axis_at(kn_import *import, kn_value *x, int from, int to) {
+    int64_t order[KN_MAX_RANK];
+    if (kn_value_failed(x) || x->shape.rank < 3) return x;
+    for (int i = 0, at = 0; i < x->shape.rank; i++)
+        order[i] = i == to ? from : (at += at == from, at++);
+    return kn_transpose(x, kn_import_list(import, order, x->shape.rank));
+}
+
+kn_value *kn_import_channels_second(kn_import *import, kn_value *x) {
+    return kn_value_failed(x) ? x : with_axis_at(import, x, x->shape.rank - 1, 1);
+}
+
+kn_value *kn_import_channels_last(kn_import *import, kn_value *x) {
+    return kn_value_failed(x) ? x : with_axis_at(import, x, 1, x->shape.rank - 1);
 }
 
 kn_value *kn_import_broadcast(kn_import *import, kn_value *x, const kn_dim *dims, int rank) {

@@ -16,8 +16,8 @@ static void range_of(kn_dtype dtype, int bits, double *low, double *high) {
     *high = is_signed ? size / 2 - 1 : size - 1;
 }
 
-/* round(x) + zero, clamped to the type, or to so many bits; x + zero as a small floating-point number. */
-static kn_value *to_quantized(kn_import_call *call, kn_value *x, kn_value *zero, kn_dtype dtype, int bits) {
+kn_value *kn_import_to_quantized(kn_import_call *call, kn_value *x, kn_value *zero, kn_dtype dtype,
+                                 int bits) {
     double low, high;
     const bool small = kn_is_small_float(dtype);
     if (!small) x = kn_round(x);
@@ -94,11 +94,10 @@ static bool quantize(kn_import_call *call) {
     x = in_precision(kn_import_cast(x, KN_FLOAT32), precision);
     x = in_precision(kn_div(x, in_precision(kn_import_cast(scale, KN_FLOAT32), precision)), precision);
     call->outputs[0].bits = bits;
-    return kn_import_put_as(call, 0, to_quantized(call, x, zero, dtype, bits), dtype);
+    return kn_import_put_as(call, 0, kn_import_to_quantized(call, x, zero, dtype, bits), dtype);
 }
 
-/* x minus the zero point, in floating point; NULL after a failure. */
-static kn_value *without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
+kn_value *kn_import_without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
     if (kn_value_failed(x)) return NULL;
     x = kn_import_cast(x, dtype);
     return zero ? kn_sub(x, kn_import_cast(zero, dtype)) : x;
@@ -115,21 +114,26 @@ static bool dequantize(kn_import_call *call) {
                               asked ? kn_onnx_type_name(asked) : kn_dtype_name(dtype));
     kn_value *scale = along(call, 1, x);
     if (!scale || !zero_along(call, x, &zero)) return false;
-    kn_value *y = kn_mul(without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
+    kn_value *y = kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
     return kn_import_put_as(call, 0, y, dtype);
 }
 
-/* The scale and the zero point for 8 bits, from the minimum and maximum of x and 0. */
+kn_value *kn_import_measured(kn_import_call *call, kn_value *x, kn_value **scale, kn_value **zero) {
+    kn_value *nothing = kn_import_scalar(call->import, KN_FLOAT32, 0);
+    kn_value *high = kn_max(kn_reduce_max(x, NULL, false), nothing),
+             *low = kn_min(kn_reduce_min(x, NULL, false), nothing);
+    *scale = kn_scale(kn_sub(high, low), 1.0 / 255);
+    kn_value *point = kn_round(kn_clip(kn_neg(kn_div(low, *scale)), 0, 255));
+    *zero = kn_cast(point, KN_UINT8);
+    return kn_import_to_quantized(call, kn_div(x, *scale), point, KN_UINT8, 0);
+}
+
 static bool dynamic_quantize(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
+    kn_value *x = kn_import_in(call, 0), *scale, *zero;
     if (!x) return false;
-    kn_value *zero = kn_import_scalar(call->import, KN_FLOAT32, 0);
-    kn_value *high = kn_max(kn_reduce_max(x, NULL, false), zero),
-             *low = kn_min(kn_reduce_min(x, NULL, false), zero);
-    kn_value *scale = kn_scale(kn_sub(high, low), 1.0 / 255);
-    kn_value *point = kn_round(kn_clip(kn_neg(kn_div(low, scale)), 0, 255));
-    return kn_import_put(call, 1, scale) && kn_import_put_as(call, 2, kn_cast(point, KN_UINT8), KN_UINT8) &&
-           kn_import_put_as(call, 0, to_quantized(call, kn_div(x, scale), point, KN_UINT8, 0), KN_UINT8);
+    kn_value *y = kn_import_measured(call, x, &scale, &zero);
+    return kn_import_put(call, 1, scale) && kn_import_put_as(call, 2, zero, KN_UINT8) &&
+           kn_import_put_as(call, 0, y, KN_UINT8);
 }
 
 /* ---- products ------------------------------------------------------------------------------------------ */
@@ -156,21 +160,23 @@ static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
            (zero->shape.rank == 1 && (zero->shape.dims[0] == 1 || zero->shape.dims[0] == count));
 }
 
-/* a and b are inputs; so are zero points, or left out. The sums are int32, or, where the integer product does
- * not take this form, integers in floating point. */
-static kn_value *product(kn_import_call *call, int a, int a_zero, int b, int b_zero) {
-    kn_value *x = kn_import_in(call, a), *y = x ? kn_import_in(call, b) : NULL;
-    if (!y) return NULL;
-    kn_value *x_zero = kn_import_in(call, a_zero), *y_zero = kn_import_in(call, b_zero);
+kn_value *kn_import_whole_product(kn_value *x, kn_value *x_zero, kn_value *y, kn_value *y_zero) {
+    if (kn_value_failed(x) || kn_value_failed(y)) return NULL;
     int x_rank = x->shape.rank, y_rank = y->shape.rank;
-    if ((!x_zero && kn_import_has(call, a_zero)) || (!y_zero && kn_import_has(call, b_zero))) return NULL;
     if (x_rank > 1 && y_rank > 1 && is_byte(x->shape.dtype) && is_byte(y->shape.dtype) &&
         is_point(x_zero, x, x->shape.dims[x_rank - 2]) && is_point(y_zero, y, y->shape.dims[y_rank - 1]))
         return kn_matmul_integer(x, y, x_zero, y_zero);
     kn_dtype dtype = exact_for(x, x_rank - 1);
-    x = without_zero(x, for_rows(x_zero), dtype);
-    y = without_zero(y, y_zero, dtype);
+    x = kn_import_without_zero(x, for_rows(x_zero), dtype);
+    y = kn_import_without_zero(y, y_zero, dtype);
     return kn_matmul(x, y, false, false);
+}
+
+/* The product of inputs a and b; their zero points are inputs, or left out. */
+static kn_value *product(kn_import_call *call, int a, int a_zero, int b, int b_zero) {
+    kn_value *x = kn_import_in(call, a), *y = x ? kn_import_in(call, b) : NULL, *x_zero, *y_zero;
+    if (!y || !kn_import_maybe(call, a_zero, &x_zero) || !kn_import_maybe(call, b_zero, &y_zero)) return NULL;
+    return kn_import_whole_product(x, x_zero, y, y_zero);
 }
 
 static bool matmul_integer(kn_import_call *call) {
@@ -190,7 +196,7 @@ static bool qlinear_matmul(kn_import_call *call) {
     kn_dtype dtype = kn_import_dtype(call, 7);
     if (!scale) return false;
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
-    return kn_import_put_as(call, 0, to_quantized(call, y, kn_import_in(call, 7), dtype, 0), dtype);
+    return kn_import_put_as(call, 0, kn_import_to_quantized(call, y, kn_import_in(call, 7), dtype, 0), dtype);
 }
 
 /* Reshapes (K), one per filter or channel of the result, to (K,1,…). */
@@ -203,23 +209,23 @@ static kn_value *for_channels(kn_import_call *call, kn_value *value, int rank) {
 }
 
 static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, w) : NULL,
-             *zero = kn_import_in(call, x_zero);
-    if (!weight) return NULL;
+    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, w) : NULL, *zero, *less;
+    if (!weight || !kn_import_maybe(call, x_zero, &zero) || !kn_import_maybe(call, w_zero, &less))
+        return NULL;
+    if (kn_import_int(call, "channels_last", 0)) x = kn_import_channels_second(call->import, x);
+    if (kn_value_failed(x)) return NULL;
     int64_t terms = 1;
     for (int i = 1; i < weight->shape.rank; i++)
         terms *= kn_value_dimension(weight, i) < 1 << 20 ? kn_value_dimension(weight, i) : 1 << 20;
     kn_dtype dtype = terms >= 0 && terms <= EXACT_PRODUCTS ? KN_FLOAT32 : KN_FLOAT64;
     int rank = weight->shape.rank;
-    kn_value *less = kn_import_in(call, w_zero);
-    if ((!zero && kn_import_has(call, x_zero)) || (!less && kn_import_has(call, w_zero))) return NULL;
     if (zero && zero->shape.rank == 1) zero = kn_import_reshape(call->import, zero, NULL, 0);
     kn_dim filters = kn_import_int(call, "group", 1) == 1 ? weight->shape.dims[0] : 1;
     if (is_byte(x->shape.dtype) && is_byte(weight->shape.dtype) && (rank == 3 || rank == 4) &&
         is_point(zero, x, 1) && is_point(less, weight, filters))
         return kn_import_whole_convolution(call, x, weight, zero, less);
-    x = without_zero(x, zero, dtype);
-    weight = without_zero(weight, for_channels(call, less, rank), dtype);
+    x = kn_import_without_zero(x, zero, dtype);
+    weight = kn_import_without_zero(weight, for_channels(call, less, rank), dtype);
     return x && weight ? kn_import_convolution(call, x, weight, NULL) : NULL;
 }
 
@@ -229,15 +235,14 @@ static bool conv_integer(kn_import_call *call) {
 }
 
 static bool qlinear_conv(kn_import_call *call) {
-    kn_value *sums = convolved(call, 2, 3, 5), *scale = sums ? joined_scale(call, 1, 4, 6) : NULL,
-             *bias = NULL;
+    kn_value *sums = convolved(call, 2, 3, 5), *scale = sums ? joined_scale(call, 1, 4, 6) : NULL, *bias;
     kn_dtype dtype = kn_import_dtype(call, 7);
-    if (!scale || kn_value_failed(sums) || (kn_import_has(call, 8) && !(bias = kn_import_in(call, 8))))
-        return false;
+    if (!scale || kn_value_failed(sums) || !kn_import_maybe(call, 8, &bias)) return false;
     int rank = sums->shape.rank;
     if (bias) sums = kn_add(sums, kn_import_cast(for_channels(call, bias, rank - 1), sums->shape.dtype));
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), for_channels(call, scale, rank - 1));
-    return kn_import_put_as(call, 0, to_quantized(call, y, kn_import_in(call, 7), dtype, 0), dtype);
+    if (kn_import_int(call, "channels_last", 0)) y = kn_import_channels_last(call->import, y);
+    return kn_import_put_as(call, 0, kn_import_to_quantized(call, y, kn_import_in(call, 7), dtype, 0), dtype);
 }
 
 const kn_import_row kn_import_quantized[] = {
@@ -248,5 +253,8 @@ const kn_import_row kn_import_quantized[] = {
     {.type = "QLinearMatMul", .build = qlinear_matmul},
     {.type = "ConvInteger", .build = conv_integer},
     {.type = "QLinearConv", .build = qlinear_conv},
+    {.type = "QLinearConv", .build = qlinear_conv, .domain = KN_MICROSOFT},
+    {.type = "QuantizeLinear", .build = quantize, .domain = KN_MICROSOFT},
+    {.type = "DequantizeLinear", .build = dequantize, .domain = KN_MICROSOFT},
 };
 const int kn_import_quantized_count = (int)KN_COUNT_OF(kn_import_quantized);

@@ -49,15 +49,13 @@ static bool reduce(kn_import_call *call) {
 }
 
 /* Before opset 13 the axes from the given one on are flattened to rows. */
-static bool softmax(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
+kn_value *kn_import_softmax(kn_import_call *call, kn_value *x, int64_t opset, bool logarithm) {
     int axis;
-    if (!x || !kn_import_axis(call, kn_import_int(call, "axis", call->opset < 13 ? 1 : -1),
-                              x->shape.rank ? x->shape.rank : 1, &axis))
-        return false;
-    bool logarithm = !strcmp(call->node->type, "LogSoftmax");
+    if (kn_value_failed(x) || !kn_import_axis(call, kn_import_int(call, "axis", opset < 13 ? 1 : -1),
+                                              x->shape.rank ? x->shape.rank : 1, &axis))
+        return NULL;
     const kn_shape shape = x->shape;
-    bool rows = call->opset < 13 && axis != shape.rank - 1;
+    bool rows = opset < 13 && axis != shape.rank - 1;
     if (rows) {
         kn_dim dims[2] = {1, 1};
         for (int i = 0; i < shape.rank; i++)
@@ -66,7 +64,13 @@ static bool softmax(kn_import_call *call) {
         axis = 1;
     }
     x = logarithm ? kn_log_softmax(x, axis) : kn_softmax(x, axis);
-    return kn_import_put(call, 0, kn_import_reshape(call->import, x, shape.dims, shape.rank));
+    return kn_import_reshape(call->import, x, shape.dims, shape.rank);
+}
+
+static bool softmax(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    bool logarithm = !strcmp(call->node->type, "LogSoftmax");
+    return x && kn_import_put(call, 0, kn_import_softmax(call, x, call->opset, logarithm));
 }
 
 /* 1 at the first maximum along an axis, 0 elsewhere. */

@@ -169,13 +169,12 @@ static bool conv_transpose(kn_import_call *call) {
     return kn_import_put(call, 0, y);
 }
 
-static bool take_pool(kn_import_call *call, kn_value **x, kn_window *w) {
-    *x = kn_import_in(call, 0);
-    if (!*x || !take_window(call, *x, NULL, w)) return false;
+bool kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w) {
+    if (kn_value_failed(x) || !take_window(call, x, NULL, w)) return false;
     if (w->same || w->same_lower) {
-        if (!known_image(*x, w))
+        if (!known_image(x, w))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "auto_pad of an image of open size");
-        pad_same(*x, w);
+        pad_same(x, w);
     }
     w->ceil = kn_import_int(call, "ceil_mode", 0) != 0;
     w->skip_padding = !kn_import_int(call, "count_include_pad", 0);
@@ -199,9 +198,9 @@ kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, 
 }
 
 static bool max_pool(kn_import_call *call) {
-    kn_value *x;
+    kn_value *x = kn_import_in(call, 0);
     kn_window w;
-    if (!take_pool(call, &x, &w)) return false;
+    if (!kn_window_take_pool(call, x, &w)) return false;
     kn_dtype dtype = x->shape.dtype;
     if (!kn_dtype_is_float(dtype)) x = kn_cast(x, KN_FLOAT32);
     if (call->output_count > 1 && *call->outputs[1].name) {
@@ -214,10 +213,10 @@ static bool max_pool(kn_import_call *call) {
 }
 
 static bool other_pool(kn_import_call *call) {
-    kn_value *x;
+    kn_value *x = kn_import_in(call, 0);
     kn_window w;
     kn_pooling pooling = !strcmp(call->node->type, "LpPool") ? KN_POOL_POWER : KN_POOL_AVERAGE;
-    return take_pool(call, &x, &w) && kn_import_put(call, 0, kn_window_pool(call, x, &w, pooling));
+    return kn_window_take_pool(call, x, &w) && kn_import_put(call, 0, kn_window_pool(call, x, &w, pooling));
 }
 
 /* Reduces all axes after the channels to size 1. */

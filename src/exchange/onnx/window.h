@@ -18,6 +18,8 @@ typedef struct kn_window {
 
 typedef enum kn_pooling { KN_POOL_MAX, KN_POOL_AVERAGE, KN_POOL_POWER } kn_pooling;
 
+/* The window of a pooling node over x; x may have failed. False after a failure. */
+bool kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w);
 /* The result of a window over x, whatever the number of axes. */
 kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
 

@@ -1,0 +1,203 @@
+/* Quantized operators of ONNX Runtime, which its quantizer writes next to ONNX's own: numbers are
+ * dequantized, computed with in float32 and quantized again; products of bytes are computed as integers. */
+#include "exchange/onnx/window.h"
+
+#include <inttypes.h>
+
+/* Input i, a number for all of a tensor, as a scalar; NULL where it is left out. False after a failure. */
+static bool take_scalar(kn_import_call *call, int i, kn_value **value) {
+    if (!kn_import_maybe(call, i, value)) return false;
+    if (*value && (*value)->shape.rank == 1 && (*value)->shape.dims[0] == 1)
+        *value = kn_import_reshape(call->import, *value, NULL, 0);
+    return true;
+}
+
+/* The quantized input i as numbers, with the scale and the zero point given by other inputs. NULL after a
+ * failure. */
+static kn_value *numbers_of(kn_import_call *call, int i, int scale_at, int zero_at) {
+    kn_value *x = kn_import_in(call, i), *scale, *zero;
+    if (!x || !take_scalar(call, scale_at, &scale) || !scale || !take_scalar(call, zero_at, &zero))
+        return NULL;
+    return kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
+}
+
+/* Output 0: the numbers y, quantized by inputs; without a zero point it has the type of input 0. */
+static bool put_quantized(kn_import_call *call, kn_value *y, int scale_at, int zero_at) {
+    kn_dtype dtype = kn_import_dtype(call, kn_import_has(call, zero_at) ? zero_at : 0);
+    kn_value *scale, *zero;
+    if (!y || !take_scalar(call, scale_at, &scale) || !scale || !take_scalar(call, zero_at, &zero))
+        return false;
+    y = kn_div(y, kn_import_cast(scale, KN_FLOAT32));
+    return kn_import_put_as(call, 0, kn_import_to_quantized(call, y, zero, dtype, 0), dtype);
+}
+
+/* ---- element by element -------------------------------------------------------------------------------- */
+
+static bool binary(kn_import_call *call) {
+    kn_value *x = numbers_of(call, 0, 1, 2), *y = x ? numbers_of(call, 3, 4, 5) : NULL;
+    if (!y) return false;
+    bool adds = !strcmp(call->node->type, "QLinearAdd");
+    return put_quantized(call, adds ? kn_add(x, y) : kn_mul(x, y), 6, 7);
+}
+
+static bool unary(kn_import_call *call) {
+    kn_value *x = numbers_of(call, 0, 1, 2);
+    const char *type = call->node->type;
+    if (!x) return false;
+    kn_value *y = !strcmp(type, "QLinearSigmoid") ? kn_sigmoid(x)
+                  : !strcmp(type, "QLinearSoftmax")
+                      ? kn_import_softmax(call, x, kn_import_int(call, "opset", 13), false)
+                      : kn_leaky_relu(x, kn_import_float(call, "alpha", 0.01));
+    return put_quantized(call, y, 3, 4);
+}
+
+static bool choice(kn_import_call *call) {
+    kn_value *condition = kn_import_in(call, 0), *x = condition ? numbers_of(call, 1, 2, 3) : NULL;
+    kn_value *y = x ? numbers_of(call, 4, 5, 6) : NULL;
+    return y && put_quantized(call, kn_where(condition, x, y), 7, 8);
+}
+
+/* The scale and the zero point of the result come first, then each part with its own. */
+static bool concat(kn_import_call *call) {
+    kn_value *parts[KN_MAX_INPUTS];
+    int count = (call->input_count - 2) / 3, axis = 0;
+    if (count < 1 || count > KN_MAX_INPUTS || call->input_count != 3 * count + 2)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%d inputs; expected 2 and 3 for each of 1 to %d",
+                              call->input_count, KN_MAX_INPUTS);
+    for (int i = 0; i < count; i++)
+        if (!(parts[i] = numbers_of(call, 3 * i + 2, 3 * i + 3, 3 * i + 4))) return false;
+    return !kn_value_failed(parts[0]) &&
+           kn_import_axis(call, kn_import_int(call, "axis", 0), parts[0]->shape.rank, &axis) &&
+           put_quantized(call, count == 1 ? parts[0] : kn_concat(parts, (size_t)count, axis), 0, 1);
+}
+
+/* ---- means --------------------------------------------------------------------------------------------- */
+
+static bool average_pool(kn_import_call *call) {
+    kn_value *x = numbers_of(call, 0, 1, 2);
+    bool last = kn_import_int(call, "channels_last", 0) != 0;
+    kn_window w;
+    if (last) x = kn_import_channels_second(call->import, x);
+    if (kn_value_failed(x)) return false;
+    if (!strcmp(call->node->type, "QLinearGlobalAveragePool")) {
+        int64_t axes[KN_MAX_RANK];
+        if (x->shape.rank < 3) return kn_import_fail(call, KN_ERROR_SHAPE, "expected (N,C,…)");
+        for (int i = 2; i < x->shape.rank; i++)
+            axes[i - 2] = i;
+        x = kn_mean(x, kn_import_list(call->import, axes, x->shape.rank - 2), true);
+    } else {
+        if (!kn_window_take_pool(call, x, &w)) return false;
+        x = kn_window_pool(call, x, &w, KN_POOL_AVERAGE);
+    }
+    if (last) x = kn_import_channels_last(call->import, x);
+    return put_quantized(call, x, 3, 4);
+}
+
+/* The axes of the node as text; "" for all. NULL after a failure. */
+static const char *axes_of(kn_import_call *call) {
+    int64_t axes[KN_MAX_RANK];
+    int count = kn_import_ints(call, "axes", axes, KN_MAX_RANK);
+    return kn_import_failed(call->import) ? NULL : kn_import_list(call->import, axes, count < 0 ? 0 : count);
+}
+
+static bool reduce_mean(kn_import_call *call) {
+    kn_value *x = numbers_of(call, 0, 1, 2);
+    const char *axes = x ? axes_of(call) : NULL;
+    return axes && put_quantized(call, kn_mean(x, axes, kn_import_int(call, "keepdims", 1) != 0), 3, 4);
+}
+
+/* ---- sums of integers ---------------------------------------------------------------------------------- */
+
+static bool reduce_sum(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    const char *axes = x ? axes_of(call) : NULL;
+    if (!axes) return false;
+    kn_dtype dtype = kn_import_dtype(call, 0) == KN_UINT8 ? KN_UINT32 : KN_INT32;
+    x = kn_sum(kn_cast(x, dtype), axes, kn_import_int(call, "keepdims", 1) != 0);
+    return kn_import_put_as(call, 0, x, dtype);
+}
+
+static bool mul_integer(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 2) : NULL, *x_zero, *y_zero;
+    if (!y || !take_scalar(call, 1, &x_zero) || !take_scalar(call, 3, &y_zero)) return false;
+    y = kn_mul(kn_import_without_zero(x, x_zero, KN_INT32), kn_import_without_zero(y, y_zero, KN_INT32));
+    return kn_import_put_as(call, 0, y, KN_INT32);
+}
+
+static bool matmul_integer_16(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
+    kn_dtype dtype =
+        kn_import_dtype(call, 0) == KN_UINT16 && kn_import_dtype(call, 1) == KN_UINT16 ? KN_UINT32 : KN_INT32;
+    if (!y) return false;
+    y = kn_matmul(kn_cast(x, KN_FLOAT64), kn_cast(y, KN_FLOAT64), false, false);
+    return kn_import_put_as(call, 0, kn_cast(y, dtype), dtype);
+}
+
+/* Sums of products as numbers, with a bias. Any of the inputs may be NULL after a failure, but the bias. */
+static kn_value *scaled(kn_value *sums, kn_value *x_scale, kn_value *y_scale, kn_value *bias) {
+    if (!sums || !x_scale || !y_scale) return NULL;
+    kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_mul(x_scale, y_scale));
+    return bias ? kn_add(y, bias) : y;
+}
+
+/* a is quantized when the model runs: all of it, to uint8. */
+static bool dynamic_matmul(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL, *b_scale, *b_zero, *bias;
+    kn_value *a_scale, *a_zero;
+    if (!b || !take_scalar(call, 2, &b_scale) || !take_scalar(call, 3, &b_zero) ||
+        !kn_import_maybe(call, 4, &bias))
+        return false;
+    a = kn_import_measured(call, a, &a_scale, &a_zero);
+    kn_value *y = scaled(kn_import_whole_product(a, a_zero, b, b_zero), a_scale, b_scale, bias);
+    return y && kn_import_put(call, 0, y);
+}
+
+static bool matmul_to_float(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
+    kn_value *a_scale, *b_scale, *a_zero, *b_zero, *bias;
+    if (!b || !take_scalar(call, 2, &a_scale) || !take_scalar(call, 3, &b_scale) ||
+        !take_scalar(call, 4, &a_zero) || !take_scalar(call, 5, &b_zero) || !kn_import_maybe(call, 6, &bias))
+        return false;
+    kn_value *y = scaled(kn_import_whole_product(a, a_zero, b, b_zero), a_scale, b_scale, bias);
+    return y && kn_import_put(call, 0, y);
+}
+
+/* alpha * (a b + c), where c is an integer with the scale of a times that of b. */
+static bool gemm(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 3) : NULL, *c;
+    kn_value *a_scale, *a_zero, *b_scale, *b_zero;
+    if (!b || !take_scalar(call, 1, &a_scale) || !take_scalar(call, 2, &a_zero) ||
+        !take_scalar(call, 4, &b_scale) || !take_scalar(call, 5, &b_zero) || !kn_import_maybe(call, 6, &c))
+        return false;
+    if (kn_import_int(call, "transA", 0)) a = kn_transpose(a, "1,0");
+    if (kn_import_int(call, "transB", 0)) b = kn_transpose(b, "1,0");
+    kn_value *sums = kn_import_whole_product(a, a_zero, b, b_zero);
+    if (c && sums) sums = kn_add(sums, kn_import_cast(c, sums->shape.dtype));
+    kn_value *y = scaled(sums, a_scale, b_scale, NULL);
+    double alpha = kn_import_float(call, "alpha", 1);
+    if (!y) return false;
+    if (alpha != 1) y = kn_scale(y, alpha);
+    return kn_import_has(call, 7) ? put_quantized(call, y, 7, 8) : kn_import_put_as(call, 0, y, KN_FLOAT32);
+}
+
+#define MICROSOFT(word, function)                                                                            \
+    { .type = word, .build = function, .domain = KN_MICROSOFT }
+const kn_import_row kn_import_qlinear[] = {
+    MICROSOFT("QLinearAdd", binary),
+    MICROSOFT("QLinearMul", binary),
+    MICROSOFT("QLinearSigmoid", unary),
+    MICROSOFT("QLinearLeakyRelu", unary),
+    MICROSOFT("QLinearSoftmax", unary),
+    MICROSOFT("QLinearWhere", choice),
+    MICROSOFT("QLinearConcat", concat),
+    MICROSOFT("QLinearAveragePool", average_pool),
+    MICROSOFT("QLinearGlobalAveragePool", average_pool),
+    MICROSOFT("QLinearReduceMean", reduce_mean),
+    MICROSOFT("ReduceSumInteger", reduce_sum),
+    MICROSOFT("MulInteger", mul_integer),
+    MICROSOFT("MatMulInteger16", matmul_integer_16),
+    MICROSOFT("MatMulIntegerToFloat", matmul_to_float),
+    MICROSOFT("DynamicQuantizeMatMul", dynamic_matmul),
+    MICROSOFT("QGemm", gemm),
+};
+const int kn_import_qlinear_count = (int)KN_COUNT_OF(kn_import_qlinear);
