@@ -1,7 +1,10 @@
 """Small models of ONNX Runtime's own operators, by family. compare_runtime.py runs them."""
 
+import math
+
 import numpy
-from onnx import TensorProto, helper, numpy_helper
+import onnxruntime
+from onnx import helper, numpy_helper
 
 MICROSOFT = "com.microsoft"
 F, U8, I8, I32, I64 = numpy.float32, numpy.uint8, numpy.int8, numpy.int32, numpy.int64
@@ -11,7 +14,8 @@ class Case:
   """A model: nodes, arrays that are given to it, and weights. expected: results by NumPy, where the runtime has none."""
 
   def __init__(self, name, nodes, given, weights=None, outputs=("y",), expected=None):
-    self.name, self.nodes, self.given, self.weights = name, nodes, given, weights or {}
+    self.name, self.nodes, self.weights = name, nodes, weights or {}
+    self.given = {key: numpy.asarray(array) for key, array in given.items()}
     self.outputs, self.expected = outputs, expected
 
   def model(self):
@@ -22,6 +26,16 @@ class Case:
     graph = helper.make_graph(self.nodes, "case", inputs, outputs, weights)
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+  def reference(self):
+    """What ONNX Runtime makes of the model without optimizing it, or the results by NumPy."""
+    if self.expected is not None:
+      return [numpy.asarray(each) for each in self.expected]
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    model = self.model().SerializeToString()
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, self.given)
 
 
 def node(kind, inputs, outputs="y", domain=MICROSOFT, **attributes):
@@ -175,8 +189,171 @@ def quantized_linear():
     yield Case(f"DequantizeLinear_{word}_axis", [node("DequantizeLinear", "q,s,z", axis=1)], {"q": q}, four)
 
 
+# ---- joined layers -----------------------------------------------------------------------------
+
+
+def erf(x):
+  return numpy.vectorize(math.erf, otypes=[F])(x)
+
+
+def gelu(x):
+  return x * 0.5 * (1 + erf(x / numpy.sqrt(F(2))))
+
+
+def fast_gelu(x):
+  return x * F(0.5) * (1 + numpy.tanh(F(math.sqrt(2 / math.pi)) * (x + F(0.044715) * x ** 3)))
+
+
+def softmax(x, axis=-1):
+  powers = numpy.exp(x - x.max(axis, keepdims=True))
+  return powers / powers.sum(axis, keepdims=True)
+
+
+def joined_products():
+  activations = [("Relu", {}), ("Tanh", {}), ("Sigmoid", {}), ("LeakyRelu", {"activation_alpha": 0.3}),
+                 ("HardSigmoid", {"activation_alpha": 0.3, "activation_beta": 0.4}), ("Softplus", {}), ("Elu", {"activation_alpha": 0.7})]
+  source = Source("products")
+  a, b = source.floats(3, 5), source.floats(5, 4)
+  for kind, attributes in activations:
+    yield Case(f"FusedGemm_{kind}", [node("FusedGemm", "a,b,c", activation=kind, alpha=0.7, beta=1.5, **attributes)],
+               {"a": a}, {"b": b, "c": source.floats(4)})
+  yield Case("FusedGemm_turned", [node("FusedGemm", "a,b,c", activation="Relu", transA=1, transB=1)],
+             {"a": source.floats(5, 3)}, {"b": source.floats(4, 5), "c": source.floats(3, 1)})
+  a, b = source.floats(2, 3, 4, 5), source.floats(2, 3, 5, 6)
+  for turn_a in (0, 1):
+    for turn_b in (0, 1):
+      left = numpy.ascontiguousarray(a.swapaxes(2, 3)) if turn_a else a
+      right = numpy.ascontiguousarray(b.swapaxes(2, 3)) if turn_b else b
+      yield Case(f"FusedMatMul_{turn_a}{turn_b}", [node("FusedMatMul", "a,b", transA=turn_a, transB=turn_b, alpha=0.25)],
+                 {"a": left, "b": right})
+      wanted = numpy.maximum(0.25 * (a @ b), 0)
+      yield Case(f"FusedMatMulActivation_{turn_a}{turn_b}",
+                 [node("FusedMatMulActivation", "a,b", transA=turn_a, transB=turn_b, alpha=0.25, activation="Relu")],
+                 {"a": left, "b": right}, expected=[wanted])
+  yield Case("FusedMatMul_batches", [node("FusedMatMul", "a,b", transBatchA=1, transBatchB=1)],
+             {"a": source.floats(4, 2, 3, 5), "b": source.floats(5, 2, 3, 6)})
+  yield Case("FusedMatMul_row", [node("FusedMatMul", "a,b", alpha=2.0)], {"a": source.floats(5), "b": source.floats(5, 4)})
+  yield Case("TransposeMatMul", [node("TransposeMatMul", "a,b", transB=1)], {"a": source.floats(3, 5), "b": source.floats(4, 5)})
+  x, w, c = source.floats(2, 3, 5), source.floats(5, 4), source.floats(4)
+  yield Case("GemmFastGelu", [node("GemmFastGelu", "x,w,c")], {"x": x}, {"w": w, "c": c}, expected=[fast_gelu(x @ w + c)])
+
+
+def joined_convolutions():
+  activations = [("Relu", None), ("Tanh", None), ("Sigmoid", None), ("LeakyRelu", [0.3]), ("Clip", [-0.5, 1.5]),
+                 ("HardSigmoid", [0.3, 0.4])]
+  source = Source("convolutions")
+  x, w, b = source.floats(2, 4, 7, 6), source.floats(6, 2, 3, 3), source.floats(6)
+  for kind, numbers in activations:
+    attributes = {"activation_params": numbers} if numbers else {}
+    yield Case(f"FusedConv_{kind}", [node("FusedConv", "x,w,b", activation=kind, group=2, pads=[1, 0, 1, 2], strides=[1, 2],
+                                          **attributes)], {"x": x}, {"w": w, "b": b})
+  yield Case("FusedConv_sum", [node("FusedConv", "x,w,b,z", activation="Relu", group=2, pads=[1, 1, 1, 1])],
+             {"x": x, "z": source.floats(2, 6, 7, 6)}, {"w": w, "b": b})
+  turned = numpy.ascontiguousarray(x.transpose(0, 2, 3, 1))
+  plain = Case("", [node("Conv", "x,w,b", domain="", group=2, pads=[1, 1, 1, 1])], {"x": x}, {"w": w, "b": b})
+  wanted = numpy.ascontiguousarray(plain.reference()[0].transpose(0, 2, 3, 1))
+  yield Case("NhwcConv", [node("NhwcConv", "x,w,b", group=2, pads=[1, 1, 1, 1])], {"x": turned}, {"w": w, "b": b},
+             expected=[wanted])
+  z = source.floats(*wanted.shape)
+  yield Case("NhwcFusedConv", [node("NhwcFusedConv", "x,w,b,z", group=2, pads=[1, 1, 1, 1], activation="Relu")],
+             {"x": turned, "z": z}, {"w": w, "b": b}, expected=[numpy.maximum(wanted + z, 0)])
+  yield Case("NhwcMaxPool", [node("NhwcMaxPool", "x", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])],
+             {"x": source.whole(I8, 2, 7, 6, 4)})
+
+
+def joined_activations():
+  source = Source("activations")
+  x, bias = source.floats(2, 3, 8), source.floats(8)
+  yield Case("Gelu", [node("Gelu", "x")], {"x": x})
+  yield Case("FastGelu", [node("FastGelu", "x")], {"x": x})
+  yield Case("FastGelu_bias", [node("FastGelu", "x,b")], {"x": x}, {"b": bias})
+  yield Case("BiasGelu", [node("BiasGelu", "x,b")], {"x": x}, {"b": bias})
+  yield Case("QuickGelu", [node("QuickGelu", "x")], {"x": x})
+  yield Case("QuickGelu_alpha", [node("QuickGelu", "x", alpha=0.5)], {"x": x})
+  left, right = numpy.split(x + bias, 2, -1)
+  yield Case("BiasSplitGelu", [node("BiasSplitGelu", "x,b")], {"x": x}, {"b": bias}, expected=[left * gelu(right)])
+  more = source.floats(2, 3, 8)
+  yield Case("BiasAdd", [node("BiasAdd", "x,b,z")], {"x": x, "z": more}, {"b": bias}, expected=[x + bias + more])
+  inner, outer = source.floats(2, 1, 8), source.floats(3, 8)
+  yield Case("BiasSoftmax_inner", [node("BiasSoftmax", "x,b", axis=2, is_inner_broadcast=1)], {"x": x}, {"b": inner},
+             expected=[softmax(x + inner)])
+  both = (x + outer).reshape(2, 24)
+  yield Case("BiasSoftmax_outer", [node("BiasSoftmax", "x,b", axis=1, is_inner_broadcast=0)], {"x": x}, {"b": outer},
+             expected=[softmax(both).reshape(x.shape)])
+  gate = source.floats(2, 3, 1)
+  yield Case("GatedAdd", [node("GatedAdd", "x,z,g")], {"x": x, "z": more, "g": gate}, expected=[x + more * gate])
+
+
+def joined_norms():
+  source = Source("norms")
+  x, skip = source.floats(2, 3, 8), source.floats(2, 3, 8)
+  weights = {"scale": source.floats(8), "beta": source.floats(8), "bias": source.floats(8)}
+  yield Case("LayerNormalization_old", [node("LayerNormalization", "x,scale,beta", domain="", axis=-1)], {"x": x}, weights)
+  yield Case("SimplifiedLayerNormalization", [node("SimplifiedLayerNormalization", "x,scale", domain="", epsilon=1e-3)],
+             {"x": x}, weights)
+  yield Case("SimplifiedLayerNormalization_deviation",
+             [node("SimplifiedLayerNormalization", "x,scale", "y,d", domain="", axis=-1, epsilon=1e-3)], {"x": x}, weights,
+             outputs=("y", "d"))
+  for word, inputs in (("plain", "x,skip,scale"), ("beta", "x,skip,scale,beta"), ("bias", "x,skip,scale,beta,bias"),
+                       ("bias_alone", "x,skip,scale,,bias")):
+    yield Case(f"SkipLayerNormalization_{word}", [node("SkipLayerNormalization", inputs, epsilon=1e-5)],
+               {"x": x, "skip": skip}, weights)
+  yield Case("SkipLayerNormalization_sum", [node("SkipLayerNormalization", "x,skip,scale,beta,bias", "y,,,s")],
+             {"x": x, "skip": skip}, weights, outputs=("y", "s"))
+  yield Case("SkipLayerNormalization_broadcast", [node("SkipLayerNormalization", "x,skip,scale,beta", "y,,,s")],
+             {"x": x, "skip": skip[0]}, weights, outputs=("y", "s"))
+  yield Case("SkipSimplifiedLayerNormalization", [node("SkipSimplifiedLayerNormalization", "x,skip,scale,bias", "y,,,s")],
+             {"x": x, "skip": skip}, weights, outputs=("y", "s"))
+  tables = {"words": source.floats(20, 8), "places": source.floats(12, 8), "segments": source.floats(2, 8)} | weights
+  given = {"ids": source.whole(I32, 2, 5, low=0, high=19), "kinds": source.whole(I32, 2, 5, low=0, high=1),
+           "mask": numpy.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], I32)}
+  yield Case("EmbedLayerNormalization",
+             [node("EmbedLayerNormalization", "ids,kinds,words,places,segments,scale,beta,mask", "y,m")], given, tables,
+             outputs=("y", "m"))
+  yield Case("EmbedLayerNormalization_places",
+             [node("EmbedLayerNormalization", "ids,,words,places,,scale,beta,,at", "y,m,s", epsilon=1e-3)],
+             {"ids": given["ids"], "at": source.whole(I32, 2, 5, low=0, high=11)}, tables, outputs=("y", "m", "s"))
+  image, scale, beta = source.floats(2, 4, 5, 6), source.floats(6), source.floats(6)
+  for last in (1, 0):
+    x = image if last else numpy.ascontiguousarray(image.transpose(0, 3, 1, 2))
+    skip, bias = source.floats(2, 6), source.floats(6)
+    for kind in ("GroupNorm", "SkipGroupNorm"):
+      total = image + (skip[:, None, None, :] + bias if kind != "GroupNorm" else 0)
+      groups = total.reshape(2, 20, 3, 2)
+      y = (groups - groups.mean((1, 3), keepdims=True)) / numpy.sqrt(groups.var((1, 3), keepdims=True) + 1e-5)
+      y = y.reshape(image.shape) * scale + beta
+      results = [y / (1 + numpy.exp(-y))] + ([total] if kind != "GroupNorm" else [])
+      results = [(each if last else each.transpose(0, 3, 1, 2)).astype(F) for each in results]
+      inputs, outputs = ("x,scale,beta,skip,bias", "y,s") if kind != "GroupNorm" else ("x,scale,beta", "y")
+      yield Case(f"{kind}_{last}", [node(kind, inputs, outputs, groups=3, channels_last=last, activation=1)],
+                 {"x": x, "skip": skip} if kind != "GroupNorm" else {"x": x}, {"scale": scale, "beta": beta, "bias": bias},
+                 outputs.split(","), expected=results)
+
+
+def others():
+  source = Source("others")
+  a, b = source.floats(4, 6), source.floats(5, 6)
+  for metric in ("euclidean", "sqeuclidean"):
+    yield Case(f"CDist_{metric}", [node("CDist", "a,b", metric=metric)], {"a": a, "b": b})
+  x = source.floats(2, 4, 6)
+  yield Case("Trilu", [node("Trilu", "x,k", upper=0)], {"x": x}, {"k": I64(1)})
+  yield Case("ExpandDims", [node("ExpandDims", "x,axis")], {"x": x}, {"axis": I32(-2)})
+  yield Case("Range", [node("Range", "a,b,c")], {"a": F(1), "b": F(7), "c": F(1.5)})
+  yield Case("Range_ones", [node("Range", "a,b")], {"a": I32(3), "b": I32(7)})
+  yield Case("Pad", [node("Pad", "x,p,v", mode="constant")], {"x": x}, {"p": I64([0, 1, 2, 0, 0, 1]), "v": F(2.5)})
+  yield Case("GatherND", [node("GatherND", "x,i")], {"x": x, "i": I64([[0, 1], [1, 3]])})
+  yield Case("GridSample", [node("GridSample", "x,g", mode="bilinear", padding_mode="border", align_corners=1)],
+             {"x": source.floats(2, 3, 5, 6), "g": source.floats(2, 4, 4, 2, scale=0.6)})
+  a, b = source.floats(3, 4, 2), source.floats(3, 4, 2)
+  for kind in ("ComplexMul", "ComplexMulConj"):
+    right = b.view(numpy.complex64)
+    wanted = a.view(numpy.complex64) * (right.conj() if kind != "ComplexMul" else right)
+    yield Case(kind, [node(kind, "a,b")], {"a": a, "b": b}, expected=[wanted.view(F)])
+
+
 FAMILIES = [quantized_binary, quantized_unary, quantized_joins, quantized_means, quantized_products,
-            quantized_convolutions, quantized_linear]
+            quantized_convolutions, quantized_linear, joined_products, joined_convolutions, joined_activations,
+            joined_norms, others]
 
 
 def all_cases():

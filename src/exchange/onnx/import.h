@@ -273,6 +273,22 @@ kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begi
 /* 0, 1, …, count - 1 as int32; count may be open. */
 kn_value *kn_import_counted(kn_import *import, kn_dim count);
 
+/* alpha * a b + beta * c, with the inputs and attributes of the node (layers.c). NULL after a failure. */
+kn_value *kn_import_gemm(kn_import_call *call);
+/* A norm of layers (layers.c): over all axes of x from `axis` on. */
+typedef struct kn_import_norm {
+    kn_value *scale, *bias; /* the bias may be NULL */
+    int axis;
+    double epsilon;
+    bool rms;            /* divides by the root mean square, and subtracts no mean */
+    int mean, deviation; /* the outputs of the node that have the mean and 1 / deviation; -1: none */
+} kn_import_norm;
+/* Output 0: the norm of x, which may have failed; and its other outputs, where they are used. */
+bool kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm *norm);
+/* x (N,C,…) with groups of channels normalized; scale and bias are (C). */
+kn_value *kn_import_normalized_groups(kn_import_call *call, kn_value *x, kn_value *scale, kn_value *bias,
+                                      kn_dim groups, double epsilon);
+
 /* (N,…,C) as (N,C,…), and back. */
 kn_value *kn_import_channels_second(kn_import *import, kn_value *x);
 kn_value *kn_import_channels_last(kn_import *import, kn_value *x);

@@ -23,10 +23,9 @@ static bool matmul(kn_import_call *call) {
     return kn_import_put(call, 0, y);
 }
 
-/* alpha * a b + beta * c */
-static bool gemm(kn_import_call *call) {
-    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL, *c = NULL;
-    if (!b || (kn_import_has(call, 2) && !(c = kn_import_in(call, 2)))) return false;
+kn_value *kn_import_gemm(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL, *c;
+    if (!b || !kn_import_maybe(call, 2, &c)) return NULL;
     kn_dtype dtype = a->shape.dtype;
     double alpha = kn_import_float(call, "alpha", 1), beta = kn_import_float(call, "beta", 1);
     if (!kn_dtype_is_float(dtype)) {
@@ -38,7 +37,11 @@ static bool gemm(kn_import_call *call) {
         kn_matmul(a, b, kn_import_int(call, "transA", 0) != 0, kn_import_int(call, "transB", 0) != 0);
     if (alpha != 1) y = kn_scale(y, alpha);
     if (c) y = kn_add(y, beta == 1 ? c : kn_scale(c, beta));
-    return kn_import_put(call, 0, kn_import_cast(y, dtype));
+    return kn_import_cast(y, dtype);
+}
+
+static bool gemm(kn_import_call *call) {
+    return kn_import_put(call, 0, kn_import_gemm(call));
 }
 
 /* Replaces "..." by letters that the equation does not use, one per axis without a letter; NULL after a
@@ -166,15 +169,20 @@ static bool batch_norm(kn_import_call *call) {
            kn_import_put(call, 2, values[3]);
 }
 
-/* Normalizes each of `groups` groups of channels of each sample, (N,C,…). */
-static kn_value *normalized_groups(kn_import_call *call, kn_value *x, kn_dim groups, double epsilon) {
+kn_value *kn_import_normalized_groups(kn_import_call *call, kn_value *x, kn_value *scale, kn_value *bias,
+                                      kn_dim groups, double epsilon) {
     const kn_shape shape = x->shape;
     const kn_dim dims[3] = {shape.dims[0], groups, -1};
     kn_value *rows = kn_reshape(x, kn_import_dims_text(call->import, dims, 3));
     kn_value *apart = kn_sub(rows, kn_mean(rows, "2", true));
     kn_value *variance = kn_mean(kn_mul(apart, apart), "2", true);
-    return kn_import_reshape(call->import, kn_mul(apart, kn_rsqrt(kn_shift(variance, epsilon))), shape.dims,
-                             shape.rank);
+    kn_value *y = kn_import_reshape(call->import, kn_mul(apart, kn_rsqrt(kn_shift(variance, epsilon))),
+                                    shape.dims, shape.rank);
+    kn_dim along[KN_MAX_RANK];
+    for (int i = 0; i < shape.rank - 1; i++)
+        along[i] = i ? 1 : shape.dims[1];
+    y = kn_mul(y, kn_import_reshape(call->import, scale, along, shape.rank - 1));
+    return kn_add(y, kn_import_reshape(call->import, bias, along, shape.rank - 1));
 }
 
 static bool group_norm(kn_import_call *call) {
@@ -191,48 +199,61 @@ static bool group_norm(kn_import_call *call) {
         scale = kn_repeat(scale, 0, channels / groups);
         bias = kn_repeat(bias, 0, channels / groups);
     }
-    kn_dim dims[KN_MAX_RANK];
-    for (int i = 0; i < x->shape.rank - 1; i++)
-        dims[i] = i ? 1 : channels;
-    kn_value *y = normalized_groups(call, x, groups, kn_import_float(call, "epsilon", 1e-5));
-    y = kn_mul(y, kn_import_reshape(call->import, scale, dims, x->shape.rank - 1));
-    return kn_import_put(call, 0, kn_add(y, kn_import_reshape(call->import, bias, dims, x->shape.rank - 1)));
+    return kn_import_put(
+        call, 0,
+        kn_import_normalized_groups(call, x, scale, bias, groups, kn_import_float(call, "epsilon", 1e-5)));
 }
 
-/* Normalizes over all axes from the given one on; further outputs are the mean and 1 / deviation. */
-static bool layer_norm(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *scale = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
-    bool rms = !strcmp(call->node->type, "RMSNormalization");
-    int axis;
-    if (!scale || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2))) ||
-        !kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank, &axis))
-        return false;
-    double epsilon = kn_import_float(call, "epsilon", 1e-5);
-    bool plain = axis == x->shape.rank - 1 && scale->shape.rank == 1 &&
-                 scale->shape.dims[0] == x->shape.dims[axis] && call->output_count == 1 &&
+static bool wants(const kn_import_call *call, int i) {
+    return i >= 0 && i < call->output_count && *call->outputs[i].name;
+}
+
+bool kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm *norm) {
+    kn_value *scale = norm->scale, *bias = norm->bias;
+    if (kn_value_failed(x)) return false;
+    int rank = x->shape.rank, axis = norm->axis;
+    bool plain = axis == rank - 1 && scale->shape.rank == 1 && scale->shape.dims[0] == x->shape.dims[axis] &&
+                 !wants(call, norm->mean) && !wants(call, norm->deviation) &&
                  (!bias || bias->shape.rank == 1);
-    if (plain && (rms || bias)) {
+    if (plain && (norm->rms || bias)) {
         kn_value *inputs[3] = {x, scale, bias};
         kn_text text;
         kn_text_init(&text, &call->import->model->host);
         kn_text_add(&text, "epsilon=");
-        kn_text_number(&text, epsilon);
-        kn_value *y = kn_text_failed(&text) ? NULL
-                                            : kn_apply(call->graph, rms ? "rms_norm" : "layer_norm", inputs,
-                                                       rms ? 2 : 3, text.data);
+        kn_text_number(&text, norm->epsilon);
+        const char *op = norm->rms ? "rms_norm" : "layer_norm";
+        kn_value *y =
+            kn_text_failed(&text) ? NULL : kn_apply(call->graph, op, inputs, norm->rms ? 2 : 3, text.data);
         kn_text_finish(&text);
+        if (norm->rms && bias) y = kn_add(y, bias);
         return kn_import_put(call, 0, y);
     }
     int64_t axes[KN_MAX_RANK];
-    for (int i = axis; i < x->shape.rank; i++)
+    for (int i = axis; i < rank; i++)
         axes[i - axis] = i;
-    const char *list = kn_import_list(call->import, axes, x->shape.rank - axis);
-    kn_value *mean = rms ? NULL : kn_mean(x, list, true), *apart = rms ? x : kn_sub(x, mean);
-    kn_value *deviation = kn_rsqrt(kn_shift(kn_mean(kn_mul(apart, apart), list, true), epsilon));
+    const char *list = kn_import_list(call->import, axes, rank - axis);
+    kn_value *mean = norm->rms ? NULL : kn_mean(x, list, true), *apart = norm->rms ? x : kn_sub(x, mean);
+    kn_value *deviation = kn_rsqrt(kn_shift(kn_mean(kn_mul(apart, apart), list, true), norm->epsilon));
     kn_value *y = kn_mul(kn_mul(apart, deviation), scale);
     if (bias) y = kn_add(y, bias);
-    return kn_import_put(call, 0, y) &&
-           (rms || (kn_import_put(call, 1, mean) && kn_import_put(call, 2, deviation)));
+    if (norm->rms && wants(call, norm->mean))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output %d, a mean, which nothing subtracts",
+                              norm->mean);
+    return kn_import_put(call, 0, y) && (!wants(call, norm->mean) || kn_import_put(call, norm->mean, mean)) &&
+           (!wants(call, norm->deviation) || kn_import_put(call, norm->deviation, deviation));
+}
+
+/* Normalizes over all axes from the given one on. */
+static bool layer_norm(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    const bool simplified = !strcmp(call->node->type, "SimplifiedLayerNormalization");
+    kn_import_norm norm = {.epsilon = kn_import_float(call, "epsilon", 1e-5),
+                           .rms = simplified || !strcmp(call->node->type, "RMSNormalization"),
+                           .mean = simplified ? -1 : 1,
+                           .deviation = simplified ? 1 : 2};
+    return x && (norm.scale = kn_import_in(call, 1)) && kn_import_maybe(call, 2, &norm.bias) &&
+           kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank, &norm.axis) &&
+           kn_import_put_norm(call, x, &norm);
 }
 
 static bool local_norm(kn_import_call *call) {
@@ -257,6 +278,7 @@ const kn_import_row kn_import_layers[] = {
      .numbers = {{"epsilon", "epsilon", 1e-5}},
      .build = layer_norm},
     {.type = "RMSNormalization", .build = layer_norm},
+    {.type = "SimplifiedLayerNormalization", .build = layer_norm}, /* ONNX Runtime's, without a domain */
     {.type = "LRN", .build = local_norm},
 };
 const int kn_import_layers_count = (int)KN_COUNT_OF(kn_import_layers);

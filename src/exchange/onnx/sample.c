@@ -242,6 +242,7 @@ static bool max_unpool(kn_import_call *call) {
 
 const kn_import_row kn_import_sample[] = {
     {.type = "GridSample", .build = grid_sample},
+    {.type = "GridSample", .build = grid_sample, .domain = KN_MICROSOFT},
     {.type = "AffineGrid", .build = affine_grid},
     {.type = "MaxUnpool", .build = max_unpool},
 };

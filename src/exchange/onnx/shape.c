@@ -403,7 +403,7 @@ static bool constant_of_shape(kn_import_call *call) {
 }
 
 static bool range(kn_import_call *call) {
-    double numbers[3];
+    double numbers[3] = {0, 0, 1};
     kn_dtype dtype = kn_import_dtype(call, 0);
     kn_import *import = call->import;
     if (call->input_count == 3 && kn_item_sized(import, call->inputs[0]) &&
@@ -420,8 +420,9 @@ static bool range(kn_import_call *call) {
             return kn_import_put(call, 0, begin == 0 ? places : kn_add(places, kn_import_in(call, 0)));
         }
     }
-    for (int i = 0; i < 3; i++)
-        if (!kn_import_numbers(call, i, &numbers[i], 1, NULL)) return false;
+    for (int i = 0; i < 3; i++) /* ONNX Runtime's may lack the step */
+        if ((i < 2 || kn_import_has(call, i)) && !kn_import_numbers(call, i, &numbers[i], 1, NULL))
+            return false;
     kn_value *made =
         kn_range(call->graph, kn_is_half(dtype) ? KN_FLOAT32 : dtype, numbers[0], numbers[1], numbers[2]);
     return kn_import_put_as(call, 0, made, dtype);
@@ -501,5 +502,9 @@ const kn_import_row kn_import_shape[] = {
     {.type = "BlackmanWindow", .build = cosine_window},
     {.type = "EyeLike", .build = eye_like},
     {.type = "Trilu", .build = trilu},
+    {.type = "Range", .build = range, .domain = KN_MICROSOFT},
+    {.type = "Trilu", .build = trilu, .domain = KN_MICROSOFT},
+    {.type = "Pad", .build = pad, .domain = KN_MICROSOFT},
+    {.type = "ExpandDims", .build = unsqueeze, .domain = KN_MICROSOFT},
 };
 const int kn_import_shape_count = (int)KN_COUNT_OF(kn_import_shape);

@@ -197,19 +197,24 @@ kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, 
                                         : kn_lp_pool(x, w->power, w->size[0], &params);
 }
 
+kn_value *kn_window_max_pool(kn_import_call *call, kn_value *x, const kn_window *w) {
+    kn_dtype dtype = x->shape.dtype;
+    if (!kn_dtype_is_float(dtype)) x = kn_cast(x, KN_FLOAT32);
+    return kn_import_cast(kn_window_pool(call, x, w, KN_POOL_MAX), dtype);
+}
+
 static bool max_pool(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_window w;
     if (!kn_window_take_pool(call, x, &w)) return false;
-    kn_dtype dtype = x->shape.dtype;
-    if (!kn_dtype_is_float(dtype)) x = kn_cast(x, KN_FLOAT32);
     if (call->output_count > 1 && *call->outputs[1].name) {
         if (!known_image(x, &w))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "places in an image of open size");
-        kn_value *places = kn_pool_places(call, x, &w, kn_import_int(call, "storage_order", 0) != 0);
+        kn_value *numbers = kn_dtype_is_float(x->shape.dtype) ? x : kn_cast(x, KN_FLOAT32);
+        kn_value *places = kn_pool_places(call, numbers, &w, kn_import_int(call, "storage_order", 0) != 0);
         if (!kn_import_put_as(call, 1, places, KN_INT64)) return false;
     }
-    return kn_import_put(call, 0, kn_import_cast(kn_window_pool(call, x, &w, KN_POOL_MAX), dtype));
+    return kn_import_put(call, 0, kn_window_max_pool(call, x, &w));
 }
 
 static bool other_pool(kn_import_call *call) {

@@ -20,6 +20,8 @@ typedef enum kn_pooling { KN_POOL_MAX, KN_POOL_AVERAGE, KN_POOL_POWER } kn_pooli
 
 /* The window of a pooling node over x; x may have failed. False after a failure. */
 bool kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w);
+/* The maxima of a window over x, of the type of x. */
+kn_value *kn_window_max_pool(kn_import_call *call, kn_value *x, const kn_window *w);
 /* The result of a window over x, whatever the number of axes. */
 kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
 

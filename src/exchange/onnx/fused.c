@@ -1,0 +1,329 @@
+/* Layers that ONNX Runtime's optimizer joins with what comes before and after them. */
+#include "exchange/onnx/window.h"
+
+#include <math.h>
+
+/* ---- activations --------------------------------------------------------------------------------------- */
+
+enum { NUMBERS = 3 };
+
+/* An activation by the name of its ONNX operator, with its parameters, which are NAN where they are not
+ * given. */
+typedef struct activation {
+    const char *type;
+    double numbers[NUMBERS];
+} activation;
+
+static double or_usual(double number, double usual) {
+    return isnan(number) ? usual : number;
+}
+
+/* NULL after a failure. */
+static kn_value *activated(kn_import_call *call, kn_value *x, const activation *a) {
+    const double *n = a->numbers;
+    const char *type = a->type;
+    if (kn_value_failed(x)) return NULL;
+    if (!*type) return x;
+    if (!strcmp(type, "Relu")) return kn_relu(x);
+    if (!strcmp(type, "Tanh")) return kn_tanh(x);
+    if (!strcmp(type, "Sigmoid")) return kn_sigmoid(x);
+    if (!strcmp(type, "LeakyRelu")) return kn_leaky_relu(x, or_usual(n[0], 0.01));
+    if (!strcmp(type, "Elu")) return kn_elu(x, or_usual(n[0], 1));
+    if (!strcmp(type, "ThresholdedRelu")) return kn_thresholded_relu(x, or_usual(n[0], 1));
+    if (!strcmp(type, "Softplus")) return kn_softplus(x);
+    if (!strcmp(type, "Softsign")) return kn_softsign(x);
+    if (!strcmp(type, "HardSwish")) return kn_hard_swish(x);
+    if (!strcmp(type, "Clip")) return kn_clip(x, or_usual(n[0], -INFINITY), or_usual(n[1], INFINITY));
+    if (!strcmp(type, "HardSigmoid"))
+        return kn_clip(kn_shift(kn_scale(x, or_usual(n[0], 0.2)), or_usual(n[1], 0.5)), 0, 1);
+    kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the activation '%.40s'", type);
+    return NULL;
+}
+
+/* The activation of a product, with a parameter in each attribute. */
+static activation of_product(const kn_import_call *call) {
+    return (activation){kn_import_string(call, "activation", ""),
+                        {kn_import_float(call, "activation_alpha", NAN),
+                         kn_import_float(call, "activation_beta", NAN),
+                         kn_import_float(call, "activation_gamma", NAN)}};
+}
+
+/* ---- products ------------------------------------------------------------------------------------------ */
+
+static bool gemm(kn_import_call *call) {
+    const activation a = of_product(call);
+    kn_value *y = activated(call, kn_import_gemm(call), &a);
+    return y && kn_import_put(call, 0, y);
+}
+
+/* x with its first axis put before the last. */
+static kn_value *turned_batch(kn_import *import, kn_value *x) {
+    int64_t order[KN_MAX_RANK];
+    int rank = x->shape.rank;
+    for (int i = 0; i < rank; i++)
+        order[i] = i == rank - 1 ? i : i == rank - 2 ? 0 : i + 1;
+    return rank < 3 ? x : kn_transpose(x, kn_import_list(import, order, rank));
+}
+
+/* alpha * a b; an operand of one axis is a row, or a column. */
+static bool matmul(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
+    const activation act = of_product(call);
+    if (!b) return false;
+    bool row = a->shape.rank == 1, column = b->shape.rank == 1;
+    bool turn_a = kn_import_int(call, "transA", 0) && !row,
+         turn_b = kn_import_int(call, "transB", 0) && !column;
+    if (row) a = kn_unsqueeze(a, "0");
+    if (column) b = kn_unsqueeze(b, "1");
+    if (kn_import_int(call, "transBatchA", 0)) a = turned_batch(call->import, a);
+    if (kn_import_int(call, "transBatchB", 0)) b = turned_batch(call->import, b);
+    double alpha = kn_import_float(call, "alpha", 1);
+    kn_value *y = kn_matmul(a, b, turn_a, turn_b);
+    if (alpha != 1) y = kn_scale(y, alpha);
+    if (row) y = kn_squeeze(y, column ? "-2,-1" : "-2");
+    if (column && !row) y = kn_squeeze(y, "-1");
+    y = activated(call, y, &act);
+    return y && kn_import_put(call, 0, y);
+}
+
+/* ---- windows ------------------------------------------------------------------------------------------- */
+
+static bool is_channels_last(const kn_import_call *call) {
+    return !strncmp(call->node->type, "Nhwc", 4);
+}
+
+/* The activation of a convolution: its parameters are a list. */
+static activation of_convolution(const kn_import_call *call) {
+    activation a = {kn_import_string(call, "activation", ""), {NAN, NAN, NAN}};
+    const kn_onnx_attribute *list = kn_import_attribute(call, "activation_params");
+    for (size_t i = 0; list && list->kind == KN_ONNX_ATTRIBUTE_FLOATS && i < list->count && i < NUMBERS; i++)
+        a.numbers[i] = (double)list->floats[i];
+    return a;
+}
+
+/* A convolution, then the sum with a fourth input, then an activation. */
+static bool conv(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias, *more;
+    const activation a = of_convolution(call);
+    if (!weight || !kn_import_maybe(call, 2, &bias) || !kn_import_maybe(call, 3, &more)) return false;
+    if (is_channels_last(call)) x = kn_import_channels_second(call->import, x);
+    kn_value *y = kn_value_failed(x) ? NULL : kn_import_convolution(call, x, weight, bias);
+    if (is_channels_last(call)) y = kn_import_channels_last(call->import, y);
+    if (more && !kn_value_failed(y)) y = kn_add(y, more);
+    y = activated(call, y, &a);
+    return y && kn_import_put(call, 0, y);
+}
+
+static bool max_pool(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_window w;
+    if (x) x = kn_import_channels_second(call->import, x);
+    return kn_window_take_pool(call, x, &w) &&
+           kn_import_put(call, 0, kn_import_channels_last(call->import, kn_window_max_pool(call, x, &w)));
+}
+
+/* ---- activations of sums ------------------------------------------------------------------------------- */
+
+/* x, or x plus the second input. */
+static kn_value *with_bias(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *bias;
+    if (!x || !kn_import_maybe(call, 1, &bias)) return NULL;
+    return bias ? kn_add(x, bias) : x;
+}
+
+static bool gelu(kn_import_call *call) {
+    kn_value *x = with_bias(call);
+    bool fast = !strcmp(call->node->type, "FastGelu");
+    return x && kn_import_put(call, 0, fast ? kn_gelu_tanh(x) : kn_gelu(x));
+}
+
+static bool gemm_gelu(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias;
+    if (!weight || !kn_import_maybe(call, 2, &bias)) return false;
+    x = kn_matmul(x, weight, false, false);
+    return kn_import_put(call, 0, kn_gelu_tanh(bias ? kn_add(x, bias) : x));
+}
+
+static bool quick_gelu(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    if (!x) return false;
+    return kn_import_put(call, 0, kn_mul(x, kn_sigmoid(kn_scale(x, kn_import_float(call, "alpha", 1.702f)))));
+}
+
+/* The first half of x + bias times the gelu of the second half, along the last axis. */
+static bool split_gelu(kn_import_call *call) {
+    kn_value *x = with_bias(call);
+    if (kn_value_failed(x)) return false;
+    int last = x->shape.rank - 1;
+    kn_dim size = x->shape.dims[last];
+    if (!kn_dim_known(size) || size % 2)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "the last axis has no even size");
+    return kn_import_put(
+        call, 0, kn_mul(kn_slice(x, last, 0, size / 2), kn_gelu(kn_slice(x, last, size / 2, INT64_MAX))));
+}
+
+static bool bias_add(kn_import_call *call) {
+    kn_value *x = with_bias(call), *more;
+    return x && kn_import_maybe(call, 2, &more) && kn_import_put(call, 0, more ? kn_add(x, more) : x);
+}
+
+static bool bias_softmax(kn_import_call *call) {
+    kn_value *x = with_bias(call);
+    return x && kn_import_put(call, 0, kn_import_softmax(call, x, 1, false));
+}
+
+/* x + y * gate */
+static bool gated_add(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
+    kn_value *gate = y ? kn_import_in(call, 2) : NULL, *weight;
+    if (!gate || !kn_import_maybe(call, 3, &weight)) return false;
+    if (weight) gate = kn_sigmoid(kn_matmul(gate, weight, false, false));
+    return kn_import_put(call, 0, kn_add(x, kn_mul(y, gate)));
+}
+
+/* ---- norms of sums ------------------------------------------------------------------------------------- */
+
+enum { SKIP_SUM = 3 }; /* the output of a skip norm that has the sum */
+
+/* Normalizes x plus a skip plus a bias along the last axis. */
+static bool skip_norm(kn_import_call *call) {
+    bool rms = !strcmp(call->node->type, "SkipSimplifiedLayerNormalization");
+    kn_value *x = kn_import_in(call, 0), *skip = x ? kn_import_in(call, 1) : NULL, *bias;
+    kn_import_norm norm = {
+        .epsilon = kn_import_float(call, "epsilon", 1e-12f), .rms = rms, .mean = 1, .deviation = 2};
+    if (!skip || !(norm.scale = kn_import_in(call, 2)) || (!rms && !kn_import_maybe(call, 3, &norm.bias)) ||
+        !kn_import_maybe(call, rms ? 3 : 4, &bias))
+        return false;
+    x = kn_add(x, skip);
+    if (bias) x = kn_add(x, bias);
+    if (kn_value_failed(x)) return false;
+    norm.axis = x->shape.rank - 1;
+    return kn_import_put_norm(call, x, &norm) && kn_import_put(call, SKIP_SUM, x);
+}
+
+/* The rows of table `table` that input `at` names. NULL after a failure. */
+static kn_value *rows_of(kn_import_call *call, int at, int table) {
+    kn_value *places = kn_import_in(call, at), *rows = places ? kn_import_in(call, table) : NULL;
+    return rows ? kn_gather(rows, places, 0) : NULL;
+}
+
+/* The norm of the sum of the embeddings of words, positions and segments; and how many places the mask
+ * leaves. */
+static bool embed_norm(kn_import_call *call) {
+    kn_value *x = rows_of(call, 0, 2), *places;
+    kn_import_norm norm = {.epsilon = kn_import_float(call, "epsilon", 1e-12f), .mean = -1, .deviation = -1};
+    if (kn_value_failed(x) || !(norm.scale = kn_import_in(call, 5)) || !(norm.bias = kn_import_in(call, 6)))
+        return false;
+    if (x->shape.rank != 3) return kn_import_fail(call, KN_ERROR_SHAPE, "expected words (batch,length)");
+    const kn_dim batch = x->shape.dims[0], length = x->shape.dims[1];
+    if (kn_import_has(call, 8)) {
+        places = rows_of(call, 8, 3);
+    } else {
+        places = kn_import_in(call, 3);
+        if (places) places = kn_gather(places, kn_import_counted(call->import, length), 0);
+    }
+    if (!places) return false;
+    x = kn_add(x, places);
+    if (kn_import_has(call, 1) && kn_import_has(call, 4)) {
+        kn_value *segments = rows_of(call, 1, 4);
+        if (!segments) return false;
+        x = kn_add(x, segments);
+    }
+    norm.axis = 2;
+    kn_value *mask, *left;
+    if (!kn_import_maybe(call, 7, &mask)) return false;
+    if (mask)
+        left =
+            kn_sum(kn_cast(kn_equal(mask, kn_import_scalar(call->import, kn_value_dtype(mask), 1)), KN_INT32),
+                   "1", false);
+    else
+        left = kn_import_broadcast(call->import, kn_import_scalar(call->import, KN_INT32, 0), &batch, 1);
+    return kn_import_put_norm(call, x, &norm) && kn_import_put_as(call, 1, left, KN_INT32) &&
+           kn_import_put(call, 2, x);
+}
+
+/* x plus a skip and a bias, if they are there; then a norm of groups of channels, and a silu. */
+static bool group_norm(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *scale = x ? kn_import_in(call, 1) : NULL, *skip, *bias;
+    kn_value *shift = scale ? kn_import_in(call, 2) : NULL;
+    bool last = kn_import_int(call, "channels_last", 1) != 0;
+    int64_t groups = kn_import_int(call, "groups", 0);
+    if (!shift || !kn_import_maybe(call, 3, &skip) || !kn_import_maybe(call, 4, &bias)) return false;
+    if (x->shape.rank != 4 || groups < 1)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected an image, and 1 group or more");
+    if (skip && skip->shape.rank == 2) skip = kn_unsqueeze(skip, last ? "1,2" : "2,3");
+    if (skip) x = kn_add(x, skip);
+    if (bias && !last) bias = kn_unsqueeze(bias, "1,2");
+    if (bias) x = kn_add(x, bias);
+    if (!kn_import_put(call, 1, x)) return false;
+    if (last) x = kn_import_channels_second(call->import, x);
+    if (kn_value_failed(x)) return false;
+    x = kn_import_normalized_groups(call, x, scale, shift, groups, kn_import_float(call, "epsilon", 1e-5));
+    if (kn_import_int(call, "activation", 0)) x = kn_silu(x);
+    return kn_import_put(call, 0, last ? kn_import_channels_last(call->import, x) : x);
+}
+
+/* ---- others -------------------------------------------------------------------------------------------- */
+
+/* The distances of each row of a (M,N) from each of b (K,N): (M,K). */
+static bool distances(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
+    const char *metric = kn_import_string(call, "metric", "sqeuclidean");
+    bool root = !strcmp(metric, "euclidean");
+    if (!b) return false;
+    if (!root && strcmp(metric, "sqeuclidean"))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "the metric '%.40s'; expected euclidean or sqeuclidean", metric);
+    kn_value *squares =
+        kn_add(kn_reduce_sum_square(a, "1", true), kn_unsqueeze(kn_reduce_sum_square(b, "1", false), "0"));
+    kn_value *y = kn_sub(squares, kn_scale(kn_matmul(a, b, false, true), 2));
+    if (kn_value_failed(y)) return false;
+    y = kn_max(y, kn_import_scalar(call->import, y->shape.dtype, 0));
+    return kn_import_put(call, 0, root ? kn_sqrt(y) : y);
+}
+
+/* Products of complex numbers (…,2), of the second's conjugates. */
+static bool complex_mul(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
+    bool conjugate = !strcmp(call->node->type, "ComplexMulConj");
+    if (!b) return false;
+    if (a->shape.rank < 1 || b->shape.rank < 1 || a->shape.dims[a->shape.rank - 1] != 2 ||
+        b->shape.dims[b->shape.rank - 1] != 2)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected complex numbers (…,2)");
+    kn_value *re = kn_slice(a, -1, 0, 1), *im = kn_slice(a, -1, 1, 2);
+    kn_value *r = kn_slice(b, -1, 0, 1), *i = kn_slice(b, -1, 1, 2);
+    if (conjugate) i = kn_neg(i);
+    kn_value *parts[2] = {kn_sub(kn_mul(re, r), kn_mul(im, i)), kn_add(kn_mul(re, i), kn_mul(im, r))};
+    return kn_import_put(call, 0, kn_concat(parts, 2, -1));
+}
+
+#define MICROSOFT(word, function)                                                                            \
+    { .type = word, .build = function, .domain = KN_MICROSOFT }
+const kn_import_row kn_import_fused[] = {
+    MICROSOFT("FusedConv", conv),
+    MICROSOFT("NhwcConv", conv),
+    MICROSOFT("NhwcFusedConv", conv),
+    MICROSOFT("NhwcMaxPool", max_pool),
+    MICROSOFT("FusedGemm", gemm),
+    MICROSOFT("FusedMatMul", matmul),
+    MICROSOFT("FusedMatMulActivation", matmul),
+    MICROSOFT("TransposeMatMul", matmul),
+    MICROSOFT("Gelu", gelu),
+    MICROSOFT("FastGelu", gelu),
+    MICROSOFT("BiasGelu", gelu),
+    MICROSOFT("GemmFastGelu", gemm_gelu),
+    MICROSOFT("QuickGelu", quick_gelu),
+    MICROSOFT("BiasSplitGelu", split_gelu),
+    MICROSOFT("BiasAdd", bias_add),
+    MICROSOFT("BiasSoftmax", bias_softmax),
+    MICROSOFT("GatedAdd", gated_add),
+    MICROSOFT("SkipLayerNormalization", skip_norm),
+    MICROSOFT("SkipSimplifiedLayerNormalization", skip_norm),
+    MICROSOFT("EmbedLayerNormalization", embed_norm),
+    MICROSOFT("GroupNorm", group_norm),
+    MICROSOFT("SkipGroupNorm", group_norm),
+    MICROSOFT("CDist", distances),
+    MICROSOFT("ComplexMul", complex_mul),
+    MICROSOFT("ComplexMulConj", complex_mul),
+};
+const int kn_import_fused_count = (int)KN_COUNT_OF(kn_import_fused);
