@@ -10,5 +10,6 @@ int test_onnx_train(void);
 int test_onnx_export(void);
 int test_onnx_pointwise(void);
 int test_onnx_rows(void);
+int test_onnx_runtime(void);
 
 #endif

@@ -134,11 +134,13 @@ static void add_attribute(made *node, char *word) {
 static made start_node(const char *type, const char *inputs, const char *outputs) {
     char word[64];
     made node = {.count = 0};
+    const char *colon = strchr(type, ':');
     while (next_word(&inputs, ',', word, sizeof word))
         add_text(&node, 1, word);
     while (next_word(&outputs, ',', word, sizeof word))
         add_text(&node, 2, word);
-    add_text(&node, 4, type);
+    add_text(&node, 4, colon ? colon + 1 : type);
+    if (colon) add_packet(&node, 7, type, (size_t)(colon - type));
     return node;
 }
 

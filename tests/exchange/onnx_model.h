@@ -28,8 +28,9 @@ void onnx_graph_says(onnx_graph *graph, const char *key, const char *says);
 /* A node, and its metadata. */
 void onnx_node_says(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
                     const char *key, const char *says);
-/* inputs and outputs separated by commas; attributes as "axis=1 alpha=0.5f perm=0:2:1 mode='edge'". A body is
- * the attribute with the given name, such as "then_branch". */
+/* type may have a domain, "com.microsoft:Gelu". inputs and outputs are separated by commas; attributes as
+ * "axis=1 alpha=0.5f perm=0:2:1 mode='edge'". A body is the attribute with the given name, such as
+ * "then_branch". */
 void onnx_node(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
                const char *attributes);
 void onnx_node_with(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,

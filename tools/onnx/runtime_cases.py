@@ -330,6 +330,43 @@ def joined_norms():
                  outputs.split(","), expected=results)
 
 
+def packed(codes, bits):
+  """Codes (…,n), the lowest bits of a byte first."""
+  each = 8 // bits
+  more = -codes.shape[-1] % each
+  codes = numpy.concatenate([codes, numpy.zeros(codes.shape[:-1] + (more,), U8)], -1)
+  codes = codes.reshape(codes.shape[:-1] + (-1, each)).astype(I32) << (numpy.arange(each) * bits)
+  return codes.sum(-1).astype(U8)
+
+
+def packed_weights():
+  for bits in (2, 4, 8):
+    for rows, columns, block in ((6, 40, 16), (5, 32, 32)):
+      source, blocks = Source(f"packed{bits}{rows}"), -(-columns // block)
+      codes = source.whole(U8, rows, blocks, block, low=0, high=2 ** bits - 1)
+      zeros = source.whole(U8, rows, blocks, low=0, high=2 ** bits - 1)
+      weights = {"w": packed(codes, bits), "s": source.random.random((rows, blocks)).astype(F) * F(0.1) + F(0.05),
+                 "bias": source.floats(rows), "zp": packed(zeros, bits), "zf": zeros.astype(F) + F(0.25)}
+      for word, inputs in (("plain", "x,w,s"), ("packed", "x,w,s,zp"), ("numbers", "x,w,s,zf"), ("bias", "x,w,s,zp,,bias")):
+        if bits != 4 and word == "numbers":
+          continue  # the runtime has no kernel for these
+        yield Case(f"MatMulNBits_{bits}_{block}_{word}",
+                   [node("MatMulNBits", inputs, N=rows, K=columns, bits=bits, block_size=block)],
+                   {"x": source.floats(2, 3, columns)}, weights)
+      table = packed(codes.reshape(rows, -1), bits)
+      given = {"i": I64([[0, 2, 4], [1, 1, 3]])}
+      if bits != 2:
+        for word, inputs in (("plain", "t,i,s"), ("points", "t,i,s,zp")):
+          yield Case(f"GatherBlockQuantized_{bits}_{block}_{word}",
+                     [node("GatherBlockQuantized", inputs, bits=bits, block_size=block, quantize_axis=1)], given,
+                     {"t": table} | weights)
+  for kind in (0, 1):
+    source = Source(f"codes{kind}")
+    weights = {"w": source.whole(U8, 6 * 40 // 2), "s": source.random.random(6 * 40 // 16).astype(F)}
+    yield Case(f"MatMulBnb4_{kind}", [node("MatMulBnb4", "x,w,s", N=6, K=40, block_size=16, quant_type=kind)],
+               {"x": source.floats(3, 40)}, weights)
+
+
 def others():
   source = Source("others")
   a, b = source.floats(4, 6), source.floats(5, 6)
@@ -352,7 +389,7 @@ def others():
 
 
 FAMILIES = [quantized_binary, quantized_unary, quantized_joins, quantized_means, quantized_products,
-            quantized_convolutions, quantized_linear, joined_products, joined_convolutions, joined_activations,
+            quantized_convolutions, quantized_linear, packed_weights, joined_products, joined_convolutions, joined_activations,
             joined_norms, others]
 
 

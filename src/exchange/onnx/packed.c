@@ -1,0 +1,148 @@
+/* Weights of 8 bits and less in blocks with a scale each, as ONNX Runtime packs them. They stay packed on the
+ * device, which dequantizes them in each run. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+
+/* The attribute as a number from 1 on; 0 after a failure. */
+static int64_t count_of(kn_import_call *call, const char *name, int64_t usual) {
+    int64_t number = kn_import_int(call, name, usual);
+    if (number >= 1 && number <= INT32_MAX) return number;
+    kn_import_fail(call, KN_ERROR_ARGUMENT, "%s is %" PRId64 ", expected 1 or more", name, number);
+    return 0;
+}
+
+/* 2, 4 or 8; 0 after a failure. */
+static int bits_of(kn_import_call *call) {
+    int64_t bits = kn_import_int(call, "bits", 4);
+    if (bits == 2 || bits == 4 || bits == 8) return (int)bits;
+    kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of %" PRId64 " bits; expected 2, 4 or 8", bits);
+    return 0;
+}
+
+/* The zero points (rows,blocks) of input i as numbers: packed bytes, or numbers. NULL where there are none.
+ * False after a failure. */
+static bool zeros_of(kn_import_call *call, int i, int64_t rows, int64_t blocks, int bits, kn_value **zero) {
+    if (!kn_import_maybe(call, i, zero)) return false;
+    if (*zero && bits < 8 && (*zero)->shape.dtype == KN_UINT8) {
+        const int64_t each = 8 / bits, bytes = (blocks + each - 1) / each;
+        *zero = kn_import_reshape(call->import, *zero, (kn_dim[]){rows, bytes}, 2);
+        *zero = kn_import_unpacked(call->import, *zero, bits);
+        if (bytes * each != blocks) *zero = kn_slice(*zero, 1, 0, blocks);
+    }
+    if (*zero)
+        *zero = kn_import_reshape(call->import, kn_import_cast(*zero, KN_FLOAT32),
+                                  (kn_dim[]){rows, blocks, 1}, 3);
+    return true;
+}
+
+/* a (…,K) times the transpose of a matrix (N,K), packed as (N,blocks,bytes). */
+static bool matmul(kn_import_call *call) {
+    kn_import *import = call->import;
+    const int64_t rows = count_of(call, "N", 0), columns = rows ? count_of(call, "K", 0) : 0;
+    const int64_t block = columns ? count_of(call, "block_size", 0) : 0;
+    const int bits = block ? bits_of(call) : 0;
+    kn_value *a = bits ? kn_import_in(call, 0) : NULL, *b = a ? kn_import_in(call, 1) : NULL;
+    kn_value *scale = b ? kn_import_in(call, 2) : NULL, *zero, *bias;
+    if (!scale) return false;
+    if (kn_import_has(call, 4) || kn_import_int(call, "weight_prepacked", 0))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "g_idx, or weights that are packed for one device; export the model without");
+    const int64_t blocks = (columns + block - 1) / block;
+    if (kn_shape_elements(&b->shape) != rows * blocks * (block * bits / 8) || block * bits % 8)
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected weights (N,blocks,bytes) for %" PRId64 " times %" PRId64, rows,
+                              columns);
+    if (!zeros_of(call, 3, rows, blocks, bits, &zero) || !kn_import_maybe(call, 5, &bias)) return false;
+    kn_value *w = bits < 8 ? kn_import_unpacked(import, b, bits) : b;
+    w = kn_cast(kn_import_reshape(import, w, (kn_dim[]){rows, blocks, block}, 3), KN_FLOAT32);
+    w = zero ? kn_sub(w, zero) : kn_shift(w, -(double)(1 << (bits - 1)));
+    w = kn_mul(w, kn_import_reshape(import, scale, (kn_dim[]){rows, blocks, 1}, 3));
+    w = kn_import_reshape(import, w, (kn_dim[]){rows, blocks * block}, 2);
+    if (blocks * block != columns) w = kn_slice(w, 1, 0, columns);
+    kn_value *y = kn_matmul(a, w, false, true);
+    return kn_import_put(call, 0, bias ? kn_add(y, bias) : y);
+}
+
+/* The 16 numbers that codes of 4 bits stand for: floats of 4 bits, or quantiles of the normal distribution.
+ */
+static const float four_bits[2][16] = {
+    {0, 5.208333333e-3f, 0.6666666667f, 1, 0.3333333333f, 0.5f, 0.1666666667f, 0.25f, -0.0f, -5.208333333e-3f,
+     -0.6666666667f, -1, -0.3333333333f, -0.5f, -0.1666666667f, -0.25f},
+    {-1, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f,
+     -0.18477343022823334f, -0.09105003625154495f, 0, 0.07958029955625534f, 0.16093020141124725f,
+     0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f,
+     0.7229568362236023f, 1},
+};
+
+/* The same for codes of 4 bits, the higher half of a byte first, in blocks through all of (N,K). */
+static bool matmul_codes(kn_import_call *call) {
+    kn_import *import = call->import;
+    const int64_t rows = count_of(call, "N", 0), columns = rows ? count_of(call, "K", 0) : 0;
+    const int64_t block = columns ? count_of(call, "block_size", 0) : 0,
+                  kind = kn_import_int(call, "quant_type", 0);
+    kn_value *a = block ? kn_import_in(call, 0) : NULL, *b = a ? kn_import_in(call, 1) : NULL;
+    kn_value *scale = b ? kn_import_in(call, 2) : NULL;
+    if (!scale) return false;
+    const int64_t count = rows * columns, blocks = (count + block - 1) / block;
+    if ((kind != 0 && kind != 1) || kn_shape_elements(&b->shape) != (count + 1) / 2 ||
+        kn_shape_elements(&scale->shape) != blocks)
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected quant_type 0 or 1, and a scale for each of %" PRId64 " blocks",
+                              blocks);
+    b = kn_import_unpacked(import, kn_import_reshape(import, b, (kn_dim[]){(count + 1) / 2, 1}, 2), 4);
+    b = kn_import_reshape(import, kn_flip(b, "1"), (kn_dim[]){(count + 1) / 2 * 2}, 1);
+    kn_value *table = kn_constant(call->graph, KN_FLOAT32, "16", four_bits[kind], sizeof four_bits[kind]);
+    kn_value *w = kn_gather(table, kn_cast(b, KN_INT32), 0);
+    w = kn_slice(w, 0, 0, count);
+    kn_value *factors = kn_repeat(kn_import_reshape(import, scale, (kn_dim[]){blocks}, 1), 0, block);
+    if (blocks * block != count) factors = kn_slice(factors, 0, 0, count);
+    w = kn_import_reshape(import, kn_mul(w, factors), (kn_dim[]){rows, columns}, 2);
+    return kn_import_put(call, 0, kn_matmul(a, w, false, kn_import_int(call, "transB", 1) != 0));
+}
+
+/* Slices of a table: codes, scales and zero points are gathered, then dequantized. */
+static bool gather(kn_import_call *call) {
+    kn_value *data = kn_import_in(call, 0), *places = data ? kn_import_in(call, 1) : NULL;
+    kn_value *scale = places ? kn_import_in(call, 2) : NULL, *zero;
+    int along, blocked;
+    if (!scale || !kn_import_maybe(call, 3, &zero)) return false;
+    const bool whole = !kn_dtype_is_float(data->shape.dtype) && !kn_is_small_float(data->shape.dtype);
+    const int bits = whole && data->shape.dtype == KN_UINT8 && !kn_import_bits(call, 0) ? bits_of(call) : 8;
+    const int64_t block = bits ? count_of(call, "block_size", 128) : 0;
+    const int rank = data->shape.rank;
+    if (!block || !kn_import_axis(call, kn_import_int(call, "gather_axis", 0), rank, &along) ||
+        !kn_import_axis(call, kn_import_int(call, "quantize_axis", 1), rank, &blocked))
+        return false;
+    if (along == blocked || scale->shape.rank != rank)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "expected scales with the axes of the data, and blocks along another axis than "
+                              "that of the indices");
+    const bool bytes = data->shape.dtype == KN_UINT8 && !kn_import_bits(call, 0);
+    data = kn_gather(data, places, along);
+    scale = kn_gather(scale, places, along);
+    if (zero) zero = kn_gather(zero, places, along);
+    if (bits < 8) data = kn_import_unpacked(call->import, data, bits);
+    if (bits < 8 && zero) zero = kn_import_unpacked(call->import, zero, bits);
+    if (kn_value_failed(data) || kn_value_failed(scale)) return false;
+    if (along < blocked) blocked += places->shape.rank - 1;
+    const kn_dim size = data->shape.dims[blocked], blocks = scale->shape.dims[blocked];
+    if (!kn_dim_known(size) || !kn_dim_known(blocks) || (size + block - 1) / block != blocks)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "the scales are not one for each block");
+    scale = kn_slice(kn_repeat(scale, blocked, block), blocked, 0, size);
+    kn_value *y = kn_import_cast(data, KN_FLOAT32);
+    if (zero) {
+        zero = kn_slice(kn_repeat(kn_import_cast(zero, KN_FLOAT32), blocked, block), blocked, 0, size);
+        y = kn_sub(y, zero);
+    } else if (bytes) {
+        y = kn_shift(y, -(double)(1 << (bits - 1)));
+    }
+    return kn_import_put_as(call, 0, kn_mul(y, scale), kn_import_dtype(call, 2));
+}
+
+const kn_import_row kn_import_packed[] = {
+    {.type = "MatMulNBits", .build = matmul, .domain = KN_MICROSOFT},
+    {.type = "MatMulBnb4", .build = matmul_codes, .domain = KN_MICROSOFT},
+    {.type = "GatherBlockQuantized", .build = gather, .domain = KN_MICROSOFT},
+};
+const int kn_import_packed_count = (int)KN_COUNT_OF(kn_import_packed);

@@ -1,0 +1,212 @@
+/* Operators of ONNX Runtime: their results on small numbers, their parameters, and refusals. */
+#include "onnx_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ONNX_UINT8 = 2, ONNX_INT8 = 3, ONNX_INT32 = 6 };
+#define MICROSOFT "com.microsoft:"
+
+/* A constant of some type and shape: integers, "1,-2", which are quarters where the type is float. */
+static void constant(onnx_graph *graph, const char *name, int type, const char *shape, const char *numbers) {
+    char whole[64], other[64], size[64], attributes[32], inputs[128];
+    snprintf(whole, sizeof whole, "%s_whole", name);
+    snprintf(other, sizeof other, "%s_other", name);
+    snprintf(size, sizeof size, "%s_size", name);
+    snprintf(attributes, sizeof attributes, "to=%d", type);
+    onnx_wholes(graph, whole, numbers);
+    onnx_wholes(graph, size, shape);
+    onnx_node(graph, "Cast", whole, other, attributes);
+    if (type == ONNX_FLOAT) {
+        char product[64], quarter[64];
+        snprintf(product, sizeof product, "%s_product", name);
+        snprintf(quarter, sizeof quarter, "%s_quarter", name);
+        onnx_node(graph, "Constant", "", quarter, "value_float=0.25f");
+        snprintf(inputs, sizeof inputs, "%s,%s", other, quarter);
+        onnx_node(graph, "Mul", inputs, product, NULL);
+        snprintf(inputs, sizeof inputs, "%s,%s", product, size);
+    } else {
+        snprintf(inputs, sizeof inputs, "%s,%s", other, size);
+    }
+    onnx_node(graph, "Reshape", inputs, name, NULL);
+}
+
+/* The node makes `y` with this shape and these numbers. */
+static void makes(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
+                  const char *attributes, const char *shape, const char *numbers) {
+    onnx_node(graph, type, inputs, outputs, attributes);
+    onnx_output(graph, "y");
+    kn_model *model = onnx_right(graph, NULL);
+    onnx_gives(model, 0, shape, numbers);
+    kn_model_destroy(&model);
+}
+
+static void quantized_sums(void **state) {
+    (void)state;
+    for (int product = 0; product < 2; product++) {
+        onnx_graph graph = {.bytes.count = 0};
+        constant(&graph, "a", ONNX_UINT8, "3", "12,20,250");
+        constant(&graph, "b", ONNX_UINT8, "3", "4,0,255");
+        constant(&graph, "half", ONNX_FLOAT, "", "2");
+        constant(&graph, "one", ONNX_FLOAT, "", "4");
+        constant(&graph, "ten", ONNX_UINT8, "1", "10");
+        constant(&graph, "two", ONNX_UINT8, "", "2");
+        /* (a - 10) / 2 and b - 2, as y - 10, in steps of 1 */
+        makes(&graph, product ? MICROSOFT "QLinearMul" : MICROSOFT "QLinearAdd",
+              "a,half,ten,b,one,two,one,ten", "y", NULL, "3", product ? "12 0 255" : "13 13 255");
+    }
+}
+
+static void quantized_joins(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    constant(&graph, "a", ONNX_INT8, "1,2", "-3,5");
+    constant(&graph, "b", ONNX_INT8, "1,1", "100");
+    constant(&graph, "half", ONNX_FLOAT, "", "2");
+    constant(&graph, "one", ONNX_FLOAT, "", "4");
+    constant(&graph, "zero", ONNX_INT8, "", "0");
+    constant(&graph, "less", ONNX_INT8, "", "-10");
+    makes(&graph, MICROSOFT "QLinearConcat", "half,less,a,one,zero,b,half,zero", "y", "axis=1", "1,3",
+          "-16 0 90");
+}
+
+static void quantized_products(void **state) {
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        onnx_graph graph = {.bytes.count = 0};
+        constant(&graph, "a", ONNX_UINT8, "2,2", "1,2,3,4");
+        constant(&graph, "b", ONNX_INT8, "2,2", "1,-1,2,3");
+        constant(&graph, "bt", ONNX_INT8, "2,2", "1,2,-1,3");
+        constant(&graph, "c", ONNX_INT32, "2", "4,-8");
+        constant(&graph, "half", ONNX_FLOAT, "", "2");
+        constant(&graph, "each", ONNX_FLOAT, "2", "2,4");
+        constant(&graph, "bias", ONNX_FLOAT, "2", "1,2");
+        constant(&graph, "one", ONNX_UINT8, "", "1");
+        constant(&graph, "none", ONNX_INT8, "2", "0,1");
+        /* (a - 1) (b - none) is (2,2;8,2) */
+        if (form == 0)
+            makes(&graph, MICROSOFT "QGemm", "a,half,one,bt,each,none,c", "y", "transB=1", "2,2",
+                  "1.5 -3 3 -3");
+        else if (form == 1)
+            makes(&graph, MICROSOFT "QGemm", "a,half,one,bt,each,none,c,half,one", "y", "transB=1 alpha=2f",
+                  "2,2", "7 0 13 0");
+        else
+            makes(&graph, MICROSOFT "MatMulIntegerToFloat", "a,b,half,each,one,none,bias", "y", NULL, "2,2",
+                  "0.75 1.5 2.25 1.5");
+    }
+}
+
+/* Two rows of 16 codes of 4 bits: 8 is zero. */
+static void packed_weights(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    constant(&graph, "x", ONNX_FLOAT, "1,16", "4,4,4,0,0,0,0,0,0,0,0,0,0,0,0,4");
+    constant(&graph, "w", ONNX_UINT8, "2,1,8",
+             "169,136,136,136,136,136,136,8,136,143,136,136,136,136,136,152");
+    constant(&graph, "s", ONNX_FLOAT, "2,1", "4,2");
+    makes(&graph, MICROSOFT "MatMulNBits", "x,w,s", "y", "N=2 K=16 bits=4 block_size=16", "1,2", "-5 4");
+
+    graph = (onnx_graph){.bytes.count = 0};
+    constant(&graph, "x", ONNX_FLOAT, "1,16", "4,4,4,0,0,0,0,0,0,0,0,0,0,0,0,4");
+    constant(&graph, "w", ONNX_UINT8, "2,1,8",
+             "169,136,136,136,136,136,136,8,136,143,136,136,136,136,136,152");
+    constant(&graph, "s", ONNX_FLOAT, "2,1", "4,2");
+    onnx_node(&graph, MICROSOFT "MatMulNBits", "x,w,s", "y", "N=2 K=16 bits=3 block_size=16");
+    onnx_output(&graph, "y");
+    onnx_refused(&graph, NULL, "node 'y' (MatMulNBits): of 3 bits; expected 2, 4 or 8");
+}
+
+static void joined_layers(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    constant(&graph, "a", ONNX_FLOAT, "1,2", "4,8");
+    constant(&graph, "b", ONNX_FLOAT, "2,2", "4,-8,4,4");
+    makes(&graph, MICROSOFT "FusedMatMul", "a,b", "y", "transB=1 alpha=0.5f", "1,2", "-1.5 1.5");
+
+    graph = (onnx_graph){.bytes.count = 0};
+    constant(&graph, "a", ONNX_FLOAT, "1,2", "4,8");
+    constant(&graph, "b", ONNX_FLOAT, "2,2", "4,-8,4,4");
+    constant(&graph, "c", ONNX_FLOAT, "2", "4,4");
+    makes(&graph, MICROSOFT "FusedGemm", "a,b,c", "y",
+          "activation='LeakyRelu' activation_alpha=0.5f beta=-1f", "1,2", "2 -0.5");
+
+    graph = (onnx_graph){.bytes.count = 0};
+    constant(&graph, "x", ONNX_FLOAT, "1,1,2", "4,8");
+    constant(&graph, "skip", ONNX_FLOAT, "1,2", "-4,4");
+    constant(&graph, "scale", ONNX_FLOAT, "2", "4,8");
+    constant(&graph, "shift", ONNX_FLOAT, "2", "0,4");
+    onnx_node(&graph, MICROSOFT "SkipLayerNormalization", "x,skip,scale,shift", "n,,,y", NULL);
+    makes(&graph, "Identity", "n", "unused", NULL, "1,1,2", "0 3");
+}
+
+static void embeddings(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    constant(&graph, "ids", ONNX_INT32, "2,3", "0,1,2,2,1,0");
+    constant(&graph, "mask", ONNX_INT32, "2,3", "1,1,0,1,0,0");
+    constant(&graph, "words", ONNX_FLOAT, "3,2", "4,0,8,0,12,0");
+    constant(&graph, "places", ONNX_FLOAT, "4,2", "0,0,0,16,0,8,0,0");
+    constant(&graph, "scale", ONNX_FLOAT, "2", "4,4");
+    constant(&graph, "shift", ONNX_FLOAT, "2", "0,0");
+    onnx_node(&graph, MICROSOFT "EmbedLayerNormalization", "ids,,words,places,,scale,shift,mask", "y,left",
+              "epsilon=0.0f");
+    onnx_output(&graph, "y");
+    onnx_output(&graph, "left");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "2,3,2", "1 -1 -1 1 1 -1 1 -1 -1 1 -1 1");
+    onnx_gives(model, 1, "2", "2 1");
+    kn_model_destroy(&model);
+}
+
+/* Weights of joined layers are learnt, and sizes stay open. */
+static void parameters_and_sizes(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3,8,8");
+    onnx_floats(&graph, "w", "4,3,3,3", 0);
+    onnx_floats(&graph, "b", "4", 0);
+    onnx_floats(&graph, "v", "4,5", 0);
+    onnx_node(&graph, MICROSOFT "FusedConv", "x,w,b", "h", "activation='Relu' pads=1:1:1:1");
+    onnx_node(&graph, "GlobalAveragePool", "h", "p", NULL);
+    onnx_node(&graph, "Flatten", "p", "f", NULL);
+    onnx_node(&graph, MICROSOFT "FusedMatMul", "f,v", "z", NULL);
+    onnx_node(&graph, MICROSOFT "QuickGelu", "z", "out", NULL);
+    onnx_output(&graph, "out");
+    kn_model *model = onnx_right(&graph, NULL);
+    has_parameters(model, "w b v");
+    has_shape(model, "out", "batch,5");
+    kn_model_destroy(&model);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
+    onnx_node(&graph, MICROSOFT "Sampling", "x", "y", NULL);
+    onnx_output(&graph, "y");
+    onnx_refused(&graph, NULL, "has operators that are not known here: com.microsoft.Sampling (node 'y')");
+
+    graph = (onnx_graph){.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
+    onnx_floats(&graph, "w", "3,2", 0);
+    onnx_node(&graph, MICROSOFT "FusedGemm", "x,w", "y", "activation='Snake'");
+    onnx_output(&graph, "y");
+    onnx_refused(&graph, NULL, "node 'y' (FusedGemm): the activation 'Snake'");
+
+    graph = (onnx_graph){.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
+    onnx_floats(&graph, "w", "4,3", 0);
+    onnx_node(&graph, MICROSOFT "CDist", "x,w", "y", "metric='cosine'");
+    onnx_output(&graph, "y");
+    onnx_refused(&graph, NULL, "node 'y' (CDist): the metric 'cosine'; expected euclidean or sqeuclidean");
+}
+
+int test_onnx_runtime(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quantized_sums),       cmocka_unit_test(quantized_joins),
+        cmocka_unit_test(quantized_products),   cmocka_unit_test(packed_weights),
+        cmocka_unit_test(joined_layers),        cmocka_unit_test(embeddings),
+        cmocka_unit_test(parameters_and_sizes), cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests_name("operators of ONNX Runtime", tests, NULL, NULL);
+}
