@@ -158,6 +158,68 @@ static void embeddings(void **state) {
     kn_model_destroy(&model);
 }
 
+/* Queries of 0 give the mean of the values that they see. */
+static void attention_means(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    constant(&graph, "q", ONNX_FLOAT, "1,2,4", "0,0,0,0,0,0,0,0");
+    constant(&graph, "k", ONNX_FLOAT, "1,3,4", "1,2,3,4,5,6,7,8,9,10,11,12");
+    constant(&graph, "v", ONNX_FLOAT, "1,3,4", "4,0,0,0,8,4,0,0,12,8,16,0");
+    constant(&graph, "m", ONNX_INT32, "1", "2");
+    makes(&graph, MICROSOFT "MultiHeadAttention", "q,k,v,,m", "y", "num_heads=2", "1,2,4",
+          "1.5 0.5 0 0 1.5 0.5 0 0");
+
+    graph = (onnx_graph){.bytes.count = 0};
+    constant(&graph, "x", ONNX_FLOAT, "1,3,1", "4,8,12");
+    constant(&graph, "w", ONNX_FLOAT, "1,3", "0,0,4");
+    onnx_node(&graph, MICROSOFT "Attention", "x,w", "y,present", "num_heads=1 unidirectional=1");
+    onnx_output(&graph, "y");
+    onnx_output(&graph, "present");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "1,3,1", "1 1.5 2");
+    onnx_gives(model, 1, "2,1,1,3,1", "0 0 0 1 2 3");
+    kn_model_destroy(&model);
+}
+
+static void add_group(onnx_graph *graph, const char *queries, const char *past) {
+    char inputs[64];
+    snprintf(inputs, sizeof inputs, "%s,k,v,%s", queries, past);
+    onnx_node(graph, MICROSOFT "GroupQueryAttention", inputs, "out,pk2,pv2", "num_heads=2 kv_num_heads=1");
+    onnx_output(graph, "out");
+    onnx_output(graph, "pv2");
+}
+
+static void attention_of_groups(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    constant(&graph, "q", ONNX_FLOAT, "2,1,2", "0,0,0,0");
+    constant(&graph, "k", ONNX_FLOAT, "2,1,1", "4,8");
+    constant(&graph, "v", ONNX_FLOAT, "2,1,1", "4,8");
+    constant(&graph, "pk", ONNX_FLOAT, "2,1,2,1", "0,0,0,0");
+    constant(&graph, "pv", ONNX_FLOAT, "2,1,2,1", "8,12,16,20");
+    constant(&graph, "n", ONNX_INT32, "2", "2,1"); /* less 1: three keys, and two */
+    constant(&graph, "total", ONNX_INT32, "", "3");
+    add_group(&graph, "q", "pk,pv,n,total");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "2,1,2", "2 2 3 3");
+    onnx_gives(model, 1, "2,1,3,1", "2 3 1 4 2 0"); /* the second sample's new value is its second */
+    kn_model_destroy(&model);
+
+    graph = (onnx_graph){.bytes.count = 0};
+    onnx_input(&graph, "q", ONNX_FLOAT, "batch,length,8");
+    onnx_input(&graph, "k", ONNX_FLOAT, "batch,length,4");
+    onnx_input(&graph, "v", ONNX_FLOAT, "batch,length,4");
+    onnx_input(&graph, "pk", ONNX_FLOAT, "batch,1,past,4");
+    onnx_input(&graph, "pv", ONNX_FLOAT, "batch,1,past,4");
+    onnx_input(&graph, "n", ONNX_INT32, "batch");
+    onnx_input(&graph, "total", ONNX_INT32, "");
+    add_group(&graph, "q", "pk,pv,n,total");
+    model = onnx_right(&graph, NULL);
+    has_shape(model, "out", "batch,length,8");
+    has_shape(model, "pv2", "batch,1,length+past,4");
+    kn_model_destroy(&model);
+}
+
 /* Weights of joined layers are learnt, and sizes stay open. */
 static void parameters_and_sizes(void **state) {
     (void)state;
@@ -194,6 +256,13 @@ static void refusals(void **state) {
     onnx_refused(&graph, NULL, "node 'y' (FusedGemm): the activation 'Snake'");
 
     graph = (onnx_graph){.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3,4");
+    onnx_floats(&graph, "w", "4,12", 0);
+    onnx_node(&graph, MICROSOFT "Attention", "x,w", "y", "num_heads=2 do_rotary=1");
+    onnx_output(&graph, "y");
+    onnx_refused(&graph, NULL, "node 'y' (Attention): with rotary embeddings inside");
+
+    graph = (onnx_graph){.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
     onnx_floats(&graph, "w", "4,3", 0);
     onnx_node(&graph, MICROSOFT "CDist", "x,w", "y", "metric='cosine'");
@@ -206,6 +275,7 @@ int test_onnx_runtime(void) {
         cmocka_unit_test(quantized_sums),       cmocka_unit_test(quantized_joins),
         cmocka_unit_test(quantized_products),   cmocka_unit_test(packed_weights),
         cmocka_unit_test(joined_layers),        cmocka_unit_test(embeddings),
+        cmocka_unit_test(attention_means),      cmocka_unit_test(attention_of_groups),
         cmocka_unit_test(parameters_and_sizes), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests_name("operators of ONNX Runtime", tests, NULL, NULL);

@@ -367,6 +367,145 @@ def packed_weights():
                {"x": source.floats(3, 40)}, weights)
 
 
+# ---- attention ---------------------------------------------------------------------------------
+
+MASKS = {
+    "lengths": I32([3, 5]),
+    "ends": I32([5, 4, 1, 0]),
+    "keys": I32([[1, 1, 1, 0, 0], [0, 1, 1, 1, 1]]),
+    "all": I32(numpy.arange(50).reshape(2, 5, 5) % 3 > 0),
+}
+
+
+def projected_attention():
+  source = Source("attention")
+  x, w, b = source.floats(2, 5, 12), source.floats(12, 48, scale=0.4), source.floats(48)
+  weights = {"w": w, "b": b}
+  for word, attributes in (("plain", {}), ("causal", {"unidirectional": 1}), ("scaled", {"scale": 0.3})):
+    yield Case(f"Attention_{word}", [node("Attention", "x,w,b", num_heads=4, **attributes)], {"x": x}, weights)
+  for word, mask in MASKS.items():
+    for causal in (0, 1):
+      yield Case(f"Attention_{word}_{causal}", [node("Attention", "x,w,b,m", num_heads=4, unidirectional=causal)],
+                 {"x": x, "m": mask}, weights)
+  yield Case("Attention_sizes", [node("Attention", "x,w,b", num_heads=2, qkv_hidden_sizes=[12, 12, 24])], {"x": x}, weights)
+  yield Case("Attention_bias", [node("Attention", "x,w,b,,,z", num_heads=4)], {"x": x, "z": source.floats(1, 4, 5, 5)},
+             weights)
+  yield Case("Attention_no_bias", [node("Attention", "x,w", num_heads=4)], {"x": x}, weights)
+  past = source.floats(2, 2, 4, 3, 4)
+  for causal in (0, 1):
+    yield Case(f"Attention_past_{causal}", [node("Attention", "x,w,b,,p", "y,n", num_heads=4, unidirectional=causal)],
+               {"x": x, "p": past}, weights, outputs=("y", "n"))
+  mask = source.whole(I32, 2, 8, low=0, high=1)
+  mask[:, 0] = 1
+  yield Case("Attention_past_mask", [node("Attention", "x,w,b,m,p", "y,n", num_heads=4, unidirectional=1)],
+             {"x": x, "m": mask, "p": past}, weights, outputs=("y", "n"))
+  yield Case("Attention_present", [node("Attention", "x,w,b", "y,n", num_heads=4)], {"x": x}, weights, outputs=("y", "n"))
+  q, wq = source.whole(U8, 2, 5, 12), source.whole(I8, 12, 48, low=-60, high=60)
+  quantized = {"w": wq, "b": b, "sx": F(0.02), "sw": F(0.01), "zx": U8(120), "zw": I8(3)}
+  yield Case("QAttention", [node("QAttention", "x,w,b,sx,sw,,zx,zw", num_heads=4)], {"x": q}, quantized)
+  yield Case("QAttention_mask", [node("QAttention", "x,w,b,sx,sw,m,zx,zw", num_heads=4, unidirectional=1)],
+             {"x": q, "m": MASKS["lengths"]}, quantized)
+  yield Case("QAttention_past", [node("QAttention", "x,w,b,sx,sw,,zx,zw,p", "y,n", num_heads=4)], {"x": q, "p": past},
+             quantized, outputs=("y", "n"))
+
+
+def multi_head_attention():
+  source = Source("heads")
+  q, k, v = source.floats(2, 5, 12), source.floats(2, 6, 12), source.floats(2, 6, 20)
+  same, weights = source.floats(2, 6, 12), {"b": source.floats(36), "bv": source.floats(44)}
+  cases = {
+      "plain": ("q,k,v", {"q": q, "k": k, "v": same}, {}),
+      "sizes": ("q,k,v,bv", {"q": q, "k": k, "v": v}, {}),
+      "bias": ("q,k,v,b", {"q": q, "k": k, "v": same}, {"scale": 0.4}),
+      "lengths": ("q,k,v,,m", {"q": q, "k": k, "v": same, "m": I32([4, 6])}, {}),
+      "keys": ("q,k,v,b,m", {"q": q, "k": k, "v": same, "m": I32([[1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 1, 1]])},
+               {"mask_filter_value": -30000.0}),
+      "masks": ("q,k,v,,m", {"q": q, "k": k, "v": same, "m": I32(numpy.arange(60).reshape(2, 5, 6) % 4 > 0)}, {}),
+      "scores": ("q,k,v,,,z", {"q": q, "k": k, "v": same, "z": source.floats(2, 1, 5, 6)}, {}),
+      "encoder": ("q,k,v,b", {"q": q, "k": source.floats(2, 4, 6, 3), "v": source.floats(2, 4, 6, 3)}, {}),
+      "causal": ("q,k,v", {"q": q, "k": k[:, :5], "v": same[:, :5]}, {"unidirectional": 1}),
+  }
+  for word, (inputs, given, attributes) in cases.items():
+    yield Case(f"MultiHeadAttention_{word}", [node("MultiHeadAttention", inputs, num_heads=4, **attributes)], given, weights)
+  packed_heads = source.floats(2, 6, 4, 3, 3)
+  parts = [numpy.ascontiguousarray(packed_heads[:, :, :, i]).reshape(2, 6, 12) for i in range(3)]
+  apart = Case("", [node("MultiHeadAttention", "q,k,v", num_heads=4)], dict(zip("qkv", parts)))
+  yield Case("MultiHeadAttention_packed", [node("MultiHeadAttention", "q", num_heads=4)], {"q": packed_heads},
+             expected=apart.reference())
+  yield Case("MultiHeadAttention_packed_keys", [node("MultiHeadAttention", "q,k", num_heads=4)],
+             {"q": parts[0], "k": packed_heads[:, :, :, 1:]}, expected=apart.reference())
+  given = {"q": q, "k": k, "v": same, "pk": source.floats(2, 4, 3, 3), "pv": source.floats(2, 4, 3, 3)}
+  yield Case("MultiHeadAttention_past", [node("MultiHeadAttention", "q,k,v,b,,,pk,pv", "y,nk,nv", num_heads=4)], given,
+             weights, outputs=("y", "nk", "nv"))
+  yield Case("MultiHeadAttention_present", [node("MultiHeadAttention", "q,k,v,b", "y,nk,nv", num_heads=4)],
+             {name: given[name] for name in "qkv"}, weights, outputs=("y", "nk", "nv"))
+
+
+def group_query_attention():
+  source = Source("groups")
+  tables = {"cos": numpy.cos(source.floats(16, 8)), "sin": numpy.sin(source.floats(16, 8)), "sink": source.floats(4),
+            "wq": source.floats(16), "wk": source.floats(16)}
+  heads, names = {"num_heads": 4, "kv_num_heads": 2}, ("y", "nk", "nv")
+
+  def made(word, length, past, total, lengths, inputs="q,k,v,pk,pv,n,t", room=None, **attributes):
+    size = len(lengths)
+    given = {"q": source.floats(size, length, 64), "k": source.floats(size, length, 32),
+             "v": source.floats(size, length, 32), "pk": source.floats(size, 2, past, 16),
+             "pv": source.floats(size, 2, past, 16), "n": I32(lengths) - 1, "t": I32(total)}
+    given["qkv"] = source.floats(size, length, 128)
+    given["z"] = source.floats(1, 4, length, total)
+    given["at"] = I64(numpy.arange(length)[None] + numpy.array(lengths)[:, None] - length)
+    used, outputs = inputs.split(","), ("y", "k0", "v0")
+    keep = numpy.arange(max(past, total))[None] < numpy.array(lengths)[:, None]  # nothing is said about later places
+    weights = tables | {"keep": keep[:, None, :, None], "none": F(0)}
+    nodes = [node("GroupQueryAttention", inputs, ",".join(outputs), **heads, **attributes)]
+    nodes += [node("Where", f"keep,{word}0,none", f"n{word}", domain="") for word in "kv"]
+    return Case(f"GroupQueryAttention_{word}", nodes, {name: given[name] for name in given if name in used}, weights,
+                outputs=names)
+
+  yield made("prompt", 5, 0, 5, [5, 5], "q,k,v,,,n,t")
+  yield made("prompt_cache", 5, 0, 5, [5, 5])
+  yield made("packed", 5, 0, 5, [5, 5], "qkv,,,,,n,t")
+  yield made("next", 1, 6, 7, [7, 7])
+  yield made("several", 3, 6, 9, [9])
+  yield made("room", 1, 12, 8, [8, 8])
+  yield made("room_apart", 1, 12, 8, [8, 5])
+  yield made("apart", 1, 6, 7, [7, 4])
+  yield made("scaled", 3, 6, 9, [9], scale=0.2)
+  yield made("softcap", 3, 6, 9, [9], softcap=1.5)
+  yield made("window", 3, 6, 9, [9], local_window_size=4)
+  yield made("window_prompt", 8, 0, 8, [8, 8], local_window_size=3)
+  yield made("smooth", 3, 6, 9, [9], smooth_softmax=1)
+  yield made("sink", 3, 6, 9, [9], "q,k,v,pk,pv,n,t,,,,,sink")
+  yield made("bias", 3, 6, 9, [9], "q,k,v,pk,pv,n,t,,,,z")
+  yield made("rotary", 3, 6, 9, [9], "q,k,v,pk,pv,n,t,cos,sin", do_rotary=1)
+  yield made("rotary_packed", 1, 6, 7, [7, 5], "qkv,,,pk,pv,n,t,cos,sin", do_rotary=1)
+  yield made("rotary_prompt", 5, 0, 5, [5, 5], "q,k,v,,,n,t,cos,sin", do_rotary=1, rotary_interleaved=1)
+  normed = made("norms", 1, 6, 7, [7, 7], "q,k,v,pk,pv,n,t,cos,sin,,,,,,wq,wk", do_rotary=1)
+  nodes = []
+  for word in "qk":  # the same with the norms as nodes
+    nodes += [helper.make_node("Reshape", [word, "apart"], [word + "4"]),
+              helper.make_node("SimplifiedLayerNormalization", [word + "4", "w" + word], [word + "n"], epsilon=1e-6),
+              helper.make_node("Reshape", [word + "n", "joined"], [word + "3"])]
+  nodes += [node("GroupQueryAttention", "q3,k3,v,pk,pv,n,t,cos,sin", "y,k0,v0", do_rotary=1, **heads)] + normed.nodes[1:]
+  shapes = {"apart": I64([2, 1, -1, 16]), "joined": I64([2, 1, -1])}
+  normed.expected = Case("", nodes, normed.given, normed.weights | shapes, outputs=names).reference()
+  yield normed
+
+
+def rotary_embedding():
+  source = Source("rotary")
+  tables = {"cos": numpy.cos(source.floats(16, 4)), "sin": numpy.sin(source.floats(16, 4))}
+  small = {"cos": tables["cos"][:, :2], "sin": tables["sin"][:, :2]}
+  places = source.whole(I64, 2, 5, low=0, high=15)
+  for word, x, more, weights in (("heads", source.floats(2, 3, 5, 8), {}, tables), ("flat", source.floats(2, 5, 24), {}, tables),
+                                 ("part", source.floats(2, 5, 24), {"num_heads": 3, "rotary_embedding_dim": 4}, small)):
+    for turn in (0, 1):
+      for form, at in (("places", places), ("first", I64([4]))):
+        yield Case(f"RotaryEmbedding_{word}_{turn}_{form}", [node("RotaryEmbedding", "x,at,cos,sin", interleaved=turn, **more)],
+                   {"x": x, "at": at}, weights)
+
+
 def others():
   source = Source("others")
   a, b = source.floats(4, 6), source.floats(5, 6)
@@ -390,7 +529,7 @@ def others():
 
 FAMILIES = [quantized_binary, quantized_unary, quantized_joins, quantized_means, quantized_products,
             quantized_convolutions, quantized_linear, packed_weights, joined_products, joined_convolutions, joined_activations,
-            joined_norms, others]
+            joined_norms, projected_attention, multi_head_attention, group_query_attention, rotary_embedding, others]
 
 
 def all_cases():

@@ -1,5 +1,5 @@
 /* Attention with masks and caches, and rotary position embeddings. */
-#include "exchange/onnx/import.h"
+#include "exchange/onnx/attention.h"
 
 #include <math.h>
 
@@ -14,11 +14,17 @@ typedef struct attention {
     kn_value *bias;   /* added to the scores, or NULL */
 } attention;
 
-/* (N,length,heads*size) to (N,heads,length,size). */
-static kn_value *apart(kn_import *import, kn_value *x, int64_t heads) {
+kn_value *kn_heads_apart(kn_import *import, kn_value *x, int64_t heads) {
     if (kn_value_failed(x)) return x;
     const kn_dim dims[4] = {x->shape.dims[0], x->shape.dims[1], heads, -1};
     return kn_transpose(kn_reshape(x, kn_import_dims_text(import, dims, 4)), "0,2,1,3");
+}
+
+kn_value *kn_heads_joined(kn_import *import, kn_value *x) {
+    if (kn_value_failed(x)) return x;
+    const kn_dim dims[3] = {x->shape.dims[0], x->shape.dims[2],
+                            kn_dim_multiply(import->graph, x->shape.dims[1], x->shape.dims[3])};
+    return kn_import_reshape(import, kn_transpose(x, "0,2,1,3"), dims, 3);
 }
 
 static kn_value *float_scalar(const attention *a, double number) {
@@ -72,8 +78,7 @@ static void add_places(attention *a) {
                                              kn_import_scalar(a->import, KN_INT32, (double)right))));
 }
 
-/* A size as an int32 scalar. */
-static kn_value *size_value(kn_import *import, kn_dim dim) {
+kn_value *kn_import_size(kn_import *import, kn_dim dim) {
     kn_item item = {.dtype = KN_INT32, .sizes = &dim, .count = 1};
     return kn_item_value(import, &item);
 }
@@ -130,14 +135,14 @@ static bool join_past(attention *a) {
     if (kn_import_has(call, 4)) {
         kn_value *past_key = kn_import_in(call, 4), *past_value = past_key ? kn_import_in(call, 5) : NULL;
         if (!past_value) return false;
-        a->offset = size_value(a->import, past_key->shape.dims[2]);
+        a->offset = kn_import_size(a->import, past_key->shape.dims[2]);
         a->k = kn_concat((kn_value *[]){past_key, a->k}, 2, 2);
         a->v = kn_concat((kn_value *[]){past_value, a->v}, 2, 2);
     } else if (kn_import_has(call, 6)) {
         if (!(valid = kn_import_in(call, 6))) return false;
         const kn_dim dims[4] = {a->q->shape.dims[0], 1, 1, 1};
         valid = kn_import_reshape(a->import, kn_import_cast(valid, KN_INT32), dims, 4);
-        a->offset = kn_sub(valid, size_value(a->import, a->q->shape.dims[2]));
+        a->offset = kn_sub(valid, kn_import_size(a->import, a->q->shape.dims[2]));
     }
     if (kn_value_failed(a->k) || kn_value_failed(a->v) || !kn_import_put(call, 1, a->k) ||
         !kn_import_put(call, 2, a->v))
@@ -162,9 +167,9 @@ static bool build_attention(kn_import_call *call) {
     if (is_plain(&a)) return plain(&a);
     int64_t mode = kn_import_int(call, "qk_matmul_output_mode", 0);
     if (a.flat) {
-        a.q = apart(a.import, a.q, a.q_heads);
-        a.k = apart(a.import, a.k, a.kv_heads);
-        a.v = apart(a.import, a.v, a.kv_heads);
+        a.q = kn_heads_apart(a.import, a.q, a.q_heads);
+        a.k = kn_heads_apart(a.import, a.k, a.kv_heads);
+        a.v = kn_heads_apart(a.import, a.v, a.kv_heads);
     }
     if (kn_value_failed(a.q) || !join_past(&a)) return false;
     kn_dim size = a.q->shape.dims[3];
@@ -181,20 +186,14 @@ static bool build_attention(kn_import_call *call) {
     kn_value *attention_weights = probabilities(&a, scores),
              *y = kn_matmul(attention_weights, v, false, false);
     if (mode == 3) a.scores = attention_weights;
-    if (a.flat && !kn_value_failed(y)) {
-        y = kn_transpose(y, "0,2,1,3");
-        kn_dim dims[3] = {y->shape.dims[0], y->shape.dims[1], -1};
-        if (!kn_value_failed(y)) y = kn_reshape(y, kn_import_dims_text(a.import, dims, 3));
-    }
+    if (a.flat) y = kn_heads_joined(a.import, y);
     return kn_import_put(call, 3, a.scores) && kn_import_put(call, 0, y);
 }
 
 /* ---- rotation ------------------------------------------------------------------------------------------ */
 
-/* x is (N,length,heads,size): rotates pairs by the angles of their positions. */
-static kn_value *rotated(kn_import_call *call, kn_value *x, kn_value *cosine, kn_value *sine, int64_t part) {
-    bool interleaved = kn_import_int(call, "interleaved", 0) != 0;
-    kn_import *import = call->import;
+kn_value *kn_import_rotated(kn_import *import, kn_value *x, kn_value *cosine, kn_value *sine, int64_t part,
+                            bool interleaved) {
     int64_t half = part / 2;
     kn_value *turned = kn_slice(x, 3, 0, part), *rest = NULL;
     if (x->shape.dims[3] != part) rest = kn_slice(x, 3, part, INT64_MAX);
@@ -216,29 +215,44 @@ static kn_value *rotated(kn_import_call *call, kn_value *x, kn_value *cosine, kn
     return rest ? kn_concat(parts, 2, 3) : turned;
 }
 
+/* The tables by position, or, ONNX Runtime's, (most,half), with positions (N,length), or (1) for the first.
+ */
 static bool rotary(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *cosine = x ? kn_import_in(call, 1) : NULL;
-    kn_value *sine = cosine ? kn_import_in(call, 2) : NULL;
-    if (!sine) return false;
+    const bool runtime = !strcmp(call->node->domain, KN_MICROSOFT);
+    kn_value *x = kn_import_in(call, 0), *cosine = x ? kn_import_in(call, runtime ? 2 : 1) : NULL;
+    kn_value *sine = cosine ? kn_import_in(call, runtime ? 3 : 2) : NULL, *places;
+    kn_import *import = call->import;
+    if (!sine || !kn_import_maybe(call, runtime ? 1 : 3, &places)) return false;
     const kn_shape shape = x->shape;
     int64_t heads = kn_import_int(call, "num_heads", 0),
             part = kn_import_int(call, "rotary_embedding_dim", 0);
+    const bool one = places && runtime && places->shape.rank == 1;
+    if (kn_import_int(call, "is_packed_batching", 0) || kn_import_float(call, "scale", 1) != 1)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "a scale, or samples that are not padded to one length");
+    if (runtime && heads == 0 && shape.rank == 3 && cosine->shape.rank == 2 && kn_dim_known(shape.dims[2]) &&
+        kn_dim_known(cosine->shape.dims[1]) && cosine->shape.dims[1] > 0)
+        heads = shape.dims[2] / (2 * cosine->shape.dims[1]);
     if (shape.rank == 3 && heads < 1) return kn_import_fail(call, KN_ERROR_FORMAT, "num_heads is missing");
-    if (kn_import_has(call, 3)) {
-        kn_value *places = kn_import_in(call, 3);
-        if (!places) return false;
+    if (shape.rank != 3 && shape.rank != 4)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected 3 or 4 axes");
+    if (one) /* the first of adjacent positions */
+        places = kn_unsqueeze(
+            kn_add(kn_import_counted(import, shape.dims[shape.rank - 2]), kn_import_cast(places, KN_INT32)),
+            "0");
+    if (places) {
         cosine = kn_gather(cosine, places, 0);
         sine = kn_gather(sine, places, 0);
     }
     const kn_dim dims[4] = {shape.dims[0], shape.dims[1], heads, -1};
-    x = shape.rank == 4 ? kn_transpose(x, "0,2,1,3")
-                        : kn_reshape(x, kn_import_dims_text(call->import, dims, 4));
+    x = shape.rank == 4 ? kn_transpose(x, "0,2,1,3") : kn_reshape(x, kn_import_dims_text(import, dims, 4));
     if (kn_value_failed(x)) return false;
     if (part == 0) part = x->shape.dims[3];
     if (part < 2 || part % 2)
         return kn_import_fail(call, KN_ERROR_SHAPE, "the part that is turned has no even size");
-    kn_value *y = rotated(call, x, kn_unsqueeze(cosine, "2"), kn_unsqueeze(sine, "2"), part);
-    y = shape.rank == 4 ? kn_transpose(y, "0,2,1,3") : kn_import_reshape(call->import, y, shape.dims, 3);
+    kn_value *y = kn_import_rotated(import, x, kn_unsqueeze(cosine, "2"), kn_unsqueeze(sine, "2"), part,
+                                    kn_import_int(call, "interleaved", 0) != 0);
+    y = shape.rank == 4 ? kn_transpose(y, "0,2,1,3") : kn_import_reshape(import, y, shape.dims, 3);
     return kn_import_put(call, 0, y);
 }
 
@@ -290,5 +304,6 @@ const kn_import_row kn_import_attention[] = {
     {.type = "FlexAttention", .build = flexible, .domain = "ai.onnx.preview"},
     {.type = "Attention", .build = build_attention},
     {.type = "RotaryEmbedding", .build = rotary},
+    {.type = "RotaryEmbedding", .build = rotary, .domain = KN_MICROSOFT},
 };
 const int kn_import_attention_count = (int)KN_COUNT_OF(kn_import_attention);
