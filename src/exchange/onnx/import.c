@@ -277,6 +277,7 @@ typedef struct unknown_list {
     kn_import *import;
     kn_text text;
     int count, depth;
+    bool blocked; /* an operator on images in the blocks of one processor */
     kn_map seen;
 } unknown_list;
 
@@ -299,6 +300,7 @@ static void list_unknown(unknown_list *list, const kn_onnx_node *nodes, size_t c
         const char *key = kn_arena_format(list->import->arena, "%.100s.%.100s", node->domain, node->type);
         if (!key || kn_map_has(&list->seen, key, strlen(key))) continue;
         kn_map_put_text(&list->seen, key, list);
+        list->blocked = list->blocked || !strcmp(node->domain, KN_MICROSOFT ".nchwc");
         const char *name = *node->name ? node->name : node->output_count ? node->outputs[0] : "";
         if (list->count++ < 40)
             kn_text_format(&list->text, "%s%.60s%s%.60s (node '%.60s')", list->count > 1 ? ", " : "",
@@ -322,8 +324,12 @@ static bool check_operators(kn_import *import) {
                 import->model->source, opset, NEWEST_OPSET, list.count ? "; and unknown operators: " : "",
                 list.text.data);
     else if (list.count)
-        kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: has operators that are not known here: %s",
-                import->model->source, list.text.data);
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: has operators that are not known here: %s%s",
+                import->model->source, list.text.data,
+                list.blocked
+                    ? "; the model is laid out for one processor: have ONNX Runtime write it at level "
+                      "ORT_ENABLE_EXTENDED"
+                    : "");
     kn_text_finish(&list.text);
     kn_map_finish(&list.seen);
     return error->status == KN_OK;
