@@ -527,9 +527,47 @@ def others():
     yield Case(kind, [node(kind, "a,b")], {"a": a, "b": b}, expected=[wanted.view(F)])
 
 
+def matrices():
+  source = Source("matrices")
+  for columns in (1, 2, 5, 16):
+    x = source.floats(2, 3, columns, columns)
+    x[0, 0, 0, 0] = 0
+    yield Case(f"Inverse_{columns}", [node("Inverse", "x")], {"x": x + numpy.eye(columns, dtype=F)})
+    yield Case(f"Det_{columns}", [node("Det", "x", domain="")], {"x": x})
+  yield Case("Det_singular", [node("Det", "x", domain="")], {"x": numpy.ones((3, 3), F)})
+
+
+def spectra():
+  source = Source("spectra")
+  for length in (8, 9):
+    x = source.floats(3, 5, length)
+    one, two = numpy.fft.rfft(x).astype(numpy.complex64), numpy.fft.rfft2(x).astype(numpy.complex64)
+    for axes, wanted in ((1, one), (2, two)):
+      parts = numpy.stack([wanted.real, wanted.imag], -1)
+      yield Case(f"Rfft_{length}_{axes}", [node("Rfft", "x", signal_ndim=axes, onesided=1, normalized=0)], {"x": x},
+                 expected=[parts])
+      if length == 8:
+        yield Case(f"Irfft_{axes}", [node("Irfft", "x", signal_ndim=axes, onesided=1, normalized=0)], {"x": parts},
+                   expected=[x])
+
+
+def moving_taps():
+  source = Source("taps")
+  for word, groups, offsets, attributes in (("plain", 1, 1, {}), ("groups", 2, 1, {"group": 2}),
+                                            ("offsets", 1, 2, {"offset_group": 2, "strides": [2, 1], "dilations": [1, 2]})):
+    rows, columns = (4, 4) if word == "offsets" else (7, 6)
+    weights = {"w": source.floats(6, 4 // groups, 3, 3), "b": source.floats(6)}
+    given = {"x": source.floats(2, 4, 7, 6), "o": source.floats(2, offsets * 18, rows, columns, scale=1.5),
+             "m": source.floats(2, offsets * 9, rows, columns)}
+    for inputs in ("x,w,o", "x,w,o,b,m"):
+      used = {name: given[name] for name in given if name in inputs.split(",")}
+      yield Case(f"DeformConv_{word}_{len(used)}",
+                 [node("DeformConv", inputs, domain="", pads=[1, 1, 1, 1], kernel_shape=[3, 3], **attributes)], used, weights)
+
+
 FAMILIES = [quantized_binary, quantized_unary, quantized_joins, quantized_means, quantized_products,
             quantized_convolutions, quantized_linear, packed_weights, joined_products, joined_convolutions, joined_activations,
-            joined_norms, projected_attention, multi_head_attention, group_query_attention, rotary_embedding, others]
+            joined_norms, projected_attention, multi_head_attention, group_query_attention, rotary_embedding, others, matrices, spectra, moving_taps]
 
 
 def all_cases():

@@ -135,7 +135,38 @@ static bool short_time_fourier(kn_import_call *call) {
     return !kn_value_failed(x) && kn_import_put(call, 0, transformed(call, x, 2, &t));
 }
 
+/* ONNX Runtime's transforms of real signals along the last axes, and back: (…,n) and (…,n/2+1,2). */
+static bool real_fourier(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    const bool inverse = !strcmp(call->node->type, "Irfft");
+    const int64_t axes = kn_import_int(call, "signal_ndim", 1);
+    if (!x) return false;
+    if (!kn_import_int(call, "onesided", 1) || kn_import_int(call, "normalized", 0))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "normalized, or of both sides");
+    if (axes < 1 || axes > x->shape.rank - inverse || (inverse && x->shape.dims[x->shape.rank - 1] != 2))
+        return kn_import_fail(call, KN_ERROR_SHAPE, "along %" PRId64 " axes", axes);
+    if (!inverse) x = kn_unsqueeze(x, "-1");
+    for (int64_t i = 0; i < axes && !kn_value_failed(x); i++) {
+        const int64_t back = inverse ? axes - 1 - i : i; /* from the last axis; back, to the last */
+        const int axis = x->shape.rank - 2 - (int)back;
+        transform t = {.rows = x->shape.dims[axis], .parts = back || inverse ? 2 : 1, .results = 2};
+        if (!kn_dim_known(t.rows) || t.rows < 1)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+        t.inverse = inverse;
+        t.onesided = !back;
+        t.length = t.columns = !back && inverse ? 2 * (t.rows - 1) : t.rows;
+        if (!back && !inverse) t.columns = t.length / 2 + 1;
+        if (!back && inverse) t.results = 1;
+        if (t.length < 1) return kn_import_fail(call, KN_ERROR_SHAPE, "of a signal without elements");
+        x = transformed(call, x, axis, &t);
+    }
+    if (inverse && !kn_value_failed(x)) x = kn_squeeze(x, "-1");
+    return kn_import_put(call, 0, x);
+}
+
 const kn_import_row kn_import_fourier[] = {
+    {.type = "Rfft", .build = real_fourier, .domain = KN_MICROSOFT},
+    {.type = "Irfft", .build = real_fourier, .domain = KN_MICROSOFT},
     {.type = "DFT", .build = fourier},
     {.type = "STFT", .build = short_time_fourier},
 };

@@ -1,5 +1,5 @@
 /* Sampling images at computed points: grids, and the samples of them. */
-#include "exchange/onnx/import.h"
+#include "exchange/onnx/window.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -124,30 +124,133 @@ static bool take_sampling(kn_import_call *call, const kn_value *x, kn_value *gri
     return true;
 }
 
-/* Samples x (N,C,…) at the points of a grid (N,…,axes). */
-static bool grid_sample(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *grid = x ? kn_import_in(call, 1) : NULL, *sum = NULL;
-    sampling s;
-    if (!grid || !take_sampling(call, x, grid, &s)) return false;
-    kn_dim elements = 1, channels = x->shape.dims[1], dims[KN_MAX_RANK] = {s.batch, channels};
+/* Samples x, whose elements are those of (batch,channels,…), at all points: (batch,points,channels). */
+static kn_value *sampled(const sampling *s, kn_value *x, kn_dim channels) {
+    kn_dim elements = 1;
+    kn_value *sum = NULL;
     int combinations = 1;
-    for (int i = 0; i < s.axes; i++) {
-        elements = kn_dim_multiply(call->graph, elements, s.size[i]);
-        dims[2 + i] = grid->shape.dims[1 + i];
-        combinations *= s.taps;
+    for (int i = 0; i < s->axes; i++) {
+        elements = kn_dim_multiply(s->graph, elements, s->size[i]);
+        combinations *= s->taps;
     }
-    const kn_dim flat[3] = {s.batch, channels, elements};
-    const kn_dim rows[2] = {kn_dim_multiply(call->graph, s.batch, elements), channels};
-    kn_value *lines = kn_transpose(kn_import_reshape(call->import, x, flat, 3), "0,2,1");
-    lines = kn_import_reshape(call->import, lines, rows, 2);
+    const kn_dim flat[3] = {s->batch, channels, elements};
+    const kn_dim rows[2] = {kn_dim_multiply(s->graph, s->batch, elements), channels};
+    kn_value *lines = kn_transpose(kn_import_reshape(s->import, x, flat, 3), "0,2,1");
+    lines = kn_import_reshape(s->import, lines, rows, 2);
     for (int t = 0; t < combinations && !kn_value_failed(lines); t++) {
-        kn_value *part = combination(&s, lines, t);
+        kn_value *part = combination(s, lines, t);
         sum = sum ? kn_add(sum, part) : part;
     }
+    return sum;
+}
+
+/* Samples x (N,C,…) at the points of a grid (N,…,axes). */
+static bool grid_sample(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *grid = x ? kn_import_in(call, 1) : NULL;
+    sampling s;
+    if (!grid || !take_sampling(call, x, grid, &s)) return false;
+    kn_dim dims[KN_MAX_RANK] = {s.batch, x->shape.dims[1]};
+    for (int i = 0; i < s.axes; i++)
+        dims[2 + i] = grid->shape.dims[1 + i];
+    kn_value *sum = sampled(&s, x, x->shape.dims[1]);
     if (kn_value_failed(sum)) return false;
     return kn_import_put(call, 0,
                          kn_import_reshape(call->import, kn_transpose(sum, "0,2,1"), dims, x->shape.rank));
 }
+
+/* ---- convolutions whose taps move ---------------------------------------------------------------------- */
+
+typedef struct deform {
+    kn_window window;
+    int64_t groups, offset_groups, channels, filters, taps, places, size[2]; /* of the result */
+} deform;
+
+/* Fails unless the sizes fit: x (N,C,H,W), weight (O,C/groups,height,width), offset
+ * (N,offset groups*taps*2,P,Q). */
+static bool measure_deform(kn_import_call *call, const kn_value *x, const kn_value *weight,
+                           const kn_value *offset, deform *d) {
+    bool known = x->shape.rank == 4 && weight->shape.rank == 4 && offset->shape.rank == 4;
+    for (int i = 1; known && i < 4; i++)
+        known = kn_dim_known(x->shape.dims[i]) && kn_dim_known(weight->shape.dims[i]) &&
+                kn_dim_known(offset->shape.dims[i]);
+    if (!known || !kn_dim_known(weight->shape.dims[0]))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "expected images, weights and offsets of known sizes");
+    if (!kn_window_take(call, x, weight, &d->window)) return false;
+    d->groups = kn_import_int(call, "group", 1);
+    d->offset_groups = kn_import_int(call, "offset_group", 1);
+    d->channels = x->shape.dims[1];
+    d->filters = weight->shape.dims[0];
+    d->taps = d->window.size[0] * d->window.size[1];
+    d->size[0] = offset->shape.dims[2];
+    d->size[1] = offset->shape.dims[3];
+    d->places = d->size[0] * d->size[1];
+    if (d->groups < 1 || d->offset_groups < 1 || d->channels % d->groups || d->filters % d->groups ||
+        d->channels % d->offset_groups || weight->shape.dims[1] * d->groups != d->channels ||
+        offset->shape.dims[1] != 2 * d->taps * d->offset_groups || d->places < 1 ||
+        d->taps > GRID_NUMBERS / d->places)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "its channels, groups and offsets do not fit");
+    return true;
+}
+
+/* The places of all taps along an axis, (N*offset groups,taps*places): those of a convolution, moved. */
+static kn_value *moved_taps(kn_import_call *call, const deform *d, kn_value *offset, kn_dim batch, int axis) {
+    const kn_window *w = &d->window;
+    const int64_t count = d->taps * d->places;
+    float *numbers = kn_arena_take(call->import->arena, (size_t)count, sizeof *numbers);
+    if (!numbers) {
+        kn_import_no_memory(call->import);
+        return NULL;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t tap = i / d->places, place = i % d->places;
+        int64_t step = axis ? place % d->size[1] : place / d->size[1];
+        int64_t part = axis ? tap % w->size[1] : tap / w->size[1];
+        numbers[i] = (float)(step * w->stride[axis] - w->padding[axis] + part * w->dilation[axis]);
+    }
+    const kn_dim apart[4] = {batch, d->taps, 2, d->places}, flat[2] = {batch, count};
+    kn_value *base = kn_constant(call->graph, KN_FLOAT32, kn_import_list(call->import, &count, 1), numbers,
+                                 (size_t)count * sizeof *numbers);
+    kn_value *moves = kn_slice(kn_import_reshape(call->import, offset, apart, 4), 2, axis, axis + 1);
+    return kn_add(kn_import_reshape(call->import, moves, flat, 2), kn_import_cast(base, offset->shape.dtype));
+}
+
+/* A convolution whose taps are sampled at moved places, weighed by a mask: a product with the samples. */
+static bool deform_conv(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias, *mask;
+    kn_value *offset = weight ? kn_import_in(call, 2) : NULL;
+    kn_import *import = call->import;
+    deform d;
+    if (!offset || !kn_import_maybe(call, 3, &bias) || !kn_import_maybe(call, 4, &mask) ||
+        !measure_deform(call, x, weight, offset, &d))
+        return false;
+    const kn_dim batch = x->shape.dims[0], all = kn_dim_multiply(call->graph, batch, d.offset_groups);
+    sampling s = {.import = import,
+                  .graph = call->graph,
+                  .axes = 2,
+                  .taps = 2,
+                  .batch = all,
+                  .places = d.taps * d.places,
+                  .dtype = offset->shape.dtype};
+    for (int i = 0; i < 2; i++) {
+        s.size[i] = x->shape.dims[2 + i];
+        if (!(s.at[i] = moved_taps(call, &d, offset, all, i))) return false;
+        s.first[i] = kn_floor(s.at[i]);
+    }
+    const int64_t own = d.channels / d.offset_groups, rows = d.channels / d.groups * d.taps;
+    kn_value *samples = sampled(&s, x, own);
+    if (mask) samples = kn_mul(samples, kn_import_reshape(import, mask, (kn_dim[]){all, s.places, 1}, 3));
+    const kn_dim apart[4] = {all, d.taps, d.places, own}, columns[4] = {batch, d.groups, rows, d.places};
+    samples = kn_transpose(kn_import_reshape(import, samples, apart, 4), "0,3,1,2");
+    samples = kn_import_reshape(import, samples, columns, 4);
+    weight = kn_import_reshape(import, weight, (kn_dim[]){d.groups, d.filters / d.groups, rows}, 3);
+    kn_value *y = kn_matmul(weight, samples, false, false);
+    y = kn_import_reshape(import, y, (kn_dim[]){batch, d.filters, d.size[0], d.size[1]}, 4);
+    if (bias) y = kn_add(y, kn_import_reshape(import, bias, (kn_dim[]){d.filters, 1, 1}, 3));
+    return kn_import_put(call, 0, y);
+}
+
+/* ---- grids and places ---------------------------------------------------------------------------------- */
 
 /* Applies theta (N,axes,axes+1) to the coordinates of all elements: (N,…,axes). */
 static bool affine_grid(kn_import_call *call) {
@@ -243,6 +346,7 @@ static bool max_unpool(kn_import_call *call) {
 const kn_import_row kn_import_sample[] = {
     {.type = "GridSample", .build = grid_sample},
     {.type = "GridSample", .build = grid_sample, .domain = KN_MICROSOFT},
+    {.type = "DeformConv", .build = deform_conv},
     {.type = "AffineGrid", .build = affine_grid},
     {.type = "MaxUnpool", .build = max_unpool},
 };

@@ -3,8 +3,8 @@
 
 /* clang-format off */
 #define FAMILIES(X)                                                                                          \
-    X(pointwise) X(shape) X(resize) X(pick) X(known) X(sample) X(regions) X(steps) X(fourier) X(reduce)       \
-    X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)               \
+    X(pointwise) X(shape) X(resize) X(pick) X(known) X(sample) X(regions) X(steps) X(fourier) X(linear)       \
+    X(reduce) X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)     \
     X(qlinear) X(packed) X(fused) X(runtime_attention)
 /* clang-format on */
 

@@ -29,8 +29,7 @@ static bool take_list(kn_import_call *call, const char *name, int64_t usual, int
     return true;
 }
 
-/* weight NULL: the size is an attribute. */
-static bool take_window(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w) {
+bool kn_window_take(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w) {
     *w = (kn_window){.axes = x->shape.rank - 2};
     if (w->axes < 1 || w->axes > KN_WINDOW_AXES)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
@@ -88,7 +87,7 @@ static int64_t groups_of(const kn_import_call *call) {
 
 static bool take_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_window *w,
                              kn_conv_params *params) {
-    if (!take_window(call, x, weight, w)) return false;
+    if (!kn_window_take(call, x, weight, w)) return false;
     *params = (kn_conv_params){.size = sizeof *params, .groups = groups_of(call), .all_padding = true};
     if ((w->same || w->same_lower) && known_image(x, w))
         pad_same(x, w);
@@ -126,7 +125,7 @@ static bool conv_transpose(kn_import_call *call) {
     int64_t more[KN_WINDOW_AXES] = {0}, shape[KN_WINDOW_AXES];
     kn_window w;
     if (!weight || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2))) ||
-        !take_window(call, x, weight, &w) || !take_list(call, "output_padding", 0, w.axes, more))
+        !kn_window_take(call, x, weight, &w) || !take_list(call, "output_padding", 0, w.axes, more))
         return false;
     bool sized = kn_import_ints(call, "output_shape", shape, KN_WINDOW_AXES) == w.axes;
     for (int i = 0; i < w.axes && (sized || w.same || w.same_lower); i++) {
@@ -170,7 +169,7 @@ static bool conv_transpose(kn_import_call *call) {
 }
 
 bool kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w) {
-    if (kn_value_failed(x) || !take_window(call, x, NULL, w)) return false;
+    if (kn_value_failed(x) || !kn_window_take(call, x, NULL, w)) return false;
     if (w->same || w->same_lower) {
         if (!known_image(x, w))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "auto_pad of an image of open size");

@@ -18,6 +18,8 @@ typedef struct kn_window {
 
 typedef enum kn_pooling { KN_POOL_MAX, KN_POOL_AVERAGE, KN_POOL_POWER } kn_pooling;
 
+/* The window of a node over x, of the size of the weight, or, where that is NULL, of an attribute. */
+bool kn_window_take(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w);
 /* The window of a pooling node over x; x may have failed. False after a failure. */
 bool kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w);
 /* The maxima of a window over x, of the type of x. */
