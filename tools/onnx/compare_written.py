@@ -182,7 +182,7 @@ def losses(koine, folder, form):
   log = folder / f"{form}.jsonl"
   compare_torch.run(koine, "train", folder / f"{form}.onnx", "--data", f"npy:{folder}/x.npy,{folder}/y.npy", "--loss",
                     "cross-entropy", "--optimizer", "sgd", "--lr", 0.01, "--batch", BATCH, "--steps", STEPS, "--no-shuffle",
-                    "--math", "exact", "--log", log, "--quiet", "--overwrite")
+                    "--math", "exact", "--log", log, "--save", folder / f"{form}.out.onnx", "--quiet", "--overwrite")
   lines = [json.loads(line) for line in log.read_text().splitlines()]
   return numpy.array([line["loss"] for line in lines if "loss" in line and "step" in line][:STEPS])
 

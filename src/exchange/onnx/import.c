@@ -169,14 +169,6 @@ static bool find_inputs(kn_import_call *call) {
     return true;
 }
 
-/* Whether the values of all inputs are known, the first of which must be there. */
-static bool all_sized(kn_import_call *call) {
-    if (!kn_import_has(call, 0)) return false;
-    for (int i = 0; i < call->input_count; i++)
-        if (call->inputs[i] && !kn_item_sized(call->import, call->inputs[i])) return false;
-    return true;
-}
-
 static bool build_node(kn_import_call *call) {
     kn_import *import = call->import;
     const kn_onnx_function *function = find_function(import, call->node);
@@ -184,7 +176,7 @@ static bool build_node(kn_import_call *call) {
     call->row = kn_import_find(call->node->domain, call->node->type);
     if (!call->row) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "there is no such operator here");
     bool counts = call->row->sizes == kn_sizes_shape || call->row->sizes == kn_sizes_size;
-    if (call->row->sizes && (counts || all_sized(call)) && call->row->sizes(call)) return true;
+    if (counts ? call->row->sizes(call) : call->row->sizes && kn_sizes_apply(call)) return true;
     if (kn_import_failed(import)) return false;
     if (!call->row->build)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "its inputs must be known sizes");

@@ -322,6 +322,13 @@ kn_value *kn_import_whole_product(kn_value *x, kn_value *x_zero, kn_value *y, kn
 
 /* Whether the values of an item are known; those of a constant are read now. */
 bool kn_item_sized(kn_import *import, kn_item *item);
+/* The item with known whole values, which a copy has where the item is a constant of one element of a
+ * floating-point type: the item itself must stay what it is. NULL where they are not known, or after a
+ * failure. */
+kn_item *kn_item_whole(kn_import *import, kn_item *item);
+/* Computes the node's results by `sizes` of its row, if the values of all inputs are known; false without a
+ * failure if not. Among sizes in a floating-point type, constants of one element count. */
+bool kn_sizes_apply(kn_import_call *call);
 /* Allocates an output's values; NULL after a failure, or where there are too many. */
 kn_dim *kn_sizes_take(kn_import_call *call, int output, kn_dtype dtype, int rank, const int64_t *shape);
 kn_dim kn_dim_of(kn_graph *graph, int64_t number);

@@ -134,10 +134,59 @@ static bool row_does(const resizing *how, const kn_value *x, int axis, int64_t s
            kn_dtype_is_float(x->shape.dtype);
 }
 
+/* ---- axes of open size --------------------------------------------------------------------------------- */
+
+enum { MAX_TIMES = 64 };
+
+/* The axis of x with each element at the place of its neighbour before (-1) or after it (1); the ends repeat.
+ */
+static kn_value *neighbours(kn_import *import, kn_value *x, int axis, int side) {
+    if (!side) return x;
+    kn_value *parts[2];
+    parts[side > 0] = kn_import_slice(import, x, axis, side < 0 ? 0 : -1, side < 0 ? 1 : INT64_MAX, 1);
+    parts[side < 0] = kn_import_slice(import, x, axis, side < 0 ? 0 : 1, side < 0 ? -1 : INT64_MAX, 1);
+    return kn_concat(parts, 2, axis);
+}
+
+/* x (…,size,…) becomes (…,times*size,…): each element gives `times` numbers, which depend on its neighbours
+ * alone where coordinates do not depend on the size. */
+static kn_value *resize_times(kn_import_call *call, kn_value *x, int axis, int64_t times,
+                              const resizing *how) {
+    kn_value *parts[MAX_TIMES];
+    kn_dim dims[KN_MAX_RANK];
+    const int rank = x->shape.rank;
+    bool nearest = !strcmp(how->mode, "nearest"), repeats = true;
+    memcpy(dims, x->shape.dims, sizeof dims);
+    if ((!nearest && strcmp(how->mode, "linear")) || !strcmp(how->coordinates, "align_corners") ||
+        !strcmp(how->coordinates, "tf_crop_and_resize") || how->exclude || times > MAX_TIMES ||
+        rank == KN_MAX_RANK) {
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                       "axis %d of size %s by mode %s and coordinates %s, which need its size as a number",
+                       axis, kn_import_dims_text(call->import, &dims[axis], 1), how->mode, how->coordinates);
+        return NULL;
+    }
+    for (int64_t i = 0; i < times; i++) {
+        double place; /* relative to the element; far from the ends */
+        source_place(how, axis, i + 2 * times, 5, 5 * times, (double)times, &place);
+        double first = ceil(place - 2) - 1, part = place - 2 - first;
+        int side = (int)first + (nearest ? nearest_of(how, part) : 0);
+        if (!nearest && part == 1) side++;
+        parts[i] = neighbours(call->import, x, axis, side);
+        repeats = repeats && nearest && side == 0;
+        if (nearest || part == 1) continue;
+        kn_value *next = neighbours(call->import, x, axis, side + 1);
+        parts[i] = kn_add(kn_scale(parts[i], 1 - part), kn_scale(next, part));
+    }
+    if (repeats) return kn_repeat(x, axis, times);
+    dims[axis] = kn_dim_multiply(call->graph, dims[axis], times);
+    return kn_import_reshape(call->import, kn_stack(parts, (size_t)times, axis + 1), dims, rank);
+}
+
 /* ---- axes ---------------------------------------------------------------------------------------------- */
 
 static kn_value *resize_axis(kn_import_call *call, kn_value *x, int axis, int64_t size, double scale,
                              const resizing *how) {
+    if (!kn_dim_known(x->shape.dims[axis])) return resize_times(call, x, axis, size, how);
     if (!row_does(how, x, axis, size, scale)) return weigh_axis(call, x, axis, size, scale, how);
     kn_text text;
     kn_text_init(&text, &call->import->model->host);
@@ -151,7 +200,16 @@ static kn_value *resize_axis(kn_import_call *call, kn_value *x, int axis, int64_
     return x;
 }
 
-/* Reads sizes or scales of the axes; the others are 0. */
+/* How many times `size`, which is open, goes into a wanted size, or a scale; 0: no integer. */
+static int64_t times_of(const kn_import_call *call, kn_dim size, const kn_dim *wanted, double scale) {
+    for (int64_t times = 1; times <= MAX_TIMES; times++)
+        if (wanted ? *wanted == kn_dim_multiply(call->graph, size, times) : scale == (double)times)
+            return times;
+    return 0;
+}
+
+/* Reads sizes or scales of the axes; the others are 0. An axis of open size has a multiple of it as its size.
+ */
 static bool resize_targets(kn_import_call *call, const kn_value *x, double *scales, int64_t *sizes) {
     int64_t axes[KN_MAX_RANK];
     kn_dim wanted[KN_MAX_RANK];
@@ -180,10 +238,13 @@ static bool resize_targets(kn_import_call *call, const kn_value *x, double *scal
         if (!by_size) scales[axis] = factors[i];
         if (by_size ? wanted[i] == size && !kn_dim_known(size) : factors[i] == 1)
             continue; /* an open axis keeps its size */
+        if (!kn_dim_known(size) &&
+            (sizes[axis] = times_of(call, size, by_size ? &wanted[i] : NULL, factors[i])) != 0)
+            continue;
         if (!kn_dim_known(size) || size < 1 ||
             (by_size && !kn_dim_constant(call->graph, wanted[i], &sizes[axis])))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "axis %d of size %s becomes %s; expected numbers", axis,
+                                  "axis %d of size %s becomes %s; expected numbers, or a multiple", axis,
                                   kn_import_dims_text(call->import, &size, 1),
                                   by_size ? kn_import_dims_text(call->import, &wanted[i], 1) : "others");
         if (!by_size) sizes[axis] = (int64_t)floor((double)size * factors[i]);
@@ -248,8 +309,11 @@ static bool resize(kn_import_call *call) {
     for (size_t i = 0; i < KN_COUNT_OF(known); i++)
         place = place || !strcmp(known[i], how.coordinates);
     if (!place) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s", how.coordinates);
+    for (int i = 0; strcmp(policy, "stretch") && i < x->shape.rank; i++)
+        if (sizes[i] && !kn_dim_known(x->shape.dims[i]))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "one ratio for axes of open size");
     if (strcmp(policy, "stretch")) keep_ratio(x, policy, sizes, scales);
-    for (int i = 0; i < x->shape.rank && !kn_value_failed(x); i++) {
+    for (int i = 0; !kn_value_failed(x) && i < x->shape.rank; i++) {
         bool whole = how.part[0][i] == 0 && how.part[1][i] == 1;
         if (!sizes[i] || (sizes[i] == x->shape.dims[i] && (scales[i] == 0 || scales[i] == 1) && whole))
             continue;

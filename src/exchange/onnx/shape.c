@@ -406,18 +406,23 @@ static bool range(kn_import_call *call) {
     double numbers[3] = {0, 0, 1};
     kn_dtype dtype = kn_import_dtype(call, 0);
     kn_import *import = call->import;
-    if (call->input_count == 3 && kn_item_sized(import, call->inputs[0]) &&
-        kn_item_sized(import, call->inputs[1]) && kn_item_sized(import, call->inputs[2])) {
+    kn_item *whole[3] = {NULL};
+    for (int i = 0; i < 3 && call->input_count == 3 && (i == 0 || whole[i - 1]); i++)
+        whole[i] = kn_item_whole(import, call->inputs[i]);
+    if (kn_import_failed(import)) return false;
+    if (whole[2] && whole[0]->count == 1 && whole[1]->count == 1 && whole[2]->count == 1) {
         /* An open end: the numbers are counted on the device. */
-        kn_dim begin = call->inputs[0]->sizes[0], end = call->inputs[1]->sizes[0];
+        kn_dim begin = whole[0]->sizes[0], end = whole[1]->sizes[0];
         int64_t step;
         if ((!kn_dim_constant(call->graph, begin, &step) || !kn_dim_constant(call->graph, end, &step)) &&
-            kn_dim_constant(call->graph, call->inputs[2]->sizes[0], &step) && step > 0) {
+            kn_dim_constant(call->graph, whole[2]->sizes[0], &step) && step > 0) {
             kn_dim count = kn_dim_add(call->graph, kn_dim_subtract(call->graph, end, begin), step - 1);
             if (step > 1) count = kn_dim_divide(call->graph, count, step);
-            kn_value *places = kn_import_cast(kn_import_counted(import, count), dtype);
+            kn_value *places =
+                kn_import_cast(kn_import_counted(import, count), kn_is_half(dtype) ? KN_FLOAT32 : dtype);
             if (step > 1) places = kn_scale(places, (double)step);
-            return kn_import_put(call, 0, begin == 0 ? places : kn_add(places, kn_import_in(call, 0)));
+            if (begin != 0) places = kn_add(places, kn_import_in(call, 0));
+            return kn_import_put_as(call, 0, places, dtype);
         }
     }
     for (int i = 0; i < 3; i++) /* ONNX Runtime's may lack the step */

@@ -34,6 +34,55 @@ bool kn_item_sized(kn_import *import, kn_item *item) {
     return true;
 }
 
+/* The integer that a constant of one element of a floating-point type holds. */
+static bool whole_constant(kn_import *import, kn_item *item, int64_t *number) {
+    kn_tensor_info info;
+    const void *data;
+    uint64_t elements = 0;
+    const bool constant = item->tensor || (item->value && item->value->kind == KN_VALUE_CONSTANT);
+    if (!kn_dtype_is_float(item->dtype) || !constant || !kn_item_known(import, item, &info, &data) ||
+        !kn_tensor_elements(&info, &elements) || elements != 1)
+        return false;
+    double found = kn_element_get(info.dtype, data, 0);
+    *number = fabs(found) < (1 << 24) ? (int64_t)found : 0;
+    return found == (double)*number;
+}
+
+kn_item *kn_item_whole(kn_import *import, kn_item *item) {
+    int64_t number;
+    if (!item || kn_item_sized(import, item)) return item;
+    if (kn_import_failed(import) || item->sequence || !whole_constant(import, item, &number)) return NULL;
+    kn_item *copy = kn_arena_copy(import->arena, item, 1, sizeof *item);
+    kn_dim *sizes = kn_arena_take(import->arena, 1, sizeof *sizes);
+    kn_shape shape;
+    if (!copy || !sizes || !kn_item_shape(import, item, &shape)) return NULL;
+    *sizes = kn_dim_of(import->graph, number);
+    copy->sizes = sizes;
+    copy->count = 1;
+    copy->rank = shape.rank;
+    memcpy(copy->shape, shape.dims, sizeof copy->shape);
+    return copy;
+}
+
+bool kn_sizes_apply(kn_import_call *call) {
+    kn_item **given = call->inputs;
+    bool open = false, fine = kn_import_has(call, 0);
+    for (int i = 0; i < call->input_count; i++)
+        open = open || (given[i] && given[i]->sizes && kn_dtype_is_float(given[i]->dtype));
+    if (!open) {
+        for (int i = 0; fine && i < call->input_count; i++)
+            fine = !given[i] || kn_item_sized(call->import, given[i]);
+        return fine && call->row->sizes(call);
+    }
+    call->inputs = kn_arena_copy(call->import->arena, given, (size_t)call->input_count, sizeof *given);
+    fine = fine && call->inputs;
+    for (int i = 0; fine && i < call->input_count; i++)
+        fine = !given[i] || (call->inputs[i] = kn_item_whole(call->import, given[i])) != NULL;
+    fine = fine && call->row->sizes(call);
+    call->inputs = given;
+    return fine;
+}
+
 kn_dim *kn_sizes_take(kn_import_call *call, int output, kn_dtype dtype, int rank, const int64_t *shape) {
     kn_item *item = &call->outputs[output];
     uint64_t elements = 1;
@@ -122,9 +171,13 @@ bool kn_sizes_cast(kn_import_call *call) {
     int64_t number;
     int bits;
     if (!kn_item_type((kn_onnx_type)kn_import_int(call, "to", 0), &dtype, &bits) || bits ||
-        kn_dtype_is_float(dtype) || kn_is_small_float(dtype))
+        kn_is_small_float(dtype))
         return false;
-    bool small = dtype != KN_INT64 && dtype != KN_INT32;
+    bool fractions = kn_dtype_is_float(dtype), open = false;
+    for (int i = 0; i < from->count; i++)
+        open = open || !number_of(call, from->sizes[i], &number);
+    if (fractions && !open) return false;
+    bool small = dtype != KN_INT64 && dtype != KN_INT32 && !fractions;
     for (int i = 0; small && i < from->count; i++)
         if (!number_of(call, from->sizes[i], &number) || (number != 0 && number != 1)) return false;
     kn_dim *sizes = kn_sizes_take(call, 0, dtype, from->rank, from->shape);
@@ -180,7 +233,10 @@ static bool combine(kn_import_call *call, kn_dim x, kn_dim y, kn_dim *result) {
         *result = kn_dim_subtract(graph, x, y);
     else if (!strcmp(type, "Mul"))
         *result = kn_dim_multiply(graph, x, y);
-    else if (number_of(call, x, &a) && number_of(call, y, &b)) {
+    else if (!strcmp(type, "Div") && kn_dtype_is_float(call->inputs[0]->dtype)) {
+        *result = y > 0 ? kn_dim_divide(graph, x, y) : x; /* only where nothing is left */
+        fine = y > 0 && kn_dim_multiply(graph, *result, y) == x;
+    } else if (number_of(call, x, &a) && number_of(call, y, &b)) {
         fine = combine_numbers(type, a, b, &number);
         if (fine) *result = kn_dim_of(graph, number);
     } else if (!strcmp(type, "Equal")) {
@@ -212,7 +268,7 @@ bool kn_sizes_binary(kn_import_call *call) {
     for (int i = 0; i < call->input_count; i++)
         if (!call->inputs[i] || !broadcast_shapes(call->inputs[i], &rank, shape)) return false;
     kn_dtype first = call->inputs[0]->dtype, dtype = gives_bool(call->node->type) ? KN_BOOL : first;
-    if (first != KN_INT64 && first != KN_INT32 && first != KN_BOOL) return false;
+    if (first != KN_INT64 && first != KN_INT32 && first != KN_BOOL && !kn_dtype_is_float(first)) return false;
     kn_dim *sizes = kn_sizes_take(call, 0, dtype, rank, shape);
     if (!sizes) return false;
     bool fine = true;
@@ -230,12 +286,15 @@ bool kn_sizes_binary(kn_import_call *call) {
 bool kn_sizes_unary(kn_import_call *call) {
     const kn_item *from = call->inputs[0];
     const char *type = call->node->type;
-    bool fine = from->dtype == KN_INT64 || from->dtype == KN_INT32 || from->dtype == KN_BOOL;
+    bool fine = from->dtype == KN_INT64 || from->dtype == KN_INT32 || from->dtype == KN_BOOL ||
+                kn_dtype_is_float(from->dtype);
     kn_dim *sizes = fine ? kn_sizes_take(call, 0, from->dtype, from->rank, from->shape) : NULL;
     fine = sizes != NULL;
     for (int i = 0; i < from->count && fine; i++) {
         int64_t number;
-        if (!strcmp(type, "Neg"))
+        if (!strcmp(type, "Floor") || !strcmp(type, "Ceil") || !strcmp(type, "Round"))
+            sizes[i] = from->sizes[i];
+        else if (!strcmp(type, "Neg"))
             sizes[i] = kn_dim_subtract(call->graph, 0, from->sizes[i]);
         else if (!number_of(call, from->sizes[i], &number))
             fine = false;
