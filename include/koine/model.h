@@ -71,6 +71,11 @@ KN_API kn_model *kn_model_parse(const char *text, const kn_model_params *params)
  * ONNX file or Caffe net with operators, layers or types that Koine lacks is KN_ERROR_UNSUPPORTED, and the
  * message names them all. */
 KN_API kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);
+/* Makes a model of a graph that was built by hand, and takes the graph over: *graph is NULL afterwards. Its
+ * inputs and its outputs (kn_output) are those of the model; weights load and save by the names of its
+ * parameters, as those of a model from ONNX. Settings and given arrays are ignored. A model that carries an
+ * error leaves *graph as it is: KN_ERROR_ARGUMENT without a graph or without outputs, or the graph's own. */
+KN_API kn_model *kn_model_create_from_graph(kn_graph **graph, const kn_model_params *params);
 KN_API void kn_model_destroy(kn_model **model);
 /* KN_OK if the model can be used. NULL gives KN_ERROR_MEMORY. */
 KN_API kn_status kn_model_status(const kn_model *model);

@@ -189,6 +189,43 @@ kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params)
     return finish(model);
 }
 
+/* A graph has no text and no file: weights come from files that kn_model_save wrote. */
+static const kn_model_origin graph_origin = {.name = "graph", .endings = "", .load = kn_model_load_file};
+
+/* Lists the graph's inputs and outputs as the model's. */
+static bool list_values(kn_model *model, const kn_graph *graph) {
+    model->input_count = kn_graph_input_count(graph), model->output_count = kn_graph_output_count(graph);
+    model->inputs = kn_arena_take(&model->arena, (size_t)model->input_count + 1, sizeof *model->inputs);
+    model->outputs = kn_arena_take(&model->arena, (size_t)model->output_count + 1, sizeof *model->outputs);
+    if (!model->inputs || !model->outputs) return kn_model_no_memory(model);
+    for (int i = 0; i < model->input_count; i++)
+        model->inputs[i] = kn_graph_input(graph, i);
+    for (int i = 0; i < model->output_count; i++)
+        model->outputs[i] = kn_graph_output(graph, i);
+    return true;
+}
+
+kn_model *kn_model_create_from_graph(kn_graph **graph, const kn_model_params *params) {
+    kn_model *model = model_new(params, "graph");
+    if (!model || model->error.status != KN_OK) return finish(model);
+    if (!graph || !*graph) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_create_from_graph: no graph");
+    if (kn_graph_status(*graph) != KN_OK)
+        return refuse(model, kn_graph_status(*graph), kn_graph_error(*graph));
+    if (kn_graph_output_count(*graph) == 0)
+        return refuse(model, KN_ERROR_ARGUMENT,
+                      "the graph has no outputs, which a model needs: mark its results with kn_output");
+    model->origin = &graph_origin;
+    model->name = model->source;
+    model->graph = *graph;
+    list_values(model, *graph);
+    finish(model);
+    if (model->status == KN_OK)
+        *graph = NULL;
+    else
+        model->graph = NULL;
+    return model;
+}
+
 void kn_model_destroy(kn_model **model) {
     if (!model || !*model) return;
     kn_host host = (*model)->host;

@@ -116,6 +116,12 @@ static void models(void **state) {
         assert_true(kn_model_load(model, NULL, NULL, NULL, NULL) != KN_OK);
         kn_model_destroy(&model);
     }
+    kn_graph *none = NULL;
+    for (int i = 0; i < 2; i++) {
+        model = kn_model_create_from_graph(i ? &none : NULL, NULL);
+        assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
+        kn_model_destroy(&model);
+    }
     assert_int_equal(kn_model_status(NULL), KN_ERROR_MEMORY);
     assert_non_null(kn_model_error(NULL));
     assert_string_equal(kn_model_name(NULL), "");

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <koine/operators.h>
+
 #include "fake_states.h"
 #include "formats/formats.h"
 
@@ -305,11 +307,57 @@ static void cut_files(void **state) {
     kn_release(&host, bytes);
 }
 
+/* A model of a graph owns it, and keeps its weights in files by name. */
+static void from_graphs(void **state) {
+    const char *path = ((place *)*state)->path;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *logits = kn_linear(kn_input(graph, "x", KN_FLOAT32, "batch,3"), 2, NULL);
+    kn_model *model = kn_model_create_from_graph(&graph, NULL);
+    assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_model_error(model), "kn_output"));
+    kn_model_destroy(&model);
+    assert_non_null(graph);
+    kn_output(logits, "logits");
+    model = kn_model_create_from_graph(&graph, NULL);
+    assert_int_equal(kn_model_status(model), KN_OK);
+    assert_null(graph);
+    assert_int_equal(kn_model_input_count(model), 1);
+    assert_ptr_equal(kn_model_output(model, 0), logits);
+    assert_string_equal(kn_model_name(model), "graph");
+    assert_string_equal(kn_model_text(model), "");
+    has_parameters(model, "linear1.weight linear1.bias");
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);
+    assert_null(kn_model_step(model, 1, NULL));
+    kn_states *states = trained(), *other = fake_states_make();
+    assert_int_equal(kn_model_save(model, path, states, NULL), KN_OK);
+    assert_int_equal(kn_model_load(model, path, other, NULL, NULL), KN_OK);
+    assert_true(number(other, "linear1.weight", 6, 5) == 6);
+    fake_states_release(states);
+    fake_states_release(other);
+    kn_model_destroy(&model);
+    /* The error of a graph is the model's, and the graph stays the caller's. */
+    graph = kn_graph_create(NULL);
+    kn_output(kn_add(kn_input(graph, "a", KN_FLOAT32, "2"), kn_input(graph, "b", KN_FLOAT32, "3")), NULL);
+    model = kn_model_create_from_graph(&graph, NULL);
+    assert_int_equal(kn_model_status(model), KN_ERROR_SHAPE);
+    assert_null(kn_model_graph(model));
+    kn_model_destroy(&model);
+    kn_graph_destroy(&graph);
+}
+
 int test_saved(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_place, remove_place)
     const struct CMUnitTest tests[] = {
-        CASE(there_and_back),         CASE(as_safetensors), CASE(from_another_file), CASE(other_types),
-        CASE(complete_or_not_at_all), CASE(wrong_calls),    CASE(foreign_files),     CASE(cut_files),
+        CASE(there_and_back),
+        CASE(as_safetensors),
+        CASE(from_another_file),
+        CASE(other_types),
+        CASE(complete_or_not_at_all),
+        CASE(wrong_calls),
+        CASE(foreign_files),
+        CASE(cut_files),
+        CASE(from_graphs),
     };
 #undef CASE
     return cmocka_run_group_tests_name("saved", tests, NULL, NULL);
