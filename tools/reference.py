@@ -141,4 +141,5 @@ def main():
     sys.stdout.write(page(headers, version))
 
 
-main()
+if __name__ == "__main__":
+    main()

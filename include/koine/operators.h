@@ -277,6 +277,7 @@ KN_API kn_value *kn_max(kn_value *x, kn_value *y);
 /* x times a scalar, x plus a scalar. */
 KN_API kn_value *kn_scale(kn_value *x, double factor);
 KN_API kn_value *kn_shift(kn_value *x, double summand);
+
 KN_API kn_value *kn_neg(kn_value *x);
 KN_API kn_value *kn_exp(kn_value *x);
 KN_API kn_value *kn_log(kn_value *x);
@@ -293,6 +294,7 @@ KN_API kn_value *kn_sign(kn_value *x);
 /* The remainder of x divided by y: mod has the sign of y, fmod that of x. */
 KN_API kn_value *kn_mod(kn_value *x, kn_value *y);
 KN_API kn_value *kn_fmod(kn_value *x, kn_value *y);
+
 KN_API kn_value *kn_reciprocal(kn_value *x);
 KN_API kn_value *kn_log1p(kn_value *x);
 KN_API kn_value *kn_expm1(kn_value *x);
@@ -302,6 +304,7 @@ KN_API kn_value *kn_acos(kn_value *x);
 KN_API kn_value *kn_atan(kn_value *x);
 /* The angle of the point (x, y); y is the first argument, as in C. */
 KN_API kn_value *kn_atan2(kn_value *y, kn_value *x);
+
 KN_API kn_value *kn_sinh(kn_value *x);
 KN_API kn_value *kn_cosh(kn_value *x);
 KN_API kn_value *kn_asinh(kn_value *x);
@@ -331,6 +334,7 @@ KN_API kn_value *kn_hard_shrink(kn_value *x, double width);
 KN_API kn_value *kn_soft_shrink(kn_value *x, double width);
 /* x where x > 0, slope * x elsewhere; slope is a value, such as (channels,1,1) for an image. */
 KN_API kn_value *kn_prelu(kn_value *x, kn_value *slope);
+
 KN_API kn_value *kn_clip(kn_value *x, double low, double high);
 /* Comparisons return bool. */
 KN_API kn_value *kn_equal(kn_value *x, kn_value *y);
@@ -344,6 +348,7 @@ KN_API kn_value *kn_and(kn_value *x, kn_value *y);
 KN_API kn_value *kn_or(kn_value *x, kn_value *y);
 KN_API kn_value *kn_xor(kn_value *x, kn_value *y);
 KN_API kn_value *kn_not(kn_value *x);
+
 KN_API kn_value *kn_isnan(kn_value *x);
 KN_API kn_value *kn_isinf(kn_value *x);
 /* Bitwise operators on integers of one type (fractions are truncated). left and right shift x by y bits, 0 to
@@ -383,6 +388,7 @@ KN_API kn_value *kn_reshape(kn_value *x, const char *shape);
 KN_API kn_value *kn_flatten(kn_value *x);
 /* permutation: "0,2,1". */
 KN_API kn_value *kn_transpose(kn_value *x, const char *permutation);
+
 KN_API kn_value *kn_concat(kn_value *const *values, size_t count, int axis);
 /* Elements begin to end - 1 along an axis; negative positions count from the end; end INT64_MAX: to the
  * end. */
@@ -390,6 +396,7 @@ KN_API kn_value *kn_slice(kn_value *x, int axis, int64_t begin, int64_t end);
 /* Numbers of elements to add before and after along each axis: "0,0,1,1" for a rank-2 value's (before0,
  * before1, after0, after1). */
 KN_API kn_value *kn_pad(kn_value *x, const char *amounts, double value);
+
 KN_API kn_value *kn_broadcast(kn_value *x, const char *shape);
 /* Reverses axes: "0,-1"; NULL or "": all. */
 KN_API kn_value *kn_flip(kn_value *x, const char *axes);

@@ -1,0 +1,180 @@
+"""Arrays: types, shapes and memory, and what is refused.
+
+usage: arrays.py HOUSE_FOLDER
+"""
+from package import case, expect, expect_equal, raises, run
+
+import numpy as np  # noqa: E402
+
+import koine  # noqa: E402
+from koine import _arrays  # noqa: E402
+from koine._library import ffi, lib  # noqa: E402
+
+
+def place(array):
+    return array.__array_interface__["data"][0]
+
+
+def doubled():
+    return koine.Session(koine.Graph().input("x", "batch,3") * 2)
+
+
+class Spy:
+    """The library, noting the addresses that kn_session_run is given."""
+
+    def __init__(self):
+        self.feeds, self.fetches = [], []
+
+    def __getattr__(self, name):
+        return getattr(lib, name)
+
+    def kn_session_run(self, session, feeds, feed_count, fetches, fetch_count):
+        self.feeds += [int(ffi.cast("uintptr_t", feeds[i].data)) for i in range(feed_count)]
+        self.fetches += [int(ffi.cast("uintptr_t", fetches[i].data)) for i in range(fetch_count)]
+        return lib.kn_session_run(session, feeds, feed_count, fetches, fetch_count)
+
+
+@case
+def contiguous_float32_goes_in_and_out_without_a_copy():
+    from koine import session as module
+    session, spy = doubled(), Spy()
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    out = np.empty((4, 3), np.float32)
+    module.lib = spy
+    try:
+        expect(session.run(x=x, out=out) is out)
+        made = session.run(x=x)
+        session.run(x=np.asfortranarray(x))
+    finally:
+        module.lib = lib
+    expect_equal(spy.feeds[:2], [place(x), place(x)])
+    expect_equal(spy.fetches[:2], [place(out), place(made)])
+    expect(spy.feeds[2] != place(x), "a Fortran-ordered array was read in place")
+    expect((out == 2 * x).all() and (made == out).all())
+
+
+@case
+def any_order_of_memory_is_read():
+    session, x = doubled(), np.arange(24, dtype=np.float32).reshape(8, 3)
+    for array in (np.asfortranarray(x), x[::-1], x[::2], np.flip(x, 1), x.astype(">f4"), x.tolist(), np.broadcast_to(x[:1], (8, 3))):
+        expect((session.run(x=array) == 2 * np.asarray(array, np.float32)).all(), repr(array))
+
+
+@case
+def read_only_arrays_are_read_and_not_written():
+    session, x = doubled(), np.ones((2, 3), np.float32)
+    x.flags.writeable = False
+    expect((session.run(x=x) == 2).all())
+    with raises(koine.ArgumentError, "read-only"):
+        session.run(x=np.ones((2, 3)), out=x)
+
+
+@case
+def empty_arrays_give_empty_results():
+    expect_equal(doubled().run(x=np.zeros((0, 3), np.float32)).shape, (0, 3))
+
+
+@case
+def scalars_are_fed():
+    graph = koine.Graph()
+    expect_equal(float(koine.Session(graph.input("x", "") + 1).run(x=2)), 3.0)
+
+
+@case
+def wrong_shapes_are_refused_with_code_and_text():
+    session = doubled()
+    for array in (np.ones((2, 4)), np.ones(3), np.ones((1, 2, 3)), np.ones(())):
+        with raises(koine.ShapeError, "'x' has the shape (", "expected (batch,3)") as caught:
+            session.run(x=array)
+        expect_equal((caught.error.code, caught.error.name), (3, "KN_ERROR_SHAPE"))
+        expect(isinstance(caught.error, ValueError))
+    with raises(koine.ShapeError, "out of"):
+        session.run(x=np.ones((2, 3)), out=np.empty((3, 2), np.float32))
+    with raises(koine.DtypeError, "out of"):
+        session.run(x=np.ones((2, 3)), out=np.empty((2, 3)))
+    with raises(koine.NotFoundError, "there is no input 'y'"):
+        session.run(y=np.ones((2, 3)))
+
+
+@case
+def symbols_agree_between_inputs():
+    graph = koine.Graph()
+    session = koine.Session(graph.input("a", "batch,2") + graph.input("b", "batch,2"))
+    expect_equal(session.run(a=np.ones((5, 2)), b=np.ones((5, 2))).shape, (5, 2))
+    with raises(koine.ShapeError, "'b' has 4 for 'batch'"):
+        session.run(a=np.ones((5, 2)), b=np.ones((4, 2)))
+
+
+@case
+def two_symbols_of_one_input_are_bound_by_its_shape():
+    graph = koine.Graph()
+    session = koine.Session(graph.input("x", "batch,length") * 2)
+    for shape in ((2, 6), (6, 2), (3, 4)):
+        expect_equal(session.run(x=np.ones(shape)).shape, shape)
+
+
+@case
+def every_type_goes_through():
+    from koine._declarations import WORDS
+    for name, number in WORDS["kn_dtype"].items():
+        kind = _arrays.numpy_type(number)
+        bits = np.arange(12).reshape(4, 3) % 2
+        array = bits.astype(kind)
+        found = koine.Session(koine.Graph().input("x", "batch,3", name).reshape("-1")).run(x=array)
+        expect_equal((found.dtype, found.tobytes()), (kind, array.tobytes()))
+        expect_equal(_arrays.type_number(name), number)
+
+
+@case
+def types_are_converted_where_the_meaning_stays():
+    session = doubled()
+    for kind in ("float64", "float16", "int64", "uint8", "bool"):
+        expect_equal(session.run(x=np.ones((2, 3), kind)).dtype, np.dtype("float32"))
+    graph = koine.Graph()
+    numbers = koine.Session(graph.input("n", "batch", "int32").cast("float32"))
+    expect_equal(numbers.run(n=[1, 2, 3]).tolist(), [1.0, 2.0, 3.0])
+    with raises(koine.DtypeError, "'n' is float64, expected int32"):
+        numbers.run(n=[1.5])
+    with raises(koine.DtypeError, "has numbers that int32 has not"):
+        numbers.run(n=[2**40])
+    with raises(koine.DtypeError, "'x'"):
+        session.run(x=np.array([["a", "b", "c"]]))
+
+
+@case
+def states_are_arrays_by_name():
+    graph = koine.Graph()
+    session = koine.Session(graph.input("x", "batch,2").linear(3, name="fc"))
+    session.states["fc.weight"] = np.ones((3, 2))
+    session.compile(x=[[0, 0]])
+    expect_equal(sorted(session.states), ["fc.bias", "fc.weight"])
+    session.states["fc.bias"] = [1, 2, 3]
+    expect_equal(session.run(x=[[1, 2]]).tolist(), [[4.0, 5.0, 6.0]])
+    expect_equal(session.states["fc.bias"].tolist(), [1.0, 2.0, 3.0])
+    with raises(koine.ShapeError, "'fc.bias'"):
+        session.states["fc.bias"] = [1, 2]
+    with raises(KeyError, "nothing"):
+        session.states["nothing"]
+
+
+@case
+def tensors_of_other_programs_are_taken():
+    class Tensor:
+        """What a tensor of PyTorch looks like."""
+
+        def __init__(self, array):
+            self.array = array
+
+        def detach(self):
+            return self
+
+        cpu = detach
+
+        def numpy(self):
+            return self.array
+    x = np.ones((2, 3), np.float32)
+    expect(_arrays.as_array(Tensor(x)) is x)
+    expect((doubled().run(x=Tensor(x)) == 2).all())
+
+
+run()

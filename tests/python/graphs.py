@@ -1,0 +1,190 @@
+"""Graphs, operators, sessions and plans.
+
+usage: graphs.py HOUSE_FOLDER
+"""
+from package import case, expect, expect_equal, raises, run
+
+import numpy as np  # noqa: E402
+
+import koine  # noqa: E402
+from koine import ops  # noqa: E402
+
+RANDOM = np.random.default_rng(1)
+
+
+def computed(build, **arrays):
+    """The result of a graph over some inputs."""
+    graph = koine.Graph()
+    values = {name: graph.input(name, array.shape, array.dtype) for name, array in arrays.items()}
+    made = build(**values)
+    return koine.Session(made).run(arrays)
+
+
+@case
+def expressions_of_python_are_those_of_numpy():
+    x, y = RANDOM.random((2, 3), np.float32) + 1, RANDOM.random(3, np.float32) + 1
+    for build in (lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / y, lambda x, y: x ** y,
+                  lambda x, y: 2 * x + 1 - y / 3, lambda x, y: 1 - x, lambda x, y: 2 / y - x, lambda x, y: 2 ** x, lambda x, y: -x,
+                  lambda x, y: abs(-x), lambda x, y: x % y, lambda x, y: x[:, 1:], lambda x, y: x[0], lambda x, y: x[..., -1],
+                  lambda x, y: x[:, :2] * y[:2], lambda x, y: x > y, lambda x, y: x <= y, lambda x, y: x[1, 0:2]):
+        found, wanted = computed(build, x=x, y=y), build(x=x, y=y)
+        expect_equal(found.shape, wanted.shape)
+        expect(np.allclose(found, wanted, rtol=1e-5), f"{found} is not {wanted}")
+    array = np.ones((3, 2), np.float32)
+    expect(np.allclose(computed(lambda x: x @ array, x=x), x @ array))
+    expect(np.allclose(computed(lambda x: array @ x, x=x), array @ x))
+
+
+@case
+def operators_take_axes_and_shapes_as_numbers():
+    x = RANDOM.random((2, 3, 4), np.float32)
+    for found, wanted in ((computed(lambda x: x.sum([0, 2]), x=x), x.sum((0, 2))), (computed(lambda x: x.max(-1, keep=True), x=x), x.max(-1, keepdims=True)),
+                          (computed(lambda x: x.mean(), x=x), x.mean()), (computed(lambda x: x.transpose([2, 0, 1]), x=x), x.transpose(2, 0, 1)),
+                          (computed(lambda x: x.reshape([6, -1]), x=x), x.reshape(6, -1)), (computed(lambda x: x.flip(1), x=x), x[:, ::-1]),
+                          (computed(lambda x: ops.concat([x, x * 2], axis=1), x=x), np.concatenate([x, 2 * x], 1)),
+                          (computed(lambda x: ops.stack([x, x], axis=0), x=x), np.stack([x, x])),
+                          (computed(lambda x: ops.einsum("bij,bkj->bik", [x, x]), x=x), np.einsum("bij,bkj->bik", x, x)),
+                          (computed(lambda x: ops.where(x > 0.5, x, 0.0), x=x), np.where(x > 0.5, x, 0)),
+                          (computed(lambda x: x.maximum(0.5), x=x), np.maximum(x, 0.5)), (computed(lambda x: x.pad([0, 1, 0, 0, 1, 2]), x=x), np.pad(x, ((0, 0), (1, 1), (0, 2))))):
+        expect_equal(found.shape, wanted.shape)
+        expect(np.allclose(found, wanted, rtol=1e-5))
+
+
+@case
+def operators_have_several_results():
+    x = np.float32([[3, 1, 2], [1, 5, 4]])
+    graph = koine.Graph()
+    value = graph.input("x", "batch,3")
+    best, places = value.top_k(2, places=True)
+    parts = value.split(1, [1, 2])
+    session = koine.Session({"best": best, "places": places, "last": parts[1]})
+    found = session.run(x=x)
+    expect_equal({name: array.tolist() for name, array in found.items()},
+                 {"best": [[3, 2], [5, 4]], "places": [[0, 2], [1, 2]], "last": [[1, 2], [5, 4]]})
+    sequence, final, cells = graph.input("s", "batch,5,3").lstm(4, final=True, final_cells=True)
+    expect_equal((sequence.shape, final.shape, cells.shape), (("batch", 5, 4), (1, "batch", 4), (1, "batch", 4)))
+
+
+@case
+def layers_take_params_as_keywords():
+    graph = koine.Graph()
+    x = graph.input("x", "batch,3,8,8")
+    y = x.conv(16, 3, stride=2, padding=1, weight=("kaiming-normal", 1.4), bias=0.5, name="first").batch_norm(momentum=0.2)
+    expect_equal(y.shape, ("batch", 16, 4, 4))
+    expect_equal(y.max_pool([2, 4], stride=[1, 2]).shape, ("batch", 16, 3, 1))
+    session = koine.Session(y)
+    session.compile(x=np.empty((1, 3, 8, 8), np.float32))
+    expect_equal(session.states["first.bias"].tolist(), [0.5] * 16)
+    with raises(TypeError, "strides"):
+        x.conv(16, 3, strides=2)
+    with raises(ValueError, "there is no initializer kind 'kaiming'"):
+        graph.parameter("w", (3, 3), init="kaiming")
+
+
+@case
+def errors_of_graphs_are_raised_where_they_are_made():
+    graph = koine.Graph()
+    x = graph.input("x", "batch,3")
+    with raises(koine.ArgumentError, "another graph"):
+        x + koine.Graph().input("x", "batch,3")
+    with raises(TypeError, "at least one koine.Value"):
+        ops.add(1, 2)
+    with raises(TypeError, "no truth"):
+        bool(x > 1)
+    with raises(koine.ShapeError, "does not broadcast"):
+        x + x.linear(4)
+    with raises(koine.ShapeError, "does not broadcast"):
+        koine.Session(x.relu())  # the graph keeps its error
+
+
+@case
+def any_operator_is_applied_by_name():
+    x = np.float32([-1, 2])
+    expect_equal(computed(lambda x: x.graph.apply("leaky_relu", x, slope=0.5), x=x).tolist(), [-0.5, 2.0])
+    with raises(koine.KoineError, "leaky_rely"):
+        computed(lambda x: x.graph.apply("leaky_rely", x), x=x)
+
+
+@case
+def custom_operators_are_computed_and_verified():
+    bump = koine.Operator.pointwise("bump", "exp(-x / width)", ["-g * r / width"], attributes="width=0.5")
+    expect(np.allclose(computed(lambda x: x.graph.apply(bump, x, width=2), x=np.float32([2, 4])), np.exp([-1, -2])))
+    expect_equal(bump.verify(koine.default_context(), {"inputs": "3,7"})[1], 0)
+    scaled = koine.Operator.kernel("twice", "kernel void twice(global const KN_T *x, global KN_T *y, KN_INDEX n) {"
+                                   " const KN_INDEX i = get_global_id(0); if (i < n) y[i] = 2 * x[i]; }", "n", "n", "n")
+    expect_equal(computed(lambda x: x.graph.apply(scaled, x), x=np.float32([1, 2])).tolist(), [2.0, 4.0])
+    with raises(koine.KoineError, "bad"):
+        koine.Operator.pointwise("bad", "x +")
+
+
+@case
+def graphs_are_inspected():
+    graph = koine.Graph()
+    with graph.scope("block"):
+        y = graph.input("x", ("batch", 4)).linear(2, name="fc").output("y")
+    expect_equal([value.name for value in graph.parameters], ["block.fc.weight", "block.fc.bias"])
+    expect_equal([value.name for value in graph.inputs + graph.outputs], ["block.x", "block.y"])
+    expect_equal((y.dtype, y.shape, y.rank), ("float32", ("batch", 2), 2))
+    expect(graph.find("block.fc.bias") is not None and graph.find("nothing") is None)
+
+
+@case
+def plans_are_text_and_parts():
+    graph = koine.Graph()
+    session = koine.Session(graph.input("x", "batch,4").linear(3).relu().named("y"))
+    session.compile(x=np.empty((2, 4), np.float32))
+    plan = session.plan()
+    expect("matmul" in str(plan) and "<table>" in plan._repr_html_() and plan.info.peak_bytes > 0)
+    expect_equal(len(plan.steps), plan.info.steps)
+    expect(any("matmul" in step.label for step in plan.steps) and len(plan.passes) > 3)
+    expect_equal(session.info("y"), ("float32", (2, 3)))
+
+
+@case
+def keywords_that_do_not_exist_are_refused():
+    graph = koine.Graph()
+    y = graph.input("x", "batch,4").relu()
+    with raises(TypeError, "'fast_maths'; is 'fast_math' meant?"):
+        koine.Session(y, fast_maths=True)
+    with raises(ValueError, "there is no precision 'float17'; is 'float16' meant?"):
+        koine.Session(y, precision="float17")
+
+
+@case
+def devices_are_joined_and_values_pinned():
+    context = koine.Context("cpu")
+    context.join("other", koine.Context("cpu"))
+    expect_equal(list(context.devices), ["main", "other"])
+    graph = koine.Graph()
+    x = graph.input("x", "batch,3")
+    with graph.pinned("other"):
+        y = x.relu()
+    expect_equal(graph.pins, ["other"])
+    session = koine.Session(y * 2, context)
+    expect_equal(session.run(x=[[-1, 0, 1]]).tolist(), [[0, 0, 2]])
+    expect_equal({step.device for step in session.plan().steps if step.kernel != "copy"} >= {"main", "other"}, True)
+
+
+@case
+def devices_are_verified():
+    passed, failed = koine.default_context().verify("relu,softmax", thoroughness=2)
+    expect(passed > 0 and failed == 0, f"{passed} passed, {failed} failed")
+    expect(len(koine.verify_cases()) > 100)
+    with raises(koine.NotFoundError):
+        koine.default_context().verify("nothing")
+
+
+@case
+def contexts_say_what_they_are():
+    context = koine.Context("cpu", timeline=True)
+    expect(context.device.usable and context.capabilities.compute_units > 0 and "table" in context._repr_html_())
+    session = koine.Session(koine.Graph().input("x", "batch").exp(), context)
+    session.run(x=[1.0])
+    expect(any("exp" in entry.label for entry in context.timeline(clear=True)) and context.timeline() == [])
+    expect(context.counts.device_bytes > 0 and context.clock > 0)
+    expect_equal(context.matrix_unit("float16"), "none" if context.capabilities.wide_vector else context.matrix_unit("float16"))
+    with raises(koine.NoDeviceError, "nothing-like-it"):
+        koine.Context("nothing-like-it")
+
+
+run()

@@ -1,0 +1,172 @@
+"""Arrays of numpy, and of what converts to them, as the library's tensors: without a copy where the memory allows it."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._library import ffi, lib, number_of, text, word_of
+from .errors import error_of
+
+_SHAPE, _DTYPE = 3, 4  # status codes
+_NATIVE = ("float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+# Types that numpy lacks, by their names in ml_dtypes, which is used where it is installed. Otherwise they are their bits.
+_SMALL = {"bfloat16": "bfloat16", "float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz", "float8e5m2": "float8_e5m2",
+          "float8e5m2fnuz": "float8_e5m2fnuz", "float8e8m0": "float8_e8m0fnu", "float4e2m1": "float4_e2m1fn"}
+_types: Dict[int, Any] = {}
+
+
+def numpy_type(number: int) -> np.dtype:
+    """The numpy type for an element type: the bits as unsigned integers for what numpy lacks."""
+    if number not in _types:
+        name = word_of("kn_dtype", number)
+        if name in _NATIVE:
+            _types[number] = np.dtype(name)
+        else:
+            try:
+                import ml_dtypes
+                _types[number] = np.dtype(getattr(ml_dtypes, _SMALL[name]))
+            except (ImportError, AttributeError):
+                _types[number] = np.dtype("uint16" if name == "bfloat16" else "uint8")
+    return _types[number]
+
+
+def type_number(dtype: Any) -> int:
+    """The element type for "float32", a numpy type, or a number of kn_dtype."""
+    if isinstance(dtype, int) and not isinstance(dtype, bool):
+        return dtype
+    if isinstance(dtype, str):
+        return number_of("kn_dtype", dtype)
+    kind = np.dtype(dtype)
+    name = next((own for own, theirs in _SMALL.items() if theirs == kind.name), kind.name)
+    return number_of("kn_dtype", name)
+
+
+def as_array(value: Any) -> np.ndarray:
+    """An array of numpy for one, a tensor of PyTorch, a list or a number; shares memory where it can."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "detach"):  # a tensor of PyTorch
+        value = value.detach().cpu()
+        return value.numpy()
+    return np.asarray(value)
+
+
+def address(array: np.ndarray) -> Any:
+    """A pointer to the first element; read-only and empty arrays have one, too."""
+    return ffi.cast("void *", array.__array_interface__["data"][0])
+
+
+def _fits(array: np.ndarray, kind: np.dtype) -> bool:
+    """Whether integers keep their values in an integer type."""
+    if not array.size:
+        return True
+    limits = np.iinfo(kind)
+    return bool(array.min() >= limits.min and array.max() <= limits.max)
+
+
+def converted(array: np.ndarray, number: int, name: str) -> np.ndarray:
+    """An array in an element type: as it is, or as a copy where the meaning stays. Floats never become integers."""
+    kind = numpy_type(number)
+    if array.dtype == kind:
+        return array
+    if kind.name not in _NATIVE and array.dtype.kind == "f":
+        raise error_of(_DTYPE, f"'{name}' is {word_of('kn_dtype', number)}, which numpy has not: give its bits as {kind}, or "
+                       "install ml_dtypes")
+    if kind.kind in "iu" and array.dtype.kind in "iub":
+        if array.dtype.kind != "b" and not _fits(array, kind):
+            raise error_of(_DTYPE, f"'{name}' has numbers that {kind} has not: found {array.min()} to {array.max()}")
+        return array.astype(kind)
+    if (kind.kind == "f" or kind.name in _SMALL.values()) and array.dtype.kind in "fiub":
+        return array.astype(kind)
+    raise error_of(_DTYPE, f"'{name}' is {array.dtype}, expected {word_of('kn_dtype', number)}")
+
+
+def ready(value: Any, number: int, name: str) -> np.ndarray:
+    """The same, row-major and in the machine's byte order: what the library reads in place."""
+    array = converted(as_array(value), number, name)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    # Not ascontiguousarray, which makes an array of a number.
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def check_shape(shape: Sequence[int], wanted: Sequence[str], name: str) -> Dict[str, int]:
+    """Compares a shape with the one that was declared, as its texts; returns the numbers of its symbols."""
+    symbols: Dict[str, int] = {}
+    good = len(shape) == len(wanted)
+    for size, word in zip(shape, wanted):
+        if word.lstrip("-").isdigit():
+            good = good and size == int(word)
+        elif word.isidentifier():
+            good = good and symbols.setdefault(word, size) == size
+    if not good:
+        raise error_of(_SHAPE, f"'{name}' has the shape ({','.join(map(str, shape))}), expected ({','.join(wanted)})")
+    return symbols
+
+
+def info_of(array_shape: Sequence[int], number: int) -> Any:
+    """A kn_tensor_info."""
+    info = ffi.new("kn_tensor_info *")
+    if len(array_shape) > lib.KN_MAX_RANK:
+        raise error_of(_SHAPE, f"an array of {len(array_shape)} dimensions; at most {lib.KN_MAX_RANK} are possible")
+    info.dtype, info.rank = number, len(array_shape)
+    for position, size in enumerate(array_shape):
+        info.shape[position] = size
+    return info
+
+
+def shape_of(info: Any) -> Tuple[int, ...]:
+    return tuple(info.shape[i] for i in range(info.rank))
+
+
+def empty_for(info: Any) -> np.ndarray:
+    return np.empty(shape_of(info), numpy_type(info.dtype))
+
+
+def shape_text(shape: Any) -> str:
+    """A shape of the graph: "batch,1,28,28" of itself, of ("batch", 1, 28, 28), or of a number."""
+    if shape is None:
+        return ""
+    if isinstance(shape, str):
+        return shape
+    if isinstance(shape, (list, tuple, np.ndarray)):
+        return ",".join(str(size) for size in shape)
+    return str(shape)
+
+
+def value_text(function: Any, value: Any) -> str:
+    """A text that a function writes into room which it is given, and whose full length it returns."""
+    room = ffi.new("char[]", 512)
+    length = function(value, room, 512)
+    if length >= 512:
+        room = ffi.new("char[]", length + 1)
+        function(value, room, length + 1)
+    return text(room) or ""
+
+
+def feeds_of(names: Sequence[str], arrays: Sequence[Optional[np.ndarray]], keep: List[Any],
+             scales: Optional[Sequence[float]] = None) -> Any:
+    """An array of kn_feed, whose memory is that of the arrays."""
+    feeds = ffi.new("kn_feed[]", max(1, len(names)))
+    for position, (name, array) in enumerate(zip(names, arrays)):
+        word = ffi.new("char[]", name.encode())
+        keep += [word, array]
+        feeds[position].name, feeds[position].data = word, address(array)
+        feeds[position].bytes = array.nbytes
+        feeds[position].scale = scales[position] if scales else 0
+    return feeds
+
+
+def target_of(out: Any, info: Any, name: str) -> np.ndarray:
+    """An array for a result: a new one, or `out` if it can be written in place."""
+    if out is None:
+        return empty_for(info)
+    kind = numpy_type(info.dtype)
+    if not isinstance(out, np.ndarray) or out.dtype != kind:
+        raise error_of(_DTYPE, f"out of '{name}' is {getattr(out, 'dtype', type(out).__name__)}, expected {kind}")
+    if out.shape != shape_of(info):
+        raise error_of(_SHAPE, f"out of '{name}' has the shape {out.shape}, expected {shape_of(info)}")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        raise error_of(2, f"out of '{name}' is read-only or not row-major: results are written in place")
+    return out

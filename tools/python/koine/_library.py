@@ -1,0 +1,238 @@
+"""The library: found and loaded, and the helpers that its declarations allow: words of enums, structs, texts."""
+from __future__ import annotations
+
+import difflib
+import os
+import pathlib
+import re
+import sys
+import types
+from typing import Any, Dict, Iterator, List, Optional
+
+from cffi import FFI
+
+from . import _declarations
+
+ffi = FFI()
+ffi.cdef(_declarations.CDEF)
+NULL = ffi.NULL
+
+# ---- finding and loading ---------------------------------------------------------------------------------------------
+
+
+def _file_names(stem: str) -> List[str]:
+    major = _declarations.API_VERSION[0]
+    if sys.platform == "darwin":
+        return [f"lib{stem}.dylib", f"lib{stem}.{major}.dylib"]
+    if sys.platform == "win32":
+        return [f"{stem}.dll", f"{stem}-{major}.dll"]
+    return [f"lib{stem}.so.{major}", f"lib{stem}.so"]
+
+
+def candidates(stem: str, wanted: Optional[str]) -> Iterator[str]:
+    """Where a library may be: with the package, where KOINE_LIBRARY says, where the system looks. KOINE_LIBRARY is the library
+    or its folder, or several of these as in PATH."""
+    paths = [pathlib.Path(__file__).resolve().parent, *(pathlib.Path(word) for word in (wanted or "").split(os.pathsep) if word)]
+    for place in paths:
+        folder = place if place.is_dir() else place.parent
+        if place != folder and place.name.startswith(f"lib{stem}."):
+            yield str(place)
+        for name in _file_names(stem):
+            if (folder / name).exists():
+                yield str(folder / name)
+    yield from _file_names(stem)
+
+
+def _load(stem: str, wanted: Optional[str]) -> Any:
+    complaints = []
+    for path in candidates(stem, wanted):
+        try:
+            return ffi.dlopen(path), path
+        except OSError as error:
+            complaints.append(str(error))
+    raise ImportError(f"lib{stem} cannot be loaded: {'; '.join(dict.fromkeys(complaints))}. Install Koine, or set "
+                      "KOINE_LIBRARY to the library or to the folder that holds it")
+
+
+def check_version(number: int) -> None:
+    """Refuses a library that lacks what the declarations have."""
+    major, minor, _ = _declarations.API_VERSION
+    if number // 10000 != major or number // 100 % 100 < minor:
+        raise ImportError(f"libkoine has version {number // 10000}.{number // 100 % 100} of its interface, and this package "
+                          f"was made for {major}.{minor}: install the package that belongs to the library")
+
+
+lib, path = _load("koine", os.environ.get("KOINE_LIBRARY"))
+check_version(lib.kn_version_number())
+_images: Any = None
+
+
+def images() -> Any:
+    """libkoine-images, which reads images and archives; None where it is not installed."""
+    global _images
+    if _images is None:
+        try:
+            _images, _ = _load("koine-images", os.environ.get("KOINE_LIBRARY"))
+        except ImportError:
+            _images = False
+    return _images or None
+
+
+# ---- texts and words -------------------------------------------------------------------------------------------------
+
+_kept_words: Dict[str, Dict[str, int]] = {}
+
+
+def text(pointer: Any) -> Optional[str]:
+    """A string of the library; None for NULL."""
+    return ffi.string(pointer).decode("utf-8", "replace") if pointer else None
+
+
+def words(enum: str) -> Dict[str, int]:
+    """The words for the values of an enum: {"constant": 0, "cosine-restarts": 5, …} of kn_schedule."""
+    if enum not in _kept_words:
+        known = _declarations.WORDS.get(enum)
+        if known is None:
+            values = {name: number for number, name in sorted(ffi.typeof(enum).elements.items())}
+            start = os.path.commonprefix(list(values)) if len(values) > 1 else "KN_"
+            start = start[:start.rindex("_") + 1]
+            known = {name[len(start):].lower().replace("_", "-"): number for name, number in values.items()}
+        _kept_words[enum] = known
+    return _kept_words[enum]
+
+
+def unknown(what: str, given: object, known: Any) -> str:
+    """The message for a name that is none of those known."""
+    near = difflib.get_close_matches(str(given), [str(name) for name in known], 1)
+    return f"there is no {what} {given!r}" + (f"; is {near[0]!r} meant?" if near else f": expected one of {', '.join(known)}")
+
+
+def number_of(enum: str, word: Any) -> int:
+    """The value of an enum for its word or number."""
+    if isinstance(word, str):
+        known = words(enum)
+        found = known.get(word, known.get(word.lower().replace("_", "-")))
+        if found is None:
+            raise ValueError(unknown(re.sub("^kn_", "", enum).replace("_", " "), word, known))
+        return found
+    return int(word)
+
+
+def word_of(enum: str, number: int) -> str:
+    for word, value in words(enum).items():
+        if value == number:
+            return word
+    return str(number)
+
+
+def split_name(name: str) -> List[str]:
+    """Splits a shape at its commas outside of parentheses."""
+    return [part for part in re.split(r",(?![^()]*\))", name) if part] if name else []
+
+
+# ---- structs ---------------------------------------------------------------------------------------------------------
+
+
+class Record(types.SimpleNamespace):
+    """Fields that the library returned, as attributes."""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.__dict__[name]
+
+    def _repr_html_(self) -> str:
+        from ._show import table
+        return table((name, value) for name, value in self.__dict__.items())
+
+
+def fields_of(struct: str) -> Dict[str, Any]:
+    return dict(ffi.typeof(struct).fields)
+
+
+def _put_array(target: Any, value: Any, item: str, name: str) -> None:
+    value = [value] if not hasattr(value, "__len__") else value
+    if len(value) > len(target):
+        raise ValueError(f"{name} has {len(value)} numbers; at most {len(target)} are expected")
+    for position, number in enumerate(value):
+        target[position] = number
+
+
+def put(struct: Any, name: str, value: Any, keep: List[Any]) -> None:
+    """Sets a field of a struct; what it points to is appended to `keep`, which must live as long as it is read."""
+    kind = dict(ffi.typeof(struct[0]).fields)[name].type
+    if kind.kind == "enum":
+        value = number_of(kind.cname, value)
+    elif kind.kind == "pointer" and isinstance(value, (str, bytes, os.PathLike)):
+        value = ffi.new("char[]", os.fsencode(value) if not isinstance(value, bytes) else value)
+        keep.append(value)
+    elif kind.kind == "pointer" and kind.item.kind == "primitive" and not isinstance(value, ffi.CData):
+        value = ffi.new(f"{kind.item.cname}[]", [number for number in value])
+        keep.append(value)
+    elif kind.kind == "pointer" and hasattr(value, "_pointer"):
+        keep.append(value)
+        value = value._pointer
+    elif kind.kind == "array":
+        _put_array(getattr(struct, name), value, kind.item.cname, name)
+        return
+    try:
+        setattr(struct, name, value)
+    except (TypeError, OverflowError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def make(name: str, keep: Optional[List[Any]] = None, /, **given: Any) -> Any:
+    """A struct with the library's defaults and some fields set; None leaves a default."""
+    struct = ffi.new(f"{name} *")
+    init = _declarations.INITS.get(name)
+    known = fields_of(name)
+    if init:
+        getattr(lib, init)(struct)
+    elif "size" in known:
+        struct.size = ffi.sizeof(name)
+    keep = [] if keep is None else keep
+    for field, value in given.items():
+        if field not in known or field == "size":
+            raise TypeError(unknown("argument", field, [word for word in known if word != "size"]))
+        if value is not None:
+            put(struct, field, value, keep)
+    return struct
+
+
+def read(struct: Any) -> Record:
+    """A struct of the library as a Record: texts as str, enums as their words, arrays as tuples."""
+    kind = ffi.typeof(struct)
+    kind = kind.item if kind.kind == "pointer" else kind
+    record = {}
+    for name, field in kind.fields:
+        value = getattr(struct, name)
+        if name in ("size", "user"):
+            continue
+        if field.type.kind == "enum":
+            value = word_of(field.type.cname, int(ffi.cast("int", value)))
+        elif field.type.kind == "struct":
+            value = read(value)
+        elif field.type.kind == "array" and field.type.item.cname == "char":
+            value = text(value)
+        elif field.type.kind == "array":
+            value = tuple(value)
+        elif field.type.kind == "pointer" and field.type.item.cname == "char":
+            value = text(value)
+        record[name] = value
+    return Record(**record)
+
+
+def about_fields(struct: str, without: tuple = ()) -> str:
+    """What the fields of a struct mean, for the docstring of a function that takes them as keywords."""
+    lines = []
+    for name, what in _declarations.ABOUT[struct].items():
+        if name not in ("size", "allocator", "user") + without and not name.endswith("_count"):
+            lines.append(f"    {name}: {what}" if what else f"    {name}")
+    return "\n".join(lines)
+
+
+def with_fields(struct: str, *without: str) -> Any:
+    """A decorator that appends the fields of a struct to the docstring."""
+    def decorate(thing: Any) -> Any:
+        thing.__doc__ = f"{(thing.__doc__ or '').rstrip()}\n\n    Keywords of {struct}, with what the header says:\n\n" + \
+            about_fields(struct, without)
+        return thing
+    return decorate

@@ -1,0 +1,124 @@
+"""What Model takes as data, brought to the shapes and types of a model."""
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._arrays import as_array, info_of, type_number
+from .dataset import Dataset
+from .errors import error_of
+from .graph import Value
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or hasattr(value, "detach") or hasattr(value, "__array__")
+
+
+def is_samples(data: Any) -> bool:
+    """Whether it has all samples: a spec, a Dataset, (x, y) or a dict of arrays. Otherwise batches come out of it."""
+    if isinstance(data, (str, os.PathLike, Dataset, Mapping)) or _is_array(data):
+        return True
+    if isinstance(data, (tuple, list)):
+        return len(data) > 0 and (_is_array(data[0]) or isinstance(data[0], (Mapping, list, tuple)) and len(data) == 2)
+    return is_torch_dataset(data)
+
+
+def is_torch_dataset(data: Any) -> bool:
+    """A dataset of PyTorch whose samples have places, which is not a DataLoader."""
+    names = [f"{kind.__module__}.{kind.__name__}" for kind in type(data).__mro__]
+    return any(name.startswith("torch.utils.data.dataset.") for name in names) and hasattr(data, "__getitem__") and hasattr(data, "__len__")
+
+
+def shaped(array: np.ndarray, value: Value) -> np.ndarray:
+    """An array of samples in the rank of an input: axes of size 1 come and go."""
+    wanted = value._shape_words
+    if array.ndim == len(wanted):
+        return array
+    inner = [size for size in array.shape[1:] if size != 1]
+    if inner == [int(word) for word in wanted[1:] if word.isdigit() and word != "1"] and all(word.isdigit() for word in wanted[1:]):
+        return array.reshape(array.shape[0], *(int(word) for word in wanted[1:]))
+    raise error_of(3, f"'{value.name}' has the shape {array.shape}, expected ({','.join(wanted)})")
+
+
+def by_name(data: Any, inputs: Sequence[Value], target: Optional[Value]) -> Dict[str, np.ndarray]:
+    """Arrays by the names of inputs, of x, (x, y), ({name: array}, y) or {name: array}; and of the target, if it is there."""
+    names = [value.name for value in inputs]
+    y: Any = None
+    if isinstance(data, (tuple, list)) and not (target is None and len(data) == len(names) > 1):
+        if len(data) not in (1, 2):
+            raise error_of(2, f"data has {len(data)} parts: expected (x, y)")
+        data, y = data[0], (data[1] if len(data) == 2 else None)
+    if isinstance(data, Mapping):
+        found = {name: as_array(array) for name, array in data.items()}
+    elif isinstance(data, (tuple, list)) and len(data) == len(names) > 1:
+        found = {name: as_array(array) for name, array in zip(names, data)}
+    else:
+        found = {names[0]: as_array(data)}
+    if y is not None and target is not None:
+        found[target.name] = as_array(y)
+    wanted = {value.name: value for value in [*inputs, *([target] if target is not None else [])]}
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise error_of(2, f"the model needs {', '.join(repr(name) for name in missing)}, which the data has not")
+    return {name: shaped(found[name], value) for name, value in wanted.items()}
+
+
+def check_labels(labels: np.ndarray, answers: Optional[int]) -> None:
+    """A label without an output would make the loss NaN."""
+    if answers is not None and labels.size and labels.dtype.kind in "iu" and (labels.max() >= answers or labels.min() < 0):
+        raise error_of(2, f"'y' has labels from {labels.min()} to {labels.max()}, and the model has {answers} outputs: expected 0 to "
+                       f"{answers - 1}. Models of the zoo take another number of classes: koine.Model('NAME', classes=N)")
+
+
+def of_torch(data: Any) -> Tuple[np.ndarray, np.ndarray]:
+    """All samples of a dataset of PyTorch."""
+    samples = [data[i] for i in range(len(data))]
+    return tuple(np.stack([as_array(sample[part]) for sample in samples]) for part in range(2))  # type: ignore[return-value]
+
+
+def of_arrays(arrays: Mapping[str, np.ndarray], inputs: Sequence[Value], target: Value, answers: Optional[int]) -> Dataset:
+    """A dataset in the memory of arrays, with the types that the model reads."""
+    integers = [value.name for value in [*inputs, target] if value.dtype == "int32"]
+    labels = target.dtype == "int32"
+    given = dict(arrays)
+    for name in integers:
+        if given[name].dtype.kind not in "iub":
+            raise error_of(4, f"'{name}' is {given[name].dtype}, expected integers" +
+                           (": the loss reads classes; for numbers choose another, such as loss='mse'" if name == target.name else ""))
+    if labels:
+        check_labels(given[target.name], answers)
+    if given[target.name].dtype.kind in "iu" and not labels:
+        given[target.name] = given[target.name].astype(np.float32)  # numbers, not classes
+    return Dataset.from_arrays(classes=answers if labels and given[target.name].ndim == 1 else None, integers=integers, **given)
+
+
+def wanted_of(value: Value) -> Any:
+    """The kn_tensor_info of a sample, for sources that adapt to it; None if a size is open."""
+    words = value._shape_words[1:]
+    return info_of([int(word) for word in words], type_number(value.dtype)) if all(word.isdigit() for word in words) else None
+
+
+def batches_of(source: Any) -> Iterable[Any]:
+    """An iterable over the batches of an epoch: of a function, what it returns."""
+    return source() if callable(source) and not hasattr(source, "__iter__") else source
+
+
+def fed(arrays: Mapping[str, np.ndarray], inputs: Sequence[Value]) -> Dict[str, np.ndarray]:
+    """What is fed: bytes for an input of float32 become 0 to 1, as in a dataset."""
+    kinds = {value.name: value.dtype for value in inputs}
+    return {name: array.astype(np.float32) * np.float32(1 / 255) if array.dtype == np.uint8 and kinds.get(name) == "float32" else array
+            for name, array in arrays.items()}
+
+
+def slices(arrays: Mapping[str, np.ndarray], batch: int) -> Iterator[Tuple[slice, Dict[str, np.ndarray]]]:
+    """The arrays, a batch at a time."""
+    sizes = {name: len(array) for name, array in arrays.items()}
+    if len(set(sizes.values())) > 1:
+        raise error_of(3, "inputs need the same number of samples: found " + ", ".join(f"{count} in '{name}'" for name, count in sizes.items()))
+    for first in range(0, max(sizes.values()), batch):
+        place = slice(first, first + batch)
+        yield place, {name: array[place] for name, array in arrays.items()}
+
+

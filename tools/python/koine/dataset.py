@@ -1,0 +1,367 @@
+"""Datasets: samples with fields, by convention "x" and "y", and loaders that deliver them in batches.
+
+>>> import koine
+>>> digits = koine.data("digits")
+>>> digits.fields["x"].shape, digits.classes, len(digits) > 1000
+((1, 28, 28), 10, True)
+"""
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _show
+from ._arrays import address, as_array, info_of, numpy_type, shape_of, type_number
+from ._handle import Handle
+from ._library import NULL, Record, ffi, images, lib, make, read, text, unknown, with_fields, word_of
+from ._log import log_into
+from .errors import error_of
+
+_FLOAT32, _INT32, _UINT8 = type_number("float32"), type_number("int32"), type_number("uint8")
+
+
+def data_sources() -> List[Tuple[str, str]]:
+    """What data() opens: the syntax of each source, and its description."""
+    return [(text(lib.kn_data_source_usage(i)) or "", text(lib.kn_data_source_about(i)) or "")
+            for i in range(lib.kn_data_source_count())]
+
+
+def data(spec: Union[str, "os.PathLike[str]"], **options: Any) -> "Dataset":
+    """The dataset that a spec names, as the command's --data: "digits", "images:FOLDER", "csv:FILE?target=COLUMN", …
+
+    It is opened when it is first used; Model opens it with the shape that the model expects. Options are those of Dataset.
+    """
+    return Dataset(os.fspath(spec), **options)
+
+
+class Dataset(Handle):
+    """Samples. Dataset(spec) opens a source, Dataset.from_arrays arrays in memory; several threads may use one.
+
+    Options of a source are the keywords of kn_dataset_params.
+    """
+
+    _error = "kn_dataset_error"
+
+    def __init__(self, spec: str, **options: Any) -> None:
+        make("kn_dataset_params", [], **{name: value for name, value in options.items() if name != "wanted"})  # refuses others
+        self.spec, self.options = spec, options
+
+    def __getattr__(self, name: str) -> Any:
+        """Opens a source when its handle is first asked for."""
+        if name in ("_core", "_finalizer") and "spec" in self.__dict__ and self.spec is not None:
+            self._open_source()
+            return self.__dict__[name]
+        raise AttributeError(name)
+
+    def _open_source(self) -> None:
+        keep: List[Any] = []
+        options = dict(self.options)
+        wanted = options.pop("wanted", None)
+        params = make("kn_dataset_params", keep, **options)
+        log_into(params.log)
+        if wanted is not None:
+            keep.append(wanted)
+            params.wanted = wanted
+        reading = images()
+        if reading:
+            params.images, params.archives = reading.kn_images_reader(), reading.kn_images_archives()
+        self._opened(lib.kn_dataset_open(params, self.spec.encode()))
+
+    def _opened(self, pointer: Any) -> "Dataset":
+        self._open_checked(pointer, lib.kn_dataset_destroy, lib.kn_dataset_status)
+        return self
+
+    def _message(self) -> str:
+        return text(lib.kn_dataset_error(self.__dict__["_core"].pointer)) or ""
+
+    @classmethod
+    def _made(cls, pointer: Any, *parents: "Dataset") -> "Dataset":
+        made = cls.__new__(cls)
+        made.spec, made.options = None, {}
+        made._open_checked(pointer, lib.kn_dataset_destroy, lib.kn_dataset_status, *parents)
+        return made
+
+    def adapted(self, **options: Any) -> "Dataset":
+        """The same source with more options; arrays are as they are."""
+        return Dataset(self.spec, **{**options, **self.options}) if self.spec is not None else self
+
+    @classmethod
+    def from_arrays(cls, *, classes: Optional[int] = None, integers: Sequence[str] = (), scales: Optional[Mapping[str, float]] = None,
+                    **arrays: Any) -> "Dataset":
+        """A dataset in the memory of arrays whose first dimension is the sample: from_arrays(x=images, y=labels).
+
+        The model reads float32, and int32 from the fields in `integers` and from "y" with one integer of 0 or more for each
+        sample, which are classes. Numbers of 8 bits without sign become 0 to 1, as in files, unless `scales` says otherwise.
+        """
+        samples = {len(as_array(array)) if as_array(array).ndim else -1 for array in arrays.values()}
+        if len(samples) != 1 or -1 in samples:
+            raise error_of(3, "arrays of samples need the same first dimension: " +
+                           ", ".join(f"'{name}' has the shape {as_array(array).shape}" for name, array in arrays.items()))
+        rows = ffi.new("kn_dataset_array[]", max(1, len(arrays)))
+        keep: List[Any] = []
+        for position, (name, given) in enumerate(arrays.items()):
+            array = as_array(given)
+            whole = name in integers or (name == "y" and array.ndim == 1 and array.dtype.kind in "iub" and
+                                         (not array.size or array.min() >= 0))
+            if array.dtype.kind not in "fiub" or (whole and array.dtype.kind == "f"):
+                raise error_of(4, f"'{name}' is {array.dtype}, expected numbers" + (" without fractions" if whole else ""))
+            if array.dtype.kind == "b":
+                array = array.view(np.uint8) if array.flags.c_contiguous else array.astype(np.uint8)
+            scale = (scales or {}).get(name, 1 / 255 if array.dtype == np.uint8 and not whole and as_array(given).dtype.kind != "b" else 0)
+            if not array.flags.c_contiguous or not array.dtype.isnative:
+                array = array.astype(array.dtype.newbyteorder("="), order="C")
+            if name == "y" and whole and array.ndim == 1 and classes is None:
+                classes = int(array.max()) + 1 if array.size else 0
+            keep += [array, ffi.new("char[]", name.encode())]
+            row = rows[position]
+            row.name, row.data, row.bytes, row.scale = keep[-1], address(array), array.nbytes, scale
+            row.info = info_of(array.shape[1:], type_number(array.dtype))[0]
+            setattr(row, "as", _INT32 if whole else _FLOAT32)
+        params = make("kn_dataset_params")
+        log_into(params.log)
+        made = cls._made(lib.kn_dataset_from_arrays(params, samples.pop(), rows, len(arrays), classes or 0))
+        made._core.keep += keep
+        return made
+
+    def __len__(self) -> int:
+        return int(lib.kn_dataset_count(self._pointer))
+
+    @property
+    def classes(self) -> int:
+        """The number of classes; 0 if "y" holds something else."""
+        return int(lib.kn_dataset_classes(self._pointer))
+
+    @property
+    def class_names(self) -> List[str]:
+        """The names of the classes; their numbers if the source has no names."""
+        return [text(lib.kn_dataset_class_name(self._pointer, i)) or str(i) for i in range(self.classes)]
+
+    @property
+    def fields(self) -> Dict[str, Record]:
+        """The fields by name: dtype, shape and scale of one sample."""
+        found = {}
+        field = ffi.new("kn_field *")
+        for position in range(lib.kn_dataset_field_count(self._pointer)):
+            lib.kn_dataset_field(self._pointer, position, field)
+            found[text(field.name) or ""] = Record(dtype=word_of("kn_dtype", int(field.info.dtype)), shape=shape_of(field.info),
+                                                   scale=field.scale)
+        return found
+
+    def _position(self, field: str) -> int:
+        index = ffi.new("size_t *")
+        if not lib.kn_dataset_find_field(self._pointer, field.encode(), index):
+            raise error_of(12, unknown("field", field, self.fields))
+        return int(index[0])
+
+    def read(self, field: str = "x", indices: Optional[Any] = None) -> np.ndarray:
+        """The samples at some indices, or all, as the model reads them."""
+        position, about = self._position(field), self.fields[field]
+        chosen = None if indices is None else np.ascontiguousarray(indices, np.uint64).reshape(-1)
+        count = len(self) if chosen is None else chosen.size
+        array = np.empty((count, *about.shape), numpy_type(type_number(about.dtype)))
+        room = ffi.new("char[]", 1024)
+        pointer = NULL if chosen is None else ffi.cast("uint64_t *", address(chosen))
+        code = lib.kn_dataset_read(self._pointer, pointer, count, position, address(array), array.nbytes, room, 1024)
+        if code:
+            raise error_of(code, text(room))
+        return array
+
+    def __getitem__(self, index: int) -> Dict[str, np.ndarray]:
+        """One sample, as a dict of its fields."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return {name: self.read(name, [index % len(self)])[0] for name in self.fields}
+
+    def arrays(self) -> Tuple[np.ndarray, ...]:
+        """All samples: (x, y) of most sources."""
+        return tuple(self.read(name) for name in self.fields)
+
+    @property
+    def test(self) -> Optional["Dataset"]:
+        """The test part of the source, or None."""
+        return Dataset._made(lib.kn_dataset_test(self._pointer), self) if lib.kn_dataset_has_test(self._pointer) else None
+
+    def split(self, fraction: float, seed: int = 1) -> Tuple["Dataset", "Dataset"]:
+        """Two datasets: the rest, and about this fraction, drawn at random and stratified by class."""
+        parts = ffi.new("kn_dataset *[2]")
+        lib.kn_dataset_split(self._pointer, fraction, seed, parts, parts + 1)
+        first = Dataset._made(parts[0], self)
+        return first, Dataset._made(parts[1], self)
+
+    def variance(self, field: str = "y") -> float:
+        """The mean squared distance of a field's elements from their mean."""
+        found = ffi.new("double *")
+        self._call(lib.kn_dataset_variance, self._position(field), found)
+        return float(found[0])
+
+    def statistics(self, field: str = "x") -> Tuple[np.ndarray, np.ndarray]:
+        """Means and standard deviations of each channel."""
+        channels = (self.fields[field].shape or (1,))[0]
+        both = np.empty((2, channels), np.float32)
+        numbers = ffi.cast("float *", address(both))
+        self._call(lib.kn_dataset_statistics, self._position(field), numbers, numbers + channels, channels)
+        return both[0], both[1]
+
+    def class_weights(self) -> np.ndarray:
+        """Weights that give all classes the same total weight."""
+        weights = np.empty(self.classes, np.float32)
+        self._call(lib.kn_dataset_class_weights, ffi.cast("float *", address(weights)), self.classes)
+        return weights
+
+    @property
+    def vocabulary(self) -> Optional[str]:
+        """Of text: its tokens."""
+        return text(lib.kn_dataset_vocabulary(self._pointer))
+
+    @property
+    def columns(self) -> Optional[str]:
+        """Of a table: what its columns hold, as JSON."""
+        return text(lib.kn_dataset_columns(self._pointer))
+
+    @property
+    def target(self) -> Optional[Record]:
+        """Of a table: name, mean and deviation of the column that is predicted."""
+        target = make("kn_table_target")
+        return read(target) if lib.kn_dataset_target(self._pointer, target) else None
+
+    @property
+    def rate(self) -> int:
+        """Of sounds: samples per second."""
+        return int(lib.kn_dataset_rate(self._pointer))
+
+    @property
+    def about(self) -> str:
+        return text(lib.kn_dataset_about(self._pointer)) or ""
+
+    @property
+    def left_out(self) -> List[str]:
+        """A line for each sample that could not be decoded (skip_bad=True)."""
+        found = (text(lib.kn_dataset_left_out_text(self._pointer)) or "").splitlines()
+        return found if lib.kn_dataset_left_out(self._pointer) else []
+
+    @property
+    def explainable(self) -> float:
+        """The fraction of the variance of "y" that a perfect model could explain; NaN if unknown."""
+        return float(lib.kn_dataset_explainable(self._pointer))
+
+    def sample_name(self, index: int) -> Optional[str]:
+        """The file of a sample, for images and sounds without "y"."""
+        return text(lib.kn_dataset_sample_name(self._pointer, index))
+
+    def loader(self, batch: int = 64, **more: Any) -> "Loader":
+        """Batches of the samples, epoch after epoch."""
+        return Loader(self, batch=batch, **more)
+
+    def __repr__(self) -> str:
+        if "_core" not in self.__dict__:
+            return f"<koine.Dataset {self.spec!r}>"
+        if self.closed:
+            return "<koine.Dataset, closed>"
+        fields = ", ".join(f"{name} {field.dtype} {field.shape}" for name, field in self.fields.items())
+        return f"<koine.Dataset{f' {self.spec!r}' if self.spec else ''}: {len(self)} samples of {fields}>"
+
+    def _repr_html_(self) -> str:
+        return _show.table(((name, field.dtype, ",".join(map(str, field.shape))) for name, field in self.fields.items()),
+                           ("field", "type", "shape of a sample")) + f"<p>{len(self):,} samples</p>"
+
+
+Dataset.__doc__ = with_fields("kn_dataset_params", "log", "images", "archives", "wanted")(Dataset).__doc__
+
+
+def augmentation(words: Union[str, None, Any]) -> Any:
+    """A kn_augmentation of a text such as "flip,crop=4"; None: nothing."""
+    made = make("kn_augmentation")
+    room = ffi.new("char[]", 512)
+    if words:
+        code = lib.kn_augmentation_read(words.encode(), made, room, 512)
+        if code:
+            raise error_of(code, text(room))
+    return made
+
+
+def encode(vocabulary: str, words: str) -> np.ndarray:
+    """The tokens of a text, with a vocabulary as Dataset.vocabulary has it."""
+    source = words.encode()
+    numbers = np.empty(len(source) + 1, np.int32)
+    count, used = ffi.new("size_t *"), ffi.new("size_t *")
+    code = lib.kn_text_encode(NULL, vocabulary.encode(), source, ffi.cast("int32_t *", address(numbers)), count, used)
+    if code:
+        raise error_of(code, f"the vocabulary has no token for {source[used[0]:].decode(errors='replace')[:1]!r}")
+    return numbers[:count[0]].copy()
+
+
+def loader_params(keep: List[Any], augment: Any = None, **given: Any) -> Any:
+    params = make("kn_loader_params", keep, **given)
+    if augment is not None:
+        made = augmentation(augment) if isinstance(augment, str) else augment
+        keep.append(made)
+        params.augmentation = made
+    return params
+
+
+class Loader(Handle):
+    """Iterates over batches of an epoch; each is a Record with count, epoch, index, samples, and `feeds`: arrays by field.
+
+    >>> import koine
+    >>> loader = koine.data("digits").loader(batch=32)
+    >>> next(iter(loader)).feeds["x"].shape
+    (32, 1, 28, 28)
+    """
+
+    _error = "kn_loader_error"
+
+    def __init__(self, dataset: Dataset, *, augment: Optional[str] = None, **more: Any) -> None:
+        keep: List[Any] = []
+        self.dataset = dataset
+        self._open_checked(lib.kn_loader_create(dataset._pointer, loader_params(keep, augment, **more)), lib.kn_loader_destroy,
+                           lib.kn_loader_status, dataset)
+        self._fields = dataset.fields
+
+    def __len__(self) -> int:
+        return int(lib.kn_loader_batches(self._pointer))
+
+    def next(self) -> Optional[Record]:
+        """The next batch; None once at the end of an epoch."""
+        batch = make("kn_batch")
+        with self._core.lock:
+            self._call(lib.kn_loader_next, batch)
+            if not batch.count:
+                return None
+            feeds, scales = {}, {}
+            for position in range(batch.feed_count):
+                feed = batch.feeds[position]
+                name = text(feed.name) or ""
+                kind = {"y.other": _INT32, "y.share": _FLOAT32}.get(name)
+                kind = type_number(self._fields[name].dtype) if kind is None else kind
+                kind, scales[name] = (_UINT8, feed.scale) if feed.scale else (kind, 0.0)
+                shape = self._fields[name].shape if name in self._fields else ()
+                array = np.frombuffer(ffi.buffer(feed.data, feed.bytes), numpy_type(kind)) if feed.bytes else np.empty(0, numpy_type(kind))
+                feeds[name] = array.reshape(batch.count, *shape).copy()
+            samples = np.array([batch.samples[i] for i in range(batch.count)], np.uint64)
+        return Record(count=int(batch.count), epoch=int(batch.epoch), index=int(batch.index), samples=samples, feeds=feeds, scales=scales)
+
+    def __iter__(self) -> Iterator[Record]:
+        while True:
+            batch = self.next()
+            if batch is None:
+                return
+            yield batch
+
+    def seek(self, epoch: int, batch: int = 0) -> None:
+        """Goes on from another position."""
+        self._call(lib.kn_loader_seek, epoch, batch)
+
+    @property
+    def waited(self) -> float:
+        """Seconds that were waited for batches."""
+        return float(lib.kn_loader_waited(self._pointer))
+
+
+Loader.__init__.__doc__ = with_fields("kn_loader_params", "augmentation")(Loader.__init__).__doc__
+
+
+def keeps_bytes(augment: Any) -> bool:
+    """Whether an augmentation only moves elements, so that bytes can be fed."""
+    return bool(lib.kn_augmentation_keeps_bytes(augmentation(augment) if isinstance(augment, str) else augment or NULL))

@@ -1,0 +1,184 @@
+"""Files: arrays in .npy and safetensors, what an ONNX file declares, event files for TensorBoard, checkpoints.
+
+>>> import koine, numpy as np
+>>> koine.save_safetensors("two.safetensors", a=np.ones(3), b=np.arange(4))
+>>> {name: array.shape for name, array in koine.load_safetensors("two.safetensors").items()}
+{'a': (3,), 'b': (4,)}
+"""
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+
+import numpy as np
+
+from ._arrays import address, as_array, empty_for, info_of, ready, type_number
+from ._handle import Handle
+from ._library import NULL, ffi, lib, make, text
+from ._log import log_into
+from .errors import error_of
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def _written(function: Any, *arguments: Any) -> None:
+    room = ffi.new("char[]", 1024)
+    code = function(*arguments, room, 1024)
+    if code:
+        raise error_of(code, text(room))
+
+
+def _given(array: Any, name: str) -> Tuple[np.ndarray, Any]:
+    array = as_array(array)
+    array = ready(array, type_number(array.dtype), name)
+    return array, info_of(array.shape, type_number(array.dtype))
+
+
+class _File(Handle):
+    """A file that is open while it is read."""
+
+    def __init__(self, kind: str, path: Path) -> None:
+        self._error = f"{kind}_error"
+        self._open_checked(getattr(lib, f"{kind}_open")(os.fsencode(path), NULL), getattr(lib, f"{kind}_destroy"),
+                           getattr(lib, f"{kind}_status"))
+
+
+def _npy(kind: str, path: Path) -> np.ndarray:
+    with _File(kind, path) as file:
+        info = ffi.new("kn_tensor_info *")
+        getattr(lib, f"{kind}_info")(file._pointer, info)
+        array = empty_for(info)
+        file._call(getattr(lib, f"{kind}_copy"), info.dtype, address(array), array.nbytes)
+        return array
+
+
+def load_npy(path: Path) -> np.ndarray:
+    """The array of a .npy file."""
+    return _npy("kn_npy_file", path)
+
+
+def save_npy(path: Path, array: Any) -> None:
+    """Writes a .npy file, the whole file or nothing."""
+    array, info = _given(array, "the array")
+    _written(lib.kn_npy_file_save, os.fsencode(path), info, address(array))
+
+
+def load_onnx_tensor(path: Path) -> Tuple[str, np.ndarray]:
+    """Name and array of a tensor in a separate file (.pb), as in ONNX's test data."""
+    with _File("kn_onnx_tensor_file", path) as file:
+        name = text(lib.kn_onnx_tensor_file_name(file._pointer)) or ""
+    return name, _npy("kn_onnx_tensor_file", path)
+
+
+def save_onnx_tensor(path: Path, array: Any, name: Optional[str] = None) -> None:
+    """Writes such a file, the whole file or nothing."""
+    array, info = _given(array, "the array")
+    _written(lib.kn_onnx_tensor_file_save, os.fsencode(path), name.encode() if name else NULL, info, address(array))
+
+
+def load_safetensors(path: Path) -> Dict[str, np.ndarray]:
+    """The arrays of a safetensors file, by name."""
+    with _File("kn_safetensors_file", path) as file:
+        found = {}
+        info = ffi.new("kn_tensor_info *")
+        for position in range(lib.kn_safetensors_file_count(file._pointer)):
+            name = lib.kn_safetensors_file_entry(file._pointer, position, NULL)
+            lib.kn_safetensors_file_info(file._pointer, name, info)
+            array = found[text(name) or ""] = empty_for(info)
+            file._call(lib.kn_safetensors_file_copy, name, info.dtype, address(array), array.nbytes)
+        return found
+
+
+def safetensors_metadata(path: Path, key: str) -> Optional[str]:
+    """The metadata of a safetensors file for a key, or None."""
+    with _File("kn_safetensors_file", path) as file:
+        return text(lib.kn_safetensors_file_metadata(file._pointer, key.encode()))
+
+
+def save_safetensors(path: Path, arrays: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
+    """Writes arrays by name to a safetensors file, the whole file or nothing."""
+    given = {**(arrays or {}), **more}
+    rows = ffi.new("kn_named_tensor[]", max(1, len(given)))
+    keep: List[Any] = []
+    for row, (name, value) in zip(rows, given.items()):
+        array, info = _given(value, name)
+        keep += [array, ffi.new("char[]", name.encode())]
+        row.name, row.info, row.data = keep[-1], info[0], address(array)
+    _written(lib.kn_safetensors_file_save, os.fsencode(path), rows, len(given))
+
+
+def onnx_signature(path: Path) -> Tuple[Dict[str, str], Dict[str, str]]:
+    """Inputs and outputs that an ONNX file declares, with their element types, whether or not Koine has its operators."""
+    with _File("kn_onnx_file", path) as file:
+        sides = []
+        for side in ("input", "output"):
+            kind = ffi.new("const char *[1]")
+            found = {}
+            for position in range(getattr(lib, f"kn_onnx_file_{side}_count")(file._pointer)):
+                name = text(getattr(lib, f"kn_onnx_file_{side}")(file._pointer, position, kind))
+                found[name or ""] = text(kind[0]) or ""
+            sides.append(found)
+        return sides[0], sides[1]
+
+
+class Events(Handle):
+    """Event files for TensorBoard: scalars, histograms and images over the steps of a training run."""
+
+    _error = "kn_events_error"
+
+    def __init__(self, folder: Path) -> None:
+        self._open_checked(lib.kn_events_open(os.fsencode(folder), NULL), lib.kn_events_close, lib.kn_events_status)
+
+    @property
+    def path(self) -> str:
+        return text(lib.kn_events_path(self._pointer)) or ""
+
+    def scalar(self, tag: str, step: int, value: float) -> None:
+        self._call(lib.kn_events_scalar, tag.encode(), step, value)
+
+    def histogram(self, tag: str, step: int, numbers: Any) -> None:
+        """The distribution of an array's numbers."""
+        array = ready(numbers, type_number("float32"), tag)
+        self._call(lib.kn_events_histogram, tag.encode(), step, ffi.cast("float *", address(array)), array.size)
+
+    def image(self, tag: str, step: int, pixels: Any) -> None:
+        """An image of bytes: (height,width) or (height,width,channels), with 1 or 3 channels."""
+        array = ready(pixels, type_number("uint8"), tag)
+        height, width, channels = array.shape if array.ndim == 3 else (*array.shape, 1)
+        self._call(lib.kn_events_image, tag.encode(), step, width, height, channels, ffi.cast("uint8_t *", address(array)))
+
+
+class Checkpoints(Handle):
+    """A folder of training states, from which an interrupted training run goes on: Model.fit takes it as `checkpoints`."""
+
+    _error = "kn_checkpoints_error"
+
+    def __init__(self, folder: Path, keep: Optional[int] = None) -> None:
+        params = make("kn_checkpoints_params", [], keep=keep)
+        log_into(params.log)
+        self._open_checked(lib.kn_checkpoints_open(os.fsencode(folder), params), lib.kn_checkpoints_destroy,
+                           lib.kn_checkpoints_status)
+
+    def __len__(self) -> int:
+        return int(lib.kn_checkpoints_count(self._pointer))
+
+    @property
+    def newest(self) -> Optional[str]:
+        """The path of the newest intact checkpoint, or None."""
+        return text(lib.kn_checkpoints_newest(self._pointer))
+
+    @property
+    def best(self) -> Optional[str]:
+        """The path of the best one, or None."""
+        return text(lib.kn_checkpoints_best(self._pointer))
+
+    def save(self, model: Any, step: int, pairs: Optional[Mapping[str, str]] = None, *, best: bool = False) -> None:
+        """Writes the states of a model after `step` steps; best: as the best ones."""
+        from .model import pairs_of
+        rows, count, keep = pairs_of(pairs or {})
+        where = (model._pointer, model.states._pointer)
+        with model._core.lock:
+            if best:
+                self._call(lib.kn_checkpoints_save_best, *where, rows, count)
+            else:
+                self._call(lib.kn_checkpoints_save, *where, step, rows, count)

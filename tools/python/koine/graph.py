@@ -1,0 +1,359 @@
+"""Graphs: what to compute, built without a device.
+
+>>> import koine
+>>> graph = koine.Graph()
+>>> x = graph.input("x", "batch,4")
+>>> y = x.linear(8).relu().linear(3).softmax()
+>>> y.shape
+('batch', 3)
+>>> (y * 2 - 1).dtype
+'float32'
+"""
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import ops
+from ._arrays import address, as_array, numpy_type, shape_text, type_number, value_text
+from ._build import initializer as _initializer
+from ._build import lifted
+from ._handle import Handle
+from ._library import NULL, ffi, lib, make, split_name, text, with_fields, word_of
+from .errors import error_of
+
+Shape = Union[str, int, Sequence[Union[int, str]]]
+Axes = Union[str, int, Sequence[int]]
+DTypeLike = Union[str, int, np.dtype, type]
+InitializerLike = Union[str, float, Tuple[str, float]]
+
+
+class Value(ops.Operators):
+    """A value of a graph. Operators are methods (koine.ops lists them); + - * / ** @, comparisons and [ ] work, too.
+
+    == and != compare Python objects: use equal() and not_equal() for elements.
+    """
+
+    __slots__ = ("graph", "_own")
+    __array_ufunc__ = None  # array + value asks the value
+
+    def __init__(self, graph: "Graph", pointer: Any) -> None:
+        self.graph, self._own = graph, pointer
+
+    @property
+    def _pointer(self) -> Any:
+        self.graph._pointer  # raises if it is closed, or the parent's
+        return self._own
+
+    @property
+    def name(self) -> str:
+        return text(lib.kn_value_name(self._pointer)) or ""
+
+    def named(self, name: str) -> "Value":
+        """Names the value, so that results are called so; returns it."""
+        return self.graph._made(lib.kn_name(self._pointer, name.encode()))
+
+    @property
+    def dtype(self) -> str:
+        return word_of("kn_dtype", int(lib.kn_value_dtype(self._pointer)))
+
+    @property
+    def shape(self) -> Tuple[Union[int, str], ...]:
+        """The dimensions: numbers, and symbols or expressions of them as texts."""
+        return tuple(int(word) if word.isdigit() else word for word in self._shape_words)
+
+    @property
+    def _shape_words(self) -> List[str]:
+        return split_name(value_text(lib.kn_value_shape_text, self._pointer))
+
+    @property
+    def rank(self) -> int:
+        return int(lib.kn_value_rank(self._pointer))
+
+    def result(self, index: int) -> "Value":
+        """Result `index` of the operator that made this value, for operators with several."""
+        return self.graph._made(lib.kn_result(self._pointer, index))
+
+    def output(self, name: Optional[str] = None) -> "Value":
+        """Marks the value as an output of its graph; returns it."""
+        return self.graph._made(lib.kn_output(self._pointer, name.encode() if name else NULL))
+
+    def pin(self, device: Optional[str]) -> "Value":
+        """Computes it on a device that was joined to the context (Context.join)."""
+        return self.graph._made(lib.kn_pin(self._pointer, device.encode() if device is not None else NULL))
+
+    def freeze(self) -> "Value":
+        """Makes a parameter untrained."""
+        lib.kn_freeze(self._pointer)
+        return self
+
+    def store(self, dtype: DTypeLike) -> "Value":
+        """Lets inference sessions keep a float32 parameter as "float16" or "bfloat16"."""
+        lib.kn_store(self._pointer, type_number(dtype))
+        return self
+
+    def __repr__(self) -> str:
+        return f"<koine.Value {self.name!r} {self.dtype} ({','.join(self._shape_words)})>"
+
+    def __add__(self, other: Any) -> "Value":
+        return self.shift(other) if isinstance(other, (int, float)) else self.add(other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> "Value":
+        return self.shift(-other) if isinstance(other, (int, float)) else self.sub(other)
+
+    def __rsub__(self, other: Any) -> "Value":
+        return self.neg() + other
+
+    def __mul__(self, other: Any) -> "Value":
+        return self.scale(other) if isinstance(other, (int, float)) else self.mul(other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> "Value":
+        return self.div(other)
+
+    def __rtruediv__(self, other: Any) -> "Value":
+        return ops.div(self._lift(other), self)
+
+    def __pow__(self, other: Any) -> "Value":
+        return self.pow(other)
+
+    def __rpow__(self, other: Any) -> "Value":
+        return ops.pow(self._lift(other), self)
+
+    def __mod__(self, other: Any) -> "Value":
+        return self.mod(other)
+
+    def __matmul__(self, other: Any) -> "Value":
+        return self.matmul(other)
+
+    def __rmatmul__(self, other: Any) -> "Value":
+        return ops.matmul(self._lift(other), self)
+
+    def __neg__(self) -> "Value":
+        return self.neg()
+
+    def __abs__(self) -> "Value":
+        return self.abs()
+
+    def __lt__(self, other: Any) -> "Value":
+        return self.less(other)
+
+    def __le__(self, other: Any) -> "Value":
+        return self.less_equal(other)
+
+    def __gt__(self, other: Any) -> "Value":
+        return self.greater(other)
+
+    def __ge__(self, other: Any) -> "Value":
+        return self.greater_equal(other)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a koine.Value has no truth before it is computed: choose elements with where()")
+
+    def __iter__(self) -> Any:
+        raise TypeError("a koine.Value cannot be iterated over: split() gives its parts")
+
+    def __getitem__(self, where: Any) -> "Value":
+        """Slices without steps, numbers and ...: x[:, 0], x[..., 2:5]."""
+        places = where if isinstance(where, tuple) else (where,)
+        if Ellipsis in places:
+            at = places.index(Ellipsis)
+            places = places[:at] + (slice(None),) * (self.rank - len(places) + 1) + places[at + 1:]
+        if len(places) > self.rank:
+            raise error_of(3, f"{len(places)} places for the {self.rank} axes of '{self.name}'")
+        value, gone = self, []
+        for axis, place in enumerate(places):
+            if isinstance(place, slice):
+                if place.step not in (None, 1):
+                    raise error_of(5, "slices of a koine.Value have no steps")
+                if place.start is not None or place.stop is not None:
+                    value = ops.slice(value, axis, place.start or 0, place.stop)
+            else:
+                value = ops.slice(value, axis, int(place), int(place) + 1 if place != -1 else None)
+                gone.append(axis)
+        return value.squeeze(gone) if gone else value
+
+    def _lift(self, other: Any) -> "Value":
+        return Value(self.graph, lifted(self.graph, other))
+
+
+ValueLike = Union[Value, float, np.ndarray]
+
+
+class Graph(Handle, ops.GraphOperators):
+    """A graph: inputs, parameters, and operators on them. It is open to one thread at a time.
+
+    An error while building is raised at once. The graph keeps it, and cannot be computed any more: build another one.
+    """
+
+    _error = "kn_graph_error"
+
+    def __init__(self) -> None:
+        keep: List[Any] = []
+        self._open_checked(lib.kn_graph_create(make("kn_graph_params", keep)), lib.kn_graph_destroy, lib.kn_graph_status)
+
+    @classmethod
+    def _of(cls, pointer: Any, owner: Handle) -> "Graph":
+        """The graph that another handle owns."""
+        graph = cls.__new__(cls)
+        graph._open(pointer, None, owner, lock=owner._core.lock)
+        return graph
+
+    def _raise(self, code: Optional[int] = None) -> None:
+        code = code or lib.kn_graph_status(self._pointer) or 2
+        raise error_of(code, self._message())
+
+    def _made(self, pointer: Any) -> Value:
+        """A new value, unless it failed."""
+        if lib.kn_value_failed(pointer):
+            self._raise()
+        return Value(self, pointer)
+
+    def input(self, name: str, shape: Shape, dtype: DTypeLike = "float32") -> Value:
+        """A value that is fed at each run. The shape is "batch,1,28,28" or ("batch", 1, 28, 28); a word is a symbol."""
+        return self._made(lib.kn_input(self._pointer, name.encode(), type_number(dtype), shape_text(shape).encode()))
+
+    def parameter(self, name: str, shape: Shape, dtype: DTypeLike = "float32", init: Optional[InitializerLike] = None) -> Value:
+        """A trained value; init is a number, a kind such as "kaiming-normal", or a kind with its number: ("normal", 0.02)."""
+        return self._made(lib.kn_parameter(self._pointer, name.encode(), type_number(dtype), shape_text(shape).encode(),
+                                           NULL if init is None else _initializer(init)))
+
+    def constant(self, value: Any, dtype: Optional[DTypeLike] = None) -> Value:
+        """A constant with the elements of an array. Without a type, float64 becomes float32."""
+        array = as_array(value)
+        if dtype is None and array.dtype == np.float64:
+            dtype = "float32"
+        number = type_number(array.dtype if dtype is None else dtype)
+        array = array.astype(numpy_type(number), order="C", copy=False)
+        return self._made(lib.kn_constant(self._pointer, number, shape_text(array.shape).encode(), address(array), array.nbytes))
+
+    def number(self, number: float) -> Value:
+        """A float32 scalar."""
+        return self._made(lib.kn_number(self._pointer, number))
+
+    def apply(self, operator: Union[str, "Operator"], *inputs: ValueLike, **attributes: Any) -> Value:
+        """Adds any operator of the table by name, or a custom one, with attributes as keywords."""
+        values = ffi.new("kn_value *[]", [lifted(self, value) for value in inputs])
+        words = " ".join(f"{name}={str(value).lower() if isinstance(value, bool) else shape_text(value)}"
+                         for name, value in attributes.items()).encode()
+        if isinstance(operator, Operator):
+            return self._made(lib.kn_apply_operator(operator._pointer, values, len(inputs), words or NULL))
+        return self._made(lib.kn_apply(self._pointer, operator.encode(), values, len(inputs), words or NULL))
+
+    @contextlib.contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Names given inside begin with "name."."""
+        lib.kn_scope_begin(self._pointer, name.encode())
+        try:
+            yield
+        finally:
+            lib.kn_scope_end(self._pointer)
+
+    @contextlib.contextmanager
+    def pinned(self, device: str) -> Iterator[None]:
+        """What is built inside is computed on a device that was joined to the context."""
+        lib.kn_pin_begin(self._pointer, device.encode())
+        try:
+            yield
+        finally:
+            lib.kn_pin_end(self._pointer)
+
+    def pin(self, pattern: str, device: Optional[str]) -> int:
+        """Pins the nodes whose names match; returns their number."""
+        return int(lib.kn_graph_pin(self._pointer, pattern.encode(), device.encode() if device is not None else NULL))
+
+    @property
+    def pins(self) -> List[str]:
+        """The devices that nodes are pinned to."""
+        names, position = [], 0
+        while True:
+            name = text(lib.kn_graph_pinned(self._pointer, position))
+            if name is None:
+                return names
+            names.append(name)
+            position += 1
+
+    def find(self, name: str) -> Optional[Value]:
+        """The value with a name, or None."""
+        pointer = lib.kn_graph_find(self._pointer, name.encode())
+        return Value(self, pointer) if pointer else None
+
+    def _all(self, count: Any, at: Any) -> List[Value]:
+        return [Value(self, at(self._pointer, position)) for position in range(count(self._pointer))]
+
+    @property
+    def inputs(self) -> List[Value]:
+        return self._all(lib.kn_graph_input_count, lib.kn_graph_input)
+
+    @property
+    def outputs(self) -> List[Value]:
+        return self._all(lib.kn_graph_output_count, lib.kn_graph_output)
+
+    @property
+    def parameters(self) -> List[Value]:
+        return self._all(lib.kn_graph_parameter_count, lib.kn_graph_parameter)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<koine.Graph, closed>"
+        return f"<koine.Graph: {len(self.inputs)} inputs, {len(self.parameters)} parameters, {len(self.outputs)} outputs>"
+
+
+class Operator(Handle):
+    """A custom operator: an expression for each element, or a kernel in OpenCL C. Graph.apply uses it.
+
+    >>> import koine
+    >>> bump = koine.Operator.pointwise("bump", "exp(-x / width)", ["-g * r / width"], attributes="width=0.5")
+    >>> graph = koine.Graph()
+    >>> graph.apply(bump, graph.input("x", "batch,3"), width=0.2).shape
+    ('batch', 3)
+    """
+
+    _error = "kn_operator_error"
+
+    def _finish(self, pointer: Any, keep: List[Any]) -> "Operator":
+        self._open_checked(pointer, lib.kn_operator_destroy, lib.kn_operator_status)
+        self._core.keep += keep
+        return self
+
+    @classmethod
+    @with_fields("kn_pointwise_params", "gradients")
+    def pointwise(cls, name: str, value: str, gradients: Sequence[Optional[str]] = (), **more: Any) -> "Operator":
+        """An expression of x, y and z; gradients are those with respect to each."""
+        keep: List[Any] = []
+        params = make("kn_pointwise_params", keep, name=name, value=value, **more)
+        for position, gradient in enumerate(gradients):
+            if gradient is not None:
+                keep.append(ffi.new("char[]", gradient.encode()))
+                params.gradients[position] = keep[-1]
+        return cls.__new__(cls)._finish(lib.kn_operator_create_pointwise(params), keep)
+
+    @classmethod
+    @with_fields("kn_kernel_params", "gradient", "reference", "release")
+    def kernel(cls, name: str, source: str, inputs: str, results: str, launch: str, *,
+               gradient: Optional["Operator"] = None, **more: Any) -> "Operator":
+        """A kernel in OpenCL C, with patterns of the shapes that it reads and writes; gradient is another operator."""
+        keep: List[Any] = []
+        params = make("kn_kernel_params", keep, name=name, source=source, inputs=inputs, results=results, launch=launch,
+                      gradient_operator=gradient, **more)
+        return cls.__new__(cls)._finish(lib.kn_operator_create_kernel(params), keep)
+
+    def verify(self, context: Any, *cases: Dict[str, Any]) -> Tuple[int, int]:
+        """Checks results and gradients on a device; a case is {"inputs": "3,7", …} as kn_verify_case. Returns how many passed
+        and failed."""
+        keep: List[Any] = []
+        rows = ffi.new("kn_verify_case[]", max(1, len(cases)))
+        for position, case in enumerate(cases):
+            made = make("kn_verify_case", keep, **case)
+            keep.append(made)
+            rows[position] = made[0]
+        passed, failed = ffi.new("int *"), ffi.new("int *")
+        code = lib.kn_verify_operator(context._pointer, self._pointer, rows, len(cases), NULL, passed, failed)
+        if code not in (0, 14):
+            raise error_of(code)
+        return passed[0], failed[0]

@@ -1,0 +1,89 @@
+"""What a training run reported, and its progress on the screen."""
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, Dict, List, Optional
+
+from . import _show
+from ._library import Record
+
+
+class History:
+    """The course of a training run.
+
+    losses: the loss of each step, before its update. epochs: a Record for each, with loss, accuracy and validation.
+    history: the same as lists, by the names that Keras uses. end: "done", "patience" or "stopped"; result: all that the
+    library says about the end.
+    """
+
+    def __init__(self) -> None:
+        self.losses: List[float] = []
+        self.rates: List[float] = []
+        self.epochs: List[Record] = []
+        self.result: Optional[Record] = None
+        self.end = "stopped"
+
+    @property
+    def history(self) -> Dict[str, List[float]]:
+        columns: Dict[str, List[float]] = {"loss": [], "accuracy": [], "val_loss": [], "val_accuracy": []}
+        for epoch in self.epochs:
+            judged = epoch.validation
+            numbers = (epoch.loss, epoch.accuracy, judged.loss if judged.samples else math.nan, judged.accuracy if judged.samples else math.nan)
+            for column, number in zip(columns.values(), numbers):
+                column.append(number)
+        return {name: column for name, column in columns.items() if any(number == number for number in column)}
+
+    def __repr__(self) -> str:
+        last = self.epochs[-1] if self.epochs else None
+        words = [f"{len(self.losses)} steps", f"{len(self.epochs)} epochs"]
+        if last is not None:
+            words += describe(last)
+        elif self.losses:
+            words.append(f"loss {self.losses[-1]:.4f}")
+        return f"<koine.History: {', '.join(words)}; {self.end}>"
+
+    def _repr_html_(self) -> str:
+        columns = self.history
+        rows = [(position + 1, *(column[position] for column in columns.values())) for position in range(len(self.epochs))]
+        return _show.polyline([self.losses], ["loss of each step"]) + _show.table(rows, ("epoch", *columns))
+
+
+def describe(epoch: Record) -> List[str]:
+    """An epoch in words."""
+    words = [f"loss {epoch.loss:.4f}"]
+    if epoch.accuracy == epoch.accuracy:
+        words.append(f"accuracy {100 * epoch.accuracy:.2f}%")
+    if epoch.validation.samples:
+        words.append(f"validation loss {epoch.validation.loss:.4f}")
+        if epoch.validation.accuracy == epoch.validation.accuracy:
+            words.append(f"validation accuracy {100 * epoch.validation.accuracy:.2f}%")
+    return words
+
+
+class Progress:
+    """A bar of tqdm, where that is installed; nothing otherwise. None shows it where a person looks on."""
+
+    def __init__(self, wanted: Optional[bool], total: Optional[int]) -> None:
+        self.bar: Any = None
+        if wanted is None:
+            wanted = sys.stderr.isatty() or "ipykernel" in sys.modules
+        if wanted:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                return
+            self.bar = tqdm(total=total or None, unit="step")
+
+    def step(self, step: Record) -> None:
+        if self.bar is not None:
+            self.bar.update(1)
+            self.bar.set_postfix_str(f"epoch {step.epoch}, loss {step.loss:.4f}", refresh=False)
+
+    def epoch(self, epoch: Record) -> None:
+        if self.bar is not None:
+            self.bar.write(f"epoch {epoch.epoch}: {', '.join(describe(epoch))}", file=sys.stderr)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()

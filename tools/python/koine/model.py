@@ -1,0 +1,897 @@
+"""Models: a network by name, from a text, a file or a graph, with fit, predict, evaluate, save and to_onnx.
+
+>>> import koine
+>>> model = koine.Model("mlp")
+>>> history = model.fit("digits", epochs=1, batch=256)
+>>> model.evaluate("digits").accuracy > 0.8
+True
+>>> images, labels = koine.data("digits").test.arrays()
+>>> model.predict(images).shape
+(10000, 10)
+>>> model.save("digits.safetensors")
+>>> bool((koine.Model("digits.safetensors").classify(images) == model.classify(images)).all())
+True
+"""
+from __future__ import annotations
+
+import math
+import os
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _show
+from ._arrays import address, type_number
+from ._handle import Handle
+from ._library import NULL, Record, ffi, lib, make, read, text, word_of
+from ._log import log_into
+from ._samples import (batches_of, by_name, check_labels, fed, is_samples, is_torch_dataset, of_arrays, of_torch, slices, wanted_of)
+from .dataset import Dataset, augmentation, data
+from .device import Context, default_context
+from .errors import NotFiniteError, error_of
+from .files import Checkpoints
+from .graph import Graph, Value
+from .history import History, Progress
+from .session import Plan, Session, States
+from .train import Trainer, evaluate as _evaluate
+
+Path = Union[str, "os.PathLike[str]"]
+_ONNX = ".onnx"
+
+
+def pairs_of(pairs: Mapping[str, str]) -> Tuple[Any, int, List[Any]]:
+    """kn_model_pairs, their number, and what keeps their memory."""
+    rows = ffi.new("kn_model_pair[]", max(1, len(pairs)))
+    keep: List[Any] = []
+    for row, (key, value) in zip(rows, pairs.items()):
+        keep += [ffi.new("char[]", str(key).encode()), ffi.new("char[]", str(value).encode())]
+        row.key, row.value = keep[-2:]
+    return rows, len(pairs), keep
+
+
+def zoo() -> Dict[str, str]:
+    """The named models, with the text of each.
+
+    >>> import koine
+    >>> "lenet" in koine.zoo()
+    True
+    """
+    return {text(lib.kn_zoo_name(i)) or "": text(lib.kn_zoo_text(i)) or "" for i in range(lib.kn_zoo_count())}
+
+
+def grammar() -> str:
+    """The reference of text models, in Markdown."""
+    length = lib.kn_model_grammar(NULL, 0)
+    room = ffi.new("char[]", length + 1)
+    lib.kn_model_grammar(room, length + 1)
+    return text(room) or ""
+
+
+class _Opened(Handle):
+    """A kn_model, and the loss that was added to it."""
+
+    _error = "kn_model_error"
+
+    def __init__(self, source: Any, settings: Mapping[str, int], frozen_statistics: bool) -> None:
+        keep: List[Any] = []
+        params = make("kn_model_params", keep, frozen_statistics=frozen_statistics, narrow_integers=True)
+        log_into(params.log)
+        rows = ffi.new("kn_model_setting[]", max(1, len(settings)))
+        for row, (name, value) in zip(rows, settings.items()):
+            keep.append(ffi.new("char[]", name.encode()))
+            row.name, row.value = keep[-1], value
+        params.settings, params.setting_count = rows, len(settings)
+        self.loss: Any = None
+        self.loss_key: Any = None
+        if isinstance(source, Graph):
+            pointer = ffi.new("kn_graph **", source._pointer)
+            self._open_checked(lib.kn_model_create_from_graph(pointer, params), lib.kn_model_destroy, lib.kn_model_status,
+                               lock=source._core.lock)
+            source._core.destroy = None  # the model does it
+            source._core.parents += (self._core,)
+            self._core.users += 1
+            self.graph = source
+            return
+        function = lib.kn_model_parse if "\n" in source else lib.kn_model_open
+        self._open_checked(function(source.encode(), params), lib.kn_model_destroy, lib.kn_model_status)
+        self.graph = Graph._of(lib.kn_model_graph(self._pointer), self)
+
+    def add_loss(self, name: Optional[str], weights: Optional[np.ndarray], mixed: bool) -> None:
+        made = make("kn_model_loss")
+        word = name.encode() if name else NULL
+        numbers = NULL if weights is None else ffi.cast("float *", address(weights))
+        count = 0 if weights is None else weights.size
+        if mixed:
+            self._call(lib.kn_model_add_mixed_loss, word, numbers, count, made)
+        elif weights is not None:
+            self._call(lib.kn_model_add_weighted_loss, word, numbers, count, made)
+        else:
+            self._call(lib.kn_model_add_loss, word, made)
+        self.loss = Record(**{part: Value(self.graph, getattr(made, part)) if getattr(made, part) else None
+                              for part in ("target", "value", "accuracy", "judged", "again")})
+        self.loss_key = (name, None if weights is None else weights.tobytes(), mixed)
+
+
+class Model:
+    """A model with its weights on a device.
+
+    source: a name of koine.zoo(), "gpt?layers=2"; the text of a model, or the path of one; a file that save() or the command
+    wrote; an ONNX file; a Caffe net; or a koine.Graph with outputs, which the model owns from then on. Numbers in lines
+    `set NAME N` of its text, and sizes that an ONNX file leaves open, are keywords: koine.Model("lenet", classes=4).
+
+    seed: of the weights, before training. math: "fast", or "exact" for the same bits on all devices. precision: how results
+    between layers are stored: "float32", "float16" or "bfloat16".
+    """
+
+    def __init__(self, source: Union[Path, Graph], *, context: Optional[Context] = None, seed: int = 1, math: str = "fast",
+                 precision: str = "float32", frozen_statistics: bool = False, pin: Optional[Mapping[str, str]] = None,
+                 **settings: int) -> None:
+        if math not in ("fast", "exact"):
+            raise ValueError(f"math is {math!r}; expected 'fast' or 'exact'")
+        self.source = source if isinstance(source, Graph) else os.fspath(source)
+        self.context, self.seed, self.precision, self.math = context or default_context(), seed, precision, math
+        self._settings, self._pins, self._frozen_statistics = dict(settings), dict(pin or {}), frozen_statistics
+        self.history: Optional[History] = None
+        self._trainer: Optional[Trainer] = None
+        self._states: Optional[States] = None
+        self._sessions: Dict[str, Session] = {}
+        self._about: Dict[str, str] = {}  # of the data, for files: vocabulary, columns, names of classes
+        self._made = self._opened()
+
+    def _opened(self) -> _Opened:
+        made = _Opened(self.source, self._settings, self._frozen_statistics)
+        if self._settings and text(lib.kn_model_text(made._pointer)):
+            known = self._names(lib.kn_model_setting_name, made)
+            wrong = [name for name in self._settings if name not in known]
+            if wrong:
+                raise TypeError(f"the model has no setting {wrong[0]!r}; its settings are {', '.join(known) or 'none'}")
+        for pattern, device in self._pins.items():
+            self._pin(made, pattern, device)
+        return made
+
+    def _reopen(self) -> None:
+        if isinstance(self.source, Graph):
+            raise error_of(2, "a model of a graph keeps the loss that it was first trained or evaluated with: build the graph again for "
+                           "another one")
+        self._made = self._opened()
+        self._sessions = {}
+
+    @staticmethod
+    def _names(function: Any, made: _Opened) -> List[str]:
+        names: List[str] = []
+        while True:
+            name = text(function(made._pointer, len(names)))
+            if name is None:
+                return names
+            names.append(name)
+
+    # ---- properties ----
+
+    @property
+    def _pointer(self) -> Any:
+        return self._made._pointer
+
+    @property
+    def _core(self) -> Any:
+        return self._made._core
+
+    @property
+    def name(self) -> str:
+        return text(lib.kn_model_name(self._pointer)) or ""
+
+    @property
+    def text(self) -> str:
+        """The model's text; "" for models of ONNX and of graphs."""
+        return text(lib.kn_model_text(self._pointer)) or ""
+
+    @property
+    def task(self) -> str:
+        """"classification" or "regression"."""
+        return word_of("kn_task", int(lib.kn_model_task(self._pointer)))
+
+    @property
+    def loss_name(self) -> str:
+        """The loss that it is trained with where none is given."""
+        return text(lib.kn_model_loss_name(self._pointer)) or ""
+
+    @property
+    def augmentation(self) -> str:
+        """The augmentation that its text asks for."""
+        return text(lib.kn_model_augmentation(self._pointer)) or ""
+
+    @property
+    def graph(self) -> Graph:
+        return self._made.graph
+
+    @property
+    def inputs(self) -> List[Value]:
+        return self.graph._all(lambda _: lib.kn_model_input_count(self._pointer), lambda _, i: lib.kn_model_input(self._pointer, i))
+
+    @property
+    def outputs(self) -> List[Value]:
+        return self.graph._all(lambda _: lib.kn_model_output_count(self._pointer), lambda _, i: lib.kn_model_output(self._pointer, i))
+
+    @property
+    def input_names(self) -> List[str]:
+        """As in the file, which may differ from the names of the values."""
+        return [text(lib.kn_model_input_name(self._pointer, i)) or "" for i in range(lib.kn_model_input_count(self._pointer))]
+
+    @property
+    def output_names(self) -> List[str]:
+        return [text(lib.kn_model_output_name(self._pointer, i)) or "" for i in range(lib.kn_model_output_count(self._pointer))]
+
+    @property
+    def settings(self) -> Dict[str, int]:
+        """The numbers in lines `set NAME N` of its text."""
+        found, number = {}, ffi.new("int64_t *")
+        for name in self._names(lib.kn_model_setting_name, self._made):
+            lib.kn_model_setting_value(self._pointer, name.encode(), number)
+            found[name] = int(number[0])
+        return found
+
+    @property
+    def open_sizes(self) -> List[str]:
+        """Sizes other than the batch that an ONNX file leaves open."""
+        names: List[str] = []
+        while True:
+            name = text(lib.kn_model_open_size(self._pointer, len(names), NULL))
+            if name is None:
+                return names
+            names.append(name)
+
+    @property
+    def parameters(self) -> int:
+        """The number of trained and frozen parameters."""
+        return int(lib.kn_model_parameter_elements(self._pointer))
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations for one sample."""
+        return float(lib.kn_model_flops(self._pointer))
+
+    @property
+    def weights(self) -> List[Record]:
+        """The weights: name, type, shape, whether they are trained, and why not."""
+        found = []
+        for position in range(lib.kn_model_weight_count(self._pointer)):
+            weight = make("kn_model_weight")
+            lib.kn_model_weight_at(self._pointer, position, weight)
+            found.append(read(weight))
+        return found
+
+    def metadata(self, key: str) -> Optional[str]:
+        """What the file that the model was opened from says for a key."""
+        return text(lib.kn_model_metadata(self._pointer, key.encode()))
+
+    @property
+    def class_names(self) -> List[str]:
+        """The names of the classes of the data that it was trained on; [] if unknown."""
+        return (self._about.get("data.classes") or self.metadata("data.classes") or "").splitlines()
+
+    def pin(self, pattern: str, device: Optional[str]) -> None:
+        """Computes layers whose names match on a device that was joined to the context."""
+        self._pin(self._made, pattern, device)
+        if device is not None:
+            self._pins[pattern] = device
+        self._sessions = {}
+
+    def _pin(self, made: _Opened, pattern: str, device: Optional[str]) -> None:
+        if not lib.kn_model_pin(made._pointer, pattern.encode(), device.encode() if device is not None else NULL):
+            raise error_of(12, made._message() or f"no layer of the model has a name like {pattern!r}")
+
+    @property
+    def states(self) -> States:
+        """The weights on the device, by name, as arrays."""
+        if self._states is None:
+            states = States(self.context, self.seed)
+            self._states = states
+            self._session("outputs")  # gives the states their types
+            if lib.kn_model_has_weights(self._pointer):
+                self._made._call(lib.kn_model_load, NULL, states._pointer, NULL, NULL)
+            else:
+                self._compile(self._session("outputs"))
+        return self._states
+
+    def load(self, path: Path, *, incomplete: bool = False) -> int:
+        """Loads weights from a safetensors file; incomplete: those that match. Returns their number."""
+        loaded = ffi.new("int *")
+        params = make("kn_model_load_params", [], incomplete=incomplete)
+        self._made._call(lib.kn_model_load, os.fsencode(path), self.states._pointer, params, loaded)
+        return int(loaded[0])
+
+    # ---- sessions ----
+
+    def _arithmetic(self) -> Dict[str, Any]:
+        return {"fast_math": self.math == "fast", "precision": self.precision}
+
+    def _session(self, what: str) -> Session:
+        if what not in self._sessions:
+            states = self._states if self._states is not None else self.states
+            if what in self._sessions:  # the states made it
+                return self._sessions[what]
+            loss = self._made.loss
+            values = self.outputs if what == "outputs" else [loss.judged, *([loss.accuracy] if loss.accuracy is not None else [])]
+            self._sessions[what] = Session(values, self.context, states=states, **self._arithmetic())
+        return self._sessions[what]
+
+    def _zeros(self, batch: int, values: Sequence[Value]) -> Optional[Dict[str, np.ndarray]]:
+        """Arrays in the shapes of inputs; None if a size besides the batch is open."""
+        arrays = {}
+        for value in values:
+            shape = [batch if word == "batch" else int(word) if word.isdigit() else -1 for word in value._shape_words]
+            if -1 in shape:
+                return None
+            arrays[value.name] = np.zeros(shape, value.dtype)
+        return arrays
+
+    def _compile(self, session: Session) -> None:
+        """So that the states are there, where the sizes are known."""
+        arrays = self._zeros(1, self.inputs)
+        if arrays is not None:
+            session.compile(arrays)
+
+    def plan(self, batch: int = 64, *, training: bool = False, **more: Any) -> Plan:
+        """What is computed for a batch, before it runs: kernels, work and memory. training: of a training step, with the
+        keywords of Trainer."""
+        if not training:
+            arrays = self._zeros(batch, self.inputs)
+            if arrays is None:
+                raise error_of(3, f"the model leaves sizes open: give them as keywords of koine.Model: {', '.join(self.open_sizes)}")
+            session = self._session("outputs")
+            session.compile(arrays)
+            return session.plan()
+        loss = self._need_loss(None)
+        trainer = Trainer(loss.value, self.context, **{**self._arithmetic(), **more})
+        trainer.compile(batch, self._zeros(batch, [*self.inputs, loss.target]))
+        return trainer.plan()
+
+    # ---- data ----
+
+    def _need_loss(self, name: Optional[str], weights: Optional[np.ndarray] = None, mixed: bool = False) -> Record:
+        key = (name, None if weights is None else weights.tobytes(), mixed)
+        made = self._made
+        if made.loss is not None and made.loss_key != key and not (name is None and weights is None and not mixed):
+            self._reopen()
+        if self._made.loss is None:
+            self._made.add_loss(name, weights, mixed)
+        return self._made.loss
+
+    @property
+    def _answers(self) -> Optional[int]:
+        """The number of classes that the first output has a number for."""
+        size = self.outputs[0]._shape_words[-1:]
+        return int(size[0]) if size and size[0].isdigit() else None
+
+    def _reading(self) -> Dict[str, Any]:
+        """How data is read as that which the weights were trained on."""
+        def known(key: str) -> Optional[str]:
+            return self._about.get(key) or self.metadata(key)
+        rate = known("data.rate")
+        return {"vocabulary": known("data.vocabulary"), "columns": known("data.columns"), "rate": int(rate) if rate else None}
+
+    def _dataset(self, given: Any, *, training: bool, **options: Any) -> Dataset:
+        """The samples that fit() and evaluate() were given, as the model reads them."""
+        if isinstance(given, (str, os.PathLike)):
+            given = data(given)
+        if isinstance(given, Dataset):
+            if given.spec is None:
+                return given
+            loss = self._made.loss
+            value = self.inputs[0]
+            made = given.adapted(wanted=wanted_of(value), tokens=value.dtype == "int32", labels=loss.target.dtype == "int32",
+                                 classes=None if training else self.metadata("data.classes"), **self._reading(), **options)
+            return self._fits_table(given, made, options) if training and made.columns else self._answers_itself(made)
+        if is_torch_dataset(given):
+            given = of_torch(given)
+        target = self._made.loss.target
+        arrays = by_name(given, self.inputs, target)
+        arrays[target.name] = self._as_target(arrays[target.name], target)
+        return of_arrays(arrays, self.inputs, target, self._answers)
+
+    def _as_target(self, array: np.ndarray, target: Value) -> np.ndarray:
+        return array.astype(np.int32) if target.dtype == "int32" and array.dtype.kind == "b" else array
+
+    def _answers_itself(self, made: Dataset) -> Dataset:
+        """Where the model reconstructs its input, "x" is the target, too."""
+        fields, target = made.fields, self._made.loss.target
+        sample = tuple(word for word in target._shape_words[1:])
+
+        def fits(field: Record) -> bool:
+            return field.dtype == target.dtype and tuple(map(str, field.shape)) == sample
+        if target.dtype == "float32" and "x" in fields and "y" in fields and fits(fields["x"]) and not fits(fields["y"]):
+            return made.adapted(same=True)
+        return made
+
+    def _fits_table(self, given: Dataset, made: Dataset, options: Dict[str, Any]) -> Dataset:
+        """An untrained model with the settings `inputs` and `classes` takes the sizes of a table."""
+        known = self.settings
+        if "inputs" not in known or lib.kn_model_has_weights(self._pointer):
+            return made
+        sizes = {"inputs": made.fields["x"].shape[0]}
+        if made.classes and "classes" in known:
+            sizes["classes"] = made.classes
+        if any(known[name] != size for name, size in sizes.items()):
+            name, _, mixed = self._made.loss_key
+            self._settings.update(sizes)
+            self._reopen()
+            self._need_loss(name, None, mixed)
+            self._states = None
+        return made
+
+    def _keep_about(self, dataset: Dataset) -> None:
+        """What files need to read such data again."""
+        about = {"data.vocabulary": dataset.vocabulary, "data.columns": dataset.columns, "data.rate": str(dataset.rate or "")}
+        if dataset.classes and dataset.fields.get("y") is not None and dataset.fields["y"].shape == ():
+            names = dataset.class_names + [str(i) for i in range(dataset.classes, self._answers or 0)]
+            if not any("\n" in name for name in names):
+                about["data.classes"] = "\n".join(names)
+        self._about = {key: value for key, value in about.items() if value}
+
+    # ---- training ----
+
+    def fit(self, data: Any, *, epochs: Optional[int] = None, steps: Optional[int] = None, seconds: Optional[float] = None,
+            batch: int = 64, validation: Any = None, optimizer: str = "adam", learning_rate: Optional[float] = None,
+            schedule: Optional[str] = None, loss: Optional[str] = None, patience: int = 0, augment: Optional[str] = None,
+            class_weights: Any = None, oversample: bool = False, shuffle: bool = True, drop_last: bool = False,
+            in_sequence: bool = False, workers: int = 0, seed: Optional[int] = None, init: Optional[Path] = None,
+            checkpoints: Optional[Path] = None, resume: bool = False, on_step: Optional[Callable[[Record], Any]] = None,
+            on_epoch: Optional[Callable[[Record], Any]] = None, progress: Optional[bool] = None, skip_bad: bool = False,
+            cache: int = 0, **rule: Any) -> History:
+        """Trains the model, from the weights that it has, and returns the History.
+
+        data: "digits", "images:FOLDER" and so on, a Dataset, arrays (x, y), a dataset of PyTorch; or what gives batches (x, y):
+        a DataLoader, a generator, or a function that returns one for each epoch.
+        validation: a fraction of the samples, or data; without it the test part that the data may have.
+        Without epochs, steps or seconds there are 10 epochs. Where the end is known, the schedule is "cosine"; for ONNX files,
+        and elsewhere, "constant". Defaults are those of `koine train`.
+        loss: the model's own, or "cross-entropy", "mse", "huber" … class_weights: "balanced" or an array. augment: "flip,crop=4";
+        "none" ignores the model's text. patience: stops after so many epochs without a lower validation loss, and returns to the best.
+        init: a file to start from the matching weights of. checkpoints: a folder for the newest and the best states; resume=True
+        goes on from the newest one in it, if there is one.
+        on_step and on_epoch are called with Records; returning False stops. progress: a bar of tqdm; None shows it on terminals.
+        Other keywords are those of koine.Trainer: momentum, weight_decay, warmup_steps, clip_norm, accumulate, average, groups …
+
+        Ctrl-C stops after the step, keeps the weights and what `model.history` has so far, and raises KeyboardInterrupt.
+        """
+        if epochs is None and steps is None and seconds is None:
+            epochs = 10
+        run = _Run(self, data, batch, validation)
+        run.words = {"epochs": epochs or 0, "steps": steps or 0, "seconds": seconds or 0, "patience": patience}
+        run.loader = {"no_shuffle": not shuffle, "drop_last": drop_last or in_sequence, "in_sequence": in_sequence, "balanced": oversample,
+                      "workers": workers, "seed": self.seed if seed is None else seed}
+        run.options = {"skip_bad": skip_bad or None, "cache": cache or None}
+        run.on_step, run.on_epoch = on_step, on_epoch
+        run.open(loss, augment, class_weights)
+        end = run.end()
+        if schedule is None:
+            schedule = "constant" if str(self.source).endswith(_ONNX) or not end else "cosine"
+        accumulate = rule.get("accumulate") or 1
+        run.start({"optimizer": optimizer, "learning_rate": learning_rate, "schedule": schedule,
+                   "total_steps": (end + accumulate - 1) // accumulate, **rule}, init, checkpoints, resume)
+        run.bar = Progress(progress, end)
+        try:
+            return run.go()
+        finally:
+            run.bar.close()
+
+    def evaluate(self, data: Any, *, batch: int = 64, loss: Optional[str] = None) -> Record:
+        """Mean loss and accuracy over all samples: of the test part of a source that has one, otherwise of the whole.
+
+        With a mean squared error there is r2, too: 1 minus the fraction of the variance that is not explained.
+        """
+        self._need_loss(loss)
+        if not is_samples(data):
+            return self._evaluate_batches(data)
+        dataset = self._dataset(data, training=False)
+        if isinstance(data, (str, os.PathLike)) or (isinstance(data, Dataset) and data.spec is not None):
+            dataset = dataset.test or dataset
+        return self._evaluate_dataset(dataset, batch)
+
+    def _evaluate_dataset(self, dataset: Dataset, batch: int) -> Record:
+        parts = self._made.loss
+        self.states
+        score = _evaluate(self._session("judged"), dataset, parts.judged.name, parts.accuracy.name if parts.accuracy is not None else None, batch)
+        if (self._made.loss_key[0] or self.loss_name) == "mse":
+            variance = dataset.variance(parts.target.name)
+            score.r2 = 1 - score.loss / variance if variance > 0 else math.nan
+        return score
+
+    def _evaluate_batches(self, batches: Any) -> Record:
+        begun, losses, accuracies, counts = time.monotonic(), [], [], []
+        parts = self._made.loss
+        self.states
+        for given in batches_of(batches):
+            arrays = fed(by_name(given, self.inputs, parts.target), self.inputs)
+            found = self._session("judged").run(arrays)
+            losses.append(float(found[0]))
+            accuracies.append(float(found[1]) if len(found) > 1 else math.nan)
+            counts.append(len(arrays[parts.target.name]))
+        samples = sum(counts)
+        return Record(loss=float(np.average(losses, weights=counts)) if samples else math.nan,
+                      accuracy=float(np.average(accuracies, weights=counts)) if samples else math.nan, samples=samples,
+                      seconds=time.monotonic() - begun)
+
+    # ---- inference ----
+
+    def predict(self, x: Any, *, batch: int = 64) -> Any:
+        """The outputs for samples: an array, or a dict of arrays where the model has several outputs.
+
+        x: an array, a dict or tuple of arrays where the model has several inputs, a Dataset, or a spec such as
+        "images:FOLDER". Of a classifier these are mostly logits: classify() has the classes, probabilities() what they say.
+        """
+        if isinstance(x, (str, os.PathLike)):
+            x = data(x, inputs_only=True)
+        if isinstance(x, Dataset):
+            value = self.inputs[0]
+            x = x.adapted(wanted=wanted_of(value), tokens=value.dtype == "int32", **self._reading()) if x.spec is not None else x
+            x = {value.name: x.read(value.name) for value in self.inputs}
+        arrays = by_name(x, self.inputs, None)
+        session, outputs = self._session("outputs"), self.outputs
+        fixed = self.inputs[0]._shape_words[:1]
+        batch = int(fixed[0]) if fixed and fixed[0].isdigit() else batch  # as the file says
+        results: Optional[List[np.ndarray]] = None
+        total = len(next(iter(arrays.values())))
+        for place, part in slices(arrays, batch):
+            part = fed(part, self.inputs)
+            if results is None:
+                session.compile(part)
+                results = self._whole(session, outputs, min(batch, total), total)
+            session.run(part, out=[result[place] for result in results])
+        if results is None:
+            results = session.run(fed(arrays, self.inputs))
+        return results[0] if len(results) == 1 else {value.name: result for value, result in zip(outputs, results)}
+
+    def _whole(self, session: Session, outputs: Sequence[Value], count: int, total: int) -> List[np.ndarray]:
+        """Arrays for all results, whose slices batches are written to."""
+        results = []
+        for value in outputs:
+            dtype, shape = session.info(value.name)
+            if not shape or shape[0] != count:
+                raise error_of(3, f"the output '{value.name}' has no row for each sample: run koine.Session(model.outputs, "
+                               "states=model.states)")
+            from ._arrays import numpy_type
+            results.append(np.empty((total, *shape[1:]), numpy_type(type_number(dtype))))
+        return results
+
+    def probabilities(self, x: Any, *, batch: int = 64) -> np.ndarray:
+        """Of a classifier, the probability of each class: the softmax of the first output, unless that is one."""
+        found = self.predict(x, batch=batch)
+        logits = np.asarray(next(iter(found.values())) if isinstance(found, dict) else found, np.float32)
+        if logits.size and logits.min() >= 0 and np.allclose(logits.sum(-1), 1, atol=1e-4):
+            return logits
+        powers = np.exp(logits - logits.max(-1, keepdims=True)) if logits.size else logits
+        return powers / powers.sum(-1, keepdims=True) if logits.size else powers
+
+    def classify(self, x: Any, *, batch: int = 64) -> np.ndarray:
+        """The class of each sample, by number; class_names has their names."""
+        return np.argmax(self.probabilities(x, batch=batch), -1)
+
+    def generate(self, prompt: str = "", *, length: int = 200, temperature: float = 1.0, top_k: Optional[int] = None,
+                 top_p: Optional[float] = None, seed: int = 1) -> str:
+        """Writes on from a prompt, with a model that was trained on text. temperature 0 takes the likeliest token."""
+        from ._generate import generate
+        return generate(self, prompt, length, temperature, top_k, top_p, seed)
+
+    # ---- files ----
+
+    def save(self, path: Path, *, training: bool = True, weights: str = "float32", metadata: Optional[Mapping[str, str]] = None) -> None:
+        """Writes a safetensors file, which koine.Model and the command open; a path that ends in .onnx gives an ONNX file.
+
+        training: also moments and counters, with which `koine train --resume` goes on. weights: "float16" or "bfloat16" halve the file.
+        """
+        path = os.fspath(path)
+        self._write(lib.kn_model_save_onnx if path.endswith(_ONNX) else lib.kn_model_save, path, metadata, training=training,
+                    weights=type_number(weights))
+
+    def to_onnx(self, path: Path, *, metadata: Optional[Mapping[str, str]] = None) -> None:
+        """Writes an ONNX file."""
+        self._write(lib.kn_model_save_onnx, os.fspath(path), metadata)
+
+    def _pairs(self) -> Dict[str, str]:
+        known = {key: self._about.get(key) or self.metadata(key) for key in ("data.vocabulary", "data.columns", "data.classes", "data.rate")}
+        return {key: value for key, value in known.items() if value}
+
+    def _write(self, function: Any, path: str, metadata: Optional[Mapping[str, str]], **words: Any) -> None:
+        params = make("kn_model_save_params", [], **words)
+        params.pairs, params.pair_count, keep = pairs_of({**self._pairs(), **(metadata or {})})
+        self._made._call(function, os.fsencode(path), self.states._pointer, params)
+        del keep
+
+    def close(self) -> None:
+        """Frees the device's memory."""
+        for session in self._sessions.values():
+            session.close()
+        if self._trainer is not None:
+            self._trainer.close()
+        if self._states is not None:
+            self._states.close()
+        self._made.close()
+
+    def summary(self) -> str:
+        """Its layers' weights as a table of text."""
+        rows = [(weight.name, f"({weight.shape})", f"{weight.elements:,}", "" if weight.trained else weight.why) for weight in self.weights]
+        widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+        lines = [f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {count:>{widths[2]}}  {why}".rstrip() for name, shape, count, why in rows]
+        return "\n".join([repr(self), *lines])
+
+    def __repr__(self) -> str:
+        if self._made.closed:
+            return "<koine.Model, closed>"
+
+        def shapes(values: List[Value]) -> str:
+            return ", ".join(f"{value.name} ({','.join(value._shape_words)})" for value in values)
+        return f"<koine.Model {self.name}: {shapes(self.inputs)} to {shapes(self.outputs)}, {self.parameters:,} parameters>"
+
+    def _repr_html_(self) -> str:
+        rows = ((weight.name, weight.shape, weight.elements, "yes" if weight.trained else weight.why) for weight in self.weights)
+        return f"<p>{_show.cell(repr(self)[1:-1])}</p>" + _show.table(rows, ("weight", "shape", "elements", "trained"))
+
+
+class _Run:
+    """One call of fit()."""
+
+    def __init__(self, model: Model, given: Any, batch: int, validation: Any) -> None:
+        self.model, self.given, self.batch, self.validation = model, given, batch, validation
+        self.words: Dict[str, Any] = {}
+        self.loader: Dict[str, Any] = {}
+        self.options: Dict[str, Any] = {}
+        self.on_step: Any = None
+        self.on_epoch: Any = None
+        self.bar: Any = None
+        self.train: Optional[Dataset] = None  # None: batches
+        self.judged: Any = None
+        self.checkpoints: Optional[Checkpoints] = None
+        self.history = History()
+
+    # ---- opening ----
+
+    def open(self, loss: Optional[str], augment: Optional[str], class_weights: Any) -> None:
+        model = self.model
+        self.augment = augmentation(None if augment == "none" else augment or model.augmentation)
+        mixed = self.augment.mix_up != 0 or self.augment.cut_mix != 0
+        weights = None if class_weights is None or isinstance(class_weights, str) else np.ascontiguousarray(class_weights, np.float32)
+        if isinstance(class_weights, str) and class_weights != "balanced":
+            raise ValueError(f"class_weights is {class_weights!r}; expected 'balanced' or an array")
+        model._need_loss(loss, weights, mixed)
+        if is_samples(self.given):
+            self._open_samples()
+            if isinstance(class_weights, str) and self.train is not None:
+                model._need_loss(loss, self._balanced(), mixed)
+        elif isinstance(class_weights, str):
+            raise ValueError("class_weights='balanced' needs to see all samples: give an array")
+        elif isinstance(self.validation, float):
+            raise ValueError("a fraction for validation needs all samples: give validation data, as (x, y) or batches")
+        if self.judged is None and self.validation is not None:
+            self.judged = model._dataset(self.validation, training=False) if is_samples(self.validation) else self.validation
+            if isinstance(self.judged, Dataset) and isinstance(self.validation, (str, Dataset)) and self.judged.spec is not None:
+                self.judged = self.judged.test or self.judged
+        if self.words["patience"] and self.judged is None:
+            raise ValueError("patience needs validation data: set some aside with validation=0.1")
+
+    def _open_samples(self) -> None:
+        model = self.model
+        whole = model._dataset(self.given, training=True, **{name: value for name, value in self.options.items() if value})
+        if not len(whole):
+            raise error_of(2, "the data has no samples")
+        model._keep_about(whole)
+        self.train = whole
+        if isinstance(self.validation, (int, float)) and not isinstance(self.validation, bool):
+            if not 0 <= self.validation < 1:
+                raise ValueError(f"validation is {self.validation}; expected a fraction from 0 to below 1, or data")
+            if self.validation > 0:
+                self.train, self.judged = whole.split(float(self.validation), self.loader["seed"])
+            else:
+                self.validation = None
+        elif self.validation is None:
+            self.judged = whole.test
+
+    def _balanced(self) -> np.ndarray:
+        """Class weights of the data; a model may distinguish more classes than it has."""
+        weights = self.train.class_weights()
+        more = max(0, (self.model._answers or 0) - len(weights))
+        return np.concatenate([weights, np.ones(more, np.float32)])
+
+    def _batches(self) -> int:
+        """In an epoch; 0: unknown."""
+        if self.train is None:
+            return len(self.given) if hasattr(self.given, "__len__") else 0
+        count = len(self.train)
+        return count // self.batch if self.loader["drop_last"] else -(-count // self.batch)
+
+    def end(self) -> int:
+        """The last step, unless something stops training earlier; 0: unknown."""
+        steps, of_epochs = self.words["steps"], self.words["epochs"] * self._batches()
+        return min(filter(None, (steps, of_epochs)), default=0)
+
+    def start(self, rule: Dict[str, Any], init: Optional[Path], checkpoints: Optional[Path], resume: bool) -> None:
+        model, loss = self.model, self.model._made.loss
+        self.averages = bool(rule.get("average"))
+        # Samples that are mixed have two classes, and no accuracy.
+        self.accuracy = loss.accuracy if loss.accuracy is not None and not (self.augment.mix_up or self.augment.cut_mix) else None
+        before = model._states
+        self.states = States(model.context, self.loader["seed"])
+        self.trainer = Trainer(loss.value, model.context, states=self.states, extra=[self.accuracy] if self.accuracy is not None else [],
+                               **model._arithmetic(), **rule)
+        values = [loss.judged] + ([loss.accuracy] if loss.accuracy is not None else [])
+        self.judge = Session(values, model.context, states=self.states, **model._arithmetic()) if self.judged is not None else None
+        if checkpoints is not None:
+            self.checkpoints = Checkpoints(checkpoints)
+        newest = self.checkpoints.newest if self.checkpoints is not None and resume else None
+        if newest is not None:
+            params = make("kn_model_load_params", [], training=True)
+            model._made._call(lib.kn_model_load, newest.encode(), self.states._pointer, params, NULL)
+            self.trainer.steps = int(self.states["koine.step"])
+            self.trainer.use_averages(False)
+        elif before is not None:
+            known = set(before)
+            for weight in model.weights:
+                if weight.name in known:
+                    self.states[weight.name] = before[weight.name]
+        else:
+            if self.train is not None:
+                self._measure()
+            if lib.kn_model_has_weights(model._pointer):
+                model._made._call(lib.kn_model_load, NULL, self.states._pointer, NULL, NULL)
+        if init is not None:
+            params, loaded = make("kn_model_load_params", [], incomplete=True), ffi.new("int *")
+            model._made._call(lib.kn_model_load, os.fsencode(init), self.states._pointer, params, loaded)
+            if not loaded[0]:
+                raise error_of(12, f"nothing in '{init}' has the name and the shape of a parameter of '{model.name}'")
+
+    def _measure(self) -> None:
+        """Sets what `standardize` of a model subtracts and divides by."""
+        for value in self.model.inputs:
+            if self.model.graph.find(f"{value.name}.deviation") is not None:
+                means, deviations = self.train.statistics(value.name)
+                self.states[f"{value.name}.mean"], self.states[f"{value.name}.deviation"] = means, deviations
+
+    # ---- running ----
+
+    def go(self) -> History:
+        model = self.model
+        model.history = self.history
+        try:
+            if self.train is None:
+                self._loop()
+            else:
+                self._fit()
+        except NotFiniteError:
+            raise  # the weights are spoilt: those from before are kept
+        except BaseException:
+            if self.trainer.steps or model._states is None:
+                self._keep()
+            raise
+        self._keep()
+        return self.history
+
+    def _keep(self) -> None:
+        """The model has the trained weights from now on: the averages, where they were evaluated."""
+        if self.averages:
+            self.trainer.use_averages(True)
+        model = self.model
+        model._trainer, model._states, model._sessions = self.trainer, self.states, {}
+
+    def step_done(self, step: Record) -> bool:
+        self.history.losses.append(step.loss)
+        self.history.rates.append(step.rate)
+        self.bar.step(step)
+        return self.on_step is None or self.on_step(step) is not False
+
+    def epoch_done(self, epoch: Record) -> bool:
+        self.history.epochs.append(epoch)
+        self.bar.epoch(epoch)
+        if self.checkpoints is not None:
+            model, kept = self.model, self.model._states
+            model._states = self.states
+            try:
+                self.checkpoints.save(model, self.trainer.steps, {**model._pairs(), "checkpoint.step": str(self.trainer.steps)})
+                if epoch.best:
+                    self.checkpoints.save(model, self.trainer.steps, model._pairs(), best=True)
+            finally:
+                model._states = kept
+        return self.on_epoch is None or self.on_epoch(epoch) is not False
+
+    def _to_best(self) -> bool:
+        path = self.checkpoints.best if self.checkpoints is not None else None
+        if path is None:
+            return False
+        params = make("kn_model_load_params", [], training=True)
+        self.model._made._call(lib.kn_model_load, path.encode(), self.states._pointer, params, NULL)
+        self.trainer.steps = int(self.states["koine.step"])
+        return True
+
+    def _fit(self) -> None:
+        parts = self.model._made.loss
+        given = isinstance(self.judged, Dataset)
+        result = self.trainer.fit(
+            self.train, batch=self.batch, augment=self.augment, loader=self.loader, validation=self.judged if given else None,
+            judge=self.judge if given else None, loss=parts.judged.name, accuracy=parts.accuracy.name if parts.accuracy is not None else None,
+            train_accuracy=self.accuracy.name if self.accuracy is not None else None, averages=self.averages, on_step=self.step_done,
+            on_epoch=self.epoch_done, remember=self.checkpoints is not None or None,
+            to_best=self._to_best if self.checkpoints is not None else None,
+            **self.words)
+        self.history.result, self.history.end = result, result.end.replace("fit-", "")
+
+    # ---- batches of an iterable ----
+
+    def _loop(self) -> None:
+        """The same loop where batches come out of an iterable."""
+        begun, epochs, best, waited = time.monotonic(), self.words["epochs"], None, 0
+        self.history.end = "done"
+        epoch = 0
+        while not epochs or epoch < epochs:
+            epoch += 1
+            mean, going = self._epoch(epoch, begun)
+            if mean.samples == 0 and epoch > 1:
+                raise ValueError(f"the data gave no batches in epoch {epoch}: a generator can be run through once; give a function that "
+                                 "returns one for each epoch")
+            if mean.samples == 0:
+                raise ValueError("the data gave no batches")
+            score = self._judge()
+            if score.samples:
+                self.trainer.judged(score.loss)
+            record = Record(epoch=epoch, loss=mean.loss, accuracy=mean.accuracy, validation=score, seconds=time.monotonic() - begun,
+                            best=bool(score.samples and (best is None or score.loss < best[0])))
+            if record.best:
+                waited = 0
+                best = (score.loss, {name: self.states[name] for name in self.states} if self.words["patience"] else {}, self.trainer.steps)
+            else:
+                waited += 1
+            if not self.epoch_done(record):
+                self.history.end = "stopped"
+                return
+            if not going:
+                break
+            if self.words["patience"] and waited >= self.words["patience"]:
+                self.history.end = "patience"
+                break
+        if self.words["patience"] and best is not None:
+            for name, array in best[1].items():
+                self.states[name] = array
+            self.trainer.steps = best[2]
+
+    def _judge(self) -> Record:
+        nothing = Record(loss=math.nan, accuracy=math.nan, samples=0, seconds=0.0)
+        if self.judged is None:
+            return nothing
+        model, kept, sessions = self.model, self.model._states, self.model._sessions
+        model._states, model._sessions = self.states, {"judged": self.judge}
+        if self.averages:
+            self.trainer.use_averages(True)
+        try:
+            return model._evaluate_dataset(self.judged, self.batch) if isinstance(self.judged, Dataset) else model._evaluate_batches(self.judged)
+        finally:
+            if self.averages:
+                self.trainer.use_averages(False)
+            model._states, model._sessions = kept, sessions
+
+    def _epoch(self, epoch: int, begun: float) -> Tuple[Record, bool]:
+        """One pass over the batches; and whether training goes on after it."""
+        model, parts = self.model, self.model._made.loss
+        total, right, samples, batches = 0.0, 0.0, 0, self._batches()
+        accuracy = np.zeros((), np.float32)
+        out = {self.accuracy.name: accuracy} if self.accuracy is not None else None
+
+        def mean() -> Record:
+            return Record(loss=total / samples if samples else math.nan, samples=samples,
+                          accuracy=right / samples if samples and out else math.nan)
+        for number, given in enumerate(batches_of(self.given), 1):
+            arrays = fed(by_name(given, model.inputs, parts.target), model.inputs)
+            arrays[parts.target.name] = model._as_target(arrays[parts.target.name], parts.target)
+            if parts.target.dtype == "int32":
+                check_labels(arrays[parts.target.name], model._answers)
+            count, rate = len(arrays[parts.target.name]), self.trainer.learning_rate
+            loss = self.trainer.step(arrays, count=count, out=out)
+            if not math.isfinite(loss):
+                raise NotFiniteError(f"the loss of step {self.trainer.steps} is {loss}: a lower learning_rate or clip_norm=1 often helps")
+            total, right, samples = total + loss * count, right + float(accuracy) * count, samples + count
+            step = Record(step=self.trainer.steps, epoch=epoch, batch=number, batches=batches, samples=count, loss=loss, rate=rate,
+                          seconds=time.monotonic() - begun, samples_per_s=samples / max(1e-9, time.monotonic() - begun),
+                          accuracy=float(accuracy) if out else math.nan)
+            if not self.step_done(step):
+                self.history.end = "stopped"
+                return mean(), False
+            if self.trainer.steps >= (self.words["steps"] or math.inf) or step.seconds >= (self.words["seconds"] or math.inf):
+                return mean(), False
+        return mean(), True

@@ -1,0 +1,293 @@
+"""Sessions run graphs on a device; states hold what stays between runs.
+
+>>> import koine, numpy as np
+>>> graph = koine.Graph()
+>>> x = graph.input("x", "batch,3")
+>>> session = koine.Session(x * 2 + 1)
+>>> session.run(x=np.float32([[1, 2, 3]])).tolist()
+[[3.0, 5.0, 7.0]]
+"""
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _show
+from ._arrays import address, check_shape, empty_for, feeds_of, info_of, ready, shape_of, target_of, type_number
+from ._handle import Handle
+from ._library import NULL, Record, ffi, lib, make, read, text, unknown, with_fields, word_of
+from .device import Buffer, Context, default_context, progress_into
+from .errors import error_of
+from .graph import Graph, Value
+
+_NOT_FOUND = 12
+
+
+class States(Handle, Mapping[str, np.ndarray]):
+    """Parameters, running statistics and moments by name, as arrays: states["conv1.weight"] copies one from the device,
+    states["conv1.weight"] = array sets it. A session adds what it needs when it is compiled or first run."""
+
+    _error = "kn_states_error"
+
+    def __init__(self, context: Optional[Context] = None, seed: int = 1) -> None:
+        """States on a device; what a session adds is initialised from the seed and its name."""
+        context = context or default_context()
+        self._open(lib.kn_states_create(context._pointer, seed), lib.kn_states_destroy, context)
+
+    @classmethod
+    def on_host(cls) -> "States":
+        """States without a device, to load files into and to save from."""
+        made = cls.__new__(cls)
+        made._open(lib.kn_states_create_host(NULL), lib.kn_states_destroy)
+        return made
+
+    @classmethod
+    def _of(cls, pointer: Any, owner: Handle) -> "States":
+        made = cls.__new__(cls)
+        made._open(pointer, None, owner, lock=owner._core.lock)
+        return made
+
+    def _infos(self) -> Dict[str, Any]:
+        found = {}
+        for position in range(lib.kn_states_count(self._pointer)):
+            info = ffi.new("kn_tensor_info *")
+            name = text(lib.kn_states_entry(self._pointer, position, info))
+            if name is not None:
+                found[name] = info
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos())
+
+    def __len__(self) -> int:
+        return int(lib.kn_states_count(self._pointer))
+
+    def shape(self, name: str) -> Tuple[int, ...]:
+        return shape_of(self._info(name))
+
+    def _info(self, name: str) -> Any:
+        try:
+            return self._infos()[name]
+        except KeyError:
+            raise KeyError(name) from None
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        array = empty_for(self._info(name))
+        self._call(lib.kn_states_get, name.encode(), address(array), array.nbytes)
+        return array
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        known = self._infos().get(name)
+        if known is None:  # kept for a session that has not been compiled yet; numpy's own type for numbers is rarely meant
+            array = np.asarray(value)
+            number = type_number("float32" if array.dtype == np.float64 else array.dtype)
+        else:
+            number = known.dtype
+        array = ready(value, number, name)
+        if known is not None:
+            check_shape(array.shape, [str(size) for size in shape_of(known)], name)
+        self._call(lib.kn_states_set, name.encode(), info_of(array.shape, number), address(array), array.nbytes)
+
+    def __repr__(self) -> str:
+        return "<koine.States, closed>" if self.closed else f"<koine.States: {', '.join(self)}>"
+
+    def _repr_html_(self) -> str:
+        return _show.table(((name, word_of("kn_dtype", info.dtype), ",".join(map(str, shape_of(info))))
+                            for name, info in self._infos().items()), ("state", "type", "shape"))
+
+
+class Plan:
+    """What a session or trainer does in a run: str() is the text of `koine plan`; info, steps and passes are its parts."""
+
+    def __init__(self, info: Record, text: str, steps: List[Record], passes: List[Record]) -> None:
+        self.info, self.text, self.steps, self.passes = info, text, steps, passes
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<koine.Plan: {self.info.steps} steps, {self.info.peak_bytes} bytes of the device>"
+
+    def _repr_html_(self) -> str:
+        return _show.table(self.info.__dict__.items()) + _show.pre(self.text)
+
+
+def inputs_of(graph: Graph) -> Dict[str, Tuple[int, List[str]]]:
+    """Element type and shape of each input, as declared."""
+    return {value.name: (int(lib.kn_value_dtype(value._pointer)), value._shape_words) for value in graph.inputs}
+
+
+class Runs(Handle):
+    """What sessions and trainers have in common: inputs by name, and plans."""
+
+    _kind = ""  # "kn_session"
+    _inputs: Dict[str, Tuple[int, List[str]]]
+
+    def _function(self, name: str) -> Any:
+        return getattr(lib, f"{self._kind}_{name}")
+
+    def _input(self, name: str) -> Tuple[int, List[str]]:
+        """Element type and shape of an input, as declared."""
+        try:
+            return self._inputs[name]
+        except KeyError:
+            raise error_of(_NOT_FOUND, unknown("input", name, self._inputs)) from None
+
+    def _feeds(self, given: Mapping[str, Any], keep: List[Any]) -> Tuple[Any, int, Dict[str, int]]:
+        """kn_feeds in the memory of the arrays, their number, and the numbers that their shapes give to symbols."""
+        names, arrays, symbols = list(given), [], {}
+        for name in names:
+            number, wanted = self._input(name)
+            array = ready(given[name], number, name)
+            for symbol, size in check_shape(array.shape, wanted, name).items():
+                if symbols.setdefault(symbol, size) != size:
+                    raise error_of(3, f"'{name}' has {size} for '{symbol}', and an input before it {symbols[symbol]}")
+            arrays.append(array)
+        return feeds_of(names, arrays, keep), len(names), symbols
+
+    def plan(self) -> Plan:
+        """The plan of the last run or compilation."""
+        info = make("kn_plan_info")
+        self._call(self._function("plan"), info)
+        steps: List[Record] = []
+        passes: List[Record] = []
+        for function, struct, into in (("plan_step", "kn_plan_step", steps), ("plan_pass", "kn_plan_pass", passes)):
+            while True:
+                made = make(struct)
+                if self._function(function)(self._pointer, len(into), made):
+                    break
+                into.append(read(made))
+        for step in steps:
+            step.inputs = step.inputs[:step.input_count]
+        return Plan(read(info), self.plan_text(), steps, passes)
+
+    def plan_text(self) -> str:
+        pointer = self._function("plan_text")(self._pointer)
+        if not pointer:
+            raise error_of(1, self._message())
+        try:
+            return text(pointer) or ""
+        finally:
+            self._function("free_text")(self._pointer, pointer)
+
+    def write_programs(self, folder: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes the programs of the plan as OpenCL C, and its launches, into a folder."""
+        self._call(self._function("write_programs"), os.fsencode(folder))
+
+    def wait(self) -> None:
+        """Waits until all runs are complete."""
+        self._call(self._function("wait"))
+
+
+class Session(Runs):
+    """Computes values of a graph: one, a list, or a dict of them, which is what run() returns arrays for."""
+
+    _error, _kind = "kn_session_error", "kn_session"
+
+    def __init__(self, values: Union[Value, Sequence[Value], Mapping[str, Value]], context: Optional[Context] = None, *,
+                 states: Optional[States] = None, progress: Any = None, **more: Any) -> None:
+        context = context or default_context()
+        if isinstance(values, Mapping):
+            self._keys: Any = list(values)
+            listed = list(values.values())
+        else:
+            self._keys = None if isinstance(values, Value) else int
+            listed = [values] if isinstance(values, Value) else list(values)
+        if not listed:
+            raise error_of(2, "a session needs at least one value to compute")
+        graph = listed[0].graph
+        self._inputs = inputs_of(graph)
+        self._bound: Dict[str, int] = {}
+        self.context = context
+        keep: List[Any] = []
+        params = make("kn_session_params", keep, states=states, **more)
+        progress_into(params.progress, progress, keep)
+        pointers = ffi.new("kn_value *[]", [value._pointer for value in listed])
+        with graph._core.lock:
+            made = lib.kn_session_create(context._pointer, pointers, len(listed), params)
+            self._open_checked(made, lib.kn_session_destroy, lib.kn_session_status, context,
+                               *([states] if states is not None else []), lock=states._core.lock if states is not None else None)
+        self._core.keep += keep
+        self._names = [value.name for value in listed]
+        self.states = states if states is not None else States._of(lib.kn_session_states(self._pointer), self)
+
+    def bind(self, **symbols: int) -> None:
+        """Gives numbers to symbols that the shapes of what is fed do not determine."""
+        for symbol, number in symbols.items():
+            self._call(lib.kn_session_bind, symbol.encode(), number)
+            self._bound[symbol] = number
+
+    def _bind_shapes(self, symbols: Dict[str, int]) -> None:
+        for symbol, number in symbols.items():
+            if self._bound.get(symbol) != number:
+                code = lib.kn_session_bind(self._pointer, symbol.encode(), number)
+                if code not in (0, _NOT_FOUND):  # a symbol that no value depends on
+                    raise error_of(code, self._message())
+                self._bound[symbol] = number
+
+    def compile(self, feeds: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
+        """Compiles for arrays of these shapes, without running."""
+        keep: List[Any] = []
+        with self._core.lock:
+            made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
+            self._bind_shapes(symbols)
+            self._call(lib.kn_session_compile, made, count)
+
+    def run(self, feeds: Optional[Mapping[str, Any]] = None, *, out: Any = None, **more: Any) -> Any:
+        """Runs once, on a dict of arrays or with inputs as keywords. Results are new arrays, or are written to `out`: an
+        array, a list or a dict of arrays, as the values were given."""
+        keep: List[Any] = []
+        with self._core.lock:
+            made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
+            self._bind_shapes(symbols)
+            self._call(lib.kn_session_compile, made, count)
+            results = self._targets(out)
+            fetches = ffi.new("kn_fetch[]", len(results))
+            for position, (name, array) in enumerate(zip(self._names, results)):
+                keep.append(ffi.new("char[]", name.encode()))
+                fetches[position].name, fetches[position].data, fetches[position].bytes = keep[-1], address(array), array.nbytes
+            self._call(lib.kn_session_run, made, count, fetches, len(results))
+        return results[0] if self._keys is None else dict(zip(self._keys, results)) if self._keys is not int else results
+
+    __call__ = run
+
+    def start(self, feeds: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
+        """Runs without results, for what changes states; returns once the work is enqueued."""
+        keep: List[Any] = []
+        with self._core.lock:
+            made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
+            self._bind_shapes(symbols)
+            self._call(lib.kn_session_run, made, count, NULL, 0)
+
+    def _targets(self, out: Any) -> List[np.ndarray]:
+        if out is None:
+            given: List[Any] = [None] * len(self._names)
+        else:
+            given = [out] if self._keys is None else list(out) if self._keys is int else [out.get(key) for key in self._keys]
+        return [target_of(array, self._info_of(name), name) for name, array in zip(self._names, given)]
+
+    def _info_of(self, name: str) -> Any:
+        info = ffi.new("kn_tensor_info *")
+        self._call(lib.kn_session_info, name.encode(), info)
+        return info
+
+    def info(self, name: str) -> Tuple[str, Tuple[int, ...]]:
+        """Element type and shape of a result, as of the last run."""
+        info = self._info_of(name)
+        return word_of("kn_dtype", info.dtype), shape_of(info)
+
+    def feed_buffer(self, name: str, buffer: Buffer) -> None:
+        """Feeds a buffer of the program's OpenCL context in the next run."""
+        self._call(lib.kn_session_feed_buffer, name.encode(), buffer._pointer)
+
+    def fetch_buffer(self, name: str, buffer: Buffer) -> None:
+        """Writes a result into such a buffer in the next run."""
+        self._call(lib.kn_session_fetch_buffer, name.encode(), buffer._pointer)
+
+    def __repr__(self) -> str:
+        return "<koine.Session, closed>" if self.closed else f"<koine.Session of {', '.join(self._names)}>"
+
+
+Session.__init__.__doc__ = with_fields("kn_session_params", "states", "progress")(Session.__init__).__doc__

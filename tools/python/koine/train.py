@@ -1,0 +1,236 @@
+"""Trainers: an optimizer, a schedule, and the step that applies them to a loss; and the training loop.
+
+>>> import koine, numpy as np
+>>> graph = koine.Graph()
+>>> x, y = graph.input("x", "batch,2"), graph.input("y", "batch,1")
+>>> trainer = koine.Trainer(x.linear(1).mse(y), optimizer="sgd", learning_rate=0.1)
+>>> points = np.random.default_rng(1).random((64, 2), np.float32)
+>>> losses = [trainer.step(x=points, y=points.sum(1, keepdims=True)) for _ in range(50)]
+>>> losses[-1] < losses[0] / 10
+True
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ._arrays import address, feeds_of
+from ._library import NULL, Record, ffi, fields_of, lib, make, number_of, put, read, text, unknown, with_fields, word_of
+from .dataset import Dataset, loader_params
+from .device import Context, default_context, progress_into
+from .errors import error_of
+from .graph import Value
+from .session import Runs, Session, States, inputs_of
+
+FIT_ENDS = ("done", "patience", "stopped", "failed")
+
+
+def optimizers() -> List[str]:
+    """The optimizers' names."""
+    return [text(lib.kn_optimizer_name(i)) or "" for i in range(lib.kn_optimizer_count())]
+
+
+def _groups(groups: Sequence[Mapping[str, Any]], keep: List[Any]) -> Any:
+    rows = ffi.new("kn_parameter_group[]", max(1, len(groups)))
+    for position, group in enumerate(groups):
+        row = ffi.addressof(rows, position)
+        row.size, row.rate_factor, row.weight_decay = ffi.sizeof("kn_parameter_group"), 1, -1
+        for name, value in group.items():
+            if name not in fields_of("kn_parameter_group"):
+                raise TypeError(unknown("setting of a group", name, ["pattern", "rate_factor", "weight_decay", "frozen"]))
+            put(row, name, value, keep)
+    keep.append(rows)
+    return rows
+
+
+def trainer_params(keep: List[Any], optimizer: str = "adam", groups: Sequence[Mapping[str, Any]] = (), milestones: Sequence[int] = (),
+                   **given: Any) -> Any:
+    """kn_trainer_params with the usual values of an optimizer, and those that are given."""
+    params = make("kn_trainer_params")
+    number = number_of("kn_optimizer", optimizer)
+    lib.kn_trainer_params_choose(params, number)
+    known = [name for name in fields_of("kn_trainer_params") if name not in ("size", "session", "extra", "extra_count", "group_count", "milestone_count")]
+    for name, value in given.items():
+        if name not in known:
+            raise TypeError(unknown("argument", name, known))
+        if value is None:
+            continue
+        if name in _OF_OPTIMIZERS and not lib.kn_optimizer_reads(number, name.encode()):
+            owners = [word for i, word in enumerate(optimizers()) if lib.kn_optimizer_reads(i, name.encode())]
+            raise error_of(2, f"{name} applies to {', '.join(owners)}, but the optimizer is {optimizer}")
+        put(params, name, value, keep)
+    if groups:
+        params.groups, params.group_count = _groups(groups, keep), len(groups)
+    if milestones:
+        put(params, "milestones", list(milestones), keep)
+        params.milestone_count = len(milestones)
+    return params
+
+
+_OF_OPTIMIZERS = ("momentum", "dampening", "nesterov", "amsgrad", "centered", "beta1", "beta2", "epsilon", "rate_decay", "accumulator")
+
+
+class Trainer(Runs):
+    """Trains all unfrozen parameters that a loss, a scalar, depends on. It belongs to one thread at a time.
+
+    optimizer: a name of optimizers(), whose usual values other keywords override. extra: values to compute in each step
+    besides the loss. groups: settings for some parameters, [{"pattern": "*.bias", "weight_decay": 0}, …].
+    """
+
+    _error, _kind = "kn_trainer_error", "kn_trainer"
+
+    def __init__(self, loss: Value, context: Optional[Context] = None, *, optimizer: str = "adam", extra: Sequence[Value] = (),
+                 states: Optional[States] = None, groups: Sequence[Mapping[str, Any]] = (), milestones: Sequence[int] = (),
+                 progress: Any = None, **more: Any) -> None:
+        context = context or default_context()
+        keep: List[Any] = []
+        of_session = {name: more.pop(name) for name in list(more) if name in fields_of("kn_session_params")}
+        session = make("kn_session_params", keep, states=states, **of_session)
+        progress_into(session.progress, progress, keep)
+        params = trainer_params(keep, optimizer, groups, milestones, **more)
+        params.session = session
+        values = ffi.new("kn_value *[]", [value._pointer for value in extra] or 1)
+        params.extra, params.extra_count = values, len(extra)
+        self.context, self._inputs = context, inputs_of(loss.graph)
+        with loss.graph._core.lock:
+            made = lib.kn_trainer_create(context._pointer, loss._pointer, params)
+            self._open_checked(made, lib.kn_trainer_destroy, lib.kn_trainer_status, context, *([states] if states is not None else []),
+                               lock=states._core.lock if states is not None else None)
+        self._core.keep += keep
+        self._shapes = {value.name: value for value in extra}
+        self.states = states if states is not None else States._of(lib.kn_trainer_states(self._pointer), self)
+
+    def _batch(self, feeds: Optional[Mapping[str, Any]], more: Mapping[str, Any], count: Optional[int], keep: List[Any]) -> Tuple[int, Any, int]:
+        made, number, symbols = self._feeds({**(feeds or {}), **more}, keep)
+        if count is None:
+            first = next((array for array in keep if isinstance(array, np.ndarray) and array.ndim), None)
+            count = symbols.get("batch", len(first) if first is not None else 1)
+        return count, made, number
+
+    def step(self, feeds: Optional[Mapping[str, Any]] = None, *, count: Optional[int] = None, wait: bool = True,
+             out: Optional[Mapping[str, np.ndarray]] = None, **more: Any) -> Optional[float]:
+        """One step on arrays by name, or as keywords; returns the loss before the update. wait=False returns None once the
+        work is enqueued. out: arrays for extra values, by name."""
+        keep: List[Any] = []
+        loss = ffi.new("double *") if wait else NULL
+        with self._core.lock:
+            number, made, feed_count = self._batch(feeds, more, count, keep)
+            if out:
+                fetches = self._fetches(out, keep)
+                self._call(lib.kn_trainer_step_fetch, number, made, feed_count, loss, fetches, len(out))
+            else:
+                self._call(lib.kn_trainer_step, number, made, feed_count, loss)
+        return float(loss[0]) if wait else None
+
+    def _fetches(self, out: Mapping[str, np.ndarray], keep: List[Any]) -> Any:
+        fetches = ffi.new("kn_fetch[]", max(1, len(out)))
+        for position, (name, array) in enumerate(out.items()):
+            keep.append(ffi.new("char[]", name.encode()))
+            fetches[position].name, fetches[position].data, fetches[position].bytes = keep[-1], address(array), array.nbytes
+        return fetches
+
+    def evaluate(self, values: Mapping[str, Tuple[Value, np.ndarray]], feeds: Optional[Mapping[str, Any]] = None, *,
+                 count: Optional[int] = None, **more: Any) -> None:
+        """Computes values in inference mode into arrays: {name: (value, array)}."""
+        keep: List[Any] = []
+        pointers = ffi.new("kn_value *[]", [value._pointer for value, _ in values.values()])
+        with self._core.lock:
+            number, made, feed_count = self._batch(feeds, more, count, keep)
+            fetches = self._fetches({value.name: array for value, array in values.values()}, keep)
+            self._call(lib.kn_trainer_evaluate, number, made, feed_count, pointers, fetches, len(values))
+
+    def compile(self, count: int, feeds: Optional[Mapping[str, Any]] = None) -> None:
+        """Compiles the step for batches of `count`; feeds give other open sizes."""
+        if feeds is None:
+            self._call(lib.kn_trainer_compile, count)
+        else:
+            keep: List[Any] = []
+            made, number, _ = self._feeds(feeds, keep)
+            self._call(lib.kn_trainer_compile_for, count, made, number)
+
+    @property
+    def steps(self) -> int:
+        """Steps done; set it after the states of another run were loaded."""
+        return int(lib.kn_trainer_steps(self._pointer))
+
+    @steps.setter
+    def steps(self, steps: int) -> None:
+        lib.kn_trainer_set_steps(self._pointer, steps)
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the next step."""
+        return float(lib.kn_trainer_learning_rate(self._pointer))
+
+    def judged(self, loss: float) -> None:
+        """Reports a validation loss to the schedule "plateau"."""
+        self._call(lib.kn_trainer_judged, loss)
+
+    def use_averages(self, use: bool) -> None:
+        """Exchanges the weights for their moving averages, or back."""
+        self._call(lib.kn_trainer_use_averages, use)
+
+    def find_not_finite(self, feeds: Optional[Mapping[str, Any]] = None, count: Optional[int] = None, **more: Any) -> Optional[str]:
+        """A sentence that names the first operator of a step with a non-finite result; None if all are finite."""
+        keep: List[Any] = []
+        room = ffi.new("char[]", 1024)
+        number, made, feed_count = self._batch(feeds, more, count, keep)
+        code = lib.kn_trainer_find_not_finite(self._pointer, number, made, feed_count, room, 1024)
+        if code not in (0, 12):
+            raise error_of(code, self._message())
+        return text(room) if code == 0 else None
+
+    def fit(self, dataset: Dataset, *, batch: int = 64, augment: Any = None, loader: Optional[Mapping[str, Any]] = None,
+            validation: Optional[Dataset] = None, judge: Optional[Session] = None, loss: Optional[str] = None,
+            accuracy: Optional[str] = None, on_step: Optional[Callable[[Record], Any]] = None,
+            on_epoch: Optional[Callable[[Record], Any]] = None, wait_for: Optional[Callable[[int], bool]] = None,
+            to_best: Optional[Callable[[], bool]] = None, **more: Any) -> Record:
+        """The training loop on a dataset. Callbacks get Records; one that returns False, or raises, stops it after the step,
+        with the states kept; what was raised is raised again. So does Ctrl-C."""
+        keep: List[Any] = []
+        trouble: List[BaseException] = []
+        params = make("kn_fit_params", keep, validation=validation, judge=judge, loss=loss, accuracy=accuracy, **more)
+        batches = loader_params(keep, augment, **{"batch": batch, **(loader or {})})
+        params.loader = batches
+
+        def callback(kind: str, function: Callable[..., Any], error: bool = False) -> Any:
+            made = ffi.callback(kind, function, error=error, onerror=lambda _kind, value, _trace: trouble.append(value))
+            keep.append(made)
+            return made
+
+        def goes_on(report: Optional[Callable[[Record], Any]], pointer: Any) -> bool:
+            return not trouble and (report is None or report(read(pointer)) is not False)
+        params.on_step = callback("bool(void *, kn_fit_step *)", lambda _user, step: goes_on(on_step, step))
+        params.on_epoch = callback("bool(void *, kn_fit_epoch *)", lambda _user, epoch: goes_on(on_epoch, epoch))
+        if wait_for is not None:
+            params.wait_for = callback("bool(void *, uint64_t)", lambda _user, step: bool(wait_for(step)))
+        if to_best is not None:
+            params.to_best = callback("bool(void *)", lambda _user: bool(to_best()))
+        result = make("kn_fit_result")
+        result.validation.size = ffi.sizeof("kn_score")
+        with self._core.lock:
+            code = lib.kn_fit(self._pointer, dataset._pointer, params, result)
+        if trouble:
+            raise trouble[0]
+        if code:
+            raise error_of(code, text(result.message))
+        return read(result)
+
+    def __repr__(self) -> str:
+        return "<koine.Trainer, closed>" if self.closed else f"<koine.Trainer after {self.steps} steps>"
+
+
+Trainer.__init__.__doc__ = with_fields("kn_trainer_params", "optimizer", "groups", "milestones", "session", "extra")(Trainer.__init__).__doc__
+Trainer.fit.__doc__ = with_fields("kn_fit_params", "loader", "validation", "judge", "loss", "accuracy", "on_step", "on_epoch",
+                                  "wait_for", "to_best")(Trainer.fit).__doc__
+
+
+def evaluate(session: Session, dataset: Dataset, loss: str, accuracy: Optional[str] = None, batch: int = 64) -> Record:
+    """Mean loss and accuracy of a session, which computes values of these names, over all samples."""
+    score = make("kn_score")
+    with session._core.lock:
+        code = lib.kn_evaluate(session._pointer, dataset._pointer, batch, loss.encode(), accuracy.encode() if accuracy else NULL, score)
+        if code:
+            raise error_of(code, session._message() or text(lib.kn_dataset_error(dataset._pointer)))
+    return read(score)
