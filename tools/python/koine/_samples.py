@@ -32,12 +32,12 @@ def is_torch_dataset(data: Any) -> bool:
 
 
 def shaped(array: np.ndarray, value: Value) -> np.ndarray:
-    """An array of samples in the rank of an input: axes of size 1 come and go."""
+    """An array of samples in the shape of an input: axes of size 1 come and go."""
     wanted = value._shape_words
-    if array.ndim == len(wanted):
+    if array.ndim == len(wanted) and all(str(size) == word or not word.isdigit() for size, word in zip(array.shape[1:], wanted[1:])):
         return array
     inner = [size for size in array.shape[1:] if size != 1]
-    if inner == [int(word) for word in wanted[1:] if word.isdigit() and word != "1"] and all(word.isdigit() for word in wanted[1:]):
+    if array.ndim and wanted and all(word.isdigit() for word in wanted[1:]) and inner == [int(word) for word in wanted[1:] if word != "1"]:
         return array.reshape(array.shape[0], *(int(word) for word in wanted[1:]))
     raise error_of(3, f"'{value.name}' has the shape {array.shape}, expected ({','.join(wanted)})")
 
@@ -46,7 +46,8 @@ def by_name(data: Any, inputs: Sequence[Value], target: Optional[Value]) -> Dict
     """Arrays by the names of inputs, of x, (x, y), ({name: array}, y) or {name: array}; and of the target, if it is there."""
     names = [value.name for value in inputs]
     y: Any = None
-    if isinstance(data, (tuple, list)) and not (target is None and len(data) == len(names) > 1):
+    parts = isinstance(data, (tuple, list)) and (target is not None or (isinstance(data, tuple) and len(names) == 1))
+    if parts:
         if len(data) not in (1, 2):
             raise error_of(2, f"data has {len(data)} parts: expected (x, y)")
         data, y = data[0], (data[1] if len(data) == 2 else None)

@@ -141,11 +141,6 @@ class Model:
 
     def _opened(self) -> _Opened:
         made = _Opened(self.source, self._settings, self._frozen_statistics)
-        if self._settings and text(lib.kn_model_text(made._pointer)):
-            known = self._names(lib.kn_model_setting_name, made)
-            wrong = [name for name in self._settings if name not in known]
-            if wrong:
-                raise TypeError(f"the model has no setting {wrong[0]!r}; its settings are {', '.join(known) or 'none'}")
         for pattern, device in self._pins.items():
             self._pin(made, pattern, device)
         return made
@@ -348,10 +343,12 @@ class Model:
 
     # ---- data ----
 
-    def _need_loss(self, name: Optional[str], weights: Optional[np.ndarray] = None, mixed: bool = False) -> Record:
-        key = (name, None if weights is None else weights.tobytes(), mixed)
+    def _need_loss(self, name: Optional[str], weights: Optional[np.ndarray] = None, mixed: bool = False, exactly: bool = False) -> Record:
+        """The values of a loss. Without a name it is the one before; `exactly`: without its class weights and mixing."""
         made = self._made
-        if made.loss is not None and made.loss_key != key and not (name is None and weights is None and not mixed):
+        name = made.loss_key[0] if name is None and made.loss is not None else name
+        key = (name, None if weights is None else weights.tobytes(), mixed)
+        if made.loss is not None and made.loss_key != key and (exactly or name != made.loss_key[0]):
             self._reopen()
         if self._made.loss is None:
             self._made.add_loss(name, weights, mixed)
@@ -415,7 +412,7 @@ class Model:
             name, _, mixed = self._made.loss_key
             self._settings.update(sizes)
             self._reopen()
-            self._need_loss(name, None, mixed)
+            self._need_loss(name, None, mixed, exactly=True)
             self._states = None
         return made
 
@@ -445,7 +442,7 @@ class Model:
         validation: a fraction of the samples, or data; without it the test part that the data may have.
         Without epochs, steps or seconds there are 10 epochs. Where the end is known, the schedule is "cosine"; for ONNX files,
         and elsewhere, "constant". Defaults are those of `koine train`.
-        loss: the model's own, or "cross-entropy", "mse", "huber" … class_weights: "balanced" or an array. augment: "flip,crop=4";
+        loss: "cross-entropy", "mse", "huber" …; without it the one before, and at first the model's own. class_weights: "balanced" or an array. augment: "flip,crop=4";
         "none" ignores the model's text. patience: stops after so many epochs without a lower validation loss, and returns to the best.
         init: a file to start from the matching weights of. checkpoints: a folder for the newest and the best states; resume=True
         goes on from the newest one in it, if there is one.
@@ -653,11 +650,11 @@ class _Run:
         weights = None if class_weights is None or isinstance(class_weights, str) else np.ascontiguousarray(class_weights, np.float32)
         if isinstance(class_weights, str) and class_weights != "balanced":
             raise ValueError(f"class_weights is {class_weights!r}; expected 'balanced' or an array")
-        model._need_loss(loss, weights, mixed)
+        model._need_loss(loss, weights, mixed, exactly=True)
         if is_samples(self.given):
             self._open_samples()
             if isinstance(class_weights, str) and self.train is not None:
-                model._need_loss(loss, self._balanced(), mixed)
+                model._need_loss(loss, self._balanced(), mixed, exactly=True)
         elif isinstance(class_weights, str):
             raise ValueError("class_weights='balanced' needs to see all samples: give an array")
         elif isinstance(self.validation, float):

@@ -1,0 +1,425 @@
+"""Model: fit, predict, evaluate, files; the same results as the command.
+
+usage: models.py HOUSE_FOLDER KOINE
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from package import case, expect, expect_equal, raises, run, script
+
+KOINE = sys.argv[2]
+os.chdir(tempfile.mkdtemp(prefix="koine-python-"))
+
+import numpy as np  # noqa: E402
+
+import koine  # noqa: E402
+
+DIGITS = {"most_samples": 600}
+X, Y = koine.data("digits", **DIGITS).arrays()
+CONTEXT = koine.default_context()
+
+
+def command(*words):
+    done = subprocess.run([KOINE, *words], capture_output=True, text=True)
+    expect(done.returncode == 0, done.stderr)
+    return done.stdout
+
+
+def small():
+    """A model of two layers, built by hand."""
+    graph = koine.Graph()
+    graph.input("x", "batch,2").linear(16, name="one").relu().linear(2, name="two").output("logits")
+    return graph
+
+
+def points(count=256):
+    random = np.random.default_rng(1)
+    x = random.uniform(-1, 1, (count, 2)).astype(np.float32)
+    return x, (x[:, 0] > x[:, 1]).astype(np.int64)
+
+
+@case
+def the_lines_of_the_readme_work():
+    model = koine.Model("mlp")
+    history = model.fit((X, Y), epochs=2, optimizer="adamw", validation=0.1)
+    expect_equal((len(history.epochs), history.epochs[-1].validation.samples, history.end), (2, 60, "done"))
+    expect_equal(model.predict(X[:7]).shape, (7, 10))
+    expect(model.evaluate((X, Y)).accuracy > 0.5)
+    model.save("a.safetensors")
+    model.to_onnx("a.onnx")
+    for path in ("a.safetensors", "a.onnx"):
+        expect(np.allclose(koine.Model(path).predict(X[:50]), model.predict(X[:50]), atol=1e-5), path)
+
+
+@case
+def training_has_the_bits_of_the_command():
+    """The same model, data and seed: the same weights, with all defaults."""
+    command("train", "mlp", "--data", "digits:train", "--steps", "12", "--save", "command.safetensors")
+    model = koine.Model("mlp")
+    model.fit("digits:train", steps=12)
+    wanted = koine.load_safetensors("command.safetensors")
+    for weight in model.weights:
+        expect((model.states[weight.name] == wanted[weight.name]).all(), weight.name)
+    model.save("python.safetensors")
+    found = koine.load_safetensors("python.safetensors")
+    expect_equal(sorted(found), sorted(wanted))
+    expect_equal(koine.safetensors_metadata("python.safetensors", "data.classes"), koine.safetensors_metadata("command.safetensors", "data.classes"))
+
+
+@case
+def the_command_reads_what_python_saved():
+    model = koine.Model("mlp")
+    model.fit((X, Y), epochs=3)
+    model.save("shared.safetensors")
+    score = json.loads(command("eval", "shared.safetensors", "--data", "digits:test", "--json").splitlines()[-1])
+    own = model.evaluate("digits:test")
+    expect(abs(score["accuracy"] - own.accuracy) < 1e-9 and abs(score["loss"] - own.loss) < 1e-5, f"{score}, {own}")
+    command("train", "--resume", "shared.safetensors", "--data", "digits:train", "--steps", "40")
+
+
+@case
+def models_are_made_of_names_texts_and_files():
+    expect_equal(koine.Model("lenet", classes=4).outputs[0].shape, ("batch", 4))
+    text = "koine 1\nmodel tiny\ninput x 3\nlogits = linear 2\n"
+    expect_equal((koine.Model(text).name, koine.Model(text).parameters), ("tiny", 8))
+    pathlib.Path("net.koine").write_text(text)
+    expect_equal(koine.Model(pathlib.Path("net.koine")).text, koine.Model(text).text)
+    with raises(koine.NotFoundError, "lenett", "lenet"):
+        koine.Model("lenett")
+    with raises(koine.FormatError, "2:1"):
+        koine.Model("koine 1\nrelo\n")
+    with raises(koine.ArgumentError, "'class' is not among its settings", "classes=10"):
+        koine.Model("lenet", **{"class": 3})
+    expect("mlp" in koine.zoo() and "linear" in koine.grammar())
+
+
+@case
+def models_are_made_of_graphs():
+    x, y = points()
+    model = koine.Model(small())
+    history = model.fit((x, y), epochs=30, batch=32, learning_rate=0.02)
+    expect(model.evaluate((x, y)).accuracy > 0.95, str(history))
+    model.save("graph.safetensors")
+    other = koine.Model(small())
+    other.load("graph.safetensors")
+    expect((other.predict(x) == model.predict(x)).all())
+    model.to_onnx("graph.onnx")
+    expect(np.allclose(koine.Model("graph.onnx").predict(x), model.predict(x), atol=1e-5))
+    with raises(koine.ArgumentError, "keeps the loss"):
+        model.fit((x, y), loss="mse", epochs=1)
+    with raises(koine.ArgumentError, "no outputs"):
+        koine.Model(koine.Graph())
+
+
+@case
+def arrays_come_in_any_shape_that_means_the_same():
+    model = koine.Model("mlp")
+    wanted = None
+    for x in (X, X[:, 0], X.astype(np.float64), np.asfortranarray(X), np.round(X * 255).astype(np.uint8), X.tolist()):
+        model = koine.Model("mlp")
+        model.fit((x, Y), steps=3)
+        found = model.predict(x)
+        wanted = found if wanted is None else wanted
+        expect(np.allclose(found, wanted, atol=2e-2), "the results differ")
+    for y in (Y.astype(np.int64), Y.astype(np.uint8), Y.reshape(-1, 1)):
+        model.fit((X, y), steps=1)
+    expect_equal(model.predict(X[:0]).shape, (0, 10))
+    expect_equal(model.predict(X[:65], batch=32).shape, (65, 10))
+    expect((model.predict(X[:65], batch=32) == model.predict(X[:65], batch=5)).all())
+
+
+@case
+def data_in_memory_is_used_in_place():
+    from koine import _samples
+    model = koine.Model("mlp")
+    loss = model._need_loss(None)
+    dataset = _samples.of_arrays({"x": X, "y": Y}, model.inputs, loss.target, 10)
+    places = [array.__array_interface__["data"][0] for array in dataset._core.keep if isinstance(array, np.ndarray)]
+    expect_equal(places, [array.__array_interface__["data"][0] for array in (X, Y)])
+
+
+@case
+def wrong_data_is_refused():
+    model = koine.Model("mlp")
+    for data, kind, part in (((X, Y + 5), koine.ArgumentError, "labels from"), ((X[:5], Y[:4]), koine.ShapeError, "same first dimension"),
+                             ((X[:, :, :9], Y), koine.ShapeError, "'x' has the shape"), ((X, Y.astype(float)), koine.DtypeError, "'y' is float64"),
+                             ((X,), koine.ArgumentError, "'y'"), ((X[:0], Y[:0]), koine.ArgumentError, "no samples"),
+                             ("nothing:here", koine.KoineError, "nothing"), ((np.array([["a"]]), Y), koine.KoineError, "")):
+        with raises(kind, part):
+            model.fit(data, epochs=1)
+    with raises(koine.ShapeError, "expected (batch,1,28,28)"):
+        model.predict(np.ones((2, 5)))
+    for words, part in (({"patience": 2}, "validation"), ({"validation": 1.5}, "fraction"), ({"class_weights": "equal"}, "balanced"),
+                        ({"optimizer": "adamm"}, "is 'adam' meant"), ({"schedule": "cosinus"}, "is 'cosine' meant")):
+        with raises(ValueError, part):
+            model.fit((X, Y), epochs=1, **words)
+    with raises(TypeError, "is 'learning_rate' meant"):
+        model.fit((X, Y), epochs=1, learning_rates=1)
+    with raises(koine.ArgumentError, "nesterov applies to sgd"):
+        model.fit((X, Y), epochs=1, nesterov=True)
+
+
+@case
+def regression_has_r2():
+    x = np.random.default_rng(1).uniform(-1, 1, (300, 3)).astype(np.float32)
+    graph = koine.Graph()
+    graph.input("x", "batch,3").linear(1).output("y_hat")
+    model = koine.Model(graph)
+    for y in (x @ [1, 2, 3], (x @ [1, 2, 3]).reshape(-1, 1)):
+        model.fit((x, y), loss="mse", epochs=20, learning_rate=0.1)
+        expect(model.evaluate((x, y), loss="mse").r2 > 0.99)
+
+
+@case
+def batches_come_out_of_iterables():
+    x, y = points()
+
+    def batches():
+        for first in range(0, 256, 32):
+            yield x[first:first + 32], y[first:first + 32]
+
+    class Loader:
+        """As a DataLoader of PyTorch: with a length, and iterated over anew in each epoch."""
+
+        def __len__(self):
+            return 8
+
+        def __iter__(self):
+            return iter([list(batch) for batch in batches()])
+    for data in (batches, Loader()):
+        model = koine.Model(small())
+        history = model.fit(data, epochs=20, learning_rate=0.02, validation=(x, y))
+        expect_equal((len(history.losses), len(history.epochs), history.end), (160, 20, "done"))
+        expect(model.evaluate(data).accuracy > 0.9 and history.history["val_accuracy"][-1] > 0.9)
+        expect(abs(model.evaluate(data).loss - model.evaluate((x, y)).loss) < 1e-5)
+    expect_equal(len(koine.Model(small()).fit(batches(), epochs=1).losses), 8)
+    expect_equal(len(koine.Model(small()).fit(batches, steps=11).losses), 11)
+    with raises(ValueError, "can be run through once"):
+        koine.Model(small()).fit(batches(), epochs=2)
+    with raises(ValueError, "fraction"):
+        koine.Model(small()).fit(batches, epochs=1, validation=0.1)
+    history = koine.Model(small()).fit(batches, epochs=50, learning_rate=0.0, patience=2, validation=(x, y), optimizer="sgd")
+    expect_equal((history.end, len(history.epochs)), ("patience", 3))
+
+
+@case
+def batches_train_as_arrays_do():
+    """The same order gives the same weights."""
+    x, y = points()
+
+    def batches():
+        for first in range(0, 256, 32):
+            yield x[first:first + 32], y[first:first + 32]
+    one, two = koine.Model(small()), koine.Model(small())
+    one.fit(batches, epochs=3, schedule="constant")
+    two.fit((x, y), epochs=3, batch=32, shuffle=False, schedule="constant")
+    expect((one.predict(x) == two.predict(x)).all())
+
+
+@case
+def callbacks_see_and_stop_the_run():
+    x, y = points()
+    seen = []
+    model = koine.Model(small())
+    history = model.fit((x, y), epochs=3, batch=64, on_step=seen.append, on_epoch=lambda epoch: epoch.epoch < 2)
+    expect_equal(([step.step for step in seen], history.end, len(history.epochs)), (list(range(1, 9)), "stopped", 2))
+    expect_equal([step.loss for step in seen], history.losses)
+
+    def fails(step):
+        if step.step == 3:
+            raise RuntimeError("as it happens")
+    before = model.predict(x)
+    for data in ((x, y), lambda: [(x, y)] * 4):
+        with raises(RuntimeError, "as it happens"):
+            model.fit(data, epochs=3, batch=64, on_step=fails)
+        expect(len(model.history.losses) == 3 and (model.predict(x) != before).any(), "the weights of the run are lost")
+
+
+@case
+def control_c_stops_after_the_step_and_keeps_the_weights():
+    for data in ("(x, y)", "lambda: [(x, y)] * 4"):
+        out = script(f"""
+import os, signal, threading, time
+import numpy as np, koine
+x = np.random.default_rng(1).random((256, 2), np.float32); y = (x[:, 0] > x[:, 1]).astype(np.int64)
+graph = koine.Graph(); graph.input("x", "batch,2").linear(64).relu().linear(2).output("logits")
+model = koine.Model(graph)
+before = model.predict(x)
+def interrupt():
+    while model.history is None or len(model.history.losses) < 5: time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    model.fit({data}, epochs=1000000, batch=64)
+except KeyboardInterrupt:
+    print("interrupted", len(model.history.losses) >= 5, bool((model.predict(x) != before).any()), model.evaluate((x, y)).samples)
+history = model.fit((x, y), epochs=1)
+print(history.end)
+""")
+        expect_equal(out, "interrupted True True 256\ndone\n")
+
+
+@case
+def weights_that_would_be_spoilt_stay():
+    x, y = points()
+    model = koine.Model(small())
+    model.fit((x, y), epochs=2)
+    before = model.predict(x)
+    for data in ((x * 1e30, y), lambda: [(x * 1e30, y)] * 9):
+        with raises(koine.NotFiniteError):
+            model.fit(data, epochs=20, learning_rate=1e30, optimizer="sgd")
+        expect((model.predict(x) == before).all())
+
+
+@case
+def training_goes_on_from_the_weights():
+    x, y = points()
+    model = koine.Model(small())
+    losses = [model.fit((x, y), epochs=5, learning_rate=0.02).losses for _ in range(3)]
+    expect(losses[1][0] < losses[0][0] / 1.2 and losses[2][0] < losses[1][0])
+    expect_equal(koine.Model(small(), seed=3).fit((x, y), epochs=1).losses, koine.Model(small(), seed=3).fit((x, y), epochs=1).losses)
+
+
+@case
+def a_run_goes_on_from_its_checkpoints_bit_for_bit():
+    x, y = points()
+    words = {"batch": 32, "schedule": "constant", "validation": 0.2}
+    whole = koine.Model(small())
+    whole.fit((x, y), epochs=4, **words)
+    koine.Model(small()).fit((x, y), epochs=2, checkpoints="points", **words)
+    later = koine.Model(small())
+    history = later.fit((x, y), epochs=4, checkpoints="points", resume=True, **words)
+    expect_equal([epoch.epoch for epoch in history.epochs], [3, 4])
+    expect((later.predict(x) == whole.predict(x)).all())
+    folder = koine.Checkpoints("points")
+    expect(len(folder) == 3 and folder.newest and folder.best)
+
+
+@case
+def losses_weights_and_rules_are_set():
+    x, y = points()
+    model = koine.Model("koine 1\ninput x 2\nlinear 8\nrelu\nlogits = linear 2\n")
+    model.fit((x, y), epochs=2, class_weights="balanced", groups=[{"pattern": "*.bias", "frozen": True}], clip_norm=1,
+              warmup_steps=2, weight_decay=0.01, optimizer="adamw")
+    expect((model.states["logits.bias"] == koine.Model(model.text).states["logits.bias"]).all(), "a frozen bias was trained")
+    model.fit((x, y), epochs=1, class_weights=[1, 3])
+    model.fit((x, np.eye(2)[y]), epochs=1, loss="mse")
+    expect("accuracy" not in model.history.history)
+    with raises(koine.ShapeError, "'y' has the shape (256,), expected (batch,2)"):
+        model.fit((x, y), epochs=1)  # the loss is the one before
+    model.fit((x, y), epochs=2, average=0.9, loss="cross-entropy")
+    expect(model.evaluate((x, y)).accuracy > 0)
+    rates = koine.Model(small()).fit((x, y), epochs=2, batch=64, learning_rate=0.5, schedule="multi-step", milestones=[2, 4]).rates
+    expect(np.allclose(rates, [0.5, 0.5, 0.05, 0.05, 0.005, 0.005, 0.005, 0.005]), str(rates))
+
+
+@case
+def precision_and_math_are_chosen():
+    x, y = points()
+    for words in ({"precision": "float16"}, {"math": "exact"}):
+        model = koine.Model(small(), **words)
+        model.fit((x, y), epochs=2)
+        expect(np.isfinite(model.predict(x)).all())
+    with raises(ValueError, "'fast' or 'exact'"):
+        koine.Model(small(), math="faster")
+
+
+@case
+def tables_are_learnt():
+    random = np.random.default_rng(2)
+    rows = "\n".join(f"{a:.4f},{'ab'[b]},{2 * a + b:.4f}" for a, b in zip(random.uniform(0, 1, 300), random.integers(0, 2, 300)))
+    pathlib.Path("table.csv").write_text(f"size,kind,price\n{rows}\n")
+    model = koine.Model("table")
+    model.fit("csv:table.csv?target=price", epochs=40, validation=0.2, learning_rate=0.01)
+    expect(model.evaluate("csv:table.csv?target=price").r2 > 0.9)
+    model.save("table.safetensors")
+    pathlib.Path("more.csv").write_text("kind,size\nb,0.5\na,0.5\n")
+    found = koine.Model("table.safetensors").predict("csv:more.csv")
+    expect(found.shape == (2, 1) and found[0, 0] > found[1, 0])
+
+
+@case
+def text_is_learnt_and_generated():
+    pathlib.Path("book.txt").write_text("the cat sat on the mat and the dog sat on the cat. " * 60)
+    model = koine.Model("char-rnn")
+    model.fit("text:book.txt", steps=60, batch=16, learning_rate=0.005)
+    found = model.generate("the ", length=30, temperature=0)
+    expect_equal(len(found), 30)
+    expect(set(found) <= set("the cat sat on the mat and the dog sat on the cat. "))
+    model.save("rnn.safetensors")
+    expect_equal(koine.Model("rnn.safetensors").generate("the ", length=30, temperature=0), found)
+    expect_equal(model.generate("the ", length=20, seed=4), model.generate("the ", length=20, seed=4))
+    expect_equal(command("generate", "rnn.safetensors", "--prompt", "the ", "--temperature", "0", "--length", "30").rstrip("\n")[-30:], found)
+    with raises(koine.NotFoundError, "'Z'"):
+        model.generate("Z")
+    with raises(koine.ArgumentError, "no vocabulary"):
+        koine.Model("mlp").generate("a")
+
+
+@case
+def models_show_what_they_are():
+    model = koine.Model("mlp")
+    plan, step = model.plan(batch=8), model.plan(batch=8, training=True, optimizer="sgd")
+    expect("batch = 8" in str(plan) and step.info.steps > plan.info.steps)
+    expect(all("<table>" in thing._repr_html_() for thing in (model, plan)))
+    expect("linear" in model.summary() and model.flops > 1e5 and model.task == "classification" and model.loss_name == "cross-entropy")
+    history = model.fit((X, Y), epochs=1)
+    expect("polyline" in history._repr_html_() and "accuracy" in repr(history))
+    expect_equal(model.class_names, [str(i) for i in range(10)])
+    expect(np.allclose(model.probabilities(X[:9]).sum(-1), 1, atol=1e-5))
+
+
+@case
+def progress_is_shown_where_tqdm_is():
+    try:
+        import tqdm  # noqa: F401
+    except ImportError:
+        expect_equal(len(koine.Model("mlp").fit((X, Y), steps=2, progress=True).losses), 2)
+        return
+    done = subprocess.run([sys.executable, "-c", "import koine; koine.Model('mlp').fit('digits:test', steps=9, progress=True)"], capture_output=True, text=True)
+    expect(done.returncode == 0 and "9/9" in done.stderr, done.stderr)
+
+
+@case
+def models_are_closed():
+    model = koine.Model("mlp")
+    model.fit((X, Y), steps=1)
+    core = model._states._core
+    model.close()
+    expect(core.pointer is None and "closed" in repr(model))
+    model = koine.Model("mlp")
+    model.fit((X, Y), steps=1)
+    core, made = model._states._core, model._made._core
+    del model
+    expect(core.pointer is None and made.pointer is None)
+
+
+@case
+def trainers_are_reached_directly():
+    graph = koine.Graph()
+    x, y = graph.input("x", "batch,2"), graph.input("y", "batch", "int32")
+    logits = x.linear(16).relu().linear(2)
+    accuracy = logits.accuracy(y).named("accuracy")
+    trainer = koine.Trainer(logits.cross_entropy(y), optimizer="adamw", learning_rate=0.02, extra=[accuracy], seed=5)
+    inputs, labels = points()
+    right = np.zeros((), np.float32)
+    for _ in range(40):
+        loss = trainer.step(x=inputs, y=labels, out={"accuracy": right})
+    expect(loss < 0.3 and right > 0.9 and trainer.steps == 40 and trainer.learning_rate == 0.02)
+    expect(trainer.step(x=inputs, y=labels, wait=False) is None)
+    trainer.wait()
+    trainer.evaluate({"accuracy": (accuracy, right)}, x=inputs, y=labels)
+    expect(right > 0.9 and trainer.find_not_finite(x=inputs, y=labels) is None)
+    trainer.compile(64)
+    expect("adamw" in str(trainer.plan()) or trainer.plan().info.steps > 10)
+    expect_equal(len(koine.optimizers()), 8)
+    dataset = koine.Dataset.from_arrays(x=inputs, y=labels)
+    result = trainer.fit(dataset, epochs=12, batch=64, train_accuracy="accuracy")
+    expect(result.end == "done" and result.epoch_accuracy > 0.9, str(result))
+
+
+run()
