@@ -11,7 +11,7 @@ import tempfile
 
 from package import case, expect, expect_equal, raises, run, script
 
-KOINE = sys.argv[2]
+KOINE = os.path.abspath(sys.argv[2])
 os.chdir(tempfile.mkdtemp(prefix="koine-python-"))
 
 import numpy as np  # noqa: E402

@@ -67,11 +67,8 @@ class Dataset(Handle):
         reading = images()
         if reading:
             params.images, params.archives = reading.kn_images_reader(), reading.kn_images_archives()
-        self._opened(lib.kn_dataset_open(params, self.spec.encode()))
-
-    def _opened(self, pointer: Any) -> "Dataset":
-        self._open_checked(pointer, lib.kn_dataset_destroy, lib.kn_dataset_status)
-        return self
+        self._open_checked(lib.kn_dataset_open(params, self.spec.encode()), lib.kn_dataset_destroy, lib.kn_dataset_status)
+        self._core.keep += keep
 
     def _message(self) -> str:
         return text(lib.kn_dataset_error(self.__dict__["_core"].pointer)) or ""

@@ -47,7 +47,7 @@ def pairs_of(pairs: Mapping[str, str]) -> Tuple[Any, int, List[Any]]:
     for row, (key, value) in zip(rows, pairs.items()):
         keep += [ffi.new("char[]", str(key).encode()), ffi.new("char[]", str(value).encode())]
         row.key, row.value = keep[-2:]
-    return rows, len(pairs), keep
+    return rows, len(pairs), [rows, *keep]
 
 
 def zoo() -> Dict[str, str]:
