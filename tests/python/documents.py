@@ -43,4 +43,16 @@ for found in pkgutil.iter_modules(koine.__path__):
     cases.append((f"examples of koine.{found.name}", checked(module(f"koine.{found.name}"))))
 cases.append(("examples of koine", checked(module("koine"))))
 
+
+def page(lines):
+    """The lines of docs/python.md, from the first to the last."""
+    text = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+    test = doctest.DocTestParser().get_doctest(text, {}, "docs/python.md", "docs/python.md", 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(test, out=lines.append)
+    return runner.failures == 0 and runner.tries > 20
+
+
+cases.append(("docs/python.md", checked(page)))
+
 run()

@@ -30,11 +30,12 @@ def _file_names(stem: str) -> List[str]:
 
 
 def candidates(stem: str, wanted: Optional[str]) -> Iterator[str]:
-    """Where a library may be: with the package, where KOINE_LIBRARY says, where the system looks. KOINE_LIBRARY is the library
-    or its folder, or several of these as in PATH."""
-    paths = [pathlib.Path(__file__).resolve().parent, *(pathlib.Path(word) for word in (wanted or "").split(os.pathsep) if word)]
+    """Where a library may be: with the package, where a wheel has it; where KOINE_LIBRARY says; where the system looks.
+    KOINE_LIBRARY is the library or its folder, or several of these as in PATH."""
+    package = pathlib.Path(__file__).resolve().parent
+    paths = [package, package.parent / ".koine.mesonpy.libs", *(pathlib.Path(word) for word in (wanted or "").split(os.pathsep) if word)]
     for place in paths:
-        folder = place if place.is_dir() else place.parent
+        folder = place if place.is_dir() or place.name.startswith(".") else place.parent
         if place != folder and place.name.startswith(f"lib{stem}."):
             yield str(place)
         for name in _file_names(stem):
