@@ -202,7 +202,9 @@ static void arguments(void **state) {
         {"sum axes=a\n", "text:3:10: found 'a', expected an integer"},
         {"cast dtype=flaot16\n",
          "text:3:12: found 'flaot16' for dtype of cast, expected float32, float64, float16, bfloat16, int8, "
-         "int16, int32, int64, uint8, uint16, uint32, uint64 or bool; did you mean 'float16'?"});
+         "int16, int32, int64, uint8, uint16, uint32, uint64, bool, float8e4m3fn, float8e4m3fnuz, "
+         "float8e5m2, "
+         "float8e5m2fnuz, float8e8m0 or float4e2m1; did you mean 'float16'?"});
 }
 
 static void numbers(void **state) {

@@ -174,14 +174,26 @@ def plan_beyond_the_indices_of_kernels(folder):
 
 
 if COUNT_BUFFERS:
+    def counted(folder, *arguments):
+        """How many buffers the device is asked for, and the most bytes that they have at a time."""
+        path = os.path.join(folder, "count")
+        koine(*arguments, folder=folder, environment={"LD_PRELOAD": COUNT_BUFFERS, "COUNT_BUFFERS": path}).needs(0)
+        return [int(word) for word in bytes_of(path).split()]
+
+    @case
+    def planned_memory_is_what_buffers_have(folder):
+        for more in ([], ["--recompute"], ["--kind", "many", "--precision", "bfloat16"]):
+            words = ["bench", "lenet", "--batch", "512", "--mode", "train", "--seconds", "0", "--json", *more]
+            planned = koine(*words, folder=folder).needs(0).objects()[0]["plan_bytes"]
+            peak = counted(folder, *words)[1]
+            expect(abs(peak - planned) <= 0.02 * planned, f"{planned} bytes are planned, and buffers have {peak}: {more}")
+
     @case
     def plan_allocates_nothing(folder):
         problem(folder)
 
         def buffers(*arguments):
-            path = os.path.join(folder, "count")
-            koine(*arguments, folder=folder, environment={"LD_PRELOAD": COUNT_BUFFERS, "COUNT_BUFFERS": path}).needs(0)
-            return int(bytes_of(path))
+            return counted(folder, *arguments)[0]
         koine("devices", "--device", "0")
         koine("plan", "tiny.koine", "--device", "0", folder=folder)
         opened = buffers("devices", "--device", "0")
