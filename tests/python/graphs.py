@@ -118,6 +118,25 @@ def custom_operators_are_computed_and_verified():
 
 
 @case
+def gradients_and_references_of_kernels_are_functions_of_python():
+    source = """kernel void squared(global const KN_T *x, global KN_T *y, KN_INDEX n, float factor) {
+        const KN_INDEX i = get_global_id(0); if (i < n) y[i] = factor * x[i] * x[i]; }"""
+
+    def reference(inputs, results, attributes):
+        results[0][...] = attributes[0] * inputs[0] ** 2
+    squared = koine.Operator.kernel("squared", source, "n", "n", "n", attributes="factor=3.0", reference=reference,
+                                    gradient=lambda inputs, results, gradients: [gradients[0] * inputs[0] * 6.0])
+    passed, failed = squared.verify(koine.default_context(), {"inputs": "17"})
+    expect(passed > 0 and failed == 0, f"{passed} passed, {failed} failed")
+    graph = koine.Graph()
+    x, weight = graph.input("x", "4"), graph.parameter("w", "4", init=1.0)
+    trainer = koine.Trainer(graph.apply(squared, x * weight).sum(), optimizer="sgd", learning_rate=0.1, momentum=0)
+    squared.close()
+    expect_equal(trainer.step(x=np.float32([1, 0, 0, 2]), count=1), 15.0)
+    expect(np.allclose(trainer.states["w"], [1 - 0.6, 1, 1, 1 - 2.4], atol=1e-6), str(trainer.states["w"]))
+
+
+@case
 def graphs_are_inspected():
     graph = koine.Graph()
     with graph.scope("block"):

@@ -1,7 +1,7 @@
 """Makes the generated modules of the Python package from the public headers: declarations for cffi, and operators.
 
-usage: declare.py INCLUDE_FOLDER WHAT FILE
-WHAT: declarations, for koine/_declarations.py; operators, for koine/ops.py
+usage: declare.py INCLUDE_FOLDER VERSION WHAT FILE
+VERSION: of the release; WHAT: declarations, for koine/_declarations.py; operators, for koine/ops.py
 
 The headers are read by tools/reference.py. koine/_declarations.py has the C declarations as text and tables of what cffi does
 not tell: which function sets the defaults of a struct, the texts of types and status codes, what fields mean.
@@ -109,7 +109,7 @@ def fields(code):
     return found
 
 
-def write_declarations(folder):
+def write_declarations(folder, release):
     text, inits, about = [OPENCL], {}, {}
     for _, declaration, code, _ in declarations(folder):
         if re.match(r"(?:typedef|struct|enum)\b", code):
@@ -131,7 +131,7 @@ def write_declarations(folder):
         "ABOUT": about,
     }
     version = re.findall(r"#define KN_API_VERSION_\w+ (\d+)", (folder / "koine/version.h").read_text(encoding="utf-8"))
-    lines = [NOTICE, f"API_VERSION = ({', '.join(version)})", 'CDEF = r"""', *text, '"""']
+    lines = [NOTICE, f'VERSION = "{release}"', f"API_VERSION = ({', '.join(version)})", 'CDEF = r"""', *text, '"""']
     lines += [f"{name} = {pprint.pformat(table, width=120, sort_dicts=False)}" for name, table in tables.items()]
     return "\n".join(lines) + "\n"
 
@@ -290,7 +290,7 @@ Made from include/koine/operators.h. Those that begin with a value are methods o
 from __future__ import annotations
 
 import typing
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ._build import call as _call
 
@@ -302,7 +302,7 @@ if typing.TYPE_CHECKING:
 '''
 
 
-def write_operators(folder):
+def write_operators(folder, _release):
     found = operators(folder)
     parts = [NOTICE + OPERATORS_HEAD, *(operator.source() + "\n\n" for operator in found)]
     for owner in ("Operators", "GraphOperators"):
@@ -310,7 +310,7 @@ def write_operators(folder):
                      "".join(f"    {operator.name} = {operator.name}\n" for operator in found if operator.owner == owner) + "\n")
     table = {operator.c_name: {"parameters": operator.given, "struct": operator.struct, "results": operator.results}
              for operator in found}
-    parts.append(f"\nCALLS = {pprint.pformat(table, width=120, sort_dicts=False)}\n")
+    parts.append(f"\nCALLS: Dict[str, Any] = {pprint.pformat(table, width=120, sort_dicts=False)}\n")
     names = sorted(operator.name for operator in found)
     parts.append("\n__all__ = [\n" + textwrap.fill(", ".join(f'"{name}"' for name in names), 118, initial_indent="    ",
                                                  subsequent_indent="    ") + ",\n]\n")
@@ -318,9 +318,9 @@ def write_operators(folder):
 
 
 def main():
-    folder, what, target = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
-    text = {"declarations": write_declarations, "operators": write_operators}[what](folder)
-    target.write_text(text, encoding="utf-8")
+    folder, release, what, target = sys.argv[1:]
+    text = {"declarations": write_declarations, "operators": write_operators}[what](pathlib.Path(folder), release)
+    pathlib.Path(target).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

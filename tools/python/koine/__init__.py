@@ -9,15 +9,16 @@
 Model is what most programs need: a name, a file or a Graph, with fit, predict, evaluate, save and to_onnx. Below it are
 Graph, Session and Trainer, and all else that the C library has; docs/python.md describes them.
 """
-from . import ops  # noqa: F401
+from . import _declarations, ops  # noqa: F401
 from ._library import lib as _lib
 from ._library import path as library_path  # noqa: F401
 from ._library import Record, text as _text
 from .device import (Buffer, Context, Device, Tuner, cache_folder, default_context, devices, set_default_context,  # noqa: F401
                      verify_cases)
 from .dataset import Dataset, Loader, augmentation, data, data_sources, encode, keeps_bytes  # noqa: F401
-from .errors import *  # noqa: F401, F403
-from .errors import __all__ as _errors
+from .errors import (ArgumentError, CancelledError, ClosedError, CompileError, DeviceError, DeviceMemoryError, DtypeError,  # noqa: F401
+                     FileError, ForkError, FormatError, HostMemoryError, InternalError, KoineError, MismatchError, NoDeviceError,
+                     NotFiniteError, NotFoundError, ShapeError, UnsupportedError)
 from .files import (Checkpoints, Events, load_npy, load_onnx_tensor, load_safetensors, onnx_signature, safetensors_metadata,  # noqa: F401
                     save_npy, save_onnx_tensor, save_safetensors)
 from .graph import Graph, Operator, Value
@@ -26,7 +27,7 @@ from .model import Model, grammar, zoo
 from .session import Plan, Session, States
 from .train import Trainer, optimizers
 
-__version__ = "0.1.0"
+__version__ = _declarations.VERSION
 
 
 def library_version() -> str:
@@ -34,8 +35,13 @@ def library_version() -> str:
     return _text(_lib.kn_version_text()) or ""
 
 
-__all__ = ["Buffer", "Checkpoints", "Context", "Dataset", "Device", "Events", "Graph", "History", "Loader", "Model", "Operator", "Plan",
-           "Record", "Session", "States", "Trainer", "Tuner", "Value", "cache_folder", "data", "data_sources", "default_context",
-           "devices", "encode", "grammar", "library_path", "library_version", "load_npy", "load_onnx_tensor", "load_safetensors",
-           "onnx_signature", "ops", "optimizers", "safetensors_metadata", "save_npy", "save_onnx_tensor", "save_safetensors",
-           "set_default_context", "verify_cases", "zoo", *[name for name in _errors if name != "error_of"]]
+__all__ = [
+    "ArgumentError", "Buffer", "CancelledError", "Checkpoints", "ClosedError", "CompileError", "Context", "Dataset",
+    "Device", "DeviceError", "DeviceMemoryError", "DtypeError", "Events", "FileError", "ForkError", "FormatError",
+    "Graph", "History", "HostMemoryError", "InternalError", "KoineError", "Loader", "MismatchError", "Model",
+    "NoDeviceError", "NotFiniteError", "NotFoundError", "Operator", "Plan", "Record", "Session", "ShapeError",
+    "States", "Trainer", "Tuner", "UnsupportedError", "Value", "cache_folder", "data", "data_sources",
+    "default_context", "devices", "encode", "grammar", "library_path", "library_version", "load_npy",
+    "load_onnx_tensor", "load_safetensors", "onnx_signature", "ops", "optimizers", "safetensors_metadata", "save_npy",
+    "save_onnx_tensor", "save_safetensors", "set_default_context", "verify_cases", "zoo",
+]

@@ -145,7 +145,7 @@ def value_text(function: Any, value: Any) -> str:
     return text(room) or ""
 
 
-def feeds_of(names: Sequence[str], arrays: Sequence[Optional[np.ndarray]], keep: List[Any],
+def feeds_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[Any],
              scales: Optional[Sequence[float]] = None) -> Any:
     """An array of kn_feed, whose memory is that of the arrays."""
     feeds = ffi.new("kn_feed[]", max(1, len(names)))

@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 import weakref
-from typing import Any, Deque, Iterator, Optional
+from typing import Any, Deque, Iterator, List, Optional
 
 from ._library import ffi, lib, text
 from .errors import ClosedError, ForkError, error_of
@@ -60,7 +60,8 @@ class Core:
 
     def __init__(self, pointer: Any, destroy: Any, parents: tuple, lock: Any) -> None:
         self.pointer, self.destroy, self.parents, self.lock = pointer, destroy, parents, lock
-        self.users, self.unwanted, self.generation, self.keep = 0, False, _generation, []
+        self.users, self.unwanted, self.generation = 0, False, _generation
+        self.keep: List[Any] = []
         with _closing:
             for parent in parents:
                 parent.users += 1
@@ -110,6 +111,7 @@ atexit.register(close_late)
 class Handle:
     """The base of all that the library owns."""
 
+    _core: Any
     _error: Optional[str] = None  # the function that returns the last message
 
     def _open(self, pointer: Any, destroy: Any, *parents: "Handle", lock: Any = None) -> None:

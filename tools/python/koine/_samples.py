@@ -83,7 +83,7 @@ def of_arrays(arrays: Mapping[str, np.ndarray], inputs: Sequence[Value], target:
     """A dataset in the memory of arrays, with the types that the model reads."""
     integers = [value.name for value in [*inputs, target] if value.dtype == "int32"]
     labels = target.dtype == "int32"
-    given = dict(arrays)
+    given: Dict[str, Any] = dict(arrays)
     for name in integers:
         if given[name].dtype.kind not in "iub":
             raise error_of(4, f"'{name}' is {given[name].dtype}, expected integers" +

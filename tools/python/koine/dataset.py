@@ -46,7 +46,8 @@ class Dataset(Handle):
 
     def __init__(self, spec: str, **options: Any) -> None:
         make("kn_dataset_params", [], **{name: value for name, value in options.items() if name != "wanted"})  # refuses others
-        self.spec, self.options = spec, options
+        self.spec: Optional[str] = spec
+        self.options = options
 
     def __getattr__(self, name: str) -> Any:
         """Opens a source when its handle is first asked for."""
@@ -67,7 +68,7 @@ class Dataset(Handle):
         reading = images()
         if reading:
             params.images, params.archives = reading.kn_images_reader(), reading.kn_images_archives()
-        self._open_checked(lib.kn_dataset_open(params, self.spec.encode()), lib.kn_dataset_destroy, lib.kn_dataset_status)
+        self._open_checked(lib.kn_dataset_open(params, (self.spec or "").encode()), lib.kn_dataset_destroy, lib.kn_dataset_status)
         self._core.keep += keep
 
     def _message(self) -> str:

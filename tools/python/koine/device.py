@@ -16,6 +16,9 @@ from ._log import log_into
 from .errors import error_of
 
 
+_KINDS: Dict[Any, Any] = {"wide": 1, "many": 2}  # sets of kernels
+
+
 class Device(Record):
     """What is known about a device without opening it: index, name, type, platform, usable, problem, memory_bytes …"""
 
@@ -90,7 +93,7 @@ class Context(Handle):
         keep: List[Any] = []
         more.setdefault("kernel_folder", os.environ.get("KOINE_KERNEL_DIR"))
         params = make("kn_context_params", keep, device=None if device is None else str(device),
-                      cache_folder=cache_folder or None, kind={"wide": 1, "many": 2}.get(kind, kind), **more)
+                      cache_folder=cache_folder or None, kind=_KINDS.get(kind, kind), **more)
         log_into(params.log)
         progress_into(params.compile_progress, progress, keep)
         self._open_checked(lib.kn_context_create(params), lib.kn_context_destroy, lib.kn_context_status)
@@ -136,7 +139,7 @@ class Context(Handle):
         found = {}
         for position in range(lib.kn_context_device_count(self._pointer)):
             at = lib.kn_context_device_at(self._pointer, position)
-            found[text(lib.kn_context_device_name(self._pointer, position))] = Device(**read(lib.kn_context_device(at)).__dict__)
+            found[text(lib.kn_context_device_name(self._pointer, position)) or ""] = Device(**read(lib.kn_context_device(at)).__dict__)
         return found
 
     @property
@@ -191,7 +194,8 @@ class Context(Handle):
 
         @ffi.callback("void(void *, kn_verify_result *)")
         def called(_user: Any, result: Any) -> None:
-            report(read(result))
+            if report is not None:
+                report(read(result))
         if report is not None:
             params.report = called
         passed, failed = ffi.new("int *"), ffi.new("int *")
@@ -291,7 +295,8 @@ class Tuner(Handle):
 
         @ffi.callback("void(void *, kn_tuner_event, const char *, const char *)")
         def called(_user: Any, event: int, kernel: Any, message: Any) -> None:
-            report(word_of("kn_tuner_event", int(event)), text(kernel) or "", text(message) or "")
+            if report is not None:
+                report(word_of("kn_tuner_event", int(event)), text(kernel) or "", text(message) or "")
         if report is not None:
             params.report = called
         self._call(lib.kn_tuner_run, position, params)

@@ -9,8 +9,7 @@ KN_ERROR_NOT_FOUND 12
 """
 from __future__ import annotations
 
-import re
-from typing import Dict, Optional, Type
+from typing import Optional
 
 from . import _declarations
 
@@ -21,8 +20,8 @@ class KoineError(Exception):
     code: the number of the status; name: its name in C, such as "KN_ERROR_SHAPE"; text: the library's message.
     """
 
-    code = 0
-    name = ""
+    code: int = 0
+    name: str = ""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(text)
@@ -37,26 +36,109 @@ class ForkError(KoineError, RuntimeError):
     """Something was used in a forked process that its parent had opened."""
 
 
-# Exceptions of Python that say nearly the same, so that code which knows nothing of Koine catches them.
-_BASES: Dict[str, Type[Exception]] = {
-    "KN_ERROR_MEMORY": MemoryError, "KN_ERROR_ARGUMENT": ValueError, "KN_ERROR_SHAPE": ValueError, "KN_ERROR_DTYPE": TypeError,
-    "KN_ERROR_UNSUPPORTED": NotImplementedError, "KN_ERROR_DEVICE_MEMORY": MemoryError, "KN_ERROR_FILE": OSError,
-    "KN_ERROR_FORMAT": ValueError, "KN_ERROR_NOT_FOUND": LookupError, "KN_ERROR_NOT_FINITE": ArithmeticError,
-}
-# The names that would hide an exception of Python.
-_RENAMED = {"MemoryError": "HostMemoryError"}
+# Each is an exception of Python that says nearly the same, too, so that code which knows nothing of Koine catches it. A test
+# compares them with the list of the header.
 
-_by_code: Dict[int, Type[KoineError]] = {}
-__all__ = ["KoineError", "ClosedError", "ForkError", "error_of"]
-for _name, _code, _message in _declarations.STATUS:
-    if _code:
-        _class = re.sub(r"_?([A-Z])([A-Z]*)", lambda match: match.group(1) + match.group(2).lower(),
-                        _name[len("KN_ERROR_"):]) + "Error"
-        _class = _RENAMED.get(_class, _class)
-        _by_code[_code] = type(_class, (KoineError, _BASES.get(_name, RuntimeError)), {
-            "__doc__": _message[:1].upper() + _message[1:] + ".", "__module__": "koine", "code": _code, "name": _name})
-        globals()[_class] = _by_code[_code]
-        __all__.append(_class)
+
+class HostMemoryError(KoineError, MemoryError):
+    """Out of host memory."""
+
+    code, name = 1, "KN_ERROR_MEMORY"
+
+
+class ArgumentError(KoineError, ValueError):
+    """An argument is not valid."""
+
+    code, name = 2, "KN_ERROR_ARGUMENT"
+
+
+class ShapeError(KoineError, ValueError):
+    """Shapes do not fit together."""
+
+    code, name = 3, "KN_ERROR_SHAPE"
+
+
+class DtypeError(KoineError, TypeError):
+    """Element types do not fit together."""
+
+    code, name = 4, "KN_ERROR_DTYPE"
+
+
+class UnsupportedError(KoineError, NotImplementedError):
+    """Not supported here."""
+
+    code, name = 5, "KN_ERROR_UNSUPPORTED"
+
+
+class NoDeviceError(KoineError, RuntimeError):
+    """No usable OpenCL device."""
+
+    code, name = 6, "KN_ERROR_NO_DEVICE"
+
+
+class DeviceError(KoineError, RuntimeError):
+    """An OpenCL call failed."""
+
+    code, name = 7, "KN_ERROR_DEVICE"
+
+
+class DeviceMemoryError(KoineError, MemoryError):
+    """Out of device memory."""
+
+    code, name = 8, "KN_ERROR_DEVICE_MEMORY"
+
+
+class CompileError(KoineError, RuntimeError):
+    """A kernel did not compile."""
+
+    code, name = 9, "KN_ERROR_COMPILE"
+
+
+class FileError(KoineError, OSError):
+    """A file could not be read or written."""
+
+    code, name = 10, "KN_ERROR_FILE"
+
+
+class FormatError(KoineError, ValueError):
+    """A file or text is malformed."""
+
+    code, name = 11, "KN_ERROR_FORMAT"
+
+
+class NotFoundError(KoineError, LookupError):
+    """Nothing has that name."""
+
+    code, name = 12, "KN_ERROR_NOT_FOUND"
+
+
+class NotFiniteError(KoineError, ArithmeticError):
+    """A value is not finite."""
+
+    code, name = 13, "KN_ERROR_NOT_FINITE"
+
+
+class MismatchError(KoineError, RuntimeError):
+    """A result differs from its reference."""
+
+    code, name = 14, "KN_ERROR_MISMATCH"
+
+
+class CancelledError(KoineError, RuntimeError):
+    """Stopped on request."""
+
+    code, name = 15, "KN_ERROR_CANCELLED"
+
+
+class InternalError(KoineError, RuntimeError):
+    """An inconsistency inside Koine; please report it."""
+
+    code, name = 16, "KN_ERROR_INTERNAL"
+
+
+for _kind in (KoineError, *KoineError.__subclasses__()):
+    _kind.__module__ = "koine"  # where programs know them
+_by_code = {kind.code: kind for kind in KoineError.__subclasses__() if kind.code}
 
 
 def error_of(code: int, text: Optional[str] = None) -> KoineError:

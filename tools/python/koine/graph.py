@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -198,6 +198,13 @@ class Graph(Handle, ops.GraphOperators):
         self._open_checked(lib.kn_graph_create(make("kn_graph_params", keep)), lib.kn_graph_destroy, lib.kn_graph_status)
 
     @classmethod
+    def _lent(cls, pointer: Any) -> "Graph":
+        """The graph that a callback of the library is given."""
+        graph = cls.__new__(cls)
+        graph._open(pointer, None)
+        return graph
+
+    @classmethod
     def _of(cls, pointer: Any, owner: Handle) -> "Graph":
         """The graph that another handle owns."""
         graph = cls.__new__(cls)
@@ -270,13 +277,12 @@ class Graph(Handle, ops.GraphOperators):
     @property
     def pins(self) -> List[str]:
         """The devices that nodes are pinned to."""
-        names, position = [], 0
+        names: List[str] = []
         while True:
-            name = text(lib.kn_graph_pinned(self._pointer, position))
+            name = text(lib.kn_graph_pinned(self._pointer, len(names)))
             if name is None:
                 return names
             names.append(name)
-            position += 1
 
     def find(self, name: str) -> Optional[Value]:
         """The value with a name, or None."""
@@ -302,6 +308,33 @@ class Graph(Handle, ops.GraphOperators):
         if self.closed:
             return "<koine.Graph, closed>"
         return f"<koine.Graph: {len(self.inputs)} inputs, {len(self.parameters)} parameters, {len(self.outputs)} outputs>"
+
+
+_kept: List[Any] = []
+
+
+def _build_gradient(build: Callable[..., Any], call: Any) -> None:
+    """Calls a function that builds the gradient of a custom operator."""
+    node = call.node
+    graph = Graph._lent(lib.kn_value_graph(call.inputs[0]))
+    inputs = [Value(graph, call.inputs[i]) for i in range(node.input_count)]
+    results = [Value(graph, call.results[i]) for i in range(node.result_count)]
+    gradients = [Value(graph, call.result_gradients[i]) if call.result_gradients[i] else None for i in range(node.result_count)]
+    made = build(inputs, results, gradients)
+    for position, value in enumerate(made if isinstance(made, (list, tuple)) else [made]):
+        if value is not None and call.wanted[position]:
+            call.input_gradients[position] = value._pointer
+
+
+def _compute_reference(compute: Callable[..., None], call: Any) -> None:
+    """Calls a function that computes a custom operator on the host."""
+    node = call.node
+
+    def arrays(infos: Any, pointers: Any, count: int) -> List[np.ndarray]:
+        shapes = [tuple(infos[i].shape[axis] for axis in range(infos[i].rank)) for i in range(count)]
+        return [np.frombuffer(ffi.buffer(pointers[i], 8 * int(np.prod(shape)))).reshape(shape) if np.prod(shape) else np.empty(shape)
+                for i, shape in enumerate(shapes)]
+    compute(arrays(node.inputs, call.inputs, node.input_count), arrays(node.results, call.results, node.result_count), node.attributes)
 
 
 class Operator(Handle):
@@ -334,14 +367,27 @@ class Operator(Handle):
         return cls.__new__(cls)._finish(lib.kn_operator_create_pointwise(params), keep)
 
     @classmethod
-    @with_fields("kn_kernel_params", "gradient", "reference", "release")
-    def kernel(cls, name: str, source: str, inputs: str, results: str, launch: str, *,
-               gradient: Optional["Operator"] = None, **more: Any) -> "Operator":
-        """A kernel in OpenCL C, with patterns of the shapes that it reads and writes; gradient is another operator."""
+    @with_fields("kn_kernel_params", "gradient", "gradient_operator", "reference", "release")
+    def kernel(cls, name: str, source: str, inputs: str, results: str, launch: str, *, gradient: Any = None,
+               reference: Optional[Callable[..., None]] = None, **more: Any) -> "Operator":
+        """A kernel in OpenCL C, with patterns of the shapes that it reads and writes.
+
+        gradient: another operator; or a function of (inputs, results, gradients), lists of Values, that returns a Value or None for
+        each input. reference: a function of (inputs, results, attributes), arrays of float64, that computes the results in place, for
+        verify() and for constants.
+        """
         keep: List[Any] = []
         params = make("kn_kernel_params", keep, name=name, source=source, inputs=inputs, results=results, launch=launch,
-                      gradient_operator=gradient, **more)
-        return cls.__new__(cls)._finish(lib.kn_operator_create_kernel(params), keep)
+                      gradient_operator=gradient if isinstance(gradient, Operator) else None, **more)
+        if gradient is not None and not isinstance(gradient, Operator):
+            keep.append(ffi.callback("void(void *, kn_custom_gradient *)", lambda _user, call: _build_gradient(gradient, call)))
+            params.gradient = keep[-1]
+        if reference is not None:
+            keep.append(ffi.callback("void(void *, kn_custom_reference *)", lambda _user, call: _compute_reference(reference, call)))
+            params.reference = keep[-1]
+        made = cls.__new__(cls)._finish(lib.kn_operator_create_kernel(params), keep)
+        _kept.append(keep)  # graphs, sessions and trainers use the callbacks when the operator is closed
+        return made
 
     def verify(self, context: Any, *cases: Dict[str, Any]) -> Tuple[int, int]:
         """Checks results and gradients on a device; a case is {"inputs": "3,7", …} as kn_verify_case. Returns how many passed

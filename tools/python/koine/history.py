@@ -62,27 +62,31 @@ def describe(epoch: Record) -> List[str]:
 
 
 class Progress:
-    """A bar of tqdm, where that is installed; nothing otherwise. None shows it where a person looks on."""
+    """A bar of tqdm, where that is installed, else a line for each epoch. None shows it where a person looks on."""
 
     def __init__(self, wanted: Optional[bool], total: Optional[int]) -> None:
         self.bar: Any = None
-        if wanted is None:
-            wanted = sys.stderr.isatty() or "ipykernel" in sys.modules
-        if wanted:
+        self.shown = (sys.stderr.isatty() or "ipykernel" in sys.modules) if wanted is None else wanted
+        if self.shown:
             try:
                 from tqdm.auto import tqdm
             except ImportError:
                 return
-            self.bar = tqdm(total=total or None, unit="step")
+            self.bar = tqdm(total=total or None, unit="step", desc="compiling")
 
     def step(self, step: Record) -> None:
         if self.bar is not None:
+            if step.step and self.bar.n == 0:
+                self.bar.set_description(None, refresh=False)
             self.bar.update(1)
             self.bar.set_postfix_str(f"epoch {step.epoch}, loss {step.loss:.4f}", refresh=False)
 
     def epoch(self, epoch: Record) -> None:
+        line = f"epoch {epoch.epoch}: {', '.join(describe(epoch))}"
         if self.bar is not None:
-            self.bar.write(f"epoch {epoch.epoch}: {', '.join(describe(epoch))}", file=sys.stderr)
+            self.bar.write(line, file=sys.stderr)
+        elif self.shown:
+            print(line, file=sys.stderr)
 
     def close(self) -> None:
         if self.bar is not None:

@@ -1,13 +1,14 @@
 """Models: a network by name, from a text, a file or a graph, with fit, predict, evaluate, save and to_onnx.
 
 >>> import koine
+>>> digits = koine.data("digits", most_samples=2000)
 >>> model = koine.Model("mlp")
->>> history = model.fit("digits", epochs=1, batch=256)
->>> model.evaluate("digits").accuracy > 0.8
+>>> history = model.fit(digits, epochs=3)
+>>> model.evaluate(digits).accuracy > 0.5
 True
->>> images, labels = koine.data("digits").test.arrays()
+>>> images, labels = digits.test.arrays()
 >>> model.predict(images).shape
-(10000, 10)
+(2000, 10)
 >>> model.save("digits.safetensors")
 >>> bool((koine.Model("digits.safetensors").classify(images) == model.classify(images)).all())
 True
@@ -22,9 +23,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _show
-from ._arrays import address, type_number
+from ._arrays import address, as_array, info_of, numpy_type, ready, type_number
 from ._handle import Handle
-from ._library import NULL, Record, ffi, lib, make, read, text, word_of
+from ._library import NULL, Record, ffi, lib, make, read, text, unknown, word_of
 from ._log import log_into
 from ._samples import (batches_of, by_name, check_labels, fed, is_samples, is_torch_dataset, of_arrays, of_torch, slices, wanted_of)
 from .dataset import Dataset, augmentation, data
@@ -34,7 +35,7 @@ from .files import Checkpoints
 from .graph import Graph, Value
 from .history import History, Progress
 from .session import Plan, Session, States
-from .train import Trainer, evaluate as _evaluate
+from .train import RULE, Trainer, evaluate as _evaluate
 
 Path = Union[str, "os.PathLike[str]"]
 _ONNX = ".onnx"
@@ -73,7 +74,7 @@ class _Opened(Handle):
 
     _error = "kn_model_error"
 
-    def __init__(self, source: Any, settings: Mapping[str, int], frozen_statistics: bool) -> None:
+    def __init__(self, source: Any, settings: Mapping[str, int], frozen_statistics: bool, given: Mapping[str, Any]) -> None:
         keep: List[Any] = []
         params = make("kn_model_params", keep, frozen_statistics=frozen_statistics, narrow_integers=True)
         log_into(params.log)
@@ -82,6 +83,13 @@ class _Opened(Handle):
             keep.append(ffi.new("char[]", name.encode()))
             row.name, row.value = keep[-1], value
         params.settings, params.setting_count = rows, len(settings)
+        arrays = ffi.new("kn_model_given[]", max(1, len(given)))
+        for row, (name, value) in zip(arrays, given.items()):
+            array = as_array(value)
+            array = ready(array, type_number(array.dtype), name)
+            keep += [array, ffi.new("char[]", name.encode())]
+            row.name, row.info, row.data = keep[-1], info_of(array.shape, type_number(array.dtype))[0], address(array)
+        params.given, params.given_count = arrays, len(given)
         self.loss: Any = None
         self.loss_key: Any = None
         if isinstance(source, Graph):
@@ -121,17 +129,20 @@ class Model:
     `set NAME N` of its text, and sizes that an ONNX file leaves open, are keywords: koine.Model("lenet", classes=4).
 
     seed: of the weights, before training. math: "fast", or "exact" for the same bits on all devices. precision: how results
-    between layers are stored: "float32", "float16" or "bfloat16".
+    between layers are stored: "float32", "float16" or "bfloat16". frozen_statistics: batch norms keep their running statistics in
+    training. pin: {"stage2*": "other"}, layers for devices that were joined to the context. given: arrays for inputs of an ONNX
+    file, by their names in it, whose shapes they get; what determines shapes becomes constant.
     """
 
     def __init__(self, source: Union[Path, Graph], *, context: Optional[Context] = None, seed: int = 1, math: str = "fast",
                  precision: str = "float32", frozen_statistics: bool = False, pin: Optional[Mapping[str, str]] = None,
-                 **settings: int) -> None:
+                 given: Optional[Mapping[str, Any]] = None, **settings: int) -> None:
         if math not in ("fast", "exact"):
             raise ValueError(f"math is {math!r}; expected 'fast' or 'exact'")
         self.source = source if isinstance(source, Graph) else os.fspath(source)
         self.context, self.seed, self.precision, self.math = context or default_context(), seed, precision, math
         self._settings, self._pins, self._frozen_statistics = dict(settings), dict(pin or {}), frozen_statistics
+        self._given = dict(given or {})
         self.history: Optional[History] = None
         self._trainer: Optional[Trainer] = None
         self._states: Optional[States] = None
@@ -140,7 +151,7 @@ class Model:
         self._made = self._opened()
 
     def _opened(self) -> _Opened:
-        made = _Opened(self.source, self._settings, self._frozen_statistics)
+        made = _Opened(self.source, self._settings, self._frozen_statistics, self._given)
         for pattern, device in self._pins.items():
             self._pin(made, pattern, device)
         return made
@@ -427,7 +438,7 @@ class Model:
 
     # ---- training ----
 
-    def fit(self, data: Any, *, epochs: Optional[int] = None, steps: Optional[int] = None, seconds: Optional[float] = None,
+    def fit(self, data: Any, y: Any = None, *, epochs: Optional[int] = None, steps: Optional[int] = None, seconds: Optional[float] = None,
             batch: int = 64, validation: Any = None, optimizer: str = "adam", learning_rate: Optional[float] = None,
             schedule: Optional[str] = None, loss: Optional[str] = None, patience: int = 0, augment: Optional[str] = None,
             class_weights: Any = None, oversample: bool = False, shuffle: bool = True, drop_last: bool = False,
@@ -437,7 +448,7 @@ class Model:
             cache: int = 0, **rule: Any) -> History:
         """Trains the model, from the weights that it has, and returns the History.
 
-        data: "digits", "images:FOLDER" and so on, a Dataset, arrays (x, y), a dataset of PyTorch; or what gives batches (x, y):
+        data: "digits", "images:FOLDER" and so on, a Dataset, arrays (x, y), or x and y, a dataset of PyTorch; or what gives batches (x, y):
         a DataLoader, a generator, or a function that returns one for each epoch.
         validation: a fraction of the samples, or data; without it the test part that the data may have.
         Without epochs, steps or seconds there are 10 epochs. Where the end is known, the schedule is "cosine"; for ONNX files,
@@ -451,9 +462,13 @@ class Model:
 
         Ctrl-C stops after the step, keeps the weights and what `model.history` has so far, and raises KeyboardInterrupt.
         """
+        own = [name for name in Model.fit.__kwdefaults__ or {}]
+        for name in rule:
+            if name not in RULE:
+                raise TypeError(unknown("argument", name, [*own, *RULE]))
         if epochs is None and steps is None and seconds is None:
             epochs = 10
-        run = _Run(self, data, batch, validation)
+        run = _Run(self, data if y is None else (data, y), batch, validation)
         run.words = {"epochs": epochs or 0, "steps": steps or 0, "seconds": seconds or 0, "patience": patience}
         run.loader = {"no_shuffle": not shuffle, "drop_last": drop_last or in_sequence, "in_sequence": in_sequence, "balanced": oversample,
                       "workers": workers, "seed": self.seed if seed is None else seed}
@@ -472,12 +487,13 @@ class Model:
         finally:
             run.bar.close()
 
-    def evaluate(self, data: Any, *, batch: int = 64, loss: Optional[str] = None) -> Record:
+    def evaluate(self, data: Any, y: Any = None, *, batch: int = 64, loss: Optional[str] = None) -> Record:
         """Mean loss and accuracy over all samples: of the test part of a source that has one, otherwise of the whole.
 
         With a mean squared error there is r2, too: 1 minus the fraction of the variance that is not explained.
         """
         self._need_loss(loss)
+        data = data if y is None else (data, y)
         if not is_samples(data):
             return self._evaluate_batches(data)
         dataset = self._dataset(data, training=False)
@@ -547,7 +563,6 @@ class Model:
             if not shape or shape[0] != count:
                 raise error_of(3, f"the output '{value.name}' has no row for each sample: run koine.Session(model.outputs, "
                                "states=model.states)")
-            from ._arrays import numpy_type
             results.append(np.empty((total, *shape[1:]), numpy_type(type_number(dtype))))
         return results
 
@@ -685,9 +700,14 @@ class _Run:
 
     def _balanced(self) -> np.ndarray:
         """Class weights of the data; a model may distinguish more classes than it has."""
-        weights = self.train.class_weights()
+        weights = self._samples.class_weights()
         more = max(0, (self.model._answers or 0) - len(weights))
         return np.concatenate([weights, np.ones(more, np.float32)])
+
+    @property
+    def _samples(self) -> Dataset:
+        assert self.train is not None
+        return self.train
 
     def _batches(self) -> int:
         """In an epoch; 0: unknown."""
@@ -740,7 +760,7 @@ class _Run:
         """Sets what `standardize` of a model subtracts and divides by."""
         for value in self.model.inputs:
             if self.model.graph.find(f"{value.name}.deviation") is not None:
-                means, deviations = self.train.statistics(value.name)
+                means, deviations = self._samples.statistics(value.name)
                 self.states[f"{value.name}.mean"], self.states[f"{value.name}.deviation"] = means, deviations
 
     # ---- running ----
@@ -802,7 +822,7 @@ class _Run:
         parts = self.model._made.loss
         given = isinstance(self.judged, Dataset)
         result = self.trainer.fit(
-            self.train, batch=self.batch, augment=self.augment, loader=self.loader, validation=self.judged if given else None,
+            self._samples, batch=self.batch, augment=self.augment, loader=self.loader, validation=self.judged if given else None,
             judge=self.judge if given else None, loss=parts.judged.name, accuracy=parts.accuracy.name if parts.accuracy is not None else None,
             train_accuracy=self.accuracy.name if self.accuracy is not None else None, averages=self.averages, on_step=self.step_done,
             on_epoch=self.epoch_done, remember=self.checkpoints is not None or None,
@@ -853,7 +873,7 @@ class _Run:
         if self.judged is None:
             return nothing
         model, kept, sessions = self.model, self.model._states, self.model._sessions
-        model._states, model._sessions = self.states, {"judged": self.judge}
+        model._states, model._sessions = self.states, {"judged": self.judge} if self.judge is not None else {}
         if self.averages:
             self.trainer.use_averages(True)
         try:
@@ -879,7 +899,7 @@ class _Run:
             if parts.target.dtype == "int32":
                 check_labels(arrays[parts.target.name], model._answers)
             count, rate = len(arrays[parts.target.name]), self.trainer.learning_rate
-            loss = self.trainer.step(arrays, count=count, out=out)
+            loss = float(self.trainer.step(arrays, count=count, out=out) or 0)
             if not math.isfinite(loss):
                 raise NotFiniteError(f"the loss of step {self.trainer.steps} is {loss}: a lower learning_rate or clip_norm=1 often helps")
             total, right, samples = total + loss * count, right + float(accuracy) * count, samples + count

@@ -137,7 +137,8 @@ class Runs(Handle):
 
     def _feeds(self, given: Mapping[str, Any], keep: List[Any]) -> Tuple[Any, int, Dict[str, int]]:
         """kn_feeds in the memory of the arrays, their number, and the numbers that their shapes give to symbols."""
-        names, arrays, symbols = list(given), [], {}
+        names, arrays = list(given), []
+        symbols: Dict[str, int] = {}
         for name in names:
             number, wanted = self._input(name)
             array = ready(given[name], number, name)

@@ -50,10 +50,9 @@ def trainer_params(keep: List[Any], optimizer: str = "adam", groups: Sequence[Ma
     params = make("kn_trainer_params")
     number = number_of("kn_optimizer", optimizer)
     lib.kn_trainer_params_choose(params, number)
-    known = [name for name in fields_of("kn_trainer_params") if name not in ("size", "session", "extra", "extra_count", "group_count", "milestone_count")]
     for name, value in given.items():
-        if name not in known:
-            raise TypeError(unknown("argument", name, known))
+        if name not in RULE:
+            raise TypeError(unknown("argument", name, RULE))
         if value is None:
             continue
         if name in _OF_OPTIMIZERS and not lib.kn_optimizer_reads(number, name.encode()):
@@ -68,6 +67,9 @@ def trainer_params(keep: List[Any], optimizer: str = "adam", groups: Sequence[Ma
     return params
 
 
+# The keywords of trainers.
+RULE = [name for name in fields_of("kn_trainer_params") if name not in ("size", "session", "extra", "extra_count", "group_count",
+                                                                       "milestone_count")]
 _OF_OPTIMIZERS = ("momentum", "dampening", "nesterov", "amsgrad", "centered", "beta1", "beta2", "epsilon", "rate_decay", "accumulator")
 
 
