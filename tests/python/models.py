@@ -167,6 +167,16 @@ def wrong_data_is_refused():
             model.fit(data, epochs=1)
     with raises(koine.ShapeError, "expected (batch,1,28,28)"):
         model.predict(np.ones((2, 5)))
+    pathlib.Path("two.csv").write_text("a,b\n1,2\n3,4\n")
+    for spec, kind, part in (("csv:two.csv?target=b", koine.KoineError, "does not match the model 'mlp': 'x' is float32 (batch,1) in the data"),
+                             ("text", koine.KoineError, "does not match"), ("shapes", koine.KoineError, "does not match")):
+        with raises(kind, part):
+            model.fit(spec, epochs=1)
+    with raises(koine.ArgumentError, "has 10 classes, and the model has 4 outputs", "classes=10"):
+        koine.Model("lenet", classes=4).fit("digits", epochs=1)
+    with raises(koine.ShapeError, "'y' has the shape"):
+        model.fit((X, Y), loss="mse", epochs=1)
+    expect(model.evaluate((X, Y)).accuracy >= 0, "a loss that did not fit stayed")
     for words, part in (({"patience": 2}, "validation"), ({"validation": 1.5}, "fraction"), ({"class_weights": "equal"}, "balanced"),
                         ({"optimizer": "adamm"}, "is 'adam' meant"), ({"schedule": "cosinus"}, "is 'cosine' meant")):
         with raises(ValueError, part):
@@ -356,6 +366,19 @@ def tables_are_learnt():
     pathlib.Path("more.csv").write_text("kind,size\nb,0.5\na,0.5\n")
     found = koine.Model("table.safetensors").predict("csv:more.csv")
     expect(found.shape == (2, 1) and found[0, 0] > found[1, 0])
+
+
+@case
+def models_for_tables_take_the_sizes_of_arrays():
+    x, y = points(64)
+    expect_equal(koine.Model("table-classes").fit(x, y, epochs=1).end, "done")
+    model = koine.Model("table")
+    model.fit(x, y.astype(np.float32), epochs=1)
+    expect_equal((model.settings["inputs"], model.predict(x).shape), (2, (64, 1)))
+    with raises(koine.ShapeError, "expected (batch,2)"):
+        model.fit(np.ones((4, 3)), np.ones(4), epochs=1)  # it is trained
+    with raises(koine.ShapeError, "expected (batch,5)"):
+        koine.Model("table", inputs=5).fit(x, y.astype(np.float32), epochs=1)
 
 
 @case

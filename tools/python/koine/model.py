@@ -92,6 +92,7 @@ class _Opened(Handle):
         params.given, params.given_count = arrays, len(given)
         self.loss: Any = None
         self.loss_key: Any = None
+        self.loss_given: Any = None
         if isinstance(source, Graph):
             pointer = ffi.new("kn_graph **", source._pointer)
             self._open_checked(lib.kn_model_create_from_graph(pointer, params), lib.kn_model_destroy, lib.kn_model_status,
@@ -118,6 +119,7 @@ class _Opened(Handle):
             self._call(lib.kn_model_add_loss, word, made)
         self.loss = Record(**{part: Value(self.graph, getattr(made, part)) if getattr(made, part) else None
                               for part in ("target", "value", "accuracy", "judged", "again")})
+        self.loss_given = (name, weights, mixed)
         self.loss_key = (name, None if weights is None else weights.tobytes(), mixed)
 
 
@@ -142,7 +144,7 @@ class Model:
         self.source = source if isinstance(source, Graph) else os.fspath(source)
         self.context, self.seed, self.precision, self.math = context or default_context(), seed, precision, math
         self._settings, self._pins, self._frozen_statistics = dict(settings), dict(pin or {}), frozen_statistics
-        self._given = dict(given or {})
+        self._asked, self._given = set(settings), dict(given or {})
         self.history: Optional[History] = None
         self._trainer: Optional[Trainer] = None
         self._states: Optional[States] = None
@@ -365,6 +367,14 @@ class Model:
             self._made.add_loss(name, weights, mixed)
         return self._made.loss
 
+    def _restore_loss(self, given: Any) -> None:
+        """After data that did not fit a new loss."""
+        if isinstance(self.source, Graph) or self._made.loss_given is given:
+            return
+        self._reopen()
+        if given is not None:
+            self._add_again(given)
+
     @property
     def _answers(self) -> Optional[int]:
         """The number of classes that the first output has a number for."""
@@ -389,9 +399,15 @@ class Model:
             value = self.inputs[0]
             made = given.adapted(wanted=wanted_of(value), tokens=value.dtype == "int32", labels=loss.target.dtype == "int32",
                                  classes=None if training else self.metadata("data.classes"), **self._reading(), **options)
-            return self._fits_table(given, made, options) if training and made.columns else self._answers_itself(made)
+            if training and made.columns:
+                self._take_sizes(made.fields["x"].shape[0], made.classes)
+            return self._checked(self._answers_itself(made), given.spec)
         if is_torch_dataset(given):
             given = of_torch(given)
+        if training and isinstance(given, (tuple, list)) and len(given) == 2 and len(self.inputs) == 1:
+            x, y = as_array(given[0]), as_array(given[1])
+            if x.ndim == 2:
+                self._take_sizes(x.shape[1], int(y.max()) + 1 if y.dtype.kind in "iu" and y.size else 0)
         target = self._made.loss.target
         arrays = by_name(given, self.inputs, target)
         arrays[target.name] = self._as_target(arrays[target.name], target)
@@ -411,20 +427,38 @@ class Model:
             return made.adapted(same=True)
         return made
 
-    def _fits_table(self, given: Dataset, made: Dataset, options: Dict[str, Any]) -> Dataset:
-        """An untrained model with the settings `inputs` and `classes` takes the sizes of a table."""
+    def _take_sizes(self, inputs: int, classes: int) -> None:
+        """An untrained model with the settings `inputs` and `classes` takes those of a table, where none were given."""
         known = self.settings
-        if "inputs" not in known or lib.kn_model_has_weights(self._pointer):
-            return made
-        sizes = {"inputs": made.fields["x"].shape[0]}
-        if made.classes and "classes" in known:
-            sizes["classes"] = made.classes
-        if any(known[name] != size for name, size in sizes.items()):
-            name, _, mixed = self._made.loss_key
+        if self._states is not None or lib.kn_model_has_weights(self._pointer) or "inputs" not in known:
+            return
+        sizes = {"inputs": inputs, "classes": classes}
+        sizes = {name: size for name, size in sizes.items() if size and name in known and name not in self._asked and known[name] != size}
+        if sizes:
+            given = self._made.loss_given
             self._settings.update(sizes)
             self._reopen()
-            self._need_loss(name, None, mixed, exactly=True)
-            self._states = None
+            self._add_again(given)
+
+    def _add_again(self, given: Any) -> None:
+        name, weights, mixed = given
+        self._need_loss(name, weights, mixed, exactly=True)
+
+    def _checked(self, made: Dataset, spec: str) -> Dataset:
+        """Compares the fields of a source with what the model reads."""
+        fields = made.fields
+        for value in [*self.inputs, self._made.loss.target]:
+            field, wanted = fields.get(value.name), value._shape_words
+            if field is None:
+                raise error_of(12, f"the model '{self.name}' reads '{value.name}', and the data '{spec}' has {', '.join(fields)} only")
+            same = len(field.shape) == len(wanted) - 1 and all(str(size) == word or not word.isdigit() for size, word in zip(field.shape, wanted[1:]))
+            if not same or field.dtype != value.dtype:
+                found = ",".join(["batch", *map(str, field.shape)])
+                raise error_of(4 if same else 3, f"the data '{spec}' does not match the model '{self.name}': '{value.name}' is {field.dtype} "
+                               f"({found}) in the data, and the model expects {value.dtype} ({','.join(wanted)})")
+        if self._made.loss.target.dtype == "int32" and self._answers is not None and made.classes > self._answers:
+            raise error_of(2, f"the data '{spec}' has {made.classes} classes, and the model has {self._answers} outputs" +
+                           (f": koine.Model({self.source!r}, classes={made.classes})" if "classes" in self.settings else ""))
         return made
 
     def _keep_about(self, dataset: Dataset) -> None:
@@ -474,7 +508,12 @@ class Model:
                       "workers": workers, "seed": self.seed if seed is None else seed}
         run.options = {"skip_bad": skip_bad or None, "cache": cache or None}
         run.on_step, run.on_epoch = on_step, on_epoch
-        run.open(loss, augment, class_weights)
+        before = self._made.loss_given
+        try:
+            run.open(loss, augment, class_weights)
+        except Exception:
+            self._restore_loss(before)
+            raise
         end = run.end()
         if schedule is None:
             schedule = "constant" if str(self.source).endswith(_ONNX) or not end else "cosine"
