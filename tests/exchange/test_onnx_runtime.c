@@ -1,10 +1,11 @@
 /* Operators of ONNX Runtime: their results on small numbers, their parameters, and refusals. */
+#include "exchange/onnx/import.h"
 #include "onnx_model.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { ONNX_UINT8 = 2, ONNX_INT8 = 3, ONNX_INT32 = 6 };
+enum { ONNX_UINT8 = 2, ONNX_INT8 = 3, ONNX_INT32 = 6, DRAWS = 44 };
 #define MICROSOFT "com.microsoft:"
 
 /* A constant of some type and shape: integers, "1,-2", which are quarters where the type is float. */
@@ -270,6 +271,88 @@ static void refusals(void **state) {
     onnx_refused(&graph, NULL, "node 'y' (CDist): the metric 'cosine'; expected euclidean or sqeuclidean");
 }
 
+/* ---- whatever a file may say --------------------------------------------------------------------------- */
+
+#define FAMILIES(X)                                                                                          \
+    X(qlinear) X(packed) X(fused) X(runtime_attention) X(linear) X(sample) X(fourier) X(resize)
+#define DECLARE(family)                                                                                      \
+    extern const kn_import_row kn_import_##family[];                                                         \
+    extern const int kn_import_##family##_count;
+FAMILIES(DECLARE)
+
+static const struct {
+    const char *name;
+    int type;
+    const char *shape;
+} anything[] = {
+    {"number", ONNX_FLOAT, ""},
+    {"line", ONNX_FLOAT, "4"},
+    {"lines", ONNX_FLOAT, "4,12"},
+    {"rows", ONNX_FLOAT, "batch,3,4"},
+    {"image", ONNX_FLOAT, "batch,4,6,6"},
+    {"cache", ONNX_FLOAT, "2,batch,2,5,2"},
+    {"past", ONNX_FLOAT, "batch,2,past,2"},
+    {"packed", ONNX_FLOAT, "batch,3,2,3,2"},
+    {"open", ONNX_FLOAT, "batch,length,size"},
+    {"none", ONNX_FLOAT, "batch,0,4"},
+    {"byte", ONNX_UINT8, ""},
+    {"bytes", ONNX_UINT8, "3,4"},
+    {"blocks", ONNX_UINT8, "4,1,8"},
+    {"signs", ONNX_INT8, "4,6"},
+    {"ids", ONNX_INT32, "batch,3"},
+    {"count", ONNX_INT32, "batch"},
+    {"one", ONNX_INT32, ""},
+    {"truth", ONNX_BOOL, "batch,3,4"},
+    {"half", ONNX_FLOAT16, "batch,3,4"},
+    {"", 0, NULL},
+};
+static const char *const sayings[] = {
+    "",
+    "axis=1 opset=13 alpha=0.5f keepdims=0 axes=1:2",
+    "axis=-9 opset=1 axes=7",
+    "num_heads=2 unidirectional=1 kernel_shape=2:2 mode='linear'",
+    "num_heads=2 kv_num_heads=1 do_rotary=1 local_window_size=2 softcap=2f activation='Clip'",
+    "num_heads=0 kv_num_heads=-1 group=0 groups=0 kernel_shape=0:-1 strides=0:0 N=-1 K=9 bits=4 "
+    "block_size=16",
+    "num_heads=3 smooth_softmax=1 qkv_hidden_sizes=2:2:4 transBatchA=1 transA=1 mode='cubic'",
+    "N=4 K=4 bits=4 block_size=16 groups=2 channels_last=0 activation=1 signal_ndim=2",
+    "N=4 K=12 bits=8 block_size=1 groups=2 channels_last=1 kernel_shape=3 signal_ndim=99",
+    "quant_type=1 N=4 K=4 block_size=16 transB=1 offset_group=2 kernel_shape=1:1 metric='euclidean'",
+    "gather_axis=0 quantize_axis=1 bits=2 block_size=16 coordinate_transformation_mode='align_corners'",
+};
+
+static void draw(const kn_import_row *row, int from, uint64_t key) {
+    onnx_graph graph = {.bytes.count = 0};
+    char inputs[256] = "", type[128];
+    uint64_t at = 0;
+    for (size_t i = 0; anything[i].shape; i++)
+        onnx_input(&graph, anything[i].name, anything[i].type, anything[i].shape);
+    const int count = (int)(kn_random_uniform(key, at++) * 12);
+    for (int i = 0; i < count; i++) {
+        size_t which = (size_t)(kn_random_uniform(key, at++) * (float)KN_COUNT_OF(anything));
+        snprintf(inputs + strlen(inputs), sizeof inputs - strlen(inputs), "%s%s", i ? "," : "",
+                 anything[which].name);
+    }
+    snprintf(type, sizeof type, "%s%s%s", row->domain ? row->domain : "", row->domain ? ":" : "", row->type);
+    onnx_node(&graph, type, inputs, "out,second,third,fourth", sayings[from]);
+    onnx_output(&graph, "out");
+    kn_model *model = onnx_open(&graph, NULL);
+    assert_true((kn_model_status(model) == KN_OK) == (kn_model_graph(model) != NULL));
+    assert_true((kn_model_status(model) == KN_OK) == !*kn_model_error(model));
+    kn_model_destroy(&model);
+}
+
+/* Nodes with any number of inputs of any kind, and any attributes, are refused or built. */
+static void hostile_nodes(void **state) {
+    (void)state;
+#define DRAW(family)                                                                                         \
+    for (int i = 0; i < kn_import_##family##_count; i++)                                                     \
+        for (int k = 0; k < DRAWS; k++)                                                                      \
+            draw(&kn_import_##family[i], k % (int)KN_COUNT_OF(sayings),                                      \
+                 kn_random_key((uint64_t)k, kn_import_##family[i].type));
+    FAMILIES(DRAW)
+}
+
 int test_onnx_runtime(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantized_sums),       cmocka_unit_test(quantized_joins),
@@ -277,6 +360,7 @@ int test_onnx_runtime(void) {
         cmocka_unit_test(joined_layers),        cmocka_unit_test(embeddings),
         cmocka_unit_test(attention_means),      cmocka_unit_test(attention_of_groups),
         cmocka_unit_test(parameters_and_sizes), cmocka_unit_test(refusals),
+        cmocka_unit_test(hostile_nodes),
     };
     return cmocka_run_group_tests_name("operators of ONNX Runtime", tests, NULL, NULL);
 }

@@ -154,8 +154,8 @@ static bool quick_gelu(kn_import_call *call) {
 static bool split_gelu(kn_import_call *call) {
     kn_value *x = with_bias(call);
     if (kn_value_failed(x)) return false;
-    int last = x->shape.rank - 1;
-    kn_dim size = x->shape.dims[last];
+    const int last = x->shape.rank - 1;
+    const kn_dim size = last < 0 ? 1 : x->shape.dims[last];
     if (!kn_dim_known(size) || size % 2)
         return kn_import_fail(call, KN_ERROR_SHAPE, "the last axis has no even size");
     return kn_import_put(
