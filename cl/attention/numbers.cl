@@ -3,7 +3,7 @@
  * Defines, with their defaults:
  *   KN_T, KN_A  types of the arrays, and of the computation (common/types.cl)
  *   KN_HEAD 64     elements of a head, D
- *   KN_HALF_q, … 0 whether q, k, v, y, their gradients and mask are stored in 16 bits (common/storage.cl)
+ * and those of attention/stored.cl.
  *
  * Row t of head h of batch b of an operand begins at first + (b * length + t) * row + h * KN_HEAD, so that q, k and v
  * may be interleaved in one array. log_sum and delta are (batch,head,query).
@@ -15,35 +15,8 @@
  * and its strides by batch and head, 0 where it is broadcast.
  * KN_DROPOUT appends the step counter, the key of the stream in two words, and the rate: weight
  * (batch,head,query,key) is dropped depending on the random number at its row-major index. */
-#include "common/storage.cl"
+#include "attention/stored.cl"
 #include "common/types.cl"
-#ifndef KN_HALF_q
-#define KN_HALF_q 0
-#endif
-#ifndef KN_HALF_k
-#define KN_HALF_k 0
-#endif
-#ifndef KN_HALF_v
-#define KN_HALF_v 0
-#endif
-#ifndef KN_HALF_y
-#define KN_HALF_y 0
-#endif
-#ifndef KN_HALF_dy
-#define KN_HALF_dy 0
-#endif
-#ifndef KN_HALF_dq
-#define KN_HALF_dq 0
-#endif
-#ifndef KN_HALF_dk
-#define KN_HALF_dk 0
-#endif
-#ifndef KN_HALF_dv
-#define KN_HALF_dv 0
-#endif
-#ifndef KN_HALF_mask
-#define KN_HALF_mask 0
-#endif
 #ifndef KN_HEAD
 #define KN_HEAD 64
 #endif
@@ -56,7 +29,7 @@
 #define KN_LIMIT keys
 #endif
 #ifdef KN_MASK
-#define KN_MASK_PARAMETERS , global const KN_STORED(KN_HALF_mask) *restrict mask, const KN_INDEX mask_batch, const KN_INDEX mask_head
+#define KN_MASK_PARAMETERS , global const mask_stored *restrict mask, const KN_INDEX mask_batch, const KN_INDEX mask_head
 #define KN_MASKED(score, query, key)                                                                         \
     ((score) + (KN_A)KN_READ_AS(KN_HALF_mask, mask + batch * mask_batch + head * mask_head +                 \
                                                   (KN_INDEX)min(query, queries - 1) * keys + min(key, keys - 1)))

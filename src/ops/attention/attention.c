@@ -357,6 +357,7 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
     KN_VARIANTS({.name = "wide",                                                                             \
                  .choice.accepts = kn_attention_wide_accepts,                                                \
                  .lower = kn_attention_wide_lower,                                                           \
+                 .promise.halves = {__VA_ARGS__},                                                            \
                  .choice.doubtful = true},                                                                   \
                 {.name = "tiled",                                                                            \
                  .choice.accepts = kn_attention_tiled_accepts,                                               \

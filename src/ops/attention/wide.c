@@ -7,8 +7,10 @@ typedef struct wide_form {
 } wide_form;
 
 /* The largest block whose operands fit in local memory; false: not even the smallest does. */
-static bool choose_block(const kn_target *target, const kn_attention_form *form, bool backward,
+static bool choose_block(const kn_target *target, const kn_node *node, const kn_attention_form *form,
                          wide_form *wide) {
+    const bool backward = node->op->backward;
+    const bool packs_queries = !backward && kn_is_half(node->inputs[kn_attention_first(node)]->shape.dtype);
     int64_t width = target->vector_width;
     wide->vectors = kn_wide_vectors(width, form->head);
     int64_t columns = width * wide->vectors, padded = kn_round_up(form->head, columns);
@@ -21,7 +23,7 @@ static bool choose_block(const kn_target *target, const kn_attention_form *form,
         int64_t numbers = backward ? 2 * form->head * wide->keys + 3 * wide->keys * padded +
                                          3 * wide->block * padded + 2 * wide->block * wide->keys
                                    : form->head * wide->keys + wide->keys * padded +
-                                         wide->block * (wide->keys + padded + 2);
+                                         wide->block * (wide->keys + padded * (packs_queries ? 2 : 1) + 2);
         if ((uint64_t)numbers * sizeof(float) <= target->local_bytes) return true;
     }
     return false;
@@ -33,8 +35,8 @@ bool kn_attention_wide_accepts(const kn_target *target, const kn_node *node) {
     int width = target->vector_width;
     if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
     kn_attention_describe(node, kn_attention_first(node), &form);
-    return node->outputs[0]->shape.dtype == KN_FLOAT32 &&
-           choose_block(target, &form, node->op->backward, &wide);
+    const kn_dtype type = node->outputs[0]->shape.dtype;
+    return (type == KN_FLOAT32 || kn_is_half(type)) && choose_block(target, node, &form, &wide);
 }
 
 kn_status kn_attention_wide_lower(kn_lowering *lowering) {
@@ -45,7 +47,10 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     wide_form wide;
     kn_attention_describe(node, first, &form);
     if (kn_attention_is_empty(&form)) return kn_attention_fill_zero(lowering);
-    choose_block(lowering->target, &form, backward, &wide);
+    choose_block(lowering->target, node, &form, &wide);
+    const bool sums_apart = backward && kn_is_half(node->outputs[0]->shape.dtype);
+    const uint64_t numbers = (uint64_t)(form.batches * form.heads * form.queries * form.head);
+    const int sums = sums_apart ? kn_emit_scratch(lowering, numbers * sizeof(float)) : 0;
     kn_step *step =
         kn_step_begin(lowering, "attention/wide.cl", backward ? "kn_attention_gradient" : "kn_attention");
     kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
@@ -62,10 +67,11 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     }
     kn_attention_read_parts(step, node, &form, first);
     if (backward) {
-        /* The gradient of q is accumulated in place, one block of keys after another. */
+        /* The gradient of q is accumulated in place, one block of keys after another, or apart in float32. */
         for (int part = 0; part < 3; part++)
             kn_step_update(step, kn_attention_gradient_names[part],
                            kn_attention_part(node->outputs, &form, part));
+        if (sums_apart) kn_step_scratch(step, "sums", sums);
         kn_attention_add_numbers(step, node, &form);
         kn_step_size2(step, (size_t)form.key_heads, batches, 1, 1);
     } else {
