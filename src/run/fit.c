@@ -32,7 +32,7 @@ static kn_status recompute(const kn_executable_request *request, kn_economy *eco
     return status;
 }
 
-kn_status kn_executable_fit(const kn_executable_request *request, kn_executable **result, kn_error *error) {
+static kn_status fit(const kn_executable_request *request, kn_executable **result, kn_error *error) {
     const kn_recompute wanted = request->params->recompute;
     kn_economy economy = {.keeps = !request->switches->recompute_invariant,
                           .live_bytes = wanted == KN_RECOMPUTE_ALWAYS  ? 1
@@ -46,4 +46,22 @@ kn_status kn_executable_fit(const kn_executable_request *request, kn_executable 
     }
     if (status != KN_ERROR_DEVICE_MEMORY || wanted == KN_RECOMPUTE_NEVER) return status;
     return recompute(request, &economy, result, error);
+}
+
+kn_status kn_executable_make(const kn_executable_request *request, kn_executable **result, kn_error *error) {
+    kn_reductions reductions = {.count = 0};
+    kn_executable_request own = *request;
+    kn_error first = {.status = KN_OK};
+    kn_status status;
+    own.reductions = &reductions;
+    do {
+        if (reductions.again && !first.status) first = *error;
+        if (reductions.again) kn_error_clear(error);
+        reductions.again = false;
+        status = fit(&own, result, error);
+    } while (status != KN_OK && reductions.again);
+    if (!first.status || (status != KN_ERROR_COMPILE && status != KN_ERROR_UNSUPPORTED)) return status;
+    kn_groups_forget(&reductions);
+    *error = first;
+    return first.status;
 }

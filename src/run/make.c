@@ -350,24 +350,6 @@ kn_status kn_executable_make_with(const kn_executable_request *request, kn_econo
     return status;
 }
 
-kn_status kn_executable_make(const kn_executable_request *request, kn_executable **result, kn_error *error) {
-    kn_reductions reductions = {.count = 0};
-    kn_executable_request own = *request;
-    kn_error first = {.status = KN_OK};
-    kn_status status;
-    own.reductions = &reductions;
-    do {
-        if (reductions.again && !first.status) first = *error;
-        if (reductions.again) kn_error_clear(error);
-        reductions.again = false;
-        status = kn_executable_fit(&own, result, error);
-    } while (status != KN_OK && reductions.again);
-    if (!first.status || (status != KN_ERROR_COMPILE && status != KN_ERROR_UNSUPPORTED)) return status;
-    kn_groups_forget(&reductions);
-    *error = first;
-    return first.status;
-}
-
 void kn_executable_destroy(kn_executable **handle) {
     if (!handle || !*handle) return;
     kn_executable *executable = *handle;

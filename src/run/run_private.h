@@ -271,10 +271,8 @@ kn_status kn_executable_make_with(const kn_executable_request *request, kn_econo
 enum { KN_ECONOMY_KEEP_NOTHING = 1 << 0, KN_ECONOMY_RECOMPUTE = 1 << 1 };
 extern const char *const kn_memory_measures[];
 extern const int kn_memory_measure_count;
-/* Makes an executable that needs no more memory than is allowed, by these measures. */
-kn_status kn_executable_fit(const kn_executable_request *request, kn_executable **executable,
-                            kn_error *error);
-/* Turns a graph into compiled steps; allocates no device memory, unless the context precompiles. */
+/* Turns a graph into compiled steps that need no more memory than is allowed, by these measures (fit.c);
+ * allocates no device memory, unless the context precompiles. */
 kn_status kn_executable_make(const kn_executable_request *request, kn_executable **executable,
                              kn_error *error);
 void kn_executable_destroy(kn_executable **executable);
