@@ -92,6 +92,7 @@ bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
     KN_VARIANTS({.name = "wide",                                                                             \
                  .choice.accepts = kn_recurrent_wide_accepts,                                                \
                  .lower = kn_recurrent_wide_lower,                                                           \
+                 .promise.halves = {__VA_ARGS__},                                                            \
                  .choice.doubtful = true},                                                                   \
                 {.name = "tiled",                                                                            \
                  .choice.accepts = kn_recurrent_tiled_accepts,                                               \
