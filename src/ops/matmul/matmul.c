@@ -274,7 +274,7 @@ KN_OPERATOR(
              {.inputs = {"93,33", "33,93"}}, {.inputs = {"1,1", "1,1"}}, {.inputs = {"1,93", "93,1"}},
              {.inputs = {"93,1", "1,31"}}, {.inputs = {"5,1100", "1100,7"}},
              {.inputs = {"4,2100", "36,2100"}, .attributes = "transpose_b=1"},
-             {.inputs = {"100,270", "270,150"}, .no_gradient = true}, {.inputs = {"130,70", "70,131"}},
+             {.inputs = {"200,530", "530,150"}, .no_gradient = true}, {.inputs = {"130,70", "70,131"}},
              {.inputs = {"3,7,5", "3,5,9"}}, {.inputs = {"3,7,5", "5,9"}}, {.inputs = {"7,5", "3,5,9"}},
              {.inputs = {"2,3,5,7", "9,5"}, .attributes = "transpose_a=1 transpose_b=1"},
              {.inputs = {"2,1,7,5", "3,5,9"}, .smallest = true}, {.inputs = {"2,1,2,3,5", "1,3,1,5,4"}},

@@ -2,15 +2,25 @@
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 
-/* LEFT_COLUMNS: columns of the panels that use the same packed rows; LEFT_PAD: padding of packed rows. */
-enum { WIDE_LEVELS = 2, ROWS = 6, LEFT_ROWS = 96, LEFT_COLUMNS = 256, LEFT_PAD = 3, CHUNK_STEP = 16 };
+/* LEFT_COLUMNS: columns of the panels that use the same packed rows; LEFT_PAD: padding of packed rows;
+ * MOST_SUMS: rows of an item whose sums stay in local memory. */
+enum {
+    WIDE_LEVELS = 2,
+    ROWS = 6,
+    LEFT_ROWS = 96,
+    LEFT_COLUMNS = 256,
+    LEFT_PAD = 3,
+    MOST_SUMS = 192,
+    CHUNK_STEP = 16
+};
 
 /* Sizes as the kernel names them, chosen by the shapes. */
 typedef struct wide_form {
     kn_matmul_form form;
     int64_t width, vectors, panels, depth, parts, part_depth, slice_depth, units;
     int64_t left_rows, item_panels; /* rows of a block of a that is packed, and the panels that use it */
-    bool packed, along, sums;       /* b is packed; KN_LEFT_ALONG and KN_SUMS of the kernel */
+    int64_t sums;                   /* rows whose sums stay in local memory: KN_SUMS of the kernel */
+    bool packed, along;             /* b is packed; KN_LEFT_ALONG of the kernel */
     int64_t packed_batch;           /* floats of one b when packed; 0 where all batches have the same */
     int partials, weights;          /* scratch memory: the parts, and b when packed */
 } wide_form;
@@ -32,17 +42,19 @@ bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node) {
 /* Local memory holds a chunk of panels, and of rows of a transposed a: the largest that fits. */
 static void choose_chunks(wide_form *wide, uint64_t local_bytes) {
     const bool blocks = wide->form.transpose_a || wide->along || wide->sums;
-    wide->depth = blocks ? 256 : 512;
+    wide->depth = wide->form.transpose_a ? 256 : 512;
     wide->left_rows = blocks ? LEFT_ROWS : 0;
     const int64_t most = LEFT_COLUMNS / (wide->width * wide->vectors);
     wide->item_panels = !blocks ? 1 : wide->panels < most ? wide->panels : most;
     for (;;) {
         const int64_t columns = wide->item_panels * wide->width * wide->vectors;
-        const int64_t column = (wide->packed ? 0 : wide->depth) + (wide->sums ? wide->left_rows : 0);
+        const int64_t column = (wide->packed ? 0 : wide->depth) + wide->sums;
         const int64_t floats = column * columns + (wide->depth + LEFT_PAD) * wide->left_rows;
         if ((uint64_t)floats * sizeof(float) <= local_bytes) break;
         if (wide->item_panels > 1)
             wide->item_panels /= 2;
+        else if (wide->sums > LEFT_ROWS)
+            wide->sums = kn_round_up(wide->sums / 2, ROWS);
         else if (wide->left_rows > LEFT_ROWS / 2)
             wide->left_rows = LEFT_ROWS / 2;
         else if (wide->depth > 32)
@@ -79,8 +91,8 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
     /* An a of 16 bits is widened in blocks; a c of 16 bits is stored when its sums are whole. */
     wide.along = !form->transpose_a && kn_is_half(lowering->node->inputs[0]->shape.dtype);
     choose_chunks(&wide, target->local_bytes);
-    wide.sums = wide.parts == 1 && kn_is_half(lowering->result->shape.dtype) && form->k > wide.depth;
-    if (wide.sums) {
+    if (wide.parts == 1 && kn_is_half(lowering->result->shape.dtype) && form->k > wide.depth) {
+        wide.sums = form->m < MOST_SUMS ? kn_round_up(form->m, ROWS) : MOST_SUMS;
         wide.along = !form->transpose_a;
         choose_chunks(&wide, target->local_bytes);
     }
@@ -101,7 +113,7 @@ static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *
         kn_step_define(step, "KN_PANELS", "%d", (int)wide->item_panels);
     }
     if (wide->along) kn_step_define(step, "KN_LEFT_ALONG", "%d", 1);
-    if (wide->sums) kn_step_define(step, "KN_SUMS", "%d", 1);
+    if (wide->sums) kn_step_define(step, "KN_SUMS", "%d", (int)wide->sums);
     return step;
 }
 
@@ -181,10 +193,11 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     int64_t rows = form->m, least = wide->packed ? 24 : 96;
     if (items < 4 * wide->units) {
         rows = kn_divide_up(form->m, kn_divide_up(4 * wide->units, items));
-        rows = kn_round_up(rows, wide->left_rows ? wide->left_rows : ROWS);
+        rows = kn_round_up(rows, wide->left_rows && !wide->along ? wide->left_rows : ROWS);
         if (rows < least) rows = least;
     }
-    if (wide->sums && rows > wide->left_rows) rows = wide->left_rows;
+    if (wide->sums && rows > wide->sums)
+        rows = kn_round_up(kn_divide_up(form->m, kn_divide_up(form->m, wide->sums)), ROWS);
     kn_step *step = begin(lowering, wide, "kn_matmul");
     kn_step_read(step, "a", lowering->node->inputs[0]);
     if (wide->packed)
