@@ -27,6 +27,7 @@ UNREACHED = {
     "kn_precision_name": "likewise", "kn_precision_parse": "likewise", "kn_status_name": "likewise",
     "kn_status_message": "likewise",
     "kn_value_dimension": "koine.Value.shape has all dimensions", "kn_model_create_named": "kn_model_open takes names, too",
+    "kn_session_states": "each koine.Session is made with koine.States", "kn_trainer_states": "likewise",
 }
 
 

@@ -182,9 +182,23 @@ def what_is_dropped_during_a_call_is_closed_after_it():
     with _handle.quiet_callback():
         del graph
         expect(core.pointer is not None, "it was closed in a callback that must not call the library")
-    koine.Graph().close()
     _handle.close_late()
     expect(core.pointer is None)
+
+
+@case
+def what_shares_states_with_a_call_is_closed_after_it():
+    from koine import _handle
+    context, _, _, session = parts()
+    other = koine.Graph()
+    with _handle.busy(session._core.lock):
+        session.close()
+        other.close()
+        expect(session._core.pointer is not None and other._core.pointer is None)
+        _handle.close_late()
+        expect(session._core.pointer is not None, "it was closed in the middle of a call")
+    _handle.close_late()
+    expect(session._core.pointer is None)
 
 
 @case

@@ -255,6 +255,17 @@ def callbacks_see_and_stop_the_run():
     expect_equal(([step.step for step in seen], history.end, len(history.epochs)), (list(range(1, 9)), "stopped", 2))
     expect_equal([step.loss for step in seen], history.losses)
 
+    scores = []
+
+    def looks(epoch):
+        scores.append((model.evaluate((x, y)).loss, epoch.validation.loss))
+        model.save("looked.safetensors")
+        koine.Session(model.outputs, states=model.states).close()
+    for data in ((x, y), lambda: [(x, y)] * 4):
+        model.fit(data, epochs=2, batch=64, on_epoch=looks, validation=(x, y))
+    expect(all(abs(own - told) < 1e-6 for own, told in scores) and len(scores) == 4, str(scores))
+    expect(np.allclose(koine.load_safetensors("looked.safetensors")["one.weight"], model.states["one.weight"]))
+
     def fails(step):
         if step.step == 3:
             raise RuntimeError("as it happens")
@@ -299,6 +310,10 @@ def weights_that_would_be_spoilt_stay():
         with raises(koine.NotFiniteError):
             model.fit(data, epochs=20, learning_rate=1e30, optimizer="sgd")
         expect((model.predict(x) == before).all())
+    model = koine.Model(small())
+    with raises(koine.NotFiniteError):
+        model.fit((x * 1e30, y), epochs=20, learning_rate=1e30, optimizer="sgd")
+    expect(np.isfinite(model.predict(x)).all(), "a model that was not trained before is spoilt")
 
 
 @case
@@ -429,9 +444,17 @@ def progress_is_shown_where_tqdm_is():
 def models_are_closed():
     model = koine.Model("mlp")
     model.fit((X, Y), steps=1)
-    core = model._states._core
+    cores = model._states._core, model._made._core
     model.close()
-    expect(core.pointer is None and "closed" in repr(model))
+    expect_equal([core.pointer for core in cores], [None, None])
+    expect("closed" in repr(model))
+    graph = small()
+    model = koine.Model(graph)
+    core = model._made._core
+    del model
+    expect_equal(graph.outputs[0].name, "logits")  # the graph is kept while it is held
+    del graph
+    expect(core.pointer is None)
     model = koine.Model("mlp")
     model.fit((X, Y), steps=1)
     core, made = model._states._core, model._made._core

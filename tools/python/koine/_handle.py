@@ -53,6 +53,17 @@ def quiet_callback() -> Iterator[None]:
         _in_callback.depth -= 1
 
 
+@contextlib.contextmanager
+def busy(lock: Any) -> Iterator[None]:
+    """Around a call with callbacks that may call the library: what shares its lock, such as its states, is closed after it."""
+    locks = _in_callback.__dict__.setdefault("busy", [])
+    locks.append(lock)
+    try:
+        yield
+    finally:
+        locks.pop()
+
+
 class Core:
     """A pointer of the library, and what must outlive it."""
 
@@ -67,6 +78,12 @@ class Core:
                 parent.users += 1
 
     def close(self) -> None:
+        if getattr(_in_callback, "depth", 0):
+            # Whoever holds _closing may wait for this callback.
+            if not self.unwanted:
+                self.unwanted = True
+                _late.append(self)
+            return
         with _closing:
             if not self.unwanted:
                 self.unwanted = True
@@ -76,7 +93,7 @@ class Core:
         """Destroys it if nothing made from it is left."""
         if self.generation != _generation or self.users or self.pointer is None:
             return
-        if getattr(_in_callback, "depth", 0) or not self.lock.acquire(blocking=False):
+        if self.lock in getattr(_in_callback, "busy", ()) or not self.lock.acquire(blocking=False):
             _late.append(self)
             return
         try:
@@ -93,16 +110,11 @@ class Core:
 
 def close_late() -> None:
     """Closes what could not be closed when nothing referred to it any more."""
-    while _late:
-        with _closing:
-            try:
-                core = _late.popleft()
-            except IndexError:
-                return
-            before = len(_late)
-            core._end()
-            if len(_late) > before:
-                return
+    if getattr(_in_callback, "depth", 0):
+        return
+    with _closing:
+        for _ in range(len(_late)):
+            _late.popleft()._end()
 
 
 atexit.register(close_late)

@@ -90,6 +90,7 @@ class _Opened(Handle):
             keep += [array, ffi.new("char[]", name.encode())]
             row.name, row.info, row.data = keep[-1], info_of(array.shape, type_number(array.dtype))[0], address(array)
         params.given, params.given_count = arrays, len(given)
+        self.graph: Any = None
         self.loss: Any = None
         self.loss_key: Any = None
         self.loss_given: Any = None
@@ -105,6 +106,12 @@ class _Opened(Handle):
         function = lib.kn_model_parse if "\n" in source else lib.kn_model_open
         self._open_checked(function(source.encode(), params), lib.kn_model_destroy, lib.kn_model_status)
         self.graph = Graph._of(lib.kn_model_graph(self._pointer), self)
+
+    def close(self) -> None:
+        """With its graph."""
+        if self.graph is not None:
+            self.graph.close()
+        super().close()
 
     def add_loss(self, name: Optional[str], weights: Optional[np.ndarray], mixed: bool) -> None:
         made = make("kn_model_loss")
@@ -805,28 +812,34 @@ class _Run:
     # ---- running ----
 
     def go(self) -> History:
+        """Trains; callbacks find the model with the weights of the run."""
         model = self.model
+        before = model._states, model._sessions, model._trainer
         model.history = self.history
+        model._states, model._trainer, model._sessions = self.states, self.trainer, {}
+        if self.judge is not None:
+            model._sessions["judged"] = self.judge
         try:
             if self.train is None:
                 self._loop()
             else:
                 self._fit()
-        except NotFiniteError:
-            raise  # the weights are spoilt: those from before are kept
-        except BaseException:
-            if self.trainer.steps or model._states is None:
-                self._keep()
+        except BaseException as error:
+            # Weights that are spoilt, or not trained, are of no use.
+            if before[0] is not None and (isinstance(error, NotFiniteError) or not self.trainer.steps):
+                model._states, model._sessions, model._trainer = before
+            elif isinstance(error, NotFiniteError):
+                model._states, model._sessions, model._trainer = None, {}, None
+            else:
+                self._end()
             raise
-        self._keep()
+        self._end()
         return self.history
 
-    def _keep(self) -> None:
-        """The model has the trained weights from now on: the averages, where they were evaluated."""
+    def _end(self) -> None:
+        """The model has the averages from now on, where they were evaluated."""
         if self.averages:
             self.trainer.use_averages(True)
-        model = self.model
-        model._trainer, model._states, model._sessions = self.trainer, self.states, {}
 
     def step_done(self, step: Record) -> bool:
         self.history.losses.append(step.loss)
@@ -838,14 +851,10 @@ class _Run:
         self.history.epochs.append(epoch)
         self.bar.epoch(epoch)
         if self.checkpoints is not None:
-            model, kept = self.model, self.model._states
-            model._states = self.states
-            try:
-                self.checkpoints.save(model, self.trainer.steps, {**model._pairs(), "checkpoint.step": str(self.trainer.steps)})
-                if epoch.best:
-                    self.checkpoints.save(model, self.trainer.steps, model._pairs(), best=True)
-            finally:
-                model._states = kept
+            pairs, step = self.model._pairs(), self.trainer.steps
+            self.checkpoints.save(self.model, step, {**pairs, "checkpoint.step": str(step)})
+            if epoch.best:
+                self.checkpoints.save(self.model, step, pairs, best=True)
         return self.on_epoch is None or self.on_epoch(epoch) is not False
 
     def _to_best(self) -> bool:
@@ -911,8 +920,7 @@ class _Run:
         nothing = Record(loss=math.nan, accuracy=math.nan, samples=0, seconds=0.0)
         if self.judged is None:
             return nothing
-        model, kept, sessions = self.model, self.model._states, self.model._sessions
-        model._states, model._sessions = self.states, {"judged": self.judge} if self.judge is not None else {}
+        model = self.model
         if self.averages:
             self.trainer.use_averages(True)
         try:
@@ -920,7 +928,6 @@ class _Run:
         finally:
             if self.averages:
                 self.trainer.use_averages(False)
-            model._states, model._sessions = kept, sessions
 
     def _epoch(self, epoch: int, begun: float) -> Tuple[Record, bool]:
         """One pass over the batches; and whether training goes on after it."""

@@ -43,12 +43,6 @@ class States(Handle, Mapping[str, np.ndarray]):
         made._open(lib.kn_states_create_host(NULL), lib.kn_states_destroy)
         return made
 
-    @classmethod
-    def _of(cls, pointer: Any, owner: Handle) -> "States":
-        made = cls.__new__(cls)
-        made._open(pointer, None, owner, lock=owner._core.lock)
-        return made
-
     def _infos(self) -> Dict[str, Any]:
         found = {}
         for position in range(lib.kn_states_count(self._pointer)):
@@ -205,14 +199,14 @@ class Session(Runs):
         keep: List[Any] = []
         params = make("kn_session_params", keep, states=states, **more)
         progress_into(params.progress, progress, keep)
+        self.states = states if states is not None else States(context, params.seed)
+        params.states = self.states._pointer
         pointers = ffi.new("kn_value *[]", [value._pointer for value in listed])
         with graph._core.lock:
             made = lib.kn_session_create(context._pointer, pointers, len(listed), params)
-            self._open_checked(made, lib.kn_session_destroy, lib.kn_session_status, context,
-                               *([states] if states is not None else []), lock=states._core.lock if states is not None else None)
+            self._open_checked(made, lib.kn_session_destroy, lib.kn_session_status, context, self.states, lock=self.states._core.lock)
         self._core.keep += keep
         self._names = [value.name for value in listed]
-        self.states = states if states is not None else States._of(lib.kn_session_states(self._pointer), self)
 
     def bind(self, **symbols: int) -> None:
         """Gives numbers to symbols that the shapes of what is fed do not determine."""

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ._arrays import address, feeds_of
+from ._handle import busy, close_late
 from ._library import NULL, Record, ffi, fields_of, lib, make, number_of, put, read, text, unknown, with_fields, word_of
 from .dataset import Dataset, loader_params
 from .device import Context, default_context, progress_into
@@ -90,6 +91,8 @@ class Trainer(Runs):
         of_session = {name: more.pop(name) for name in list(more) if name in fields_of("kn_session_params")}
         session = make("kn_session_params", keep, states=states, **of_session)
         progress_into(session.progress, progress, keep)
+        self.states = states if states is not None else States(context, session.seed)
+        session.states = self.states._pointer
         params = trainer_params(keep, optimizer, groups, milestones, **more)
         params.session = session
         values = ffi.new("kn_value *[]", [value._pointer for value in extra] or 1)
@@ -97,11 +100,8 @@ class Trainer(Runs):
         self.context, self._inputs = context, inputs_of(loss.graph)
         with loss.graph._core.lock:
             made = lib.kn_trainer_create(context._pointer, loss._pointer, params)
-            self._open_checked(made, lib.kn_trainer_destroy, lib.kn_trainer_status, context, *([states] if states is not None else []),
-                               lock=states._core.lock if states is not None else None)
+            self._open_checked(made, lib.kn_trainer_destroy, lib.kn_trainer_status, context, self.states, lock=self.states._core.lock)
         self._core.keep += keep
-        self._shapes = {value.name: value for value in extra}
-        self.states = states if states is not None else States._of(lib.kn_trainer_states(self._pointer), self)
 
     def _batch(self, feeds: Optional[Mapping[str, Any]], more: Mapping[str, Any], count: Optional[int], keep: List[Any]) -> Tuple[int, Any, int]:
         made, number, symbols = self._feeds({**(feeds or {}), **more}, keep)
@@ -211,8 +211,9 @@ class Trainer(Runs):
             params.to_best = callback("bool(void *)", lambda _user: bool(to_best()))
         result = make("kn_fit_result")
         result.validation.size = ffi.sizeof("kn_score")
-        with self._core.lock:
+        with self._core.lock, busy(self._core.lock):
             code = lib.kn_fit(self._pointer, dataset._pointer, params, result)
+        close_late()
         if trouble:
             raise trouble[0]
         if code:
