@@ -72,7 +72,7 @@ class Mixed(nn.Module):
 
 
 NETWORKS = [network for network in compare_networks.NETWORKS
-            if network.name in ("mlp", "resnet", "mobile", "unet", "squeeze", "gpt", "rotary")]
+            if network.name in ("mlp", "resnet", "mobile", "unet", "squeeze", "lstm", "gpt", "rotary")]
 NETWORKS += [Network("bert", Bert, (12,), (12,), tokens=True), Network("mixed", Mixed, compare_networks.PICTURE)]
 
 
@@ -116,8 +116,16 @@ def static(form, weights, each):
 
 def dynamic(weights):
   def write(source, path, x, network):
-    quantization.quantize_dynamic(str(source), str(path), weight_type=weights)
+    quantization.quantize_dynamic(str(source), str(path), weight_type=weights,
+                                  extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
   return write
+
+
+def transformer_dynamic(source, path, x, network):
+  middle = path.with_suffix(".middle.onnx")
+  transformer(source, middle, x, network)
+  if middle.exists():
+    dynamic(QuantType.QUInt8)(middle, path, x, network)
 
 
 def blocks(bits):
@@ -150,6 +158,7 @@ FORMS = {
     "operators": static(QuantFormat.QOperator, QuantType.QUInt8, False),
     "operators-channels": static(QuantFormat.QOperator, QuantType.QInt8, True),
     "dynamic": dynamic(QuantType.QInt8),
+    "transformer-dynamic": transformer_dynamic,
     "dynamic-extended": optimized_after(dynamic(QuantType.QUInt8)),
     "blocks4": blocks(4),
     "blocks8": blocks(8),

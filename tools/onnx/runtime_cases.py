@@ -367,6 +367,42 @@ def packed_weights():
                {"x": source.floats(3, 40)}, weights)
 
 
+def quantized_tables():
+  source = Source("tables")
+  names = ("words", "places", "segments", "scale", "beta")
+  shapes = ((20, 8), (12, 8), (2, 8), (8,), (8,))
+  weights = {name: source.whole(U8, *shape) for name, shape in zip(names, shapes)}
+  weights |= {name[0] + "s": F(0.01 + 0.003 * place) for place, name in enumerate(names)}
+  weights |= {name[0] + "z": U8(120 + place) for place, name in enumerate(names)}
+  weights |= {"gs": F(0.017), "gz": U8(117)}  # of the scale, which begins like the segments
+  given = {"ids": source.whole(I32, 2, 5, low=0, high=19), "kinds": source.whole(I32, 2, 5, low=0, high=1),
+           "mask": numpy.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], I32)}
+  inputs = "ids,kinds,words,places,segments,scale,beta,mask,ws,ps,ss,gs,bs,wz,pz,sz,gz,bz"
+  yield Case("QEmbedLayerNormalization", [node("QEmbedLayerNormalization", inputs, "y,m")], given, weights,
+             outputs=("y", "m"))
+
+
+def quantized_lstm():
+  for form in ("one", "rows"):
+    source = Source(f"lstm{form}")
+    shape = (2,) if form == "one" else (2, 16)
+    weights = {"b": source.floats(2, 32)}
+    real = {"b": weights["b"]}
+    for name, size in (("w", 3), ("r", 4)):
+      codes, zero = source.whole(I8, 2, size, 16), numpy.full(shape, 3, I8)
+      scale = source.random.random(shape).astype(F) * F(0.005) + F(0.002)
+      weights |= {name: codes, name + "s": scale, name + "z": zero}
+      wide = (2, 1, 1) if form == "one" else (2, 1, 16)
+      numbers = (codes.astype(F) - zero.reshape(wide)) * scale.reshape(wide)
+      real[name] = numpy.ascontiguousarray(numbers.transpose(0, 2, 1))
+    attributes = {"hidden_size": 4, "direction": "bidirectional"}
+    given = {"x": source.floats(6, 2, 3)}
+    plain = Case("", [node("LSTM", "x,w,r,b", "y,h,c", domain="", **attributes)], given, real, ("y", "h", "c"))
+    yield Case(f"DynamicQuantizeLSTM_{form}",
+               [node("DynamicQuantizeLSTM", "x,w,r,b,,,,,ws,wz,rs,rz", "y,h,c", **attributes)], given, weights,
+               ("y", "h", "c"), expected=plain.reference())
+
+
 # ---- attention ---------------------------------------------------------------------------------
 
 MASKS = {
@@ -567,7 +603,8 @@ def moving_taps():
 
 FAMILIES = [quantized_binary, quantized_unary, quantized_joins, quantized_means, quantized_products,
             quantized_convolutions, quantized_linear, packed_weights, joined_products, joined_convolutions, joined_activations,
-            joined_norms, projected_attention, multi_head_attention, group_query_attention, rotary_embedding, others, matrices, spectra, moving_taps]
+            joined_norms, quantized_tables, quantized_lstm,
+            projected_attention, multi_head_attention, group_query_attention, rotary_embedding, others, matrices, spectra, moving_taps]
 
 
 def all_cases():

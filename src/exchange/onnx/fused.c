@@ -201,31 +201,46 @@ static bool skip_norm(kn_import_call *call) {
     return kn_import_put_norm(call, x, &norm) && kn_import_put(call, SKIP_SUM, x);
 }
 
-/* The rows of table `table` that input `at` names. NULL after a failure. */
-static kn_value *rows_of(kn_import_call *call, int at, int table) {
-    kn_value *places = kn_import_in(call, at), *rows = places ? kn_import_in(call, table) : NULL;
-    return rows ? kn_gather(rows, places, 0) : NULL;
+/* How far after a table its scale and its zero point are among the inputs of a quantized embedding norm. */
+enum { EMBED_SCALES = 6, EMBED_ZEROS = 11 };
+
+static bool is_quantized(const kn_import_call *call) {
+    return call->node->type[0] == 'Q';
+}
+
+/* x, which is input `table` or rows of it, as numbers. NULL after a failure. */
+static kn_value *as_numbers(kn_import_call *call, kn_value *x, int table) {
+    kn_value *scale, *zero;
+    if (!x || !is_quantized(call)) return x;
+    if (!(scale = kn_import_in(call, table + EMBED_SCALES)) ||
+        !kn_import_maybe(call, table + EMBED_ZEROS, &zero))
+        return NULL;
+    return kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), scale);
+}
+
+/* The rows of table `table` at some places. NULL after a failure. */
+static kn_value *rows_of(kn_import_call *call, kn_value *places, int table) {
+    kn_value *rows = places ? kn_import_in(call, table) : NULL;
+    return rows ? as_numbers(call, kn_gather(rows, places, 0), table) : NULL;
 }
 
 /* The norm of the sum of the embeddings of words, positions and segments; and how many places the mask
- * leaves. */
+ * leaves.
+ */
 static bool embed_norm(kn_import_call *call) {
-    kn_value *x = rows_of(call, 0, 2), *places;
+    kn_value *x = rows_of(call, kn_import_in(call, 0), 2), *places;
     kn_import_norm norm = {.epsilon = kn_import_float(call, "epsilon", 1e-12f), .mean = -1, .deviation = -1};
-    if (kn_value_failed(x) || !(norm.scale = kn_import_in(call, 5)) || !(norm.bias = kn_import_in(call, 6)))
-        return false;
+    norm.scale = as_numbers(call, kn_import_in(call, 5), 5);
+    norm.bias = as_numbers(call, kn_import_in(call, 6), 6);
+    if (kn_value_failed(x) || !norm.scale || !norm.bias) return false;
     if (x->shape.rank != 3) return kn_import_fail(call, KN_ERROR_SHAPE, "expected words (batch,length)");
     const kn_dim batch = x->shape.dims[0], length = x->shape.dims[1];
-    if (kn_import_has(call, 8)) {
-        places = rows_of(call, 8, 3);
-    } else {
-        places = kn_import_in(call, 3);
-        if (places) places = kn_gather(places, kn_import_counted(call->import, length), 0);
-    }
+    const bool placed = !is_quantized(call) && kn_import_has(call, 8);
+    places = rows_of(call, placed ? kn_import_in(call, 8) : kn_import_counted(call->import, length), 3);
     if (!places) return false;
     x = kn_add(x, places);
     if (kn_import_has(call, 1) && kn_import_has(call, 4)) {
-        kn_value *segments = rows_of(call, 1, 4);
+        kn_value *segments = rows_of(call, kn_import_in(call, 1), 4);
         if (!segments) return false;
         x = kn_add(x, segments);
     }
@@ -320,6 +335,7 @@ const kn_import_row kn_import_fused[] = {
     MICROSOFT("SkipLayerNormalization", skip_norm),
     MICROSOFT("SkipSimplifiedLayerNormalization", skip_norm),
     MICROSOFT("EmbedLayerNormalization", embed_norm),
+    MICROSOFT("QEmbedLayerNormalization", embed_norm),
     MICROSOFT("GroupNorm", group_norm),
     MICROSOFT("SkipGroupNorm", group_norm),
     MICROSOFT("CDist", distances),

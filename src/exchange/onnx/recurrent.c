@@ -241,7 +241,42 @@ static bool recurrent(kn_import_call *call) {
            (r.gates != 4 || put_states(&r, 2, cells));
 }
 
+/* The bytes of weights (directions,inputs,rows) of input i as numbers (directions,rows,inputs), with a scale
+ * and a zero point for each direction, or for each row of it. */
+static bool dequantized_weights(kn_import_call *call, int i, int scale_at, kn_item *item) {
+    kn_value *x = kn_import_in(call, i), *scale = x ? kn_import_in(call, scale_at) : NULL, *zero;
+    if (!scale || !kn_import_maybe(call, scale_at + 1, &zero)) return false;
+    if (scale->shape.rank < 1 || scale->shape.rank > 2 || x->shape.rank != 3)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected weights of 3 axes, and scales of 1 or 2");
+    const char *axes = scale->shape.rank == 1 ? "1,2" : "1";
+    if (zero && zero->shape.rank == scale->shape.rank) zero = kn_unsqueeze(zero, axes);
+    x = kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_unsqueeze(scale, axes));
+    *item = (kn_item){.name = call->inputs[i]->name, .dtype = KN_FLOAT32, .value = kn_transpose(x, "0,2,1")};
+    return !kn_value_failed(item->value);
+}
+
+/* The weights are dequantized; x and the states, which ONNX Runtime quantizes in each step, stay as they are.
+ */
+static bool dynamic_lstm(kn_import_call *call) {
+    enum { INPUTS = 8 };
+    kn_item *inputs[INPUTS] = {NULL}, **given = call->inputs;
+    const int count = call->input_count;
+    kn_item *weights = kn_arena_take(call->import->arena, 2, sizeof *weights);
+    if (!weights) return kn_import_no_memory(call->import);
+    if (!dequantized_weights(call, 1, 8, &weights[0]) || !dequantized_weights(call, 2, 10, &weights[1]))
+        return false;
+    for (int i = 0; i < INPUTS && i < count; i++)
+        inputs[i] = i == 1 || i == 2 ? &weights[i - 1] : given[i];
+    call->inputs = inputs;
+    call->input_count = INPUTS;
+    const bool fine = recurrent(call);
+    call->inputs = given;
+    call->input_count = count;
+    return fine;
+}
+
 const kn_import_row kn_import_recurrent[] = {
+    {.type = "DynamicQuantizeLSTM", .build = dynamic_lstm, .domain = KN_MICROSOFT},
     {.type = "LSTM", .build = recurrent},
     {.type = "GRU", .build = recurrent},
     {.type = "RNN", .build = recurrent},
