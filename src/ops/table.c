@@ -40,7 +40,7 @@
     /* by index */                                                                                \
     X(gather) X(gather_elements) X(gather_gradient) X(scatter) X(scatter_elements) X(top_k) X(cumsum)         \
     /* what the planner inserts */                                                                           \
-    X(copy) X(assign) X(layout) X(widen)
+    X(copy) X(bitcast) X(assign) X(layout) X(widen)
 
 /* clang-format on */
 

@@ -181,6 +181,22 @@ static bool cast(kn_import_call *call) {
     return cast_to(call, dtype, bits);
 }
 
+static bool bit_cast(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_dtype dtype;
+    int bits;
+    kn_onnx_type to = (kn_onnx_type)kn_import_int(call, "to", 0);
+    if (!x) return false;
+    if (!kn_item_type(to, &dtype, &bits) || bits || kn_import_bits(call, 0) || kn_is_small_float(dtype))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "to the type %s, or from bits below a byte",
+                              kn_onnx_type_name(to));
+    x = kn_import_cast(x, kn_import_dtype(call, 0)); /* halves as they are in the file */
+    const char *attribute = kn_arena_format(call->import->arena, "dtype=%s", kn_dtype_name(dtype));
+    if (!attribute || kn_value_failed(x)) return false;
+    x = kn_apply(call->graph, "bitcast", &x, 1, attribute);
+    return kn_import_put_as(call, 0, kn_import_cast(x, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
+}
+
 static bool cast_like(kn_import_call *call) {
     return cast_to(call, kn_import_dtype(call, 1), kn_import_bits(call, 1));
 }
@@ -375,6 +391,7 @@ const kn_import_row kn_import_pointwise[] = {
     {SAME("Where", "where"), .sizes = kn_sizes_where},
     {.type = "Cast", .build = cast, .sizes = kn_sizes_cast},
     {.type = "CastLike", .build = cast_like},
+    {.type = "BitCast", .build = bit_cast},
     {.type = "Identity", .op = "copy", .build = identity},
     /* activations */
     {SAME("Sigmoid", "sigmoid")},

@@ -151,6 +151,48 @@ KN_OPERATOR(copy, .help = "the same value in separate memory", .min_inputs = 1, 
                      {.inputs = {"float8e5m2fnuz 93"}, .no_gradient = true},
                      {.inputs = {"bool 7,3"}, .ranges = {"0..1"}, .no_gradient = true}, {.inputs = {"0,5"}}));
 
+/* ---- the same bits ------------------------------------------------------------------------------------ */
+
+#define DTYPE_WORD(name, number, text, bytes) text " "
+
+/* x is of any shape, and of a type of the size of the other. */
+static kn_status bitcast_shape(kn_shape_call *call) {
+    const kn_dtype from = call->inputs[0]->shape.dtype;
+    const kn_dtype dtype = (kn_dtype)kn_shape_attribute(call, "dtype")->integer;
+    call->outputs[0] = call->inputs[0]->shape;
+    call->outputs[0].dtype = dtype;
+    if (kn_dtype_bytes(from) == kn_dtype_bytes(dtype) && dtype != KN_BOOL) return KN_OK;
+    return kn_shape_fail(call, KN_ERROR_DTYPE, "x is %s, which is not made of elements of the size of %s",
+                         kn_shape_words_of(call, 0), kn_dtype_name(dtype));
+}
+
+static kn_status bitcast_reference(kn_reference_call *call) {
+    for (int64_t i = 0; i < call->outputs[0].elements; i++) {
+        uint64_t element = 0;
+        kn_element_set(call->inputs[0].shape.dtype, &element, 0, call->inputs[0].data[i]);
+        call->outputs[0].data[i] = kn_element_get(call->outputs[0].shape.dtype, &element, 0);
+    }
+    return KN_OK;
+}
+
+KN_OPERATOR(
+    bitcast, .help = "the same bits as another type of the same size",
+    KN_ATTRIBUTES(KN_CHOICE("dtype", KN_DTYPE_LIST(DTYPE_WORD), 0, "type of the result")), .min_inputs = 1,
+    .max_inputs = 1, .any_type = true, .shape = bitcast_shape, .reference = bitcast_reference,
+    KN_VARIANTS({.name = "copy", .lower = lower_copy}),
+    KN_CASES(
+        {.inputs = {"7"}, .attributes = "dtype=int32", .no_gradient = true, .smallest = true},
+        {.inputs = {"int32 31,33"},
+         .ranges = {"1065353216..1082130431"},
+         .attributes = "dtype=float32",
+         .no_gradient = true},
+        {.inputs = {"int8 93"}, .ranges = {"-128..127"}, .attributes = "dtype=uint8", .no_gradient = true},
+        {.inputs = {"uint16 3,7"}, .ranges = {"0..65535"}, .attributes = "dtype=int16", .no_gradient = true},
+        {.inputs = {"uint32 3,7"}, .ranges = {"0..99"}, .attributes = "dtype=int32", .no_gradient = true},
+        {.inputs = {"bool 7"}, .ranges = {"0..1"}, .attributes = "dtype=uint8", .no_gradient = true},
+        {.inputs = {"float16 31"}, .attributes = "dtype=int16", .no_gradient = true},
+        {.inputs = {"0,5"}, .attributes = "dtype=int32"}));
+
 /* The first input is the state, the second its new value. The graph checks that their shapes agree. */
 KN_OPERATOR(assign, .class = KN_CLASS_ASSIGN, .help = "writes a state at the end of a run", .min_inputs = 2,
             .max_inputs = 2);
