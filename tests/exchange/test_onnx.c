@@ -152,13 +152,15 @@ static void sizes_of_an_open_image(void **state) {
     onnx_node(&graph, "Mul", "ones,factor", "learnt", NULL);
     onnx_node(&graph, "Div", "twice,factor", "exact", NULL);
     onnx_node(&graph, "Mul", "twice,learnt", "mixed", NULL);
-    const char *outputs[] = {"larger", "places", "learnt", "exact", "mixed"};
+    onnx_floats(&graph, "gain", "1", 2);
+    onnx_node(&graph, "Mul", "twice,gain", "gained", NULL);
+    const char *outputs[] = {"larger", "places", "learnt", "exact", "mixed", "gained"};
     for (size_t i = 0; i < KN_COUNT_OF(outputs); i++)
         onnx_output(&graph, outputs[i]);
     kn_model *model = onnx_right(&graph, NULL);
     has_shape(model, "larger", "batch,2,2*height,16");
     has_shape(model, "places", "height"); /* (2 height + 1) / 2 */
-    has_parameters(model, "ones");
+    has_parameters(model, "ones gain");
     kn_model_destroy(&model);
 }
 

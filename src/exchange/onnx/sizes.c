@@ -34,14 +34,16 @@ bool kn_item_sized(kn_import *import, kn_item *item) {
     return true;
 }
 
-/* The integer that a constant of one element of a floating-point type holds. */
+/* The integer that a constant of one element, which is not learnt, of a floating-point type holds. */
 static bool whole_constant(kn_import *import, kn_item *item, int64_t *number) {
     kn_tensor_info info;
     const void *data;
     uint64_t elements = 0;
     const bool constant = item->tensor || (item->value && item->value->kind == KN_VALUE_CONSTANT);
-    if (!kn_dtype_is_float(item->dtype) || !constant || !kn_item_known(import, item, &info, &data) ||
-        !kn_tensor_elements(&info, &elements) || elements != 1)
+    const kn_learnt *told =
+        item->initializer ? kn_import_learnt(kn_imported_of(import->model), item->tensor) : NULL;
+    if (!kn_dtype_is_float(item->dtype) || !constant || (told && told->yes) ||
+        !kn_item_known(import, item, &info, &data) || !kn_tensor_elements(&info, &elements) || elements != 1)
         return false;
     double found = kn_element_get(info.dtype, data, 0);
     *number = fabs(found) < (1 << 24) ? (int64_t)found : 0;
