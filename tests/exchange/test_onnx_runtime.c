@@ -274,7 +274,8 @@ static void refusals(void **state) {
 /* ---- whatever a file may say --------------------------------------------------------------------------- */
 
 #define FAMILIES(X)                                                                                          \
-    X(qlinear) X(packed) X(fused) X(runtime_attention) X(linear) X(sample) X(fourier) X(resize) X(recurrent)
+    X(qlinear)                                                                                               \
+    X(packed) X(fused) X(runtime_attention) X(linear) X(sample) X(fourier) X(resize) X(recurrent) X(terms)
 #define DECLARE(family)                                                                                      \
     extern const kn_import_row kn_import_##family[];                                                         \
     extern const int kn_import_##family##_count;

@@ -601,10 +601,42 @@ def moving_taps():
                  [node("DeformConv", inputs, domain="", pads=[1, 1, 1, 1], kernel_shape=[3, 3], **attributes)], used, weights)
 
 
+def terms():
+  x = Source("terms").whole(I64, 3, 9, low=1, high=4)
+  pool = [1, 2, 3, 1, 2, 2, 3, 4, 4, 1, 2, 3]  # three single ones, three pairs, a run of three
+  lists = {"ngram_counts": [0, 3, 9], "ngram_indexes": [6, 0, 2, 1, 3, 5, 4], "pool_int64s": pool,
+           "weights": [0.5, 2.0, 1.5, 0.25, 3.0, 1.0, 4.0]}
+  for mode in ("TF", "IDF", "TFIDF"):
+    for least, most, skips in ((1, 1, 0), (1, 3, 1), (2, 2, 3)):
+      for row in (0, 1):
+        yield Case(f"TfIdfVectorizer_{mode}_{least}{most}{skips}_{row}",
+                   [node("TfIdfVectorizer", "x", domain="", mode=mode, min_gram_length=least, max_gram_length=most,
+                         max_skip_count=skips, **lists)], {"x": x[0] if row else x})
+
+
+def halves():
+  """The same nodes with numbers of 16 bits, which Koine computes with as 32."""
+  chosen = ("MatMulNBits_4_16_packed", "GroupQueryAttention_rotary", "GroupQueryAttention_packed",
+            "SkipSimplifiedLayerNormalization", "SkipLayerNormalization_sum", "RotaryEmbedding_flat_0_places", "FastGelu_bias",
+            "QuickGelu", "MultiHeadAttention_bias", "EmbedLayerNormalization", "GatherBlockQuantized_4_16_points")
+  for family in (packed_weights, group_query_attention, joined_norms, rotary_embedding, joined_activations,
+                 multi_head_attention):
+    for case in family():
+      if case.name not in chosen:
+        continue
+      narrow = [{name: array.astype(numpy.float16) if array.dtype == F else array for name, array in arrays.items()}
+                for arrays in (case.given, {name: numpy.asarray(array) for name, array in case.weights.items()})]
+      wide = [{name: array.astype(F) if array.dtype == numpy.float16 else array for name, array in arrays.items()}
+              for arrays in narrow]
+      exact = Case("", case.nodes, wide[0], wide[1], case.outputs).reference()
+      results = [each.astype(numpy.float16) if each.dtype == F else each for each in exact]
+      yield Case(f"{case.name}_half", case.nodes, narrow[0], narrow[1], case.outputs, expected=results)
+
+
 FAMILIES = [quantized_binary, quantized_unary, quantized_joins, quantized_means, quantized_products,
             quantized_convolutions, quantized_linear, packed_weights, joined_products, joined_convolutions, joined_activations,
             joined_norms, quantized_tables, quantized_lstm,
-            projected_attention, multi_head_attention, group_query_attention, rotary_embedding, others, matrices, spectra, moving_taps]
+            projected_attention, multi_head_attention, group_query_attention, rotary_embedding, others, matrices, spectra, moving_taps, terms, halves]
 
 
 def all_cases():
