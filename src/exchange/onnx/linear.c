@@ -2,11 +2,9 @@
  * pivot. Each column is a few nodes of the graph. */
 #include "exchange/onnx/import.h"
 
-#include <inttypes.h>
-
 enum { MAX_COLUMNS = 32 };
 
-/* x (…,n,n) as (B,n,n), *count of them open or a number. NULL after a failure. */
+/* x (…,n,n) as (B,n,n); *columns is n. NULL after a failure. */
 static kn_value *matrices(kn_import_call *call, kn_value *x, int64_t *columns) {
     kn_dim dims[3] = {1, 0, 0};
     const int rank = x->shape.rank;

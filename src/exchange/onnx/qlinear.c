@@ -2,8 +2,6 @@
  * dequantized, computed with in float32 and quantized again; products of bytes are computed as integers. */
 #include "exchange/onnx/window.h"
 
-#include <inttypes.h>
-
 /* Input i, a number for all of a tensor, as a scalar; NULL where it is left out. False after a failure. */
 static bool take_scalar(kn_import_call *call, int i, kn_value **value) {
     if (!kn_import_maybe(call, i, value)) return false;

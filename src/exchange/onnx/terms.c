@@ -1,8 +1,6 @@
 /* Features: counts of runs of integers (terms), limits, and columns that are picked. */
 #include "exchange/onnx/import.h"
 
-#include <inttypes.h>
-
 #define ML "ai.onnx.ml"
 
 /* 1 above the threshold, otherwise 0. */
