@@ -3,14 +3,14 @@
 #include "ops/matmul/matmul.h"
 
 /* LEFT_COLUMNS: columns of the panels that use the same packed rows; LEFT_PAD: padding of packed rows;
- * MOST_SUMS: rows of an item whose sums stay in local memory. */
+ * MAX_SUMS: rows of an item whose sums stay in local memory. */
 enum {
     WIDE_LEVELS = 2,
     ROWS = 6,
     LEFT_ROWS = 96,
     LEFT_COLUMNS = 256,
     LEFT_PAD = 3,
-    MOST_SUMS = 192,
+    MAX_SUMS = 192,
     CHUNK_STEP = 16
 };
 
@@ -92,7 +92,7 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
     wide.along = !form->transpose_a && kn_is_half(lowering->node->inputs[0]->shape.dtype);
     choose_chunks(&wide, target->local_bytes);
     if (wide.parts == 1 && kn_is_half(lowering->result->shape.dtype) && form->k > wide.depth) {
-        wide.sums = form->m < MOST_SUMS ? kn_round_up(form->m, ROWS) : MOST_SUMS;
+        wide.sums = form->m < MAX_SUMS ? kn_round_up(form->m, ROWS) : MAX_SUMS;
         wide.along = !form->transpose_a;
         choose_chunks(&wide, target->local_bytes);
     }

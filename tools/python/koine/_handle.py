@@ -79,7 +79,7 @@ class Core:
 
     def close(self) -> None:
         if getattr(_in_callback, "depth", 0):
-            # Whoever holds _closing may wait for this callback.
+            # A thread that holds _closing may wait for this callback.
             if not self.unwanted:
                 self.unwanted = True
                 _late.append(self)
