@@ -187,6 +187,21 @@ def what_is_dropped_during_a_call_is_closed_after_it():
 
 
 @case
+def what_is_dropped_while_cffi_has_its_lock_is_closed():
+    """The collector may run there."""
+    out = script("""
+import koine
+from koine._library import ffi
+graph = koine.Graph()
+core = graph._core
+with ffi._lock:
+    del graph
+print(core.pointer)
+""")
+    expect_equal(out, "None\n")
+
+
+@case
 def what_shares_states_with_a_call_is_closed_after_it():
     from koine import _handle
     context, _, _, session = parts()

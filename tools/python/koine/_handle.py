@@ -67,12 +67,14 @@ def busy(lock: Any) -> Iterator[None]:
 class Core:
     """A pointer of the library, and what must outlive it."""
 
-    __slots__ = ("pointer", "destroy", "parents", "users", "unwanted", "generation", "lock", "keep")
+    __slots__ = ("pointer", "holder", "destroy", "parents", "users", "unwanted", "generation", "lock", "keep")
 
     def __init__(self, pointer: Any, destroy: Any, parents: tuple, lock: Any) -> None:
         self.pointer, self.destroy, self.parents, self.lock = pointer, destroy, parents, lock
         self.users, self.unwanted, self.generation = 0, False, _generation
         self.keep: List[Any] = []
+        # Made here: cffi looks types up under a lock, which a handle that is collected meanwhile would wait for in vain.
+        self.holder = ffi.new(ffi.getctype(ffi.typeof(pointer), "*"), pointer)
         with _closing:
             for parent in parents:
                 parent.users += 1
@@ -98,7 +100,7 @@ class Core:
             return
         try:
             if self.destroy is not None:
-                self.destroy(ffi.new(ffi.getctype(ffi.typeof(self.pointer), "*"), self.pointer))
+                self.destroy(self.holder)
             self.pointer, self.keep = None, []
         finally:
             self.lock.release()

@@ -40,11 +40,14 @@ def devices() -> DeviceList:
     True
     """
     use_devices()
-    found = ffi.gc(lib.kn_device_list_create(NULL, NULL), lambda own: lib.kn_device_list_destroy(ffi.new("kn_device_list **", own)))
-    if not found:
+    found = ffi.new("kn_device_list **", lib.kn_device_list_create(NULL, NULL))
+    if not found[0]:
         raise error_of(1)
-    count = lib.kn_device_list_count(found)
-    return DeviceList(Device(**read(lib.kn_device_list_entry(found, i)).__dict__) for i in range(count))
+    try:
+        count = lib.kn_device_list_count(found[0])
+        return DeviceList(Device(**read(lib.kn_device_list_entry(found[0], i)).__dict__) for i in range(count))
+    finally:
+        lib.kn_device_list_destroy(found)
 
 
 def cache_folder() -> Optional[str]:
