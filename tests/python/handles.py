@@ -80,8 +80,11 @@ def a_forked_child_is_refused():
     if not hasattr(os, "fork"):
         raise Skipped("this system has no fork")
     out = script("""
-import os, koine
+import os, threading, time, koine
 context = koine.Context("cpu"); graph = koine.Graph(); session = koine.Session(graph.input("x", "batch,3").relu(), context)
+# Another thread is in a call of the session.
+threading.Thread(target=lambda: (session._core.lock.acquire(), time.sleep(2), session._core.lock.release())).start()
+time.sleep(0.2)
 child = os.fork()
 if not child:
     for use in (lambda: session.run(x=[[1, 2, 3]]), lambda: graph.input("z", ""), lambda: context.device,

@@ -106,7 +106,7 @@ def call(function: str, arguments: Dict[str, Any], words: Dict[str, Any]) -> Any
     keep: List[Any] = []
     passed: List[Any] = []
     asked = [name for name in row["results"] if words.get(name)]
-    with graph._core.lock:
+    with graph._lock:
         params, targets = NULL, {}
         if row["struct"]:
             more = {name: value for name, value in words.items() if name not in row["results"] or value}

@@ -95,7 +95,7 @@ def generate(model: Any, prompt: str, length: int, temperature: float, top_k: Op
         tokens = [int(random.integers(len(signs) if signs else 256))]
         begun = 0
     writer = _Writer(model)
-    with model._core.lock:
+    with model._lock:
         while len(tokens) - begun < length:
             count = len(signs) if signs else 256
             tokens.append(draw(writer.logits(tokens)[:count], temperature, top_k, top_p, random))

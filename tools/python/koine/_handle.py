@@ -153,14 +153,19 @@ class Handle:
             raise ClosedError(f"this {type(self).__name__} is closed")
         return core.pointer
 
+    @property
+    def _lock(self) -> Any:
+        """For one call after the other. Not that of a parent process, which another thread may hold forever."""
+        self._pointer
+        return self._core.lock
+
     def _message(self) -> str:
         return (text(getattr(lib, self._error)(self._core.pointer)) or "") if self._error else ""
 
     def _call(self, function: Any, *arguments: Any) -> None:
         """Calls a function that returns a status, with this handle first."""
-        pointer = self._pointer
-        with self._core.lock:
-            code = function(pointer, *arguments)
+        with self._lock:
+            code = function(self._pointer, *arguments)  # another thread may have closed it meanwhile
             message = self._message() if code else ""
         if _late:
             close_late()

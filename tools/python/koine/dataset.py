@@ -323,7 +323,7 @@ class Loader(Handle):
     def next(self) -> Optional[Record]:
         """The next batch; None once at the end of an epoch."""
         batch = make("kn_batch")
-        with self._core.lock:
+        with self._lock:
             self._call(lib.kn_loader_next, batch)
             if not batch.count:
                 return None

@@ -202,7 +202,7 @@ class Context(Handle):
         if report is not None:
             params.report = called
         passed, failed = ffi.new("int *"), ffi.new("int *")
-        with self._core.lock:
+        with self._lock:
             code = lib.kn_verify(self._pointer, params, passed, failed)
         if code not in (0, 14):
             raise error_of(code)

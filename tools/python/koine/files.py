@@ -177,7 +177,7 @@ class Checkpoints(Handle):
         from .model import pairs_of
         rows, count, keep = pairs_of(pairs or {})
         where = (model._pointer, model.states._pointer)
-        with model._core.lock:
+        with model._lock:
             if best:
                 self._call(lib.kn_checkpoints_save_best, *where, rows, count)
             else:

@@ -192,6 +192,10 @@ class Model:
         return self._made._core
 
     @property
+    def _lock(self) -> Any:
+        return self._made._lock
+
+    @property
     def name(self) -> str:
         return text(lib.kn_model_name(self._pointer)) or ""
 

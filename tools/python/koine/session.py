@@ -202,7 +202,7 @@ class Session(Runs):
         self.states = states if states is not None else States(context, params.seed)
         params.states = self.states._pointer
         pointers = ffi.new("kn_value *[]", [value._pointer for value in listed])
-        with graph._core.lock:
+        with graph._lock:
             made = lib.kn_session_create(context._pointer, pointers, len(listed), params)
             self._open_checked(made, lib.kn_session_destroy, lib.kn_session_status, context, self.states, lock=self.states._core.lock)
         self._core.keep += keep
@@ -225,7 +225,7 @@ class Session(Runs):
     def compile(self, feeds: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
         """Compiles for arrays of these shapes, without running."""
         keep: List[Any] = []
-        with self._core.lock:
+        with self._lock:
             made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
             self._bind_shapes(symbols)
             self._call(lib.kn_session_compile, made, count)
@@ -234,7 +234,7 @@ class Session(Runs):
         """Runs once, on a dict of arrays or with inputs as keywords. Results are new arrays, or are written to `out`: an
         array, a list or a dict of arrays, as the values were given."""
         keep: List[Any] = []
-        with self._core.lock:
+        with self._lock:
             made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
             self._bind_shapes(symbols)
             self._call(lib.kn_session_compile, made, count)
@@ -251,7 +251,7 @@ class Session(Runs):
     def start(self, feeds: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
         """Runs without results, for what changes states; returns once the work is enqueued."""
         keep: List[Any] = []
-        with self._core.lock:
+        with self._lock:
             made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
             self._bind_shapes(symbols)
             self._call(lib.kn_session_run, made, count, NULL, 0)

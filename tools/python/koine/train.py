@@ -98,7 +98,7 @@ class Trainer(Runs):
         values = ffi.new("kn_value *[]", [value._pointer for value in extra] or 1)
         params.extra, params.extra_count = values, len(extra)
         self.context, self._inputs = context, inputs_of(loss.graph)
-        with loss.graph._core.lock:
+        with loss.graph._lock:
             made = lib.kn_trainer_create(context._pointer, loss._pointer, params)
             self._open_checked(made, lib.kn_trainer_destroy, lib.kn_trainer_status, context, self.states, lock=self.states._core.lock)
         self._core.keep += keep
@@ -116,7 +116,7 @@ class Trainer(Runs):
         work is enqueued. out: arrays for extra values, by name."""
         keep: List[Any] = []
         loss = ffi.new("double *") if wait else NULL
-        with self._core.lock:
+        with self._lock:
             number, made, feed_count = self._batch(feeds, more, count, keep)
             if out:
                 fetches = self._fetches(out, keep)
@@ -137,7 +137,7 @@ class Trainer(Runs):
         """Computes values in inference mode into arrays: {name: (value, array)}."""
         keep: List[Any] = []
         pointers = ffi.new("kn_value *[]", [value._pointer for value, _ in values.values()])
-        with self._core.lock:
+        with self._lock:
             number, made, feed_count = self._batch(feeds, more, count, keep)
             fetches = self._fetches({value.name: array for value, array in values.values()}, keep)
             self._call(lib.kn_trainer_evaluate, number, made, feed_count, pointers, fetches, len(values))
@@ -211,7 +211,7 @@ class Trainer(Runs):
             params.to_best = callback("bool(void *)", lambda _user: bool(to_best()))
         result = make("kn_fit_result")
         result.validation.size = ffi.sizeof("kn_score")
-        with self._core.lock, busy(self._core.lock):
+        with self._lock, busy(self._core.lock):
             code = lib.kn_fit(self._pointer, dataset._pointer, params, result)
         close_late()
         if trouble:
@@ -232,7 +232,7 @@ Trainer.fit.__doc__ = with_fields("kn_fit_params", "loader", "validation", "judg
 def evaluate(session: Session, dataset: Dataset, loss: str, accuracy: Optional[str] = None, batch: int = 64) -> Record:
     """Mean loss and accuracy of a session, which computes values of these names, over all samples."""
     score = make("kn_score")
-    with session._core.lock:
+    with session._lock:
         code = lib.kn_evaluate(session._pointer, dataset._pointer, batch, loss.encode(), accuracy.encode() if accuracy else NULL, score)
         if code:
             raise error_of(code, session._message() or text(lib.kn_dataset_error(dataset._pointer)))
