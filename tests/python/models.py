@@ -2,6 +2,7 @@
 
 usage: models.py HOUSE_FOLDER KOINE
 """
+import importlib.util
 import json
 import os
 import pathlib
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from package import case, expect, expect_equal, raises, run, script
+from package import Skipped, case, expect, expect_equal, raises, run, script
 
 KOINE = os.path.abspath(sys.argv[2])
 os.chdir(tempfile.mkdtemp(prefix="koine-python-"))
@@ -230,6 +231,22 @@ def batches_come_out_of_iterables():
         koine.Model(small()).fit(batches, epochs=1, validation=0.1)
     history = koine.Model(small()).fit(batches, epochs=50, learning_rate=0.0, patience=2, validation=(x, y), optimizer="sgd")
     expect_equal((history.end, len(history.epochs)), ("patience", 3))
+
+
+@case
+def loaders_and_tensors_of_pytorch_are_taken():
+    if not importlib.util.find_spec("torch"):
+        raise Skipped("PyTorch is not installed")
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+    x, y = (torch.from_numpy(array) for array in points())
+    samples = TensorDataset(x, y)
+    for data in (DataLoader(samples, batch_size=32), DataLoader(samples, batch_size=32, shuffle=True), samples, (x, y)):
+        model = koine.Model(small())
+        history = model.fit(data, epochs=10, batch=32, learning_rate=0.02, validation=(x, y))
+        expect_equal(len(history.losses), 80)
+        expect(model.evaluate(data).accuracy > 0.9, str(history))
+    expect_equal(model.predict(x.requires_grad_()).shape, (256, 2))
 
 
 @case

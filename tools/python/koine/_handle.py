@@ -81,7 +81,7 @@ class Core:
 
     def close(self) -> None:
         if getattr(_in_callback, "depth", 0):
-            # A thread that holds _closing may wait for this callback.
+            # The thread that holds _closing may wait for this callback.
             if not self.unwanted:
                 self.unwanted = True
                 _late.append(self)

@@ -169,6 +169,11 @@ class Trainer(Runs):
         """Reports a validation loss to the schedule "plateau"."""
         self._call(lib.kn_trainer_judged, loss)
 
+    def set_memory(self, memory_bytes: int) -> None:
+        """Changes how much memory of the device steps that are compiled from now on may need; 0: all of it."""
+        with self._lock:
+            lib.kn_trainer_set_memory(self._pointer, memory_bytes)
+
     def use_averages(self, use: bool) -> None:
         """Exchanges the weights for their moving averages, or back."""
         self._call(lib.kn_trainer_use_averages, use)
