@@ -298,7 +298,8 @@ void kn_step_generated(kn_step *step, const char *qualifier) {
                            argument->writes ? "" : "const ", kn_opencl_type(argument->value->shape.dtype),
                            qualifier, argument->name);
         else
-            kn_text_format(&parameters, "%sconst KN_INDEX %s", i ? ", " : "", argument->name);
+            kn_text_format(&parameters, "%sconst %s %s", i ? ", " : "",
+                           argument->kind == KN_ARGUMENT_UINT ? "uint" : "KN_INDEX", argument->name);
         kn_text_format(&names, "%s%s", i ? ", " : "", argument->name);
     }
     if (kn_text_failed(&parameters) || kn_text_failed(&names)) {

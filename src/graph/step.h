@@ -146,9 +146,9 @@ void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3])
 /* Sets the cost of the step, for nodes with several steps; by default the node's first step has the node's
  * cost. kn_step_cost_of_node: this step has the node's cost. */
 void kn_step_cost(kn_step *step, double flops, double bytes);
-/* The parameters of the values and indices that follow, until kn_step_generated, are not in cl/: this defines
- * them, in their order, as MACRO_PARAMETERS, and their names as MACRO_ARGUMENTS. Both begin with a comma
- * if the step has arguments before them. Pointers get the qualifier. */
+/* The parameters of the values, indices and uints that follow, until kn_step_generated, are not in cl/: this
+ * defines them, in their order, as MACRO_PARAMETERS, and their names as MACRO_ARGUMENTS. Both begin with a
+ * comma if the step has arguments before them. Pointers get the qualifier. */
 void kn_step_generate(kn_step *step, const char *macro);
 void kn_step_generated(kn_step *step, const char *qualifier);
 /* A name with the lifetime of the step, for a generated parameter. */

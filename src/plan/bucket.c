@@ -7,13 +7,17 @@
 /* A few bytes of arguments are left to the driver. */
 enum { MAX_SETS = 16, MAX_ARGUMENT_BYTES = KN_ARGUMENT_BYTES - 64 };
 
-/* Only steps whose arguments are a count and pointers: pointwise kernels over one axis. */
+/* Only steps whose arguments are a count, pointers, and keys of random numbers: pointwise kernels over one
+ * axis. */
 static bool is_mergeable(const kn_step *step) {
     if (step->kind != KN_STEP_KERNEL || strcmp(step->file, "pointwise/pointwise.cl") ||
         strcmp(step->kernel, "pointwise"))
         return false;
-    for (int i = 0; i < step->argument_count; i++)
-        if (step->arguments[i].kind != (i ? KN_ARGUMENT_VALUE : KN_ARGUMENT_INDEX)) return false;
+    for (int i = 0; i < step->argument_count; i++) {
+        const kn_argument_kind kind = step->arguments[i].kind;
+        if (i ? kind != KN_ARGUMENT_VALUE && kind != KN_ARGUMENT_UINT : kind != KN_ARGUMENT_INDEX)
+            return false;
+    }
     return step->dimensions == 1 && step->global[0] > 0;
 }
 
@@ -21,7 +25,7 @@ static bool conflicts(const kn_planner *planner, const kn_step *left, const kn_s
     for (int i = 1; i < left->argument_count; i++)
         for (int j = 1; j < right->argument_count; j++) {
             const kn_argument *one = &left->arguments[i], *other = &right->arguments[j];
-            if ((one->writes || other->writes) &&
+            if (one->value && other->value && (one->writes || other->writes) &&
                 kn_memory_root(planner, one->value) == kn_memory_root(planner, other->value))
                 return true;
         }
@@ -45,7 +49,9 @@ static void add_sets(kn_step *step, kn_step *const *steps, int count, kn_text *c
         for (int i = 1; i < steps[s]->argument_count; i++) {
             const kn_argument *argument = &steps[s]->arguments[i];
             const char *name = kn_step_name(step, "q%d_%d", s, i);
-            if (!argument->writes)
+            if (argument->kind == KN_ARGUMENT_UINT)
+                kn_step_uint(step, name, (uint32_t)argument->integer);
+            else if (!argument->writes)
                 kn_step_read(step, name, argument->value);
             else if (!argument->reads)
                 kn_step_write(step, name, argument->value);

@@ -52,11 +52,15 @@ static void count_operand(void *user, kn_value *value) {
 }
 
 /* Whether the kernel of a pointwise group has few enough arguments: a pointer and its strides for each
- * operand, and the sizes and strides of the space. Axes that can be merged count too, and a blocked image has
- * one more. */
+ * operand, the sizes and strides of the space, and the keys of random numbers. Axes that can be merged count
+ * too, and a blocked image has one more. */
 static bool fits_arguments(const fuse_pass *pass, const kn_group *group, int operands) {
     const int index = pass->planner->target->wide_indices ? 8 : 4, axes = group->space.rank + 1;
-    return index * (2 * axes + 1) + operands * (KN_POINTER_BYTES + index * axes) <= KN_ARGUMENT_BYTES;
+    int keys = 0;
+    for (int m = 0; m < group->member_count; m++)
+        keys += group->members[m]->op->random;
+    return index * (2 * axes + 1) + operands * (KN_POINTER_BYTES + index * axes) + 8 * keys <=
+           KN_ARGUMENT_BYTES;
 }
 
 static bool within_limits(fuse_pass *pass, kn_group *group) {

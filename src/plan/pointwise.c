@@ -305,8 +305,8 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
             node->inputs[(node->derivative ? node->input_count - 2 : node->input_count) - 1];
         int64_t stride = kernel->random_strides[kernel->axes - 1];
         bool one = kernel->lanes == 1;
-        kn_text_format(body, "const %s u%d = %s(0x%llxul%s", one ? "float" : vector, position,
-                       one ? "kn_uniform" : "kn_uniforms", (unsigned long long)node->random_key,
+        kn_text_format(body, "const %s u%d = %s(((ulong)h%d << 32 | l%d)%s", one ? "float" : vector, position,
+                       one ? "kn_uniform" : "kn_uniforms", position, position,
                        one ? ", " : " + KN_PHILOX_STEP * ");
         name_of(kernel, step, body);
         kn_text_add(body, ", ");
@@ -412,12 +412,23 @@ static void add_strides(kn_step *step, const kernel_text *kernel, const char *pr
     if (strides[inner] > 1) kn_step_index(step, kn_step_name(step, "%s%d_i", prefix, number), strides[inner]);
 }
 
+/* The halves of the keys of random numbers, so that the code is the same for all keys. */
+static void add_keys(kn_step *step, const kernel_text *kernel) {
+    for (int m = 0; m < kernel->group->member_count; m++) {
+        const kn_node *node = kernel->group->members[m];
+        if (!node->op->random) continue;
+        kn_step_uint(step, kn_step_name(step, "l%d", m), (uint32_t)node->random_key);
+        kn_step_uint(step, kn_step_name(step, "h%d", m), (uint32_t)(node->random_key >> 32));
+    }
+}
+
 /* The sizes of the axes except the first, and pointers, each with its strides; counts the bytes moved. */
 static void add_arguments(kn_step *step, const kernel_text *kernel) {
     kn_step_generate(step, "KN");
     for (int a = 1; a < kernel->axes; a++)
         kn_step_index(step, kn_step_name(step, "size%d", a), kernel->sizes[a]);
     if (kernel->random) add_strides(step, kernel, "u", 0, kernel->random_strides);
+    add_keys(step, kernel);
     for (int i = 0; i < kernel->count; i++) {
         const kernel_operand *operand = &kernel->operands[i];
         const char *name = kn_step_name(step, "p%d", i);
