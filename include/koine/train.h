@@ -59,6 +59,23 @@ typedef struct kn_parameter_group {
 #define KN_PARAMETER_GROUP_DEFAULTS                                                                          \
     KN_DEFAULTS(kn_parameter_group, KN_FIELD(rate_factor, 1), KN_FIELD(weight_decay, -1))
 
+/* How moments are stored: the states PARAMETER.KIND in which an optimizer keeps averages and sums of
+ * gradients, such as those of Adam and the momentum of SGD. Updates are computed in float32 all the same;
+ * weights, their moving averages and accumulated gradients stay float32. bfloat16 has half the bytes; numbers
+ * are rounded up or down at random, by the seed and the step, so that averages of any slowness follow. Each
+ * type gives another result. Not with `centered`, which subtracts moments. A file with moments of another
+ * type is converted if the step was compiled before it is loaded. X(name, number, text). */
+#define KN_MOMENTS_LIST(X)                                                                                   \
+    X(KN_MOMENTS_FLOAT32, 0, "float32")                                                                      \
+    X(KN_MOMENTS_BFLOAT16, 1, "bfloat16")
+typedef enum kn_moments {
+#define KN_MOMENTS_ENUM(name, number, text) name = number,
+    KN_MOMENTS_LIST(KN_MOMENTS_ENUM)
+#undef KN_MOMENTS_ENUM
+} kn_moments;
+/* "float32" and so on; NULL past the last. Static; thread-safe. */
+KN_API const char *kn_moments_name(kn_moments moments);
+
 typedef struct kn_trainer_params {
     size_t size;
     /* The update rule. kn_trainer_params_choose sets the usual values for each. */
@@ -74,6 +91,7 @@ typedef struct kn_trainer_params {
     double epsilon;       /* all but SGD and Lion: 1e-8 */
     double rate_decay;    /* Adagrad: 0; the rate is divided by 1 + rate_decay * updates */
     double accumulator;   /* Adagrad: 0; initial value of the sums of squares */
+    kn_moments moments;   /* KN_MOMENTS_FLOAT32; how what the rule keeps is stored */
 
     /* Applied to gradients and weights, in this order. */
     /* 1 (and 0): each step is an update; more: this many steps make one update with the mean gradient */

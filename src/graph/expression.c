@@ -42,6 +42,7 @@ static const struct {
     [KN_FUNCTION_EXPM1] = {"expm1", 1},       [KN_FUNCTION_BIT_AND] = {"bit_and", 2},
     [KN_FUNCTION_BIT_OR] = {"bit_or", 2},     [KN_FUNCTION_BIT_XOR] = {"bit_xor", 2},
     [KN_FUNCTION_BIT_LEFT] = {"bit_left", 2}, [KN_FUNCTION_BIT_RIGHT] = {"bit_right", 2},
+    [KN_FUNCTION_COARSE] = {"coarse", 2},
 };
 
 static bool is_digit(char c) {
@@ -347,6 +348,17 @@ static double call_bits(kn_function function, double x, double y) {
     return function == KN_FUNCTION_BIT_LEFT ? ldexp((double)a, (int)b) : floor(ldexp((double)a, -(int)b));
 }
 
+/* Carries what is below bfloat16's last bit, and u, into that bit. */
+static double call_coarse(double x, double u) {
+    const float number = (float)x;
+    float result;
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    bits = (bits + (uint32_t)(u * 65536)) & 0xffff0000u;
+    memcpy(&result, &bits, sizeof result);
+    return result;
+}
+
 static double call_function(kn_function function, double x, double y) {
     switch (function) {
     case KN_FUNCTION_EXP:
@@ -417,6 +429,8 @@ static double call_function(kn_function function, double x, double y) {
     case KN_FUNCTION_BIT_LEFT:
     case KN_FUNCTION_BIT_RIGHT:
         return call_bits(function, x, y);
+    case KN_FUNCTION_COARSE:
+        return call_coarse(x, y);
     }
     return NAN;
 }

@@ -262,6 +262,17 @@ static void print_bits(const expression_printer *printer, const kn_term *term, c
     kn_text_add(text, ")");
 }
 
+static void print_coarse(const expression_printer *printer, const kn_term *term) {
+    kn_text *text = printer->text;
+    const char *lanes = printer->type + strcspn(printer->type, "0123456789");
+    kn_text_format(text, "convert_%s(as_float%s((as_uint%s(convert_float%s(", printer->type, lanes, lanes,
+                   lanes);
+    print_number(printer, term->parts[0]);
+    kn_text_format(text, ")) + convert_uint%s(convert_float%s(", lanes, lanes);
+    print_number(printer, term->parts[1]);
+    kn_text_add(text, ") * 65536.0f)) & 0xffff0000u))");
+}
+
 static void print_call(const expression_printer *printer, const kn_term *term) {
     switch (term->function) {
     case KN_FUNCTION_EXP:
@@ -374,6 +385,9 @@ static void print_call(const expression_printer *printer, const kn_term *term) {
         return;
     case KN_FUNCTION_BIT_RIGHT:
         print_bits(printer, term, ">>");
+        return;
+    case KN_FUNCTION_COARSE:
+        print_coarse(printer, term);
         return;
     case KN_FUNCTION_ISNAN:
         return; /* a condition */

@@ -199,6 +199,7 @@ typedef enum kn_function {
     KN_FUNCTION_BIT_RIGHT,
     KN_FUNCTION_LOG1P,
     KN_FUNCTION_EXPM1,
+    KN_FUNCTION_COARSE,
 } kn_function;
 
 typedef struct kn_term {

@@ -317,20 +317,18 @@ static kn_status set_state(loading *l, const char *name, const kn_tensor_info *i
 }
 
 /* Sets a state from a tensor of its shape; another floating-point type is converted. */
-static kn_status set_weight(loading *l, const kn_value *value, const kn_array *array) {
-    kn_tensor_info info = info_of(value);
+static kn_status set_array(loading *l, const char *name, const kn_tensor_info *info, const kn_array *array) {
     uint64_t bytes;
-    if (info.dtype == array->type)
-        return set_state(l, kn_value_name(value), &info, array->bytes, array->byte_count);
-    if (!kn_tensor_bytes(&info, &bytes) || bytes > SIZE_MAX) {
+    if (info->dtype == array->type) return set_state(l, name, info, array->bytes, array->byte_count);
+    if (!kn_tensor_bytes(info, &bytes) || bytes > SIZE_MAX) {
         kn_fail_memory(&l->model->error, SIZE_MAX);
-        return kn_fail_in(&l->model->error, "'%s'", kn_value_name(value));
+        return kn_fail_in(&l->model->error, "'%s'", name);
     }
     void *converted = kn_allocate(&l->model->host, (size_t)(bytes ? bytes : 1), 1);
     if (!converted) return kn_fail_memory(&l->model->error, (size_t)bytes);
     for (uint64_t i = 0; i < array->count; i++)
-        kn_element_set(info.dtype, converted, (int64_t)i, kn_array_number(array, i));
-    kn_status status = set_state(l, kn_value_name(value), &info, converted, bytes);
+        kn_element_set(info->dtype, converted, (int64_t)i, kn_array_number(array, i));
+    kn_status status = set_state(l, name, info, converted, bytes);
     kn_release(&l->model->host, converted);
     return status;
 }
@@ -344,10 +342,26 @@ static kn_status load_weights(loading *l, bool set) {
         if (l->model->error.status != KN_OK) return l->model->error.status;
         l->found += tensor != NULL;
         if (set) store_as(graph->values[i], tensor);
-        kn_status status = set && tensor ? set_weight(l, graph->values[i], &tensor->array) : KN_OK;
+        const kn_tensor_info info = info_of(graph->values[i]);
+        kn_status status =
+            set && tensor ? set_array(l, kn_value_name(graph->values[i]), &info, &tensor->array) : KN_OK;
         if (status != KN_OK) return status;
     }
     return KN_OK;
+}
+
+/* The type and shape of a tensor. A moment that a plan stores in another floating-point type has that type.
+ */
+static kn_tensor_info info_of_training(const loading *l, const char *name, const kn_array *array) {
+    kn_tensor_info info = {.dtype = array->type, .rank = array->rank}, planned;
+    memcpy(info.shape, array->shape, sizeof info.shape);
+    for (int i = 0; i < kn_states_count(l->states) && kn_dtype_is_float(info.dtype); i++) {
+        const char *known = kn_states_entry(l->states, i, &planned);
+        if (!known || strcmp(known, name)) continue;
+        if (kn_dtype_is_float(planned.dtype) && same_shape(&planned, info.rank, info.shape)) return planned;
+        break;
+    }
+    return info;
 }
 
 static kn_status load_training(loading *l) {
@@ -355,10 +369,8 @@ static kn_status load_training(loading *l) {
     for (size_t i = 0; i < l->file->count; i++) {
         const kn_safetensor *tensor = &l->file->tensors[i];
         if (strncmp(tensor->name, TRAINING_PREFIX, prefix)) continue;
-        kn_tensor_info info = {.dtype = tensor->array.type, .rank = tensor->array.rank};
-        memcpy(info.shape, tensor->array.shape, sizeof info.shape);
-        kn_status status =
-            set_state(l, tensor->name + prefix, &info, tensor->array.bytes, tensor->array.byte_count);
+        const kn_tensor_info info = info_of_training(l, tensor->name + prefix, &tensor->array);
+        kn_status status = set_array(l, tensor->name + prefix, &info, &tensor->array);
         if (status != KN_OK) return status;
     }
     return KN_OK;

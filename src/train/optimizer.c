@@ -29,22 +29,39 @@ kn_value *kn_update_own_scalar(const kn_update_part *part, kn_train_scalar scala
     return scalar_of(part->update, scalar, part->setting);
 }
 
-kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start) {
+static kn_value *state_of(const kn_update_part *part, const char *kind, kn_dtype dtype, double start) {
     char name[NAME_BYTES];
     const kn_initializer begins = {KN_INITIALIZE_FILL, start};
+    kn_shape shape = part->parameter->shape;
+    shape.dtype = dtype;
     snprintf(name, sizeof name, "%s.%s", part->parameter->name, kind);
-    return kn_state_add(part->update->graph, name, &part->parameter->shape, KN_STATE_OPTIMIZER, &begins);
+    return kn_state_add(part->update->graph, name, &shape, KN_STATE_OPTIMIZER, &begins);
 }
 
+kn_value *kn_update_state(const kn_update_part *part, const char *kind, double start) {
+    return state_of(part, kind, KN_FLOAT32, start);
+}
+
+kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start) {
+    if (part->update->params->moments == KN_MOMENTS_FLOAT32) return kn_update_state(part, kind, start);
+    return kn_cast(state_of(part, kind, KN_BFLOAT16, start), KN_FLOAT32);
+}
+
+/* To round at random leaves what was read from bfloat16 as it was. */
 void kn_update_set(const kn_update *update, kn_value *state, kn_value *value) {
-    kn_assign(update->graph, state, update->go ? kn_where(update->go, value, state) : value);
+    kn_value *next = update->go ? kn_where(update->go, value, state) : value;
+    if (!kn_value_failed(state) && state->kind == KN_VALUE_RESULT) {
+        state = state->producer->inputs[0];
+        next = kn_round_random(next, state->name);
+    }
+    kn_assign(update->graph, state, next);
 }
 
 /* The average starts as the first weights and then moves a fraction towards each: a = a + rest (p - a). */
 void kn_update_set_parameter(const kn_update_part *part, kn_value *value) {
     kn_update_set(part->update, part->parameter, value);
     if (!part->update->rest) return;
-    kn_value *average = kn_update_moment(part, KN_TRAIN_AVERAGE, 0);
+    kn_value *average = kn_update_state(part, KN_TRAIN_AVERAGE, 0);
     kn_value *closer = kn_add(average, kn_mul(part->update->rest, kn_sub(value, average)));
     kn_update_set(part->update, average, closer);
 }
@@ -58,7 +75,7 @@ static void accumulate(kn_update *update, kn_update_part *parts, size_t count) {
     kn_value *zero = kn_number(update->graph, 0);
     kn_value *first = kn_greater(kn_update_scalar(update, KN_TRAIN_FIRST), zero);
     for (size_t i = 0; i < count; i++) {
-        kn_value *sum = kn_update_moment(&parts[i], "gradient", 0);
+        kn_value *sum = kn_update_state(&parts[i], "gradient", 0);
         kn_value *scaled = kn_scale(parts[i].gradient, 1 / (double)steps);
         /* In the first step the old sum is ignored, even if it is NaN. */
         parts[i].gradient = kn_where(first, scaled, kn_add(sum, scaled));

@@ -28,9 +28,11 @@ typedef struct kn_update_part {
 /* A scalar that the host sets: common to all, or of the part's setting. */
 kn_value *kn_update_scalar(const kn_update *update, kn_train_scalar scalar);
 kn_value *kn_update_own_scalar(const kn_update_part *part, kn_train_scalar scalar);
-/* The state PARAMETER.kind, initialised to `start`. */
+/* The state PARAMETER.kind, float32, initialised to `start`. */
+kn_value *kn_update_state(const kn_update_part *part, const char *kind, double start);
+/* Such a state that the rule keeps, stored as kn_trainer_params.moments says: its numbers in float32. */
 kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start);
-/* Assigns a state its new value, unless this step does not update. */
+/* Assigns a state or a moment its new value, unless this step does not update. */
 void kn_update_set(const kn_update *update, kn_value *state, kn_value *value);
 /* The same for the parameter itself, with its moving average. */
 void kn_update_set_parameter(const kn_update_part *part, kn_value *value);

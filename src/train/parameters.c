@@ -6,6 +6,12 @@
 #include "train/optimizer.h"
 #include "train/trainer_private.h"
 
+const char *kn_moments_name(kn_moments moments) {
+#define KN_MOMENTS_ROW(name, number, text) [number] = text,
+    static const char *const names[] = {KN_MOMENTS_LIST(KN_MOMENTS_ROW)};
+    return (unsigned)moments < KN_COUNT_OF(names) ? names[moments] : NULL;
+}
+
 void kn_trainer_params_init(kn_trainer_params *params) {
     if (params) *params = (kn_trainer_params)KN_TRAINER_DEFAULTS;
 }
@@ -67,6 +73,15 @@ static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "there is no optimizer %d or no schedule %d; koine/train.h lists them",
                        (int)params->optimizer, (int)params->schedule);
+    if (!kn_moments_name(params->moments))
+        return kn_fail(error, KN_ERROR_ARGUMENT, "there are no moments %d; koine/train.h lists them",
+                       (int)params->moments);
+    if (params->moments != KN_MOMENTS_FLOAT32 && params->optimizer == KN_RMSPROP && params->centered)
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "the variance of gradients is the difference of two moments, which must be float32 and "
+            "are %s: leave `centered` out, or store float32",
+            kn_moments_name(params->moments));
     if (params->nesterov && (params->momentum == 0 || params->dampening != 0))
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "Nesterov momentum needs a momentum above 0 and no dampening; they are %g and %g",

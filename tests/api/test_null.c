@@ -264,6 +264,8 @@ static void trainers(void **state) {
     assert_true(kn_optimizer_count() > KN_LION);
     assert_null(kn_optimizer_name((kn_optimizer)kn_optimizer_count()));
     assert_null(kn_optimizer_name((kn_optimizer)-1));
+    assert_string_equal(kn_moments_name(KN_MOMENTS_BFLOAT16), "bfloat16");
+    assert_null(kn_moments_name((kn_moments)-1));
     assert_false(kn_optimizer_reads(KN_LION, NULL));
     assert_false(kn_optimizer_reads((kn_optimizer)99, "beta1"));
     kn_trainer_destroy(NULL);

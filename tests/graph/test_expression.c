@@ -52,6 +52,12 @@ static void test_values(void **state) {
         {"softplus(x)", -1000, 0, 0},
         {"softplus(x)", INFINITY, 0, INFINITY},
         {"softplus(x)", -40, 0, 4.248354255291589e-18},
+        {"coarse(x, y)", 1 + 0x1p-8, 0.4999, 1},
+        {"coarse(x, y)", 1 + 0x1p-8, 0.5, 1 + 0x1p-7},
+        {"coarse(x, y)", -1 - 0x1p-9, 0.75, -1 - 0x1p-7},
+        {"coarse(x, y)", -1 - 0x1p-9, 0.7499, -1},
+        {"coarse(x, y)", 3, 0.99999, 3},
+        {"coarse(x, y)", INFINITY, 0.99999, INFINITY},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         double found = evaluate(cases[i].text, cases[i].x, cases[i].y);
@@ -214,6 +220,10 @@ static void test_printing(void **state) {
         "log(x) + sqrt(x) + rsqrt(x) + sin(x) + cos(x) + tanh(x) + erf(x) + floor(x)", "half2",
         "((((((((log(a) + sqrt(a)) + rsqrt(a)) + sin(a)) + cos(a)) + tanh(a)) + erf(a)) + floor(a)))");
     assert_printed("isnan(x) ? 0 : x", "float", "((isnan(a) ? 0.0f : a))");
+    assert_printed(
+        "coarse(x, y)", "float4",
+        "(convert_float4(as_float4((as_uint4(convert_float4(a)) + convert_uint4(convert_float4(b) * "
+        "65536.0f)) & 0xffff0000u)))");
     assert_printed("sigmoid(x)", "float", "((1.0f / (1.0f + exp(-a))))");
     assert_printed("softplus(x)", "float", "((fmax(a, 0.0f) + log1p(exp(-fabs(a)))))");
 }

@@ -64,6 +64,8 @@ KNOWN(hard_sigmoid, fmin(fmax(a[0] * x + a[1], 0), 1))
 KNOWN(hard_swish, x *fmin(fmax(x / 6 + 0.5, 0), 1))
 KNOWN(dropout_kept, x / (1 - a[0]))
 KNOWN(dropout_gone, 0)
+KNOWN(bfloat_below, 1.5 + 0 * x)
+KNOWN(bfloat_above, 1.5078125 + 0 * x)
 KNOWN(equal, x == y)
 KNOWN(not_equal, x != y)
 KNOWN(less, x < y)
@@ -166,6 +168,9 @@ static const known table[] = {
     ONE(hard_swish, -5, 5),
     {"dropout", known_dropout_kept, {-3}, {3}, {0.25}, true, 0.25},
     {"dropout", known_dropout_gone, {-3}, {3}, {0.25}, true, 0.2499},
+    /* A quarter of the way from 1.5 to the next number of bfloat16, which is 1 / 128 larger. */
+    {"round_random", known_bfloat_below, {1.501953125}, {1.501953125}, {0}, false, 0.7499},
+    {"round_random", known_bfloat_above, {1.501953125}, {1.501953125}, {0}, false, 0.75},
     TWO(equal, -3, 3, -3, 3),
     TWO(equal, 2, 2, 2, 2),
     TWO(not_equal, -3, 3, -3, 3),

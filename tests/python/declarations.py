@@ -24,8 +24,8 @@ import declare  # noqa: E402
 UNREACHED = {
     "kn_tensor_elements": "numpy counts elements", "kn_tensor_bytes": "numpy counts bytes", "kn_dtype_bytes": "numpy knows",
     "kn_dtype_name": "the tables of the declarations have the names", "kn_dtype_parse": "likewise",
-    "kn_precision_name": "likewise", "kn_precision_parse": "likewise", "kn_status_name": "likewise",
-    "kn_status_message": "likewise",
+    "kn_precision_name": "likewise", "kn_precision_parse": "likewise", "kn_moments_name": "likewise",
+    "kn_status_name": "likewise", "kn_status_message": "likewise",
     "kn_value_dimension": "koine.Value.shape has all dimensions", "kn_model_create_named": "kn_model_open takes names, too",
     "kn_session_states": "each koine.Session is made with koine.States", "kn_trainer_states": "likewise",
 }

@@ -384,6 +384,21 @@ def resumed_in_another_precision(folder):
 
 
 @case
+def resumed_with_other_moments(folder):
+    train(folder, "--steps", "4", "--moments", "bfloat16", "--schedule", "constant", "--save", "whole.safetensors")
+    train(folder, "--steps", "2", "--moments", "bfloat16", "--schedule", "constant", "--save", "half.safetensors")
+    refused = ("train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "4", "--resume", "half.safetensors")
+    koine(*refused, folder=folder).needs(1, err="was trained with moments in bfloat16: say --moments bfloat16")
+    train(folder, "--steps", "4", "--moments", "float32", "--schedule", "constant", "--resume", "half.safetensors",
+          "--save", "other.safetensors", err="with moments bfloat16, and now it is float32")
+    train(folder, "--steps", "4", "--moments", "bfloat16", "--schedule", "constant", "--resume", "half.safetensors",
+          "--save", "half.safetensors", "--quiet", err="")
+    whole, half, other = (read_safetensors(os.path.join(folder, name + ".safetensors")) for name in ("whole", "half", "other"))
+    expect(whole == half, "resumed, weights or moments have other bits")
+    expect(whole.keys() == other.keys() and whole != other, f"states: {sorted(other)}")
+
+
+@case
 def resumed_with_another_model(folder):
     train(folder, "--steps", "1", "--save", "one")
     write(folder, "other.koine", TINY.replace("linear 16", "linear 8"))

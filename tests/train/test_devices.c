@@ -12,8 +12,9 @@ typedef struct trained {
 } trained;
 
 /* All options that process gradients and weights, so that updates need values from the other device. */
-static kn_trainer_params rich_params(void) {
+static kn_trainer_params rich_params(kn_moments moments) {
     kn_trainer_params params = adam();
+    params.moments = moments;
     params.clip_norm = 1;
     params.accumulate = 2;
     params.skip_not_finite = true;
@@ -24,7 +25,7 @@ static kn_trainer_params rich_params(void) {
     return params;
 }
 
-static void train(kn_context *context, const char *const *pinned, trained *result) {
+static void train(kn_context *context, const char *const *pinned, kn_moments moments, trained *result) {
     static float x[PICTURES * PICTURE_PIXELS];
     int32_t y[PICTURES];
     kn_model *model = picture_model(12);
@@ -32,7 +33,7 @@ static void train(kn_context *context, const char *const *pinned, trained *resul
         assert_true(kn_model_pin(model, pinned[i], "other") > 0);
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     if (kn_model_add_loss(model, NULL, &loss)) fail_msg("%s", kn_model_error(model));
-    kn_trainer_params params = rich_params();
+    kn_trainer_params params = rich_params(moments);
     kn_trainer *trainer = trainer_make(context, loss.value, &params);
     uint32_t word = 7;
     for (int step = 0; step < 6; step++) {
@@ -59,11 +60,15 @@ static void training_has_the_bits_of_one_device(void **state) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static const char *const none[] = {NULL}, *const some[] = {"conv1", "dropout1", "linear*", NULL};
     kn_context *context = device_open(NULL), *other = device_open(NULL);
-    trained single, both;
-    train(context, none, &single);
+    trained single, both, fewer;
+    train(context, none, KN_MOMENTS_BFLOAT16, &fewer);
+    train(context, none, KN_MOMENTS_FLOAT32, &single);
+    assert_int_not_equal(fewer.bits, single.bits);
     assert_true(single.devices == 1 && single.transfers == 0);
     assert_int_equal(kn_context_join(context, "other", &other), KN_OK);
-    train(context, some, &both);
+    train(context, some, KN_MOMENTS_BFLOAT16, &both);
+    assert_int_equal(fewer.bits, both.bits);
+    train(context, some, KN_MOMENTS_FLOAT32, &both);
     assert_int_equal(both.devices, 2);
     assert_true(both.transfers > 4);
     assert_int_equal(single.bits, both.bits);

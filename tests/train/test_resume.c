@@ -97,6 +97,19 @@ static void lamb_with_groups_continues(void **state) {
     compare(*state, &params);
 }
 
+/* Rounding is random, but by the seed and the step. */
+static void moments_in_fewer_bits_continue(void **state) {
+    kn_trainer_params params = adam();
+    params.moments = KN_MOMENTS_BFLOAT16;
+    params.amsgrad = true;
+    params.clip_norm = 0.5;
+    params.accumulate = 2;
+    params.average = 0.9;
+    compare(*state, &params);
+    kn_trainer_params_choose(&params, KN_SGD);
+    compare(*state, &params);
+}
+
 static void another_seed_is_another_training(void **state) {
     kn_trainer_params params = adam();
     uint64_t one = straight(*state, &params);
@@ -112,6 +125,7 @@ int test_resume(void) {
         cmocka_unit_test(sgd_with_a_schedule_continues),
         cmocka_unit_test(accumulated_averages_continue),
         cmocka_unit_test(lamb_with_groups_continues),
+        cmocka_unit_test(moments_in_fewer_bits_continue),
         cmocka_unit_test(another_seed_is_another_training),
     };
     return cmocka_run_group_tests_name("continuing", tests, device_setup, device_teardown);

@@ -127,6 +127,6 @@ int main(int argc, char **argv) {
     if (!device_is_there()) return 77;
     if (argc == 2 && !strcmp(argv[1], "--bits")) return print_bits();
     int failures = test_schedules() + test_updates() + test_not_finite() + test_resume() +
-                   test_same_bits(argv[0]) + test_fit() + test_memory() + test_devices();
+                   test_same_bits(argv[0]) + test_fit() + test_memory() + test_moments() + test_devices();
     return failures != 0;
 }

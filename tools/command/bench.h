@@ -61,6 +61,7 @@ typedef struct bench_options {
     const char *weights, *input, *dump; /* NULL: none */
     const char *set;                    /* --set, or NULL */
     const kn_optimizer *optimizer;      /* NULL: that of the case */
+    kn_moments moments;
     bench_power power;
 } bench_options;
 int bench_model(const char *name, const bench_options *options);

@@ -238,6 +238,7 @@ static bool prepare_training(model_bench *bench, kn_plan_info *info) {
     session.memory_bytes = bench->options->memory;
     params.session = &session;
     params.optimizer = bench->options->optimizer ? *bench->options->optimizer : row->optimizer;
+    params.moments = bench->options->moments;
     params.learning_rate = row->learning_rate;
     params.weight_decay = row->weight_decay;
     bench->trainer = kn_trainer_create(bench->context, bench->setup.loss.value, &params);

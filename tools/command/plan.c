@@ -18,6 +18,7 @@ typedef struct plan_run {
     bool training, measure, dot, svg;
     const char *programs; /* the folder to write them into */
     kn_optimizer optimizer;
+    kn_moments moments;
     uint64_t batch, memory;
 } plan_run;
 
@@ -46,6 +47,7 @@ static bool open_planned(plan_run *run) {
         kn_trainer_params params;
         kn_trainer_params_init(&params);
         kn_trainer_params_choose(&params, run->optimizer);
+        params.moments = run->moments;
         kn_session_params session = KN_SESSION_DEFAULTS;
         arithmetic_apply(&run->common.arithmetic, &session);
         session.memory_bytes = run->memory;
@@ -144,7 +146,8 @@ static int measure(plan_run *run, const char *name, const char *set, int64_t bat
                              .training = run->training,
                              .batch = (uint64_t)batch,
                              .set = set,
-                             .optimizer = &run->optimizer};
+                             .optimizer = &run->optimizer,
+                             .moments = run->moments};
     options.common.timeline = true;
     kn_trainer_destroy(&run->trainer);
     kn_session_destroy(&run->session);
@@ -227,13 +230,14 @@ static bool programs_writable(const char *folder, bool replace) {
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
     plan_run run = {.batch = UINT64_MAX};
-    const char *mode = "train", *optimizer = "adam", *set = NULL;
+    const char *mode = "train", *optimizer = "adam", *moments = NULL, *set = NULL;
     bool parameters = false;
     const option options[] = {
         HEADING("model"),
         {"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
         {"optimizer", OPTION_TEXT, "NAME", "of training, as koine train has them (adam)", &optimizer},
+        MOMENTS_OPTION(moments),
         SET_OPTION(set),
         HEADING("output"),
         {"measure", OPTION_FLAG, NULL,
@@ -270,7 +274,8 @@ static int run(int count, char **arguments) {
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
     int chosen = option_choice("mode", mode, modes, 2);
     int rule = optimizer_choice(optimizer);
-    if (chosen < 0 || rule < 0) return EXIT_USAGE;
+    int stored = moments_choice(moments);
+    if (chosen < 0 || rule < 0 || stored < 0) return EXIT_USAGE;
     if (run.dot + run.svg + ((run.dot || run.svg) && (run.measure || run.common.json)) > 1)
         return command_misuse("give one of --dot, --svg%s", run.measure ? " and --measure" : " and --json");
     if (run.common.target && (run.measure || run.common.pin || run.common.device))
@@ -281,6 +286,7 @@ static int run(int count, char **arguments) {
                              : "--device");
     if (run.programs && !programs_writable(run.programs, run.common.overwrite)) return EXIT_FAILED;
     run.optimizer = (kn_optimizer)rule;
+    run.moments = (kn_moments)stored;
     run.training = chosen == 0;
     status = EXIT_FAILED;
     progress_setup(&run.common);

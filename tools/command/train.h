@@ -26,7 +26,7 @@ enum {
 
 /* As given; absent ones are NULL, UINT64_MAX or NaN, to distinguish them from an explicit 0. */
 typedef struct train_rule {
-    const char *optimizer, *schedule, *milestones, *groups, *freeze;
+    const char *optimizer, *moments, *schedule, *milestones, *groups, *freeze;
     double rate, momentum, dampening, beta1, beta2, epsilon, rate_decay, accumulator;
     double decay, clip, clip_value, average;
     double final_share, step_factor, restart_factor, cycle_rise, cycle_divisor, power, threshold;
@@ -62,6 +62,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
         {"epsilon", OPTION_NUMBER, "E", (rule).help[RULE_EPSILON], &(rule).epsilon},                         \
         {"lr-decay", OPTION_NUMBER, "D", (rule).help[RULE_LR_DECAY], &(rule).rate_decay},                    \
         {"accumulator", OPTION_NUMBER, "A", (rule).help[RULE_ACCUMULATOR], &(rule).accumulator},             \
+        MOMENTS_OPTION((rule).moments),                                                                      \
         {"weight-decay", OPTION_NUMBER, "W", (rule).help[RULE_WEIGHT_DECAY], &(rule).decay},                 \
         {"decay-matrices", OPTION_FLAG, NULL, "no weight decay for biases and other parameters of rank 1",   \
          &(rule).decay_matrices},                                                                            \
@@ -192,7 +193,7 @@ void train_mark(train_options *options, const training_setup *setup);
 bool train_replaces(const train_options *options, const char *path);
 /* The settings that affect the result besides the model, as metadata, to detect a resumed run with other
  * settings. */
-enum { TRAIN_SETTINGS = 26, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
+enum { TRAIN_SETTINGS = 27, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;

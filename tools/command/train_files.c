@@ -8,14 +8,14 @@
 
 /* ---- training settings stored in the file --------------------------------------------------- */
 
-enum { SETTING_BYTES = TRAIN_SETTING_BYTES, PRECISION = TRAIN_SETTINGS - 1 };
+enum { SETTING_BYTES = TRAIN_SETTING_BYTES, MOMENTS = TRAIN_SETTINGS - 2, PRECISION };
 static const char *const setting_keys[TRAIN_SETTINGS] = {
     "train.data",      "train.batch",      "train.seed",       "train.validation",   "train.shuffle",
     "train.drop-last", "train.loss",       "train.math",       "train.optimizer",    "train.lr",
     "train.momentum",  "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
     "train.smoothing", "train.clip-value", "train.accumulate", "train.ema",          "train.groups",
     "train.decay-of",  "train.adagrad",    "train.augment",    "train.oversample",   "train.class-weights",
-    "train.precision",
+    "train.moments",   "train.precision",
 };
 
 static const char *falls_text(const kn_trainer_params *how, char *text, size_t room) {
@@ -99,6 +99,7 @@ static void write_rule(const train_rule *rule, const kn_trainer_params *how, cha
              rule->freeze ? rule->freeze : "");
     snprintf(values[20], SETTING_BYTES, "%s", how->decay_matrices_only ? "matrices" : "all");
     snprintf(values[21], SETTING_BYTES, "%.9g, from %.9g", how->rate_decay, how->accumulator);
+    snprintf(values[MOMENTS], SETTING_BYTES, "%s", kn_moments_name(how->moments));
 }
 
 static void write_settings(const training_setup *setup, const train_options *options,
@@ -121,8 +122,8 @@ static void write_settings(const training_setup *setup, const train_options *opt
     write_rule(&options->rule, &options->how, values);
 }
 
-/* Warns of settings that differ. A precision that differs must have been asked for: returns false otherwise.
- */
+/* Warns of settings that differ. A type of results or moments that differs must have been asked for: returns
+ * false otherwise. */
 static bool compare_settings(const training_setup *setup, const train_options *options, const char *path) {
     train_settings settings;
     bool good = true;
@@ -131,13 +132,12 @@ static bool compare_settings(const training_setup *setup, const train_options *o
     for (int i = 0; i < TRAIN_SETTINGS && good; i++) {
         const char *value = settings.values[i];
         const char *before = kn_safetensors_file_metadata(saved, setting_keys[i]);
-        if (!before && i == PRECISION)
-            before = kn_precision_name(KN_PRECISION_FLOAT32); /* of an older version */
+        if (!before && (i == PRECISION || i == MOMENTS)) before = "float32"; /* of an older version */
         if (!before || !strcmp(before, value)) continue;
-        if (i == PRECISION && !options->common.precision) {
-            command_fail(
-                "'%s' was trained in %s: say --precision %s to go on so, or --precision %s for another", path,
-                before, before, value);
+        if ((i == PRECISION && !options->common.precision) || (i == MOMENTS && !options->rule.moments)) {
+            const char *word = setting_keys[i] + strlen("train.");
+            command_fail("'%s' was trained %s %s: say --%s %s to go on so, or --%s %s for another", path,
+                         i == PRECISION ? "in" : "with moments in", before, word, before, word, value);
             good = false;
         } else
             command_warn(

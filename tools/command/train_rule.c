@@ -359,7 +359,7 @@ static int read_freeze(train_rule *rule) {
 
 int train_rule_check(train_rule *rule, bool end_known) {
     int chosen = optimizer_choice(rule->optimizer);
-    if (chosen < 0) return EXIT_USAGE;
+    if (chosen < 0 || moments_choice(rule->moments) < 0) return EXIT_USAGE;
     int status = check_numbers(rule);
     if (status == EXIT_DONE) status = check_optimizer(rule, chosen);
     if (status == EXIT_DONE) status = check_schedule(rule, end_known);
@@ -389,6 +389,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
         else
             take(*(const double *)given, target);
     }
+    params->moments = (kn_moments)moments_choice(rule->moments);
     params->decay_matrices_only = rule->decay_matrices;
     params->groups = rule->group_count ? rule->group_list : NULL;
     params->group_count = rule->group_count;

@@ -34,6 +34,14 @@ int optimizer_choice(const char *word) {
     return option_choice("optimizer", word, words, count);
 }
 
+int moments_choice(const char *word) {
+    const char *words[MOMENTS_MOST];
+    int count = 0;
+    for (; count < MOMENTS_MOST && kn_moments_name((kn_moments)count); count++)
+        words[count] = kn_moments_name((kn_moments)count);
+    return word ? option_choice("moments", word, words, count) : KN_MOMENTS_FLOAT32;
+}
+
 const char *const bn_words[BN_WORDS] = {"batch", "frozen"};
 
 const char *setup_augment(const training_setup *setup) {

@@ -53,6 +53,14 @@ enum { OPTIMIZERS_MOST = 31 }; /* bits of an unsigned */
 int optimizer_list(const char *words[OPTIMIZERS_MOST]);
 /* The kn_optimizer with this name; otherwise reports the valid names and returns -1. */
 int optimizer_choice(const char *word);
+/* The kn_moments with this name, float32 if it is NULL; otherwise reports the valid names and returns -1. */
+enum { MOMENTS_MOST = 8 };
+int moments_choice(const char *word);
+#define MOMENTS_OPTION(word)                                                                                 \
+    {                                                                                                        \
+        "moments", OPTION_TEXT, "TYPE",                                                                      \
+            "store what the optimizer keeps as float32 or bfloat16, half the bytes (float32)", &(word)       \
+    }
 /* The words of --bn: the statistics that batch norms use in training. */
 enum { BN_BATCH, BN_FROZEN, BN_WORDS };
 extern const char *const bn_words[BN_WORDS];

@@ -126,7 +126,8 @@ def write_declarations(folder, release):
     tables = {
         "STATUS": [(name, int(number), message) for name, number, message in rows["KN_STATUS_LIST"]],
         "WORDS": {"kn_dtype": {row[2]: int(row[1]) for row in rows["KN_DTYPE_LIST"]},
-                  "kn_precision": {row[2]: int(row[1]) for row in rows["KN_PRECISION_LIST"]}},
+                  "kn_precision": {row[2]: int(row[1]) for row in rows["KN_PRECISION_LIST"]},
+                  "kn_moments": {row[2]: int(row[1]) for row in rows["KN_MOMENTS_LIST"]}},
         "INITS": inits,
         "ABOUT": about,
     }

@@ -92,11 +92,7 @@ KN_POINTWISE(prelu, .help = "x where x > 0, y * x elsewhere: y is learnt",
                       {.inputs = {"2,3,7,5", "3,1,1"}}, {.inputs = {"0,5", "5"}}));
 
 /* x is of any shape; the second input is the step counter, a uint32 scalar. */
-static kn_status dropout_shape(kn_shape_call *call) {
-    double rate = kn_shape_attribute(call, "rate")->number;
-    if (!(rate >= 0 && rate < 1))
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                             "the rate is the fraction of elements to drop; expected 0 <= rate < 1");
+static kn_status random_shape(kn_shape_call *call) {
     if (kn_shape_float_input(call, 0)) return call->error->status;
     const kn_value *step = call->inputs[1];
     if (!step || step->shape.rank != 0 || step->shape.dtype != KN_UINT32)
@@ -104,6 +100,13 @@ static kn_status dropout_shape(kn_shape_call *call) {
                              "the second input is %s; expected the step counter, a uint32 scalar",
                              step ? kn_shape_words_of(call, 1) : "missing");
     return kn_shape_like_first(call);
+}
+static kn_status dropout_shape(kn_shape_call *call) {
+    double rate = kn_shape_attribute(call, "rate")->number;
+    if (!(rate >= 0 && rate < 1))
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT,
+                             "the rate is the fraction of elements to drop; expected 0 <= rate < 1");
+    return random_shape(call);
 }
 KN_POINTWISE(
     dropout, .help = "zeroes elements at random in training, scaling the others up",
@@ -118,6 +121,19 @@ KN_POINTWISE(
              {.inputs = {"7", "uint32"}, .attributes = "rate=0", .training = true, .ranges = {NULL, "0..9"}},
              {.inputs = {"0,7", "uint32"}, .training = true, .ranges = {NULL, "0..9"}},
              {.inputs = {"7,3", "uint32"}, .ranges = {NULL, "0..9"}}));
+
+static kn_status round_random_shape(kn_shape_call *call) {
+    kn_status status = random_shape(call);
+    call->outputs[0].dtype = KN_BFLOAT16;
+    return status;
+}
+KN_POINTWISE(round_random, .help = "x in bfloat16, rounded up or down at random so that the mean is x",
+             .min_inputs = 2, .max_inputs = 2, .random = true, .backward = true, .shape = round_random_shape,
+             .value = "isnan(x) ? x : coarse(x, uniform)",
+             KN_CASES({.inputs = {"33", "uint32"}, .ranges = {NULL, "3..3"}, .smallest = true},
+                      {.inputs = {"31,7,3", "uint32"}, .ranges = {NULL, "0..9"}},
+                      {.inputs = {"2,33", "uint32"}, .ranges = {"special", "0..9"}, .no_gradient = true},
+                      {.inputs = {"0,7", "uint32"}, .ranges = {NULL, "0..9"}}));
 
 /* ---- builders -------------------------------------------------------------------------------- */
 
@@ -201,4 +217,9 @@ kn_value *kn_dropout(kn_value *x, double rate) {
     kn_settings_float(&settings, "rate", rate);
     kn_value *inputs[2] = {x, kn_step_counter(x->graph)};
     return kn_build(&kn_row_dropout, inputs, 2, &settings);
+}
+kn_value *kn_round_random(kn_value *x, const char *name) {
+    if (kn_value_failed(x)) return x;
+    kn_value *inputs[2] = {x, kn_step_counter(x->graph)};
+    return kn_node_add(x->graph, &kn_row_round_random, name, inputs, 2, NULL);
 }
