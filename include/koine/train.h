@@ -61,13 +61,17 @@ typedef struct kn_parameter_group {
 
 /* How moments are stored: the states PARAMETER.KIND in which an optimizer keeps averages and sums of
  * gradients, such as those of Adam and the momentum of SGD. Updates are computed in float32 all the same;
- * weights, their moving averages and accumulated gradients stay float32. bfloat16 has half the bytes; numbers
- * are rounded up or down at random, by the seed and the step, so that averages of any slowness follow. Each
- * type gives another result. Not with `centered`, which subtracts moments. A file with moments of another
- * type is converted if the step was compiled before it is loaded. X(name, number, text). */
+ * weights, their moving averages and accumulated gradients stay float32. In bfloat16 they have half the
+ * bytes. In 8 bits they are float8e4m3fn, times a power of two for each row, after the state
+ * PARAMETER.KIND.bound; what cannot be negative is stored as its root; those of parameters with less than
+ * 4096 elements, and of tables of embeddings, stay float32. Numbers are rounded up or down at random, by the
+ * seed and the step, so that averages of any slowness follow. Each type gives another result. Not with
+ * `centered`, which subtracts moments. A file with float32 or bfloat16 is converted to the other if the step
+ * was compiled before it is loaded. X(name, number, text). */
 #define KN_MOMENTS_LIST(X)                                                                                   \
     X(KN_MOMENTS_FLOAT32, 0, "float32")                                                                      \
-    X(KN_MOMENTS_BFLOAT16, 1, "bfloat16")
+    X(KN_MOMENTS_BFLOAT16, 1, "bfloat16")                                                                    \
+    X(KN_MOMENTS_8BIT, 2, "8bit")
 typedef enum kn_moments {
 #define KN_MOMENTS_ENUM(name, number, text) name = number,
     KN_MOMENTS_LIST(KN_MOMENTS_ENUM)

@@ -42,7 +42,7 @@ static const struct {
     [KN_FUNCTION_EXPM1] = {"expm1", 1},       [KN_FUNCTION_BIT_AND] = {"bit_and", 2},
     [KN_FUNCTION_BIT_OR] = {"bit_or", 2},     [KN_FUNCTION_BIT_XOR] = {"bit_xor", 2},
     [KN_FUNCTION_BIT_LEFT] = {"bit_left", 2}, [KN_FUNCTION_BIT_RIGHT] = {"bit_right", 2},
-    [KN_FUNCTION_COARSE] = {"coarse", 2},
+    [KN_FUNCTION_COARSE] = {"coarse", 3},
 };
 
 static bool is_digit(char c) {
@@ -135,6 +135,10 @@ static kn_status read_call(expression_reader *reader, size_t start, size_t lengt
         kn_status status = read_choice(reader, &call->parts[i]);
         if (status != KN_OK) return status;
     }
+    const kn_term *places = call->function == KN_FUNCTION_COARSE ? call->parts[2] : NULL;
+    if (places && (places->kind != KN_TERM_NUMBER || places->number != floor(places->number) ||
+                   !(places->number >= 1 && places->number <= 23)))
+        return fail_at(reader, "a number of bits from 1 to 23 before that");
     if (!take(reader, ")")) return fail_at(reader, "')'");
     return finish_term(reader, call, result);
 }
@@ -348,13 +352,13 @@ static double call_bits(kn_function function, double x, double y) {
     return function == KN_FUNCTION_BIT_LEFT ? ldexp((double)a, (int)b) : floor(ldexp((double)a, -(int)b));
 }
 
-/* Carries what is below bfloat16's last bit, and u, into that bit. */
-static double call_coarse(double x, double u) {
+/* Carries what the last bits hold, and u, into the one before them. */
+static double call_coarse(double x, double u, int places) {
     const float number = (float)x;
     float result;
     uint32_t bits;
     memcpy(&bits, &number, sizeof bits);
-    bits = (bits + (uint32_t)(u * 65536)) & 0xffff0000u;
+    bits = (bits + (uint32_t)ldexp(u, places)) & (0xffffffffu << places);
     memcpy(&result, &bits, sizeof result);
     return result;
 }
@@ -430,7 +434,7 @@ static double call_function(kn_function function, double x, double y) {
     case KN_FUNCTION_BIT_RIGHT:
         return call_bits(function, x, y);
     case KN_FUNCTION_COARSE:
-        return call_coarse(x, y);
+        break; /* has three operands */
     }
     return NAN;
 }
@@ -478,7 +482,8 @@ static double evaluate(const kn_term *term, const double *numbers) {
     case KN_TERM_OR:
         return x != 0 || y != 0;
     case KN_TERM_CALL:
-        return call_function(term->function, x, y);
+        return term->function == KN_FUNCTION_COARSE ? call_coarse(x, y, (int)term->parts[2]->number)
+                                                    : call_function(term->function, x, y);
     default:
         return NAN;
     }

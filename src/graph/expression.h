@@ -3,13 +3,14 @@
  *   numbers, names, ( ), unary - and !, * / + -, < <= > >= == !=, && ||, c ? a : b, and calls of
  *   exp log sqrt rsqrt abs sin cos tanh erf pow min max floor isnan sigmoid(x) softplus(x) ceil round tan
  *   asin acos atan sinh cosh asinh acosh atanh atan2(y, x) fmod(x, y) log1p expm1
- *   bit_and bit_or bit_xor bit_left bit_right (x, y), of integers; coarse(x, u).
+ *   bit_and bit_or bit_xor bit_left bit_right (x, y), of integers; coarse(x, u, places).
  *
  * Example: "x > 0 ? x : slope * x". Comparisons and logic give 0 or 1. A comparison with NaN is false (!=
  * true), so "x > 0 ? x : 0" maps NaN to 0; min and max propagate it, so max(x, 0) does not:
  *   max(a, b) is a < b || isnan(b) ? b : a,   min(a, b) is a > b || isnan(b) ? b : a.
- * coarse(x, u) is x in bfloat16: of the two neighbours the farther one from 0 if u, from 0 to below 1, is at
- * least 1 - the fraction of the way to it. With evenly distributed u the mean is x. x is a float, not NaN.
+ * coarse(x, u, places) is x without the last `places` (a number) bits of a float's mantissa: of the two
+ * neighbours the farther one from 0 if u, from 0 to below 1, is at least 1 - the fraction of the way to it.
+ * With evenly distributed u the mean is x; 23 places and u = 0 leave a power of two. x is a float, not NaN.
  * sigmoid and softplus do not overflow. round rounds ties to even; fmod has the sign of x. There is no
  * integer division: all numbers are real. Included by graph.h. */
 #ifndef KN_GRAPH_EXPRESSION_H

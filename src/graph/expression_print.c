@@ -265,12 +265,13 @@ static void print_bits(const expression_printer *printer, const kn_term *term, c
 static void print_coarse(const expression_printer *printer, const kn_term *term) {
     kn_text *text = printer->text;
     const char *lanes = printer->type + strcspn(printer->type, "0123456789");
+    const uint32_t carry = 1u << (int)term->parts[2]->number;
     kn_text_format(text, "convert_%s(as_float%s((as_uint%s(convert_float%s(", printer->type, lanes, lanes,
                    lanes);
     print_number(printer, term->parts[0]);
     kn_text_format(text, ")) + convert_uint%s(convert_float%s(", lanes, lanes);
     print_number(printer, term->parts[1]);
-    kn_text_add(text, ") * 65536.0f)) & 0xffff0000u))");
+    kn_text_format(text, ") * %lu.0f)) & 0x%lxu))", (unsigned long)carry, (unsigned long)(0u - carry));
 }
 
 static void print_call(const expression_printer *printer, const kn_term *term) {

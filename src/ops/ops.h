@@ -13,9 +13,11 @@
 #define KN_STEP_COUNTER "koine.step"
 kn_value *kn_step_counter(kn_graph *graph);
 
-/* x in bfloat16, rounded up or down at random so that the mean is x. The random numbers are those of the
- * name, of the step and of the element's index. */
-kn_value *kn_round_random(kn_value *x, const char *name);
+/* x in KN_BFLOAT16, or up to 256 in KN_FLOAT8E4M3FN, rounded up or down at random so that the mean is x. The
+ * random numbers are those of the name, of the step and of the element's index. */
+kn_value *kn_round_random(kn_value *x, kn_dtype dtype, const char *name);
+/* The largest power of two that is not above |x|, with the sign of x. */
+kn_value *kn_power_below(kn_value *x);
 
 /* The name of a tile of the matrix products for many threads, counted from 1: "64x64x8/8x4" has work-groups
  * of 64 x 64 sums, slices of 8 along the sum, and work-items of 8 x 4 sums. False past the last. */

@@ -29,32 +29,16 @@ kn_value *kn_update_own_scalar(const kn_update_part *part, kn_train_scalar scala
     return scalar_of(part->update, scalar, part->setting);
 }
 
-static kn_value *state_of(const kn_update_part *part, const char *kind, kn_dtype dtype, double start) {
+kn_value *kn_update_state(const kn_update_part *part, const char *kind, double start) {
     char name[NAME_BYTES];
     const kn_initializer begins = {KN_INITIALIZE_FILL, start};
-    kn_shape shape = part->parameter->shape;
-    shape.dtype = dtype;
     snprintf(name, sizeof name, "%s.%s", part->parameter->name, kind);
-    return kn_state_add(part->update->graph, name, &shape, KN_STATE_OPTIMIZER, &begins);
+    return kn_state_add(part->update->graph, name, &part->parameter->shape, KN_STATE_OPTIMIZER, &begins);
 }
 
-kn_value *kn_update_state(const kn_update_part *part, const char *kind, double start) {
-    return state_of(part, kind, KN_FLOAT32, start);
-}
-
-kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start) {
-    if (part->update->params->moments == KN_MOMENTS_FLOAT32) return kn_update_state(part, kind, start);
-    return kn_cast(state_of(part, kind, KN_BFLOAT16, start), KN_FLOAT32);
-}
-
-/* To round at random leaves what was read from bfloat16 as it was. */
 void kn_update_set(const kn_update *update, kn_value *state, kn_value *value) {
-    kn_value *next = update->go ? kn_where(update->go, value, state) : value;
-    if (!kn_value_failed(state) && state->kind == KN_VALUE_RESULT) {
-        state = state->producer->inputs[0];
-        next = kn_round_random(next, state->name);
-    }
-    kn_assign(update->graph, state, next);
+    if (kn_update_store(update, state, value)) return;
+    kn_assign(update->graph, state, update->go ? kn_where(update->go, value, state) : value);
 }
 
 /* The average starts as the first weights and then moves a fraction towards each: a = a + rest (p - a). */
@@ -205,6 +189,7 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
         parts[reached++] = (kn_update_part){.update = &update,
                                             .parameter = parameters[i],
                                             .gradient = gradients[i],
+                                            .found = gradients[i],
                                             .setting = kn_trainer_setting_of(params, parameters[i])};
     }
     if (!reached)
@@ -213,6 +198,8 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
                        "with weights, not frozen, between the inputs and the loss",
                        loss->name);
     compare_settings(&update, parts, reached);
+    status = kn_update_find_tables(bound, parts, reached, error);
+    if (status != KN_OK) return status;
     update_all(&update, parts, reached);
     if (bound->error.status != KN_OK) return kn_fail(error, bound->error.status, "%s", bound->error.text);
     return KN_OK;

@@ -6,6 +6,8 @@
 
 #include "train/train.h"
 
+typedef struct kn_stored_moment kn_stored_moment;
+
 typedef struct kn_update {
     const kn_trainer_params *params;
     kn_update_setting *settings;
@@ -14,8 +16,9 @@ typedef struct kn_update {
     kn_value *go;    /* bool scalar: whether this step updates; NULL: always */
     /* scalar: the fraction by which the moving average moves to new weights; NULL: no average */
     kn_value *rest;
-    bool decays; /* some setting has weight decay */
-    bool differ; /* the settings' weight decays differ */
+    bool decays;              /* some setting has weight decay */
+    bool differ;              /* the settings' weight decays differ */
+    kn_stored_moment *stored; /* moments.c: those that are not float32 */
 } kn_update;
 
 /* The part of one parameter. */
@@ -23,6 +26,8 @@ typedef struct kn_update_part {
     kn_update *update;
     kn_value *parameter, *gradient;
     int setting;
+    kn_value *found; /* the gradient before the update changes it */
+    bool table;      /* of embeddings */
 } kn_update_part;
 
 /* A scalar that the host sets: common to all, or of the part's setting. */
@@ -30,12 +35,21 @@ kn_value *kn_update_scalar(const kn_update *update, kn_train_scalar scalar);
 kn_value *kn_update_own_scalar(const kn_update_part *part, kn_train_scalar scalar);
 /* The state PARAMETER.kind, float32, initialised to `start`. */
 kn_value *kn_update_state(const kn_update_part *part, const char *kind, double start);
-/* Such a state that the rule keeps, stored as kn_trainer_params.moments says: its numbers in float32. */
-kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start);
-/* Assigns a state or a moment its new value, unless this step does not update. */
+/* Assigns a state, or a moment, its new value, unless this step does not update. */
 void kn_update_set(const kn_update *update, kn_value *state, kn_value *value);
 /* The same for the parameter itself, with its moving average. */
 void kn_update_set_parameter(const kn_update_part *part, kn_value *value);
+
+/* ---- moments.c: how moments are stored ---------------------------------------------------------------- */
+
+/* The numbers, in float32, of a moment that the rule keeps: the state PARAMETER.kind, initialised to `start`
+ * and stored as kn_trainer_params.moments says. kn_update_square: of one that is never negative. */
+kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start);
+kn_value *kn_update_square(const kn_update_part *part, const char *kind, double start);
+/* Assigns a moment that is not float32 its new numbers; false if `moment` is none. */
+bool kn_update_store(const kn_update *update, kn_value *moment, kn_value *value);
+/* Marks the parts whose parameter is a table of embeddings. */
+kn_status kn_update_find_tables(const kn_graph *graph, kn_update_part *parts, size_t count, kn_error *error);
 
 /* ---- loss_scale.c: gradients that fit into float16 --------------------------------------------------- */
 

@@ -46,11 +46,11 @@ static void sgd(const kn_update_part *part) {
 static void adam(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_value *first = kn_update_moment(part, "moment1", 0);
-    kn_value *second = kn_update_moment(part, "moment2", 0);
+    kn_value *second = kn_update_square(part, "moment2", 0);
     kn_value *mean = blend(first, part->gradient, params->beta1);
     kn_value *square = blend(second, square_of(part->gradient), params->beta2), *divisor = square;
     if (params->amsgrad) {
-        kn_value *largest = kn_update_moment(part, "moment2_max", 0);
+        kn_value *largest = kn_update_square(part, "moment2_max", 0);
         divisor = kn_max(largest, square);
         kn_update_set(part->update, largest, divisor);
     }
@@ -66,7 +66,7 @@ static void adam(const kn_update_part *part) {
  * Centred: v minus the square of the mean gradient. */
 static void rmsprop(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
-    kn_value *second = kn_update_moment(part, "moment2", 0);
+    kn_value *second = kn_update_square(part, "moment2", 0);
     kn_value *square = blend(second, square_of(part->gradient), params->beta2), *variance = square;
     kn_update_set(part->update, second, square);
     if (params->centered) {
@@ -87,7 +87,7 @@ static void rmsprop(const kn_update_part *part) {
 /* s = s + g g;  p = p - r g / (sqrt(s) + epsilon) */
 static void adagrad(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
-    kn_value *sum = kn_update_moment(part, "sum", params->accumulator);
+    kn_value *sum = kn_update_square(part, "sum", params->accumulator);
     kn_value *next = kn_add(sum, square_of(part->gradient));
     kn_update_set(part->update, sum, next);
     descend(part, part->parameter, kn_div(part->gradient, kn_shift(kn_sqrt(next), params->epsilon)));
@@ -97,7 +97,7 @@ static void adagrad(const kn_update_part *part) {
  * d */
 static void adadelta(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
-    kn_value *second = kn_update_moment(part, "moment2", 0), *steps = kn_update_moment(part, "delta", 0);
+    kn_value *second = kn_update_square(part, "moment2", 0), *steps = kn_update_square(part, "delta", 0);
     kn_value *square = blend(second, square_of(part->gradient), params->beta2);
     kn_value *size = kn_sqrt(kn_shift(square, params->epsilon));
     kn_value *direction = kn_mul(kn_div(kn_sqrt(kn_shift(steps, params->epsilon)), size), part->gradient);
@@ -111,7 +111,7 @@ static void adadelta(const kn_update_part *part) {
 static void lamb(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
     kn_graph *graph = part->update->graph;
-    kn_value *first = kn_update_moment(part, "moment1", 0), *second = kn_update_moment(part, "moment2", 0);
+    kn_value *first = kn_update_moment(part, "moment1", 0), *second = kn_update_square(part, "moment2", 0);
     kn_value *mean = blend(first, part->gradient, params->beta1);
     kn_value *square = blend(second, square_of(part->gradient), params->beta2);
     kn_value *root = kn_update_scalar(part->update, KN_TRAIN_ROOT);

@@ -52,12 +52,14 @@ static void test_values(void **state) {
         {"softplus(x)", -1000, 0, 0},
         {"softplus(x)", INFINITY, 0, INFINITY},
         {"softplus(x)", -40, 0, 4.248354255291589e-18},
-        {"coarse(x, y)", 1 + 0x1p-8, 0.4999, 1},
-        {"coarse(x, y)", 1 + 0x1p-8, 0.5, 1 + 0x1p-7},
-        {"coarse(x, y)", -1 - 0x1p-9, 0.75, -1 - 0x1p-7},
-        {"coarse(x, y)", -1 - 0x1p-9, 0.7499, -1},
-        {"coarse(x, y)", 3, 0.99999, 3},
-        {"coarse(x, y)", INFINITY, 0.99999, INFINITY},
+        {"coarse(x, y, 16)", 1 + 0x1p-8, 0.4999, 1},
+        {"coarse(x, y, 16)", 1 + 0x1p-8, 0.5, 1 + 0x1p-7},
+        {"coarse(x, y, 16)", -1 - 0x1p-9, 0.75, -1 - 0x1p-7},
+        {"coarse(x, y, 16)", -1 - 0x1p-9, 0.7499, -1},
+        {"coarse(x, y, 16)", 3, 0.99999, 3},
+        {"coarse(x, y, 16)", INFINITY, 0.99999, INFINITY},
+        {"coarse(x, y, 20)", -1 - 0x1p-4, 0.5, -1.125},
+        {"coarse(x, 0, 23)", 0x1.fp-20, 0, 0x1p-20},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         double found = evaluate(cases[i].text, cases[i].x, cases[i].y);
@@ -113,6 +115,8 @@ static void test_mistakes(void **state) {
         {"exp()", "a number"},
         {"exp(x, y)", "')'"},
         {"pow(x)", "','"},
+        {"coarse(x, y, 24)", "a number of bits from 1 to 23"},
+        {"coarse(x, y, y)", "a number of bits from 1 to 23"},
         {"x < y < 2", "parentheses around one of two comparisons"},
         {"x = y", "an operator"},
         {"2x", "an operator after the number"},
@@ -221,7 +225,7 @@ static void test_printing(void **state) {
         "((((((((log(a) + sqrt(a)) + rsqrt(a)) + sin(a)) + cos(a)) + tanh(a)) + erf(a)) + floor(a)))");
     assert_printed("isnan(x) ? 0 : x", "float", "((isnan(a) ? 0.0f : a))");
     assert_printed(
-        "coarse(x, y)", "float4",
+        "coarse(x, y, 16)", "float4",
         "(convert_float4(as_float4((as_uint4(convert_float4(a)) + convert_uint4(convert_float4(b) * "
         "65536.0f)) & 0xffff0000u)))");
     assert_printed("sigmoid(x)", "float", "((1.0f / (1.0f + exp(-a))))");

@@ -66,6 +66,11 @@ KNOWN(dropout_kept, x / (1 - a[0]))
 KNOWN(dropout_gone, 0)
 KNOWN(bfloat_below, 1.5 + 0 * x)
 KNOWN(bfloat_above, 1.5078125 + 0 * x)
+KNOWN(float8_below, 1.5 + 0 * x)
+KNOWN(float8_above, 1.625 + 0 * x)
+KNOWN(float8_least, -0x1p-9 + 0 * x)
+KNOWN(float8_zero, 0 * x)
+KNOWN(power_of_two, copysign(exp2(floor(log2(fabs(x)))), x))
 KNOWN(equal, x == y)
 KNOWN(not_equal, x != y)
 KNOWN(less, x < y)
@@ -171,6 +176,12 @@ static const known table[] = {
     /* A quarter of the way from 1.5 to the next number of bfloat16, which is 1 / 128 larger. */
     {"round_random", known_bfloat_below, {1.501953125}, {1.501953125}, {0}, false, 0.7499},
     {"round_random", known_bfloat_above, {1.501953125}, {1.501953125}, {0}, false, 0.75},
+    {"round_random_8", known_float8_below, {1.53125}, {1.53125}, {0}, false, 0.7499},
+    {"round_random_8", known_float8_above, {1.53125}, {1.53125}, {0}, false, 0.75},
+    {"round_random_8", known_float8_least, {-0x1p-10}, {-0x1p-10}, {0}, false, 0.4999},
+    {"round_random_8", known_float8_zero, {-0x1p-10}, {-0x1p-10}, {0}, false, 0.5},
+    ONE(power_of_two, 1e-9, 9),
+    ONE(power_of_two, -9, -1e-9),
     TWO(equal, -3, 3, -3, 3),
     TWO(equal, 2, 2, 2, 2),
     TWO(not_equal, -3, 3, -3, 3),

@@ -389,6 +389,8 @@ def resumed_with_other_moments(folder):
     train(folder, "--steps", "2", "--moments", "bfloat16", "--schedule", "constant", "--save", "half.safetensors")
     refused = ("train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "4", "--resume", "half.safetensors")
     koine(*refused, folder=folder).needs(1, err="was trained with moments in bfloat16: say --moments bfloat16")
+    koine(*refused, "--moments", "8bit", folder=folder).needs(
+        1, err="with moments in bfloat16, which do not become 8bit: say --moments bfloat16")
     train(folder, "--steps", "4", "--moments", "float32", "--schedule", "constant", "--resume", "half.safetensors",
           "--save", "other.safetensors", err="with moments bfloat16, and now it is float32")
     train(folder, "--steps", "4", "--moments", "bfloat16", "--schedule", "constant", "--resume", "half.safetensors",

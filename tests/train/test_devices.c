@@ -60,14 +60,18 @@ static void training_has_the_bits_of_one_device(void **state) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static const char *const none[] = {NULL}, *const some[] = {"conv1", "dropout1", "linear*", NULL};
     kn_context *context = device_open(NULL), *other = device_open(NULL);
-    trained single, both, fewer;
-    train(context, none, KN_MOMENTS_BFLOAT16, &fewer);
+    trained single, both, fewer[3];
+    for (int m = KN_MOMENTS_BFLOAT16; m <= KN_MOMENTS_8BIT; m++)
+        train(context, none, (kn_moments)m, &fewer[m]);
     train(context, none, KN_MOMENTS_FLOAT32, &single);
-    assert_int_not_equal(fewer.bits, single.bits);
+    assert_true(fewer[1].bits != single.bits && fewer[2].bits != single.bits);
+    assert_true(fewer[1].bits != fewer[2].bits);
     assert_true(single.devices == 1 && single.transfers == 0);
     assert_int_equal(kn_context_join(context, "other", &other), KN_OK);
-    train(context, some, KN_MOMENTS_BFLOAT16, &both);
-    assert_int_equal(fewer.bits, both.bits);
+    for (int m = KN_MOMENTS_BFLOAT16; m <= KN_MOMENTS_8BIT; m++) {
+        train(context, some, (kn_moments)m, &both);
+        assert_int_equal(fewer[m].bits, both.bits);
+    }
     train(context, some, KN_MOMENTS_FLOAT32, &both);
     assert_int_equal(both.devices, 2);
     assert_true(both.transfers > 4);

@@ -122,8 +122,30 @@ static void write_settings(const training_setup *setup, const train_options *opt
     write_rule(&options->rule, &options->how, values);
 }
 
-/* Warns of settings that differ. A type of results or moments that differs must have been asked for: returns
- * false otherwise. */
+/* Whether the moments of a file are those of this training or can become them, which must have been asked
+ * for. Reports otherwise. */
+static bool moments_fit(const train_options *options, const char *path) {
+    kn_safetensors_file *saved = kn_safetensors_file_open(path, NULL);
+    const char *before = kn_safetensors_file_metadata(saved, setting_keys[MOMENTS]);
+    const char *now = kn_moments_name(options->how.moments), *bits = kn_moments_name(KN_MOMENTS_8BIT);
+    bool good = true;
+    if (!before) before = kn_moments_name(KN_MOMENTS_FLOAT32); /* of an older version */
+    if (strcmp(before, now) && (!strcmp(before, bits) || !strcmp(now, bits)))
+        good = command_fail(
+                   "'%s' was trained with moments in %s, which do not become %s: say --moments %s to go "
+                   "on so, or --init %s to begin anew with its weights",
+                   path, before, now, before, path) == EXIT_DONE;
+    else if (strcmp(before, now) && !options->rule.moments)
+        good =
+            command_fail("'%s' was trained with moments in %s: say --moments %s to go on so, or --moments %s "
+                         "for another",
+                         path, before, before, now) == EXIT_DONE;
+    kn_safetensors_file_destroy(&saved);
+    return good;
+}
+
+/* Warns of settings that differ. A precision that differs must have been asked for: returns false otherwise.
+ */
 static bool compare_settings(const training_setup *setup, const train_options *options, const char *path) {
     train_settings settings;
     bool good = true;
@@ -134,10 +156,10 @@ static bool compare_settings(const training_setup *setup, const train_options *o
         const char *before = kn_safetensors_file_metadata(saved, setting_keys[i]);
         if (!before && (i == PRECISION || i == MOMENTS)) before = "float32"; /* of an older version */
         if (!before || !strcmp(before, value)) continue;
-        if ((i == PRECISION && !options->common.precision) || (i == MOMENTS && !options->rule.moments)) {
-            const char *word = setting_keys[i] + strlen("train.");
-            command_fail("'%s' was trained %s %s: say --%s %s to go on so, or --%s %s for another", path,
-                         i == PRECISION ? "in" : "with moments in", before, word, before, word, value);
+        if (i == PRECISION && !options->common.precision) {
+            command_fail(
+                "'%s' was trained in %s: say --precision %s to go on so, or --precision %s for another", path,
+                before, before, value);
             good = false;
         } else
             command_warn(
@@ -365,6 +387,7 @@ bool train_load(training_setup *setup, kn_trainer *trainer, const train_options 
     if (!options->resume)
         return train_measure(setup, trainer) && ((!options->init && !kn_model_has_weights(setup->model)) ||
                                                  load_weights(setup, trainer, options->init));
+    if (!moments_fit(options, options->resume)) return false;
     if (!train_load_training(setup, trainer, options->resume, &steps)) return false;
     if (!compare_settings(setup, options, options->resume)) return false;
     command_tell("going on after step %llu", (unsigned long long)steps);

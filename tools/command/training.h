@@ -59,7 +59,7 @@ int moments_choice(const char *word);
 #define MOMENTS_OPTION(word)                                                                                 \
     {                                                                                                        \
         "moments", OPTION_TEXT, "TYPE",                                                                      \
-            "store what the optimizer keeps as float32 or bfloat16, half the bytes (float32)", &(word)       \
+            "store what the optimizer keeps as float32, bfloat16 or 8bit (float32)", &(word)                 \
     }
 /* The words of --bn: the statistics that batch norms use in training. */
 enum { BN_BATCH, BN_FROZEN, BN_WORDS };

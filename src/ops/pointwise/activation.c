@@ -129,11 +129,30 @@ static kn_status round_random_shape(kn_shape_call *call) {
 }
 KN_POINTWISE(round_random, .help = "x in bfloat16, rounded up or down at random so that the mean is x",
              .min_inputs = 2, .max_inputs = 2, .random = true, .backward = true, .shape = round_random_shape,
-             .value = "isnan(x) ? x : coarse(x, uniform)",
+             .value = "isnan(x) ? x : coarse(x, uniform, 16)",
              KN_CASES({.inputs = {"33", "uint32"}, .ranges = {NULL, "3..3"}, .smallest = true},
                       {.inputs = {"31,7,3", "uint32"}, .ranges = {NULL, "0..9"}},
                       {.inputs = {"2,33", "uint32"}, .ranges = {"special", "0..9"}, .no_gradient = true},
                       {.inputs = {"0,7", "uint32"}, .ranges = {NULL, "0..9"}}));
+/* Numbers below 2^-6 are multiples of 2^-9. */
+static kn_status round_random_8_shape(kn_shape_call *call) {
+    kn_status status = random_shape(call);
+    call->outputs[0].dtype = KN_FLOAT8E4M3FN;
+    return status;
+}
+KN_POINTWISE(
+    round_random_8,
+    .help = "x, at most 256, in float8e4m3fn, rounded up or down at random so that the mean is x",
+    .min_inputs = 2, .max_inputs = 2, .random = true, .backward = true, .shape = round_random_8_shape,
+    .value = "isnan(x) ? x : abs(x) < 0.015625 ? floor(512 * x + uniform) / 512 : coarse(x, uniform, 20)",
+    KN_CASES({.inputs = {"33", "uint32"}, .ranges = {NULL, "3..3"}, .smallest = true},
+             {.inputs = {"31,7,3", "uint32"}, .ranges = {"-0.02..0.02", "0..9"}},
+             {.inputs = {"7,93", "uint32"}, .ranges = {"-256..256", "0..9"}},
+             {.inputs = {"0,7", "uint32"}, .ranges = {NULL, "0..9"}}));
+KN_POINTWISE(power_of_two, .help = "the largest power of two that is not above |x|, with the sign of x",
+             .backward = true, .value = "isnan(x) ? x : coarse(x, 0, 23)",
+             KN_CASES({.inputs = {"33"}, .smallest = true, .no_gradient = true},
+                      {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true}));
 
 /* ---- builders -------------------------------------------------------------------------------- */
 
@@ -218,8 +237,13 @@ kn_value *kn_dropout(kn_value *x, double rate) {
     kn_value *inputs[2] = {x, kn_step_counter(x->graph)};
     return kn_build(&kn_row_dropout, inputs, 2, &settings);
 }
-kn_value *kn_round_random(kn_value *x, const char *name) {
+kn_value *kn_round_random(kn_value *x, kn_dtype dtype, const char *name) {
     if (kn_value_failed(x)) return x;
     kn_value *inputs[2] = {x, kn_step_counter(x->graph)};
-    return kn_node_add(x->graph, &kn_row_round_random, name, inputs, 2, NULL);
+    return kn_node_add(x->graph, dtype == KN_BFLOAT16 ? &kn_row_round_random : &kn_row_round_random_8, name,
+                       inputs, 2, NULL);
+}
+
+kn_value *kn_power_below(kn_value *x) {
+    return kn_build1(&kn_row_power_of_two, x);
 }

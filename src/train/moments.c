@@ -1,0 +1,177 @@
+/* How moments are stored: what the rules compute with is float32, and what lasts until the next step may have
+ * fewer bits. It is rounded up or down at random, so that an average moves on by less than the distance of
+ * two stored numbers.
+ *
+ * A moment of 8 bits is float8e4m3fn times a unit for each row. The unit is a power of two, so that another
+ * unit leaves stored numbers as they are: with any other, each step would round all of them anew, and slow
+ * averages would drift. It follows from a bound of the row's numbers, which is computed from the bound
+ * before, as the numbers are from the numbers before, and from the largest elements of the gradient: the
+ * numbers themselves are in no memory but the kernel's. What cannot be negative is stored as its root, which
+ * has half the range in exponents; roots are not rounded to 0, since updates are divided by them. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/ops.h"
+#include "train/optimizer.h"
+
+enum {
+    NAME_BYTES = 300,
+    MIN_ELEMENTS = 4096, /* of a parameter whose moments have 8 bits */
+    MIN_ROW = 128,       /* elements that share a unit, so that bounds take little memory */
+};
+/* In units: bounds are from 128 to below 256; the largest stored number, and the least root. */
+static const double bound_units = 128, most = 448, least_root = 0x1p-9, least_unit = 0x1p-100;
+
+struct kn_stored_moment {
+    const kn_update_part *part;
+    const kn_value *numbers; /* what the rule reads */
+    kn_value *state, *bound; /* bound NULL: the state has the numbers themselves */
+    bool square;             /* the state has their roots */
+    kn_stored_moment *next;
+};
+
+static kn_value *add_state(const kn_update_part *part, const char *kind, const char *more,
+                           const kn_shape *shape, double start) {
+    char name[NAME_BYTES];
+    const kn_initializer begins = {KN_INITIALIZE_FILL, start};
+    snprintf(name, sizeof name, "%s.%s%s", part->parameter->name, kind, more);
+    return kn_state_add(part->update->graph, name, shape, KN_STATE_OPTIMIZER, &begins);
+}
+
+/* The first of the axes that a row has: it has as few as make MIN_ROW elements. */
+static int first_axis(const kn_shape *shape) {
+    int64_t elements = 1;
+    int axis = shape->rank;
+    while (axis > 0 && elements < MIN_ROW)
+        elements *= shape->dims[--axis];
+    return axis;
+}
+
+static kn_value *note(const kn_update_part *part, kn_value *numbers, kn_value *state, kn_value *bound,
+                      bool square) {
+    kn_update *update = part->update;
+    kn_stored_moment *moment = kn_arena_take(&update->graph->arena, 1, sizeof *moment);
+    if (!moment) return kn_graph_fail(update->graph, KN_ERROR_MEMORY, "no memory for the moments");
+    *moment = (kn_stored_moment){part, numbers, state, bound, square, update->stored};
+    update->stored = moment;
+    return numbers;
+}
+
+static kn_value *unit_of(kn_value *bound, bool square) {
+    kn_value *power = kn_power_below(square ? kn_sqrt(bound) : bound);
+    if (kn_value_failed(power)) return power;
+    return kn_max(kn_scale(power, 1 / bound_units), kn_number(power->graph, least_unit));
+}
+
+/* The state has the shape of the parameter, (R..., C...), and the bounds (R..., 1...). */
+static kn_value *add_8bit(const kn_update_part *part, const char *kind, double start, bool square) {
+    kn_shape shape = part->parameter->shape, rows = shape;
+    const double first = square ? sqrt(start) : start;
+    const double unit = first != 0 ? exp2(floor(log2(fabs(first)))) / bound_units : 1;
+    shape.dtype = KN_FLOAT8E4M3FN;
+    for (int i = first_axis(&shape); i < rows.rank; i++)
+        rows.dims[i] = 1;
+    kn_value *state = add_state(part, kind, "", &shape, first / unit);
+    kn_value *bound = add_state(part, kind, ".bound", &rows, fabs(start));
+    kn_value *numbers = kn_mul(kn_cast(state, KN_FLOAT32), unit_of(bound, square));
+    return note(part, square ? kn_mul(numbers, numbers) : numbers, state, bound, square);
+}
+
+static kn_value *add_moment(const kn_update_part *part, const char *kind, double start, bool square) {
+    const kn_moments moments = part->update->params->moments;
+    kn_shape shape = part->parameter->shape;
+    if (moments == KN_MOMENTS_8BIT && !part->table && kn_shape_elements(&shape) >= MIN_ELEMENTS)
+        return add_8bit(part, kind, start, square);
+    if (moments != KN_MOMENTS_BFLOAT16) return kn_update_state(part, kind, start);
+    shape.dtype = KN_BFLOAT16;
+    kn_value *state = add_state(part, kind, "", &shape, start);
+    return note(part, kn_cast(state, KN_FLOAT32), state, NULL, false);
+}
+
+kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start) {
+    return add_moment(part, kind, start, false);
+}
+
+kn_value *kn_update_square(const kn_update_part *part, const char *kind, double start) {
+    return add_moment(part, kind, start, true);
+}
+
+/* The largest |x| of each row of a value of the parameter's shape, (R..., 1...), or |x| of a scalar. */
+static kn_value *largest_of_rows(kn_value *x) {
+    char axes[4 * KN_MAX_RANK] = "";
+    size_t used = 0;
+    if (kn_value_failed(x) || x->shape.rank == 0) return kn_abs(x);
+    for (int i = first_axis(&x->shape); i < x->shape.rank; i++)
+        used += (size_t)snprintf(axes + used, sizeof axes - used, "%s%d", used ? "," : "", i);
+    return kn_max(kn_reduce_max(x, axes, true), kn_neg(kn_reduce_min(x, axes, true)));
+}
+
+static const kn_stored_moment *find(const kn_update *update, const kn_value *numbers) {
+    const kn_stored_moment *moment = update->stored;
+    while (moment && moment->numbers != numbers)
+        moment = moment->next;
+    return moment;
+}
+
+/* A bound of |x| for each row. Sums, products by scalars, squares and choices of bounded values are bounded
+ * by those of their operands; of others, such as the gradient, the largest element is looked for. */
+static kn_value *bound_of(const kn_update_part *part, kn_value *x) {
+    const kn_stored_moment *moment = find(part->update, x);
+    const kn_node *node = kn_value_failed(x) || x == part->found ? NULL : x->producer;
+    if (moment && moment->bound) return moment->bound;
+    if (!node || node->derivative || moment || x->shape.rank == 0) return largest_of_rows(x);
+    kn_value *const *in = node->inputs;
+    const char *name = node->op->name;
+    if (!strcmp(name, "add") || !strcmp(name, "sub"))
+        return kn_add(bound_of(part, in[0]), bound_of(part, in[1]));
+    if (!strcmp(name, "max")) return kn_max(bound_of(part, in[0]), bound_of(part, in[1]));
+    if (!strcmp(name, "scale")) return kn_scale(bound_of(part, in[0]), fabs(node->attributes[0].number));
+    if (!strcmp(name, "clip")) return bound_of(part, in[0]); /* to a range around 0 */
+    if (!strcmp(name, "where") && in[0]->shape.rank == 0)
+        return kn_where(in[0], bound_of(part, in[1]), bound_of(part, in[2]));
+    if (!strcmp(name, "mul") && (in[0] == in[1] || !in[0]->shape.rank || !in[1]->shape.rank))
+        return kn_mul(bound_of(part, in[0]), bound_of(part, in[1]));
+    return largest_of_rows(x);
+}
+
+/* A step that does not update leaves all bits as they are. */
+static void store_8bit(const kn_update *update, const kn_stored_moment *moment, kn_value *value) {
+    kn_value *bound = bound_of(moment->part, value);
+    kn_value *code = kn_div(moment->square ? kn_sqrt(value) : value, unit_of(bound, moment->square));
+    code = kn_clip(code, moment->square ? least_root : -most, most);
+    code = kn_round_random(code, KN_FLOAT8E4M3FN, moment->state->name);
+    if (update->go) {
+        kn_value *old = kn_cast(moment->state, KN_FLOAT32);
+        code = kn_cast(kn_where(update->go, kn_cast(code, KN_FLOAT32), old), KN_FLOAT8E4M3FN);
+        bound = kn_where(update->go, bound, moment->bound);
+    }
+    kn_assign(update->graph, moment->state, code);
+    kn_assign(update->graph, moment->bound, bound);
+}
+
+bool kn_update_store(const kn_update *update, kn_value *numbers, kn_value *value) {
+    const kn_stored_moment *moment = find(update, numbers);
+    if (!moment) return false;
+    if (moment->bound) {
+        store_8bit(update, moment, value);
+        return true;
+    }
+    /* What was read from bfloat16 is rounded to itself. */
+    if (update->go) value = kn_where(update->go, value, numbers);
+    kn_assign(update->graph, moment->state, kn_round_random(value, KN_BFLOAT16, moment->state->name));
+    return true;
+}
+
+kn_status kn_update_find_tables(const kn_graph *graph, kn_update_part *parts, size_t count, kn_error *error) {
+    const kn_operator *row = kn_operator_find("embedding");
+    bool *read = kn_allocate(&graph->host, graph->value_count + 1, sizeof *read);
+    if (!read) return kn_fail_memory(error, graph->value_count);
+    for (size_t n = 0; n < graph->node_count; n++)
+        for (int i = 0; graph->nodes[n]->op == row && i < graph->nodes[n]->input_count; i++)
+            if (graph->nodes[n]->inputs[i]) read[graph->nodes[n]->inputs[i]->id] = true;
+    for (size_t i = 0; i < count; i++)
+        parts[i].table = read[parts[i].parameter->id];
+    kn_release(&graph->host, read);
+    return KN_OK;
+}
