@@ -14,7 +14,9 @@
     /* activations */                                                                                        \
     X(sigmoid) X(tanh) X(relu) X(leaky_relu) X(relu6) X(elu) X(selu) X(gelu) X(gelu_tanh) X(silu) X(softplus) \
     X(hard_sigmoid) X(hard_swish) X(log_sigmoid) X(mish) X(softsign) X(celu) X(thresholded_relu) X(shrink)    \
-    X(prelu) X(dropout) X(round_random) X(round_random_8) X(power_of_two)                                                                                      \
+    X(prelu) X(dropout)                                                                                      \
+    /* stored moments */                                                                                     \
+    X(round_random) X(round_random_8) X(power_of_two)                                                        \
     /* comparisons, choice, types */                                                                         \
     X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(where) X(in_training) X(cast)   \
     X(and) X(or) X(xor) X(not) X(bit_and) X(bit_or) X(bit_xor) X(bit_left) X(bit_right) X(isnan) X(isinf)    \
