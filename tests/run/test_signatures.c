@@ -124,7 +124,7 @@ static void check_generated(kn_context *context, const kn_step *step, const char
         snprintf(expected, sizeof expected, "%s*",
                  pointer ? kn_opencl_type(argument->value->shape.dtype) : "");
         clGetKernelArgInfo(kernel, (cl_uint)i, CL_KERNEL_ARG_TYPE_NAME, sizeof type, type, NULL);
-        assert_string_equal(type, pointer ? expected : "int");
+        assert_string_equal(type, pointer ? expected : argument->kind == KN_ARGUMENT_UINT ? "uint" : "int");
         clGetKernelArgInfo(kernel, (cl_uint)i, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof qualifier, &qualifier,
                            NULL);
         if (pointer) assert_int_equal((qualifier & CL_KERNEL_ARG_TYPE_CONST) != 0, !argument->writes);

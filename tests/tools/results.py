@@ -518,7 +518,8 @@ def on_terminal(columns, arguments, folder, **environment):
 
 @case
 def progress_on_a_terminal(folder):
-    arguments = ["train", *problem(folder, 6000), "--batch", "1", "--epochs", "2", "--validation", "0.1"]
+    # With --seconds, the time that is left is known from the first step on.
+    arguments = ["train", *problem(folder, 6000), "--batch", "1", "--epochs", "2", "--validation", "0.1", "--seconds", "900"]
     for columns in (100, 40):
         shown, status = on_terminal(columns, [*arguments, "--no-cache"], folder)
         expect(status == 0, f"status {status}: {shown}")
