@@ -5,6 +5,8 @@
  *   kn_from_small(code, FACTS)                           the number that a code stands for
  *   kn_to_small(number, saturates, rounding, FACTS)      the code of a number
  *   kn_as_small(number, saturates, rounding, FACTS)      the number that is stored
+ * and with KN_WIDTH, for formats with a mantissa, kn_from_small_vector, kn_to_small_vector and kn_as_small_vector, the
+ * same for vectors of that width.
  * rounding, of powers of two (no mantissa): 0 up, 1 down, 2 nearest; exact numbers are stored by 0, 1. */
 #ifndef KN_SMALL_FLOAT_CL
 #define KN_SMALL_FLOAT_CL
@@ -55,4 +57,48 @@ static inline float kn_as_small(const float number, const int saturates, const i
     return kn_from_small(kn_to_small(number, saturates, rounding, mantissa_bits, bias, sign, largest, beyond, nan_code),
                          mantissa_bits, bias, sign, largest, beyond, nan_code);
 }
+
+#ifdef KN_WIDTH
+#include "common/storage.cl"
+#define KN_CODES KN_PASTE(uint, KN_WIDTH)
+/* b where the condition holds, otherwise a. */
+#define KN_CHOOSE(a, b, condition) select(a, b, KN_PASTE(as_uint, KN_WIDTH)(condition))
+static inline KN_FLOATS kn_from_small_vector(const KN_CODES code, KN_FACTS) {
+    const KN_CODES size = code & (sign - 1u), negative = (code & sign) * (0x80000000u / sign);
+    const float unit = as_float((uint)(128 - bias - mantissa_bits) << 23);
+    const KN_CODES normal = (size << (uint)(23 - mantissa_bits)) + ((uint)(127 - bias) << 23);
+    const KN_CODES tiny = KN_PASTE(as_uint, KN_WIDTH)(KN_PASTE(convert_float, KN_WIDTH)(size) * unit);
+    const KN_CODES none = KN_CHOOSE((KN_CODES)(KN_SMALL_NAN), (KN_CODES)(KN_SMALL_INFINITY),
+                                    (size == beyond) & (size != nan_code));
+    KN_CODES bits = negative | KN_CHOOSE(normal, tiny, size >> (uint)mantissa_bits == 0u);
+    bits = KN_CHOOSE(bits, negative | none, size > largest);
+    bits = KN_CHOOSE(bits, (KN_CODES)(KN_SMALL_NAN), (code != 0u) & (code == nan_code));
+    return KN_PASTE(as_float, KN_WIDTH)(bits);
+}
+
+static inline KN_CODES kn_to_small_vector(const KN_FLOATS number, const int saturates, const int rounding, KN_FACTS) {
+    const KN_CODES bits = KN_PASTE(as_uint, KN_WIDTH)(number), size = bits & 0x7fffffffu;
+    const KN_CODES negative = (bits >> 31u) * sign;
+    const KN_CODES exponent = size >> 23u, rest = size & (KN_SMALL_HIDDEN - 1u);
+    const uint least = (uint)(128 - bias), kept = (uint)(23 - mantissa_bits);
+    /* At exponents from `least` on, the difference is not used. */
+    const KN_CODES below = least - exponent, enough = (KN_CODES)((uint)mantissa_bits + 2u);
+    const KN_CODES lost = KN_CHOOSE((KN_CODES)(0u), KN_CHOOSE(below, enough, below > enough), exponent < least);
+    const KN_CODES left = KN_CHOOSE(size - ((uint)(127 - bias) << 23), rest | KN_SMALL_HIDDEN, exponent < least);
+    const KN_CODES places = lost + kept;
+    KN_CODES code = (left + ((KN_CODES)(1u) << (places - 1u)) - 1u + (left >> places & 1u)) >> places;
+    code = KN_CHOOSE(code, (KN_CODES)(saturates ? largest : beyond), code > largest);
+    code = nan_code == sign ? KN_CHOOSE(code | negative, code, code == 0u) : code | negative;
+    const KN_CODES none = nan_code == 0u     ? sign ^ negative
+                          : nan_code == sign ? (KN_CODES)(nan_code)
+                                             : nan_code | negative;
+    return KN_CHOOSE(code, none, size > KN_SMALL_INFINITY);
+}
+
+static inline KN_FLOATS kn_as_small_vector(const KN_FLOATS number, const int saturates, const int rounding, KN_FACTS) {
+    const KN_CODES codes =
+        kn_to_small_vector(number, saturates, rounding, mantissa_bits, bias, sign, largest, beyond, nan_code);
+    return kn_from_small_vector(codes, mantissa_bits, bias, sign, largest, beyond, nan_code);
+}
+#endif
 #endif

@@ -181,14 +181,17 @@ static void write_loads(kernel_text *kernel, kn_text *body) {
         if (operand->written == operand->value) continue;
         const int half = kn_half_kind(dtype);
         const kn_small_float *small = kn_small_float_of(dtype);
-        bool whole =
-            kernel->lanes > 1 && (half || dtype == KN_FLOAT32); /* others are uniform over the lanes */
+        /* Others are the same in all lanes. */
+        bool whole = kernel->lanes > 1 && (half || small || dtype == KN_FLOAT32);
         if (whole)
             kn_text_format(body, "const float%d x%d = ", kernel->lanes, i);
         else
             kn_text_format(body, "const %s x%d = ", kn_pointwise_type(dtype), i);
         if (whole && stride && half)
             kn_text_format(body, "KN_READ_VECTOR_AS(%d, 0, p%d + ", half, i);
+        else if (whole && stride && small)
+            kn_text_format(body, "kn_from_small_vector(convert_uint%d(vload%d(0, p%d + ", kernel->lanes,
+                           kernel->lanes, i);
         else if (whole && stride)
             kn_text_format(body, "vload%d(0, p%d + ", kernel->lanes, i);
         else if (half)
@@ -196,7 +199,7 @@ static void write_loads(kernel_text *kernel, kn_text *body) {
         else
             kn_text_format(body, small ? "kn_from_small(p%d[" : "p%d[", i);
         write_offset(kernel, "p", i, stride, body);
-        kn_text_add(body, half || (whole && stride) ? ")" : "]");
+        kn_text_add(body, whole && stride && small ? "))" : half || (whole && stride) ? ")" : "]");
         if (small) write_facts(kernel, small, body);
         kn_text_add(body, "; ");
     }
@@ -316,7 +319,11 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
     }
     const int half = kn_half_kind(result->shape.dtype);
     const kn_small_float *small = kn_small_float_of(result->shape.dtype);
-    const char *rounds = half == 1 ? "kn_as_half" : half == 2 ? "kn_as_bfloat" : small ? "kn_as_small(" : "";
+    const char *rounds = half == 1            ? "kn_as_half"
+                         : half == 2          ? "kn_as_bfloat"
+                         : !small             ? ""
+                         : kernel->lanes == 1 ? "kn_as_small("
+                                              : "kn_as_small_vector(";
     kn_text_format(body, "const %s v%d = %s%s", result_type, position, rounds,
                    !half                ? ""
                    : kernel->lanes == 1 ? "("
@@ -338,10 +345,15 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
                            half, position, i);
         else if (kernel->lanes == 1)
             kn_text_format(body, "p%d[", i);
-        else
+        else if (small) {
+            kn_text_format(body, "vstore%d(convert_uchar%d(kn_to_small_vector(v%d, 0, %d", kernel->lanes,
+                           kernel->lanes, position, KN_POWER_DOWN);
+            write_facts(kernel, small, body);
+            kn_text_format(body, "), 0, p%d + ", i);
+        } else
             kn_text_format(body, "kn_store%d(v%d, p%d + ", kernel->lanes, position, i);
         write_offset(kernel, "p", i, operand->strides[kernel->axes - 1], body);
-        if (small) {
+        if (small && kernel->lanes == 1) {
             kn_text_format(body, "] = kn_to_small(v%d, 0, %d", position, KN_POWER_DOWN);
             write_facts(kernel, small, body);
             kn_text_add(body, "; ");
@@ -369,11 +381,13 @@ static bool counts_steps(const kernel_operand *operand, int64_t stride) {
     return operand->value->shape.dtype == KN_UINT32 && stride == 0 && !operand->written;
 }
 
+/* Whether a vector body can read and write the type: as float, which powers of two of 8 bits are not. */
 static bool is_float(kn_dtype dtype) {
-    return dtype == KN_FLOAT32 || kn_is_half(dtype);
+    const kn_small_float *small = kn_small_float_of(dtype);
+    return dtype == KN_FLOAT32 || kn_is_half(dtype) || (small && small->mantissa_bits > 0);
 }
 
-/* Whether to write a vector body too: where it helps, and all operands are float32 or have 16 bits,
+/* Whether to write a vector body too: where it helps, and all operands are floats of 32 bits or less,
  * contiguous or broadcast along the row, except for the step counter of random numbers. */
 static bool wants_vectors(const kernel_text *kernel) {
     const kn_target *target = kernel->planner->target;
