@@ -300,7 +300,7 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     copy->compute = node->compute;
     copy->accumulate = node->accumulate;
     copy->device = node->device;
-    copy->gradient = node->gradient || copy->gradient;
+    copy->gradient = node->gradient;
     if (copying->from->bound) copy->random_key = node->random_key;
     for (int i = 0; i < node->output_count && i < copy->output_count; i++)
         copying->values[node->outputs[i]->id] = copy->outputs[i];

@@ -398,7 +398,6 @@ static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const
     choose_types(node);
     if (graph->bound && recipe->row->random)
         node->random_key = graph->origin ? graph->origin->random_key : kn_random_key(graph->seed, node->name);
-    node->gradient = graph->origin != NULL;
     node->id = (int)graph->node_count;
     graph->nodes[graph->node_count++] = node;
     if (recipe->row->class == KN_CLASS_ASSIGN) node->inputs[0]->assign = node;

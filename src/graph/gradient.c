@@ -224,6 +224,8 @@ kn_status kn_graph_gradient(kn_graph *bound, kn_value *loss, kn_value *const *by
     }
     for (size_t i = nodes; status == KN_OK && i-- > 0;)
         status = flow_through(&work, bound->nodes[i]);
+    for (size_t i = nodes; i < bound->node_count; i++)
+        bound->nodes[i]->gradient = true;
     for (size_t i = 0; status == KN_OK && i < count; i++)
         if (work.reaches[by[i]->id]) gradients[i] = work.gradients[by[i]->id];
     kn_release(&bound->host, work.reaches);

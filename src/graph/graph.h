@@ -198,7 +198,7 @@ struct kn_node {
     uint64_t random_key;             /* key of the random stream of this node: from seed and name */
     const char *pin; /* the device it is pinned to; NULL: none. Gradients have the pin of their origin */
     int device;      /* of a bound graph: index of the device in its context; -1: undecided */
-    bool gradient;   /* built by a gradient rule */
+    bool gradient;   /* built by kn_graph_gradient */
     kn_dtype compute, accumulate; /* precision, chosen by the plan */
     /* Set by the plan, in bound graphs only. */
     int group;
@@ -223,7 +223,7 @@ struct kn_graph {
     int scope_depth;
     uint16_t scope_lengths[64]; /* of `scope` before each scope began */
     uint64_t seed;              /* of a bound graph */
-    const kn_node *origin;      /* the node whose gradient is being built, or NULL */
+    const kn_node *origin;      /* the node whose gradient or replacement is being built, or NULL */
     struct kn_pinning *pinning; /* the innermost kn_pin_begin, or NULL */
     bool bound;
     bool training;             /* bound for training: dropout is active, batch norm uses the batch */
