@@ -43,7 +43,7 @@ int4 KN_BUILTIN_CONST isnan(float4);
 int8 KN_BUILTIN_CONST isnan(float8);
 int16 KN_BUILTIN_CONST isnan(float16);
 #ifdef cl_khr_fp64
-KN_DECLARE_MATH(double)
+KN_EACH_WIDTH(KN_DECLARE_MATH, double)
 int KN_BUILTIN_CONST isnan(double);
 #endif
 
@@ -86,6 +86,7 @@ KN_DECLARE_VECTORS(ushort, float) KN_DECLARE_VECTORS(uchar, int) KN_DECLARE_VECT
 #define KN_DECLARE_CONVERT_DOUBLE(T) KN_DECLARE_CONVERT(T, double)
 KN_EACH_INTEGER(KN_DECLARE_CONVERT_DOUBLE) KN_DECLARE_CONVERT(float, double)
 KN_DECLARE_CONVERTS(double) KN_DECLARE_CONVERT(double, double)
+KN_DECLARE_VECTORS(float, double) KN_DECLARE_VECTORS(double, float) KN_DECLARE_VECTORS(double, double)
 #endif
 
 /* Vectors in memory */
@@ -99,6 +100,9 @@ KN_DECLARE_CONVERTS(double) KN_DECLARE_CONVERT(double, double)
 #define KN_DECLARE_MEMORY(T) KN_DECLARE_MEMORY_OF(T, 4) KN_DECLARE_MEMORY_OF(T, 8) KN_DECLARE_MEMORY_OF(T, 16)
 KN_DECLARE_MEMORY(float) KN_DECLARE_MEMORY(int) KN_DECLARE_MEMORY(uint) KN_DECLARE_MEMORY(char)
 KN_DECLARE_MEMORY(uchar) KN_DECLARE_MEMORY(short) KN_DECLARE_MEMORY(ushort)
+#ifdef cl_khr_fp64
+KN_DECLARE_MEMORY(double)
+#endif
 
 #define KN_DECLARE_HALVES(space)                                                                             \
     float KN_BUILTIN_PURE vload_half(size_t, const space half *);                                            \

@@ -180,6 +180,30 @@ static void each_file_compiles_alone(void **state) {
     kn_context_destroy(&context);
 }
 
+/* Kernels for wide vectors that take float64 find vectors of doubles in common/builtins.cl, of every width.
+ */
+static void vectors_of_doubles_need_no_whole_header(void **state) {
+    static const char *const files[] = {"reduce/softmax.cl", "reduce/reduce.cl"};
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
+    kn_context *context = open_context(NULL);
+    const bool doubles = kn_context_capabilities(context)->double_precision;
+    for (size_t f = 0; f < KN_COUNT_OF(files) && doubles; f++)
+        for (int width = 4; width <= 16; width *= 2) {
+            kn_program *program = NULL;
+            kn_error error = {0};
+            char prelude[128];
+            snprintf(prelude, sizeof prelude,
+                     "#define KN_T double\n#define KN_A double\n#define KN_R double\n#define KN_WIDTH %d\n",
+                     width);
+            if (get(context, files[f], prelude, &program, &error)) fail_msg("%s: %s", files[f], error.text);
+            if (program->full_header && context->short_header)
+                fail_msg("%s, width %d, calls a function that is missing in common/builtins.cl", files[f],
+                         width);
+        }
+    kn_context_destroy(&context);
+    if (!doubles) skip_because("the device has no float64");
+}
+
 /* What the short list of builtins lacks comes from the compiler's header. */
 static void a_missing_function_is_found_in_the_whole_header(void **state) {
     char *folder, path[512];
@@ -386,6 +410,7 @@ int test_programs(void) {
         cmocka_unit_test(the_compilers_message_is_shown),
         cmocka_unit_test(lines_keep_their_numbers),
         cmocka_unit_test(each_file_compiles_alone),
+        cmocka_unit_test(vectors_of_doubles_need_no_whole_header),
         cmocka_unit_test(a_missing_function_is_found_in_the_whole_header),
         cmocka_unit_test(only_named_kernels_are_compiled),
         cmocka_unit_test(a_language_can_be_asked_for),
