@@ -234,6 +234,33 @@ def batches_come_out_of_iterables():
 
 
 @case
+def speed_of_batches_is_that_of_their_epoch():
+    x, y = points()
+    steps, epochs = [], []
+    koine.Model(small()).fit(lambda: iter([(x, y)]), epochs=2, on_step=steps.append, on_epoch=epochs.append)
+    # At most this time has gone by in the second epoch.
+    expect(steps[1].samples_per_s * (steps[1].seconds - epochs[0].seconds) > 255)
+
+
+@case
+def weights_that_cannot_be_read_are_asked_for_again():
+    whole = koine.Model("mlp", seed=7)
+    whole.save("whole.safetensors")
+    model, calls = koine.Model("whole.safetensors"), []
+    call = model._made._call
+
+    def fails_once(function, *words):
+        calls.append(function)
+        if len(calls) == 1:
+            raise OSError("unreadable")
+        return call(function, *words)
+    model._made._call = fails_once
+    with raises(OSError, "unreadable"):
+        model.predict(X)
+    expect((model.predict(X) == whole.predict(X)).all())
+
+
+@case
 def loaders_and_tensors_of_pytorch_are_taken():
     if not importlib.util.find_spec("torch"):
         raise Skipped("PyTorch is not installed")
@@ -494,7 +521,20 @@ def trainers_are_reached_directly():
     expect(trainer.step(x=inputs, y=labels, wait=False) is None)
     trainer.wait()
     trainer.evaluate({"accuracy": (accuracy, right)}, x=inputs, y=labels)
-    expect(right > 0.9 and trainer.find_not_finite(x=inputs, y=labels) is None)
+    expect(right > 0.9)
+    module, held = sys.modules["koine.train"], []
+    library = module.lib
+
+    class Watched:
+        """The library, called with the trainer's lock held."""
+
+        def __getattr__(self, name):
+            held.append(trainer._lock._is_owned())
+            return getattr(library, name)
+    module.lib = Watched()
+    expect(trainer.find_not_finite(x=inputs, y=labels) is None)
+    module.lib = library
+    expect_equal(held, [True])
     trainer.compile(64)
     expect("adamw" in str(trainer.plan()) or trainer.plan().info.steps > 10)
     expect_equal(len(koine.optimizers()), 8)

@@ -303,13 +303,16 @@ class Model:
     def states(self) -> States:
         """The weights on the device, by name, as arrays."""
         if self._states is None:
-            states = States(self.context, self.seed)
-            self._states = states
-            self._session("outputs")  # gives the states their types
-            if lib.kn_model_has_weights(self._pointer):
-                self._made._call(lib.kn_model_load, NULL, states._pointer, NULL, NULL)
-            else:
-                self._compile(self._session("outputs"))
+            states = self._states = States(self.context, self.seed)
+            try:
+                session = self._session("outputs")  # gives the states their types
+                if lib.kn_model_has_weights(self._pointer):
+                    self._made._call(lib.kn_model_load, NULL, states._pointer, NULL, NULL)
+                else:
+                    self._compile(session)
+            except BaseException:  # the next use asks again, and does not find other weights
+                self._states, self._sessions = None, {}
+                raise
         return self._states
 
     def load(self, path: Path, *, incomplete: bool = False) -> int:
@@ -935,7 +938,7 @@ class _Run:
 
     def _epoch(self, epoch: int, begun: float) -> Tuple[Record, bool]:
         """One pass over the batches; and whether training goes on after it."""
-        model, parts = self.model, self.model._made.loss
+        model, parts, began = self.model, self.model._made.loss, time.monotonic()
         total, right, samples, batches = 0.0, 0.0, 0, self._batches()
         accuracy = np.zeros((), np.float32)
         out = {self.accuracy.name: accuracy} if self.accuracy is not None else None
@@ -953,8 +956,9 @@ class _Run:
             if not math.isfinite(loss):
                 raise NotFiniteError(f"the loss of step {self.trainer.steps} is {loss}: a lower learning_rate or clip_norm=1 often helps")
             total, right, samples = total + loss * count, right + float(accuracy) * count, samples + count
+            now = time.monotonic()
             step = Record(step=self.trainer.steps, epoch=epoch, batch=number, batches=batches, samples=count, loss=loss, rate=rate,
-                          seconds=time.monotonic() - begun, samples_per_s=samples / max(1e-9, time.monotonic() - begun),
+                          seconds=now - begun, samples_per_s=samples / max(1e-9, now - began),
                           accuracy=float(accuracy) if out else math.nan)
             if not self.step_done(step):
                 self.history.end = "stopped"

@@ -182,10 +182,11 @@ class Trainer(Runs):
         """A sentence that names the first operator of a step with a non-finite result; None if all are finite."""
         keep: List[Any] = []
         room = ffi.new("char[]", 1024)
-        number, made, feed_count = self._batch(feeds, more, count, keep)
-        code = lib.kn_trainer_find_not_finite(self._pointer, number, made, feed_count, room, 1024)
-        if code not in (0, 12):
-            raise error_of(code, self._message())
+        with self._lock:
+            number, made, feed_count = self._batch(feeds, more, count, keep)
+            code = lib.kn_trainer_find_not_finite(self._pointer, number, made, feed_count, room, 1024)
+            if code not in (0, 12):
+                raise error_of(code, self._message())
         return text(room) if code == 0 else None
 
     def fit(self, dataset: Dataset, *, batch: int = 64, augment: Any = None, loader: Optional[Mapping[str, Any]] = None,
