@@ -158,6 +158,15 @@ def feeds_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[Any]
     return feeds
 
 
+def fetches_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[Any]) -> Any:
+    """An array of kn_fetch, whose memory is that of the arrays."""
+    fetches = ffi.new("kn_fetch[]", max(1, len(names)))
+    for position, (name, array) in enumerate(zip(names, arrays)):
+        keep += [ffi.new("char[]", name.encode()), array]
+        fetches[position].name, fetches[position].data, fetches[position].bytes = keep[-2], address(array), array.nbytes
+    return fetches
+
+
 def target_of(out: Any, info: Any, name: str) -> np.ndarray:
     """An array for a result: a new one, or `out` if it can be written in place."""
     if out is None:

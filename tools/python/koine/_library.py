@@ -89,6 +89,14 @@ def text(pointer: Any) -> Optional[str]:
     return ffi.string(pointer).decode("utf-8", "replace") if pointer else None
 
 
+def names_of(at: Any) -> List[str]:
+    """The names that at(0), at(1), … return, up to the first NULL."""
+    names: List[str] = []
+    while (name := text(at(len(names)))) is not None:
+        names.append(name)
+    return names
+
+
 def words(enum: str) -> Dict[str, int]:
     """The words for the values of an enum: {"constant": 0, "cosine-restarts": 5, …} of kn_schedule."""
     if enum not in _kept_words:
@@ -219,6 +227,14 @@ def read(struct: Any) -> Record:
             value = text(value)
         record[name] = value
     return Record(**record)
+
+
+def records_of(struct: str, at: Any) -> List[Record]:
+    """What at(0, made), at(1, made), … write into a struct, up to the first that returns an error."""
+    found: List[Record] = []
+    while not at(len(found), made := make(struct)):
+        found.append(read(made))
+    return found
 
 
 def about_fields(struct: str, without: tuple = ()) -> str:

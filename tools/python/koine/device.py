@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from . import _show
 from ._handle import Handle, quiet_callback, use_devices
-from ._library import NULL, Record, ffi, lib, make, number_of, read, text, with_fields, word_of
+from ._library import NULL, Record, ffi, lib, make, number_of, read, records_of, text, with_fields, word_of
 from ._log import log_into
 from .errors import error_of
 
@@ -281,12 +281,7 @@ class Tuner(Handle):
         self._open(pointer, lib.kn_tuner_destroy, context)
 
     def _each(self, function: Any, struct: str) -> List[Record]:
-        found: List[Record] = []
-        while True:
-            made = make(struct)
-            if function(self._pointer, len(found), made):
-                return found
-            found.append(read(made))
+        return records_of(struct, lambda position, made: function(self._pointer, position, made))
 
     def shapes(self) -> List[Record]:
         """The operators, with their shapes, that several kernels can compute; those that take the longest first."""

@@ -21,7 +21,7 @@ from ._arrays import address, as_array, numpy_type, shape_text, type_number, val
 from ._build import initializer as _initializer
 from ._build import lifted
 from ._handle import Handle
-from ._library import NULL, ffi, lib, make, split_name, text, with_fields, word_of
+from ._library import NULL, ffi, lib, make, names_of, split_name, text, with_fields, word_of
 from .errors import error_of
 
 Shape = Union[str, int, Sequence[Union[int, str]]]
@@ -277,12 +277,7 @@ class Graph(Handle, ops.GraphOperators):
     @property
     def pins(self) -> List[str]:
         """The devices that nodes are pinned to."""
-        names: List[str] = []
-        while True:
-            name = text(lib.kn_graph_pinned(self._pointer, len(names)))
-            if name is None:
-                return names
-            names.append(name)
+        return names_of(lambda position: lib.kn_graph_pinned(self._pointer, position))
 
     def find(self, name: str) -> Optional[Value]:
         """The value with a name, or None."""

@@ -25,7 +25,7 @@ import numpy as np
 from . import _show
 from ._arrays import address, as_array, info_of, numpy_type, ready, type_number
 from ._handle import Handle
-from ._library import NULL, Record, ffi, lib, make, read, text, unknown, word_of
+from ._library import NULL, Record, ffi, lib, make, names_of, read, text, unknown, word_of
 from ._log import log_into
 from ._samples import (batches_of, by_name, check_labels, fed, is_samples, is_torch_dataset, of_arrays, of_torch, slices, wanted_of)
 from .dataset import Dataset, augmentation, data
@@ -113,6 +113,13 @@ class _Opened(Handle):
             self.graph.close()
         super().close()
 
+    def load(self, path: Optional[Path], states: States, **words: bool) -> int:
+        """Loads states from a file; None: its own. Returns their number."""
+        loaded = ffi.new("int *")
+        self._call(lib.kn_model_load, NULL if path is None else os.fsencode(path), states._pointer,
+                   make("kn_model_load_params", [], **words) if words else NULL, loaded)
+        return int(loaded[0])
+
     def add_loss(self, name: Optional[str], weights: Optional[np.ndarray], mixed: bool) -> None:
         made = make("kn_model_loss")
         word = name.encode() if name else NULL
@@ -171,15 +178,6 @@ class Model:
                            "another one")
         self._made = self._opened()
         self._sessions = {}
-
-    @staticmethod
-    def _names(function: Any, made: _Opened) -> List[str]:
-        names: List[str] = []
-        while True:
-            name = text(function(made._pointer, len(names)))
-            if name is None:
-                return names
-            names.append(name)
 
     # ---- properties ----
 
@@ -244,7 +242,7 @@ class Model:
     def settings(self) -> Dict[str, int]:
         """The numbers in lines `set NAME N` of its text."""
         found, number = {}, ffi.new("int64_t *")
-        for name in self._names(lib.kn_model_setting_name, self._made):
+        for name in names_of(lambda position: lib.kn_model_setting_name(self._pointer, position)):
             lib.kn_model_setting_value(self._pointer, name.encode(), number)
             found[name] = int(number[0])
         return found
@@ -252,12 +250,7 @@ class Model:
     @property
     def open_sizes(self) -> List[str]:
         """Sizes other than the batch that an ONNX file leaves open."""
-        names: List[str] = []
-        while True:
-            name = text(lib.kn_model_open_size(self._pointer, len(names), NULL))
-            if name is None:
-                return names
-            names.append(name)
+        return names_of(lambda position: lib.kn_model_open_size(self._pointer, position, NULL))
 
     @property
     def parameters(self) -> int:
@@ -307,7 +300,7 @@ class Model:
             try:
                 session = self._session("outputs")  # gives the states their types
                 if lib.kn_model_has_weights(self._pointer):
-                    self._made._call(lib.kn_model_load, NULL, states._pointer, NULL, NULL)
+                    self._made.load(None, states)
                 else:
                     self._compile(session)
             except BaseException:  # the next use asks again, and does not find other weights
@@ -317,10 +310,7 @@ class Model:
 
     def load(self, path: Path, *, incomplete: bool = False) -> int:
         """Loads weights from a safetensors file; incomplete: those that match. Returns their number."""
-        loaded = ffi.new("int *")
-        params = make("kn_model_load_params", [], incomplete=incomplete)
-        self._made._call(lib.kn_model_load, os.fsencode(path), self.states._pointer, params, loaded)
-        return int(loaded[0])
+        return self._made.load(path, self.states, incomplete=incomplete)
 
     # ---- sessions ----
 
@@ -789,9 +779,7 @@ class _Run:
             self.checkpoints = Checkpoints(checkpoints)
         newest = self.checkpoints.newest if self.checkpoints is not None and resume else None
         if newest is not None:
-            params = make("kn_model_load_params", [], training=True)
-            model._made._call(lib.kn_model_load, newest.encode(), self.states._pointer, params, NULL)
-            self.trainer.steps = int(self.states["koine.step"])
+            self._go_on_from(newest)
             self.trainer.use_averages(False)
         elif before is not None:
             known = set(before)
@@ -802,12 +790,13 @@ class _Run:
             if self.train is not None:
                 self._measure()
             if lib.kn_model_has_weights(model._pointer):
-                model._made._call(lib.kn_model_load, NULL, self.states._pointer, NULL, NULL)
-        if init is not None:
-            params, loaded = make("kn_model_load_params", [], incomplete=True), ffi.new("int *")
-            model._made._call(lib.kn_model_load, os.fsencode(init), self.states._pointer, params, loaded)
-            if not loaded[0]:
-                raise error_of(12, f"nothing in '{init}' has the name and the shape of a parameter of '{model.name}'")
+                model._made.load(None, self.states)
+        if init is not None and not model._made.load(init, self.states, incomplete=True):
+            raise error_of(12, f"nothing in '{init}' has the name and the shape of a parameter of '{model.name}'")
+
+    def _go_on_from(self, path: str) -> None:
+        self.model._made.load(path, self.states, training=True)
+        self.trainer.steps = int(self.states["koine.step"])
 
     def _measure(self) -> None:
         """Sets what `standardize` of a model subtracts and divides by."""
@@ -868,9 +857,7 @@ class _Run:
         path = self.checkpoints.best if self.checkpoints is not None else None
         if path is None:
             return False
-        params = make("kn_model_load_params", [], training=True)
-        self.model._made._call(lib.kn_model_load, path.encode(), self.states._pointer, params, NULL)
-        self.trainer.steps = int(self.states["koine.step"])
+        self._go_on_from(path)
         return True
 
     def _fit(self) -> None:

@@ -15,9 +15,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _show
-from ._arrays import address, check_shape, empty_for, feeds_of, info_of, ready, shape_of, target_of, type_number
+from ._arrays import address, check_shape, empty_for, feeds_of, fetches_of, info_of, ready, shape_of, target_of, type_number
 from ._handle import Handle
-from ._library import NULL, Record, ffi, lib, make, read, text, unknown, with_fields, word_of
+from ._library import NULL, Record, ffi, lib, make, read, records_of, text, unknown, with_fields, word_of
 from .device import Buffer, Context, default_context, progress_into
 from .errors import error_of
 from .graph import Graph, Value
@@ -146,14 +146,8 @@ class Runs(Handle):
         """The plan of the last run or compilation."""
         info = make("kn_plan_info")
         self._call(self._function("plan"), info)
-        steps: List[Record] = []
-        passes: List[Record] = []
-        for function, struct, into in (("plan_step", "kn_plan_step", steps), ("plan_pass", "kn_plan_pass", passes)):
-            while True:
-                made = make(struct)
-                if self._function(function)(self._pointer, len(into), made):
-                    break
-                into.append(read(made))
+        steps, passes = (records_of(f"kn_{name}", lambda position, made: self._function(name)(self._pointer, position, made))
+                         for name in ("plan_step", "plan_pass"))
         for step in steps:
             step.inputs = step.inputs[:step.input_count]
         return Plan(read(info), self.plan_text(), steps, passes)
@@ -239,11 +233,7 @@ class Session(Runs):
             self._bind_shapes(symbols)
             self._call(lib.kn_session_compile, made, count)
             results = self._targets(out)
-            fetches = ffi.new("kn_fetch[]", len(results))
-            for position, (name, array) in enumerate(zip(self._names, results)):
-                keep.append(ffi.new("char[]", name.encode()))
-                fetches[position].name, fetches[position].data, fetches[position].bytes = keep[-1], address(array), array.nbytes
-            self._call(lib.kn_session_run, made, count, fetches, len(results))
+            self._call(lib.kn_session_run, made, count, fetches_of(self._names, results, keep), len(results))
         return results[0] if self._keys is None else dict(zip(self._keys, results)) if self._keys is not int else results
 
     __call__ = run

@@ -11,13 +11,13 @@ True
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._arrays import address, feeds_of
+from ._arrays import fetches_of
 from ._handle import busy, close_late
-from ._library import NULL, Record, ffi, fields_of, lib, make, number_of, put, read, text, unknown, with_fields, word_of
+from ._library import NULL, Record, ffi, fields_of, lib, make, number_of, put, read, text, unknown, with_fields
 from .dataset import Dataset, loader_params
 from .device import Context, default_context, progress_into
 from .errors import error_of
@@ -119,18 +119,11 @@ class Trainer(Runs):
         with self._lock:
             number, made, feed_count = self._batch(feeds, more, count, keep)
             if out:
-                fetches = self._fetches(out, keep)
+                fetches = fetches_of(list(out), list(out.values()), keep)
                 self._call(lib.kn_trainer_step_fetch, number, made, feed_count, loss, fetches, len(out))
             else:
                 self._call(lib.kn_trainer_step, number, made, feed_count, loss)
         return float(loss[0]) if wait else None
-
-    def _fetches(self, out: Mapping[str, np.ndarray], keep: List[Any]) -> Any:
-        fetches = ffi.new("kn_fetch[]", max(1, len(out)))
-        for position, (name, array) in enumerate(out.items()):
-            keep.append(ffi.new("char[]", name.encode()))
-            fetches[position].name, fetches[position].data, fetches[position].bytes = keep[-1], address(array), array.nbytes
-        return fetches
 
     def evaluate(self, values: Mapping[str, Tuple[Value, np.ndarray]], feeds: Optional[Mapping[str, Any]] = None, *,
                  count: Optional[int] = None, **more: Any) -> None:
@@ -139,7 +132,7 @@ class Trainer(Runs):
         pointers = ffi.new("kn_value *[]", [value._pointer for value, _ in values.values()])
         with self._lock:
             number, made, feed_count = self._batch(feeds, more, count, keep)
-            fetches = self._fetches({value.name: array for value, array in values.values()}, keep)
+            fetches = fetches_of([value.name for value, _ in values.values()], [array for _, array in values.values()], keep)
             self._call(lib.kn_trainer_evaluate, number, made, feed_count, pointers, fetches, len(values))
 
     def compile(self, count: int, feeds: Optional[Mapping[str, Any]] = None) -> None:
