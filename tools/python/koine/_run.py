@@ -1,0 +1,295 @@
+"""One call of Model.fit(): its data, its trainer, and the loop over batches that come out of an iterable."""
+from __future__ import annotations
+
+import math
+import os
+import time
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
+
+import numpy as np
+
+from ._library import Record, lib
+from ._samples import batches_of, by_name, check_labels, fed, is_samples
+from .dataset import Dataset, augmentation
+from .errors import NotFiniteError, error_of
+from .files import Checkpoints
+from .history import History
+from .session import Session, States
+from .train import Trainer
+
+if TYPE_CHECKING:
+    from .model import Model
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class Run:
+    """One call of fit()."""
+
+    def __init__(self, model: Model, given: Any, batch: int, validation: Any) -> None:
+        self.model, self.given, self.batch, self.validation = model, given, batch, validation
+        self.words: Dict[str, Any] = {}
+        self.loader: Dict[str, Any] = {}
+        self.options: Dict[str, Any] = {}
+        self.on_step: Any = None
+        self.on_epoch: Any = None
+        self.bar: Any = None
+        self.train: Optional[Dataset] = None  # None: batches
+        self.judged: Any = None
+        self.checkpoints: Optional[Checkpoints] = None
+        self.history = History()
+
+    # ---- opening ----
+
+    def open(self, loss: Optional[str], augment: Optional[str], class_weights: Any) -> None:
+        model = self.model
+        self.augment = augmentation(None if augment == "none" else augment or model.augmentation)
+        mixed = self.augment.mix_up != 0 or self.augment.cut_mix != 0
+        weights = None if class_weights is None or isinstance(class_weights, str) else np.ascontiguousarray(class_weights, np.float32)
+        if isinstance(class_weights, str) and class_weights != "balanced":
+            raise ValueError(f"class_weights is {class_weights!r}; expected 'balanced' or an array")
+        model._need_loss(loss, weights, mixed, exactly=True)
+        if is_samples(self.given):
+            self._open_samples()
+            if isinstance(class_weights, str) and self.train is not None:
+                model._need_loss(loss, self._balanced(), mixed, exactly=True)
+        elif isinstance(class_weights, str):
+            raise ValueError("class_weights='balanced' needs to see all samples: give an array")
+        elif isinstance(self.validation, float):
+            raise ValueError("a fraction for validation needs all samples: give validation data, as (x, y) or batches")
+        if self.judged is None and self.validation is not None:
+            self.judged = model._dataset(self.validation, training=False) if is_samples(self.validation) else self.validation
+            if isinstance(self.judged, Dataset) and isinstance(self.validation, (str, Dataset)) and self.judged.spec is not None:
+                self.judged = self.judged.test or self.judged
+        if self.words["patience"] and self.judged is None:
+            raise ValueError("patience needs validation data: set some aside with validation=0.1")
+
+    def _open_samples(self) -> None:
+        model = self.model
+        whole = model._dataset(self.given, training=True, **{name: value for name, value in self.options.items() if value})
+        if not len(whole):
+            raise error_of(2, "the data has no samples")
+        model._keep_about(whole)
+        self.train = whole
+        if isinstance(self.validation, (int, float)) and not isinstance(self.validation, bool):
+            if not 0 <= self.validation < 1:
+                raise ValueError(f"validation is {self.validation}; expected a fraction from 0 to below 1, or data")
+            if self.validation > 0:
+                self.train, self.judged = whole.split(float(self.validation), self.loader["seed"])
+            else:
+                self.validation = None
+        elif self.validation is None:
+            self.judged = whole.test
+
+    def _balanced(self) -> np.ndarray:
+        """Class weights of the data; a model may distinguish more classes than it has."""
+        weights = self._samples.class_weights()
+        more = max(0, (self.model._answers or 0) - len(weights))
+        return np.concatenate([weights, np.ones(more, np.float32)])
+
+    @property
+    def _samples(self) -> Dataset:
+        assert self.train is not None
+        return self.train
+
+    def _batches(self) -> int:
+        """In an epoch; 0: unknown."""
+        if self.train is None:
+            return len(self.given) if hasattr(self.given, "__len__") else 0
+        count = len(self.train)
+        return count // self.batch if self.loader["drop_last"] else -(-count // self.batch)
+
+    def end(self) -> int:
+        """The last step, unless something stops training earlier; 0: unknown."""
+        steps, of_epochs = self.words["steps"], self.words["epochs"] * self._batches()
+        return min(filter(None, (steps, of_epochs)), default=0)
+
+    def start(self, rule: Dict[str, Any], init: Optional[Path], checkpoints: Optional[Path], resume: bool) -> None:
+        model, loss = self.model, self.model._made.loss
+        self.averages = bool(rule.get("average"))
+        # Samples that are mixed have two classes, and no accuracy.
+        self.accuracy = loss.accuracy if loss.accuracy is not None and not (self.augment.mix_up or self.augment.cut_mix) else None
+        before = model._states
+        self.states = States(model.context, self.loader["seed"])
+        self.trainer = Trainer(loss.value, model.context, states=self.states, extra=[self.accuracy] if self.accuracy is not None else [],
+                               **model._arithmetic(), **rule)
+        values = [loss.judged] + ([loss.accuracy] if loss.accuracy is not None else [])
+        self.judge = Session(values, model.context, states=self.states, **model._arithmetic()) if self.judged is not None else None
+        if checkpoints is not None:
+            self.checkpoints = Checkpoints(checkpoints)
+        newest = self.checkpoints.newest if self.checkpoints is not None and resume else None
+        if newest is not None:
+            self._go_on_from(newest)
+            self.trainer.use_averages(False)
+        elif before is not None:
+            known = set(before)
+            for weight in model.weights:
+                if weight.name in known:
+                    self.states[weight.name] = before[weight.name]
+        else:
+            if self.train is not None:
+                self._measure()
+            if lib.kn_model_has_weights(model._pointer):
+                model._made.load(None, self.states)
+        if init is not None and not model._made.load(init, self.states, incomplete=True):
+            raise error_of(12, f"nothing in '{init}' has the name and the shape of a parameter of '{model.name}'")
+
+    def _go_on_from(self, path: str) -> None:
+        self.model._made.load(path, self.states, training=True)
+        self.trainer.steps = int(self.states["koine.step"])
+
+    def _measure(self) -> None:
+        """Sets what `standardize` of a model subtracts and divides by."""
+        for value in self.model.inputs:
+            if self.model.graph.find(f"{value.name}.deviation") is not None:
+                means, deviations = self._samples.statistics(value.name)
+                self.states[f"{value.name}.mean"], self.states[f"{value.name}.deviation"] = means, deviations
+
+    # ---- running ----
+
+    def go(self) -> History:
+        """Trains; callbacks find the model with the weights of the run."""
+        model = self.model
+        before = model._states, model._sessions, model._trainer
+        model.history = self.history
+        model._states, model._trainer, model._sessions = self.states, self.trainer, {}
+        if self.judge is not None:
+            model._sessions["judged"] = self.judge
+        try:
+            if self.train is None:
+                self._loop()
+            else:
+                self._fit()
+        except BaseException as error:
+            # Weights that are spoilt, or not trained, are of no use.
+            if before[0] is not None and (isinstance(error, NotFiniteError) or not self.trainer.steps):
+                model._states, model._sessions, model._trainer = before
+            elif isinstance(error, NotFiniteError):
+                model._states, model._sessions, model._trainer = None, {}, None
+            else:
+                self._end()
+            raise
+        self._end()
+        return self.history
+
+    def _end(self) -> None:
+        """The model has the averages from now on, where they were evaluated."""
+        if self.averages:
+            self.trainer.use_averages(True)
+
+    def step_done(self, step: Record) -> bool:
+        self.history.losses.append(step.loss)
+        self.history.rates.append(step.rate)
+        self.bar.step(step)
+        return self.on_step is None or self.on_step(step) is not False
+
+    def epoch_done(self, epoch: Record) -> bool:
+        self.history.epochs.append(epoch)
+        self.bar.epoch(epoch)
+        if self.checkpoints is not None:
+            pairs, step = self.model._pairs(), self.trainer.steps
+            self.checkpoints.save(self.model, step, {**pairs, "checkpoint.step": str(step)})
+            if epoch.best:
+                self.checkpoints.save(self.model, step, pairs, best=True)
+        return self.on_epoch is None or self.on_epoch(epoch) is not False
+
+    def _to_best(self) -> bool:
+        path = self.checkpoints.best if self.checkpoints is not None else None
+        if path is None:
+            return False
+        self._go_on_from(path)
+        return True
+
+    def _fit(self) -> None:
+        parts = self.model._made.loss
+        given = isinstance(self.judged, Dataset)
+        result = self.trainer.fit(
+            self._samples, batch=self.batch, augment=self.augment, loader=self.loader, validation=self.judged if given else None,
+            judge=self.judge if given else None, loss=parts.judged.name, accuracy=parts.accuracy.name if parts.accuracy is not None else None,
+            train_accuracy=self.accuracy.name if self.accuracy is not None else None, averages=self.averages, on_step=self.step_done,
+            on_epoch=self.epoch_done, remember=self.checkpoints is not None or None,
+            to_best=self._to_best if self.checkpoints is not None else None,
+            **self.words)
+        self.history.result, self.history.end = result, result.end.replace("fit-", "")
+
+    # ---- batches of an iterable ----
+
+    def _loop(self) -> None:
+        """The same loop where batches come out of an iterable."""
+        begun, epochs, best, waited = time.monotonic(), self.words["epochs"], None, 0
+        self.history.end = "done"
+        epoch = 0
+        while not epochs or epoch < epochs:
+            epoch += 1
+            mean, going = self._epoch(epoch, begun)
+            if mean.samples == 0 and epoch > 1:
+                raise ValueError(f"the data gave no batches in epoch {epoch}: a generator can be run through once; give a function that "
+                                 "returns one for each epoch")
+            if mean.samples == 0:
+                raise ValueError("the data gave no batches")
+            score = self._judge()
+            if score.samples:
+                self.trainer.judged(score.loss)
+            record = Record(epoch=epoch, loss=mean.loss, accuracy=mean.accuracy, validation=score, seconds=time.monotonic() - begun,
+                            best=bool(score.samples and (best is None or score.loss < best[0])))
+            if record.best:
+                waited = 0
+                best = (score.loss, {name: self.states[name] for name in self.states} if self.words["patience"] else {}, self.trainer.steps)
+            else:
+                waited += 1
+            if not self.epoch_done(record):
+                self.history.end = "stopped"
+                return
+            if not going:
+                break
+            if self.words["patience"] and waited >= self.words["patience"]:
+                self.history.end = "patience"
+                break
+        if self.words["patience"] and best is not None:
+            for name, array in best[1].items():
+                self.states[name] = array
+            self.trainer.steps = best[2]
+
+    def _judge(self) -> Record:
+        nothing = Record(loss=math.nan, accuracy=math.nan, samples=0, seconds=0.0)
+        if self.judged is None:
+            return nothing
+        model = self.model
+        if self.averages:
+            self.trainer.use_averages(True)
+        try:
+            return model._evaluate_dataset(self.judged, self.batch) if isinstance(self.judged, Dataset) else model._evaluate_batches(self.judged)
+        finally:
+            if self.averages:
+                self.trainer.use_averages(False)
+
+    def _epoch(self, epoch: int, begun: float) -> Tuple[Record, bool]:
+        """One pass over the batches; and whether training goes on after it."""
+        model, parts, began = self.model, self.model._made.loss, time.monotonic()
+        total, right, samples, batches = 0.0, 0.0, 0, self._batches()
+        accuracy = np.zeros((), np.float32)
+        out = {self.accuracy.name: accuracy} if self.accuracy is not None else None
+
+        def mean() -> Record:
+            return Record(loss=total / samples if samples else math.nan, samples=samples,
+                          accuracy=right / samples if samples and out else math.nan)
+        for number, given in enumerate(batches_of(self.given), 1):
+            arrays = fed(by_name(given, model.inputs, parts.target), model.inputs)
+            arrays[parts.target.name] = model._as_target(arrays[parts.target.name], parts.target)
+            if parts.target.dtype == "int32":
+                check_labels(arrays[parts.target.name], model._answers)
+            count, rate = len(arrays[parts.target.name]), self.trainer.learning_rate
+            loss = float(self.trainer.step(arrays, count=count, out=out) or 0)
+            if not math.isfinite(loss):
+                raise NotFiniteError(f"the loss of step {self.trainer.steps} is {loss}: a lower learning_rate or clip_norm=1 often helps")
+            total, right, samples = total + loss * count, right + float(accuracy) * count, samples + count
+            now = time.monotonic()
+            step = Record(step=self.trainer.steps, epoch=epoch, batch=number, batches=batches, samples=count, loss=loss, rate=rate,
+                          seconds=now - begun, samples_per_s=samples / max(1e-9, now - began),
+                          accuracy=float(accuracy) if out else math.nan)
+            if not self.step_done(step):
+                self.history.end = "stopped"
+                return mean(), False
+            if self.trainer.steps >= (self.words["steps"] or math.inf) or step.seconds >= (self.words["seconds"] or math.inf):
+                return mean(), False
+        return mean(), True
