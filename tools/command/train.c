@@ -6,57 +6,21 @@
 #include <unistd.h>
 
 #include "auto.h"
-#include "batch.h"
 #include "train.h"
 
 typedef struct train_run {
     train_options *options;
     training_setup setup;
+    train_learner learner;
     kn_context *context;
-    kn_trainer *trainer;
-    kn_session *judge; /* NULL without validation data */
     FILE *log;
-    uint64_t samples, total_steps;
     train_report report;
     train_checkpoints checkpoints;
     train_events events;
-    train_page *page;       /* NULL: no report was requested */
-    double traced;          /* by kn_context_clock */
-    uint64_t planned_bytes; /* of the device, by the last plan */
-    bool frugal;            /* evaluation keeps nothing in memory from run to run */
-    int recomputed;         /* groups of nodes that are computed twice, by the last plan, */
-    double recomputed_part; /* and their part of the FLOPs */
-    float loss_scale;       /* as it was told; 0: not yet */
+    train_page *page; /* NULL: no report was requested */
+    double traced;    /* by kn_context_clock */
+    float loss_scale; /* as it was told; 0: not yet */
 } train_run;
-
-/* ---- parameters -------------------------------------------------------------------------------- */
-
-/* They point to *session, which is set too. */
-static kn_trainer_params trainer_params_from(const train_options *options, uint64_t total_steps,
-                                             kn_session_params *session) {
-    kn_trainer_params params;
-    kn_trainer_params_init(&params);
-    uint64_t together = options->rule.accumulate;
-    train_rule_apply(&options->rule, (total_steps + together - 1) / together, &params);
-    params.skip_not_finite = options->find_nan;
-    *session = (kn_session_params)KN_SESSION_DEFAULTS;
-    session->seed = options->seed;
-    arithmetic_apply(&options->common.arithmetic, session);
-    session->memory_bytes = options->memory;
-    params.session = session;
-    return params;
-}
-
-static uint64_t batches_of(const train_options *options, uint64_t samples) {
-    return options->drop_last ? samples / options->batch : (samples + options->batch - 1) / options->batch;
-}
-
-/* The last step unless something stops training earlier; 0: unknown. */
-static uint64_t steps_of(const train_options *options, uint64_t samples) {
-    uint64_t steps = options->epochs * batches_of(options, samples);
-    if (options->steps && (!steps || options->steps < steps)) steps = options->steps;
-    return steps;
-}
 
 /* ---- opening ------------------------------------------------------------------------------------- */
 
@@ -111,11 +75,11 @@ static bool open_data(train_run *run, const char *model) {
                      name ? ", '" : "", name ? name : "", name ? "'" : "");
         return false;
     }
-    run->samples = kn_dataset_count(setup->train ? setup->train : setup->all);
-    if (options->drop_last && options->batch > run->samples) {
+    run->learner.samples = kn_dataset_count(setup->train ? setup->train : setup->all);
+    if (options->drop_last && options->batch > run->learner.samples) {
         command_fail("%s leaves nothing to train on: '%s' has %llu samples, less than one batch of %llu",
                      options->in_sequence ? "--in-sequence" : "--drop-last", options->data,
-                     (unsigned long long)run->samples, (unsigned long long)options->batch);
+                     (unsigned long long)run->learner.samples, (unsigned long long)options->batch);
         return false;
     }
     bool plateau = options->rule.schedule && !strcmp(options->rule.schedule, "plateau");
@@ -132,8 +96,7 @@ static bool open_data(train_run *run, const char *model) {
 static bool choose_device(train_run *run) {
     train_options *options = run->options;
     kn_session_params session;
-    kn_trainer_params params = trainer_params_from(options, steps_of(options, run->samples), &session);
-    session.memory_bytes = options->memory;
+    kn_trainer_params params = learner_params(options, run->learner.samples, &session);
     return device_auto_training(&options->common, &run->setup, &params, options->batch);
 }
 
@@ -147,126 +110,6 @@ static bool open_log(train_run *run) {
     }
     /* Flush each line as soon as its step is done. */
     setvbuf(run->log, NULL, _IOLBF, 1 << 12);
-    return true;
-}
-
-/* Whether each step reports its accuracy; mixed samples have two classes. */
-static bool trains_accuracy(const train_run *run) {
-    return run->setup.accuracy && run->setup.loss.value == run->setup.loss.judged && !run->options->check;
-}
-
-static bool open_judge(train_run *run) {
-    kn_session_destroy(&run->judge);
-    run->judge =
-        setup_judge(&run->setup, run->context, kn_trainer_states(run->trainer),
-                    &run->options->common.arithmetic, false, run->frugal ? "invariant=recompute" : NULL);
-    return run->judge != NULL;
-}
-
-/* Creates the trainer and the evaluation session for the batch of the options. */
-static bool open_trainer(train_run *run) {
-    training_setup *setup = &run->setup;
-    run->total_steps = steps_of(run->options, run->samples);
-    kn_session_params session;
-    kn_trainer_params params = trainer_params_from(run->options, run->total_steps, &session);
-    kn_session_destroy(&run->judge);
-    kn_trainer_destroy(&run->trainer);
-    run->options->how = params;
-    run->options->how.session = NULL; /* which ends here */
-    if (trains_accuracy(run)) {
-        params.extra = &setup->accuracy;
-        params.extra_count = 1;
-    }
-    run->trainer = kn_trainer_create(run->context, setup->loss.value, &params);
-    if (kn_trainer_status(run->trainer) != KN_OK) {
-        command_fail("%s", run->trainer ? kn_trainer_error(run->trainer) : "out of memory");
-        return false;
-    }
-    return !setup->validation || open_judge(run);
-}
-
-static uint64_t memory_allowed(const train_run *run) {
-    return run->options->memory ? run->options->memory : kn_context_capabilities(run->context)->memory_bytes;
-}
-
-/* Training and evaluation share the parameters; the rest of their memory adds up, and training gets what
- * evaluation leaves. */
-static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
-    train_run *run = user;
-    kn_feed feeds[SETUP_FIELDS];
-    kn_plan_info info = {.size = sizeof info}, judge = {.size = sizeof judge};
-    const bool as_bytes = run->setup.changes && kn_augmentation_keeps_bytes(&run->setup.augmentation);
-    size_t count = setup_sizes(&run->setup, batch, true, feeds);
-    kn_status status = KN_OK;
-    if (run->judge) status = batch_plan_session(run->judge, batch, feeds, count, &judge);
-    const uint64_t all = memory_allowed(run), more = judge.own_peak_bytes - judge.own_state_bytes;
-    kn_trainer_set_memory(run->trainer, all > more ? all - more : 1);
-    setup_sizes(&run->setup, batch, as_bytes, feeds);
-    if (status == KN_OK) status = kn_trainer_compile_for(run->trainer, batch, feeds, count);
-    if (status == KN_OK) status = kn_trainer_plan(run->trainer, &info);
-    run->recomputed = info.recomputed;
-    run->recomputed_part = info.flops > 0 ? info.recomputed_flops / info.flops : 0;
-    *bytes = run->planned_bytes = info.own_peak_bytes + judge.own_peak_bytes - judge.own_state_bytes;
-    return status;
-}
-
-static const char *plan_error(void *user) {
-    const train_run *run = user;
-    return kn_trainer_error(run->trainer)[0] ? kn_trainer_error(run->trainer) : kn_session_error(run->judge);
-}
-
-/* Tells what the memory costs. */
-static void tell_recomputed(const train_run *run) {
-    char bytes[32];
-    if (!run->recomputed) return;
-    const double part = run->recomputed_part;
-    command_tell(
-        "%d kernels of the forward pass run twice, %.0f %% more operations, so that training takes %s "
-        "of device memory",
-        run->recomputed, 100 * part / (1 - part),
-        bytes_text((double)run->planned_bytes, bytes, sizeof bytes));
-}
-
-static bool fits(train_run *run, int64_t batch) {
-    uint64_t bytes = 0;
-    return plan_batch(run, batch, &bytes) == KN_OK && bytes <= memory_allowed(run);
-}
-
-/* A batch that does not fit is trained on in parts, whose gradients are added: the updates are those of the
- * whole batch. Samples in sequence have states by their place in the batch, so their batches are made
- * smaller. */
-static bool make_smaller(train_run *run, int64_t largest) {
-    train_options *options = run->options;
-    batch_plans plans = {.allowed = options->memory, .user = run, .plan = plan_batch, .error = plan_error};
-    const bool parts = !options->in_sequence;
-    const uint64_t together = options->rule.accumulate;
-    int64_t batch = largest;
-    /* Adding gradients takes memory too. */
-    options->rule.accumulate = parts && largest > 1 ? 2 * together : together;
-    if (!open_trainer(run) ||
-        !batch_fit(run->context, &plans, parts,
-                   parts ? "the gradients of parts are added, of" : "training continues with", &batch))
-        return false;
-    options->rule.accumulate = parts ? together * (uint64_t)(largest / batch) : together;
-    if (parts) options->steps *= (uint64_t)(largest / batch);
-    options->batch = (uint64_t)batch;
-    /* The number of steps changes, and the schedule may depend on it. */
-    if (!open_trainer(run)) return false;
-    return fits(run, batch) || command_fail("%s", plan_error(run)) == EXIT_DONE;
-}
-
-/* Makes training fit into memory: first an evaluation that keeps nothing leaves more to it. */
-static bool fit_batch(train_run *run) {
-    const train_options *options = run->options;
-    const int64_t batch = (int64_t)(options->batch < run->samples ? options->batch : run->samples);
-    bool done = fits(run, batch);
-    if (!done && run->judge) {
-        run->frugal = true;
-        if (!open_judge(run)) return false;
-        done = fits(run, batch);
-    }
-    if (!done && !make_smaller(run, batch)) return false;
-    tell_recomputed(run);
     return true;
 }
 
@@ -307,7 +150,8 @@ static bool wait_for(void *user, uint64_t step) {
 static void tell_loss_scale(train_run *run) {
     float scale = 0;
     if (run->options->common.arithmetic.precision != KN_PRECISION_FLOAT16 ||
-        kn_states_get(kn_trainer_states(run->trainer), "koine.loss_scale", &scale, sizeof scale) != KN_OK ||
+        kn_states_get(kn_trainer_states(run->learner.trainer), "koine.loss_scale", &scale, sizeof scale) !=
+            KN_OK ||
         scale == run->loss_scale)
         return;
     if (run->loss_scale != 0)
@@ -323,7 +167,7 @@ static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
     bool going = report_epoch(&run->report, epoch);
     tell_loss_scale(run);
     page_epoch(run->page, run->context, &run->setup, epoch);
-    events_epoch(&run->events, &run->setup, run->trainer, epoch);
+    events_epoch(&run->events, &run->setup, run->learner.trainer, epoch);
     going = checkpoints_after_epoch(&run->checkpoints, epoch) && going;
     trace_stretch(run, "report");
     return going;
@@ -357,10 +201,10 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.seconds = options->seconds;
     params.patience = options->patience;
     params.validation = run->setup.validation;
-    params.judge = run->judge;
+    params.judge = run->learner.judge;
     params.loss = run->setup.loss_name;
     params.accuracy = run->setup.accuracy_name;
-    params.train_accuracy = trains_accuracy(run) ? run->setup.accuracy_name : NULL;
+    params.train_accuracy = learner_tells_accuracy(&run->learner) ? run->setup.accuracy_name : NULL;
     params.find_not_finite = options->find_nan;
     params.averages = options->rule.average > 0;
     params.user = run;
@@ -377,21 +221,22 @@ static int fit(train_run *run) {
     training_setup *setup = &run->setup;
     run->report = (train_report){.options = options,
                                  .log = run->log,
-                                 .total_steps = run->total_steps,
+                                 .total_steps = run->learner.total_steps,
                                  .setup = setup,
-                                 .memory_bytes = run->planned_bytes};
+                                 .memory_bytes = run->learner.planned_bytes};
     train_checkpoints *checkpoints = &run->checkpoints;
     checkpoints->options = options;
     checkpoints->setup = setup;
-    checkpoints->trainer = run->trainer;
-    checkpoints->batches = batches_of(options, run->samples);
-    checkpoints->written_step = kn_trainer_steps(run->trainer);
+    checkpoints->trainer = run->learner.trainer;
+    checkpoints->batches = learner_batches(options, run->learner.samples);
+    checkpoints->written_step = kn_trainer_steps(run->learner.trainer);
     const kn_loader_params batches = loader_params_from(run);
     kn_fit_params params = fit_params_from(run);
     params.loader = &batches;
     kn_fit_result result = {.size = sizeof result};
-    uint64_t before = kn_trainer_steps(run->trainer);
-    kn_status status = kn_fit(run->trainer, setup->train ? setup->train : setup->all, &params, &result);
+    uint64_t before = kn_trainer_steps(run->learner.trainer);
+    kn_status status =
+        kn_fit(run->learner.trainer, setup->train ? setup->train : setup->all, &params, &result);
     progress_clear();
     if (status == KN_OK) curve_show(&run->report.curve);
     if (run->log) report_end_json(run->log, setup, &result, NULL);
@@ -401,15 +246,16 @@ static int fit(train_run *run) {
     if (status != KN_OK) return command_fail("%s. Nothing was saved", result.message);
     bool checkpointed = checkpoints_at_end(checkpoints, &result);
     /* The file should contain what was evaluated. */
-    if (options->rule.average > 0 && kn_trainer_use_averages(run->trainer, true) != KN_OK)
-        return command_fail("%s", kn_trainer_error(run->trainer));
-    if (!train_save(setup, run->trainer, options)) return EXIT_FAILED;
+    if (options->rule.average > 0 && kn_trainer_use_averages(run->learner.trainer, true) != KN_OK)
+        return command_fail("%s", kn_trainer_error(run->learner.trainer));
+    if (!train_save(setup, run->learner.trainer, options)) return EXIT_FAILED;
     if (options->common.json)
         report_end_json(stdout, setup, &result, options->path);
     else
         report_end_text(setup, &result, before, options->path);
     fflush(stdout);
-    if (run->page && !page_write(run->page, setup, run->context, run->trainer, &result)) checkpointed = false;
+    if (run->page && !page_write(run->page, setup, run->context, run->learner.trainer, &result))
+        checkpointed = false;
     if (result.end == KN_FIT_STOPPED)
         command_warn("stopped before the end; to go on, repeat the command with --resume %s",
                      options->checkpoints ? "auto" : options->path);
@@ -453,6 +299,7 @@ static void tell_judging(const train_run *run) {
 
 static int train(train_options *options, const char *model, const train_checkpoints *checkpoints) {
     train_run run = {.options = options, .checkpoints = *checkpoints};
+    run.learner = (train_learner){.options = options, .setup = &run.setup};
     int status = EXIT_FAILED;
     progress_setup(&options->common);
     options->goes_on = options->resume != NULL;
@@ -485,18 +332,20 @@ static int train(train_options *options, const char *model, const train_checkpoi
     progress_clear();
     command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
-                 (unsigned long long)run.samples, options->data, kn_context_device(run.context)->name);
+                 (unsigned long long)run.learner.samples, options->data,
+                 kn_context_device(run.context)->name);
     tell_vocabulary(run.setup.all);
     tell_about(run.setup.all);
     tell_judging(&run);
-    if (!open_trainer(&run) || !fit_batch(&run) || !train_load(&run.setup, run.trainer, options)) goto done;
+    run.learner.context = run.context;
+    if (!learner_open(&run.learner) || !train_load(&run.setup, run.learner.trainer, options)) goto done;
     tell_compiling(run.context);
     if (precompiling()) {
         status = EXIT_DONE;
         goto done;
     }
     if (options->check) {
-        status = train_check(options, &run.setup, run.context, run.trainer, run.total_steps);
+        status = train_check(options, &run.setup, run.context, run.learner.trainer, run.learner.total_steps);
         goto done;
     }
     if (!run_begin(options) || !open_log(&run) || !events_open(options, &run.events)) goto done;
@@ -511,8 +360,7 @@ done:
     if (!events_close(&run.events)) status = EXIT_FAILED;
     checkpoints_close(&run.checkpoints);
     page_close(&run.page);
-    kn_session_destroy(&run.judge);
-    kn_trainer_destroy(&run.trainer);
+    learner_close(&run.learner);
     setup_finish(&run.setup);
     kn_context_destroy(&run.context);
     return status;

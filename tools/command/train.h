@@ -126,6 +126,35 @@ typedef struct train_options {
     kn_trainer_params how;       /* the resulting trainer parameters */
 } train_options;
 
+/* ---- train_memory.c: what trains, and fits into memory --------------------------------------------- */
+
+typedef struct train_learner {
+    /* Set by the caller: */
+    train_options *options;
+    training_setup *setup;
+    kn_context *context;
+    uint64_t samples;
+    /* Set by learner_open: */
+    kn_trainer *trainer;
+    kn_session *judge; /* NULL without validation data */
+    uint64_t total_steps;
+    uint64_t planned_bytes; /* of the device, by the last plan */
+    bool frugal;            /* evaluation keeps nothing in memory from run to run */
+    int recomputed;         /* groups of nodes that are computed twice, by the last plan, */
+    double recomputed_part; /* and their part of the FLOPs */
+} train_learner;
+
+/* They point to *session, which is set too. */
+kn_trainer_params learner_params(const train_options *options, uint64_t samples, kn_session_params *session);
+/* Batches of an epoch. */
+uint64_t learner_batches(const train_options *options, uint64_t samples);
+/* Whether each step reports its accuracy; mixed samples have two classes. */
+bool learner_tells_accuracy(const train_learner *learner);
+/* Opens both for the batch of the options, or for parts of it, which changes the options, where it needs more
+ * memory than there is. Reports an error and returns false. */
+bool learner_open(train_learner *learner);
+void learner_close(train_learner *learner);
+
 /* ---- train_run.c: --run ------------------------------------------------------------------------- */
 
 /* Creates the folder of --run, if requested, and directs model, log and report to it. Reports an error, such

@@ -1,0 +1,158 @@
+/* The trainer of koine train and the evaluation next to it, so that both fit into memory. */
+#include "batch.h"
+#include "train.h"
+
+uint64_t learner_batches(const train_options *options, uint64_t samples) {
+    return options->drop_last ? samples / options->batch : (samples + options->batch - 1) / options->batch;
+}
+
+/* The last step unless something stops training earlier; 0: unknown. */
+static uint64_t steps_of(const train_options *options, uint64_t samples) {
+    uint64_t steps = options->epochs * learner_batches(options, samples);
+    if (options->steps && (!steps || options->steps < steps)) steps = options->steps;
+    return steps;
+}
+
+kn_trainer_params learner_params(const train_options *options, uint64_t samples, kn_session_params *session) {
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    const uint64_t together = options->rule.accumulate, steps = steps_of(options, samples);
+    train_rule_apply(&options->rule, (steps + together - 1) / together, &params);
+    params.skip_not_finite = options->find_nan;
+    *session = (kn_session_params)KN_SESSION_DEFAULTS;
+    session->seed = options->seed;
+    arithmetic_apply(&options->common.arithmetic, session);
+    session->memory_bytes = options->memory;
+    params.session = session;
+    return params;
+}
+
+bool learner_tells_accuracy(const train_learner *learner) {
+    return learner->setup->accuracy && learner->setup->loss.value == learner->setup->loss.judged &&
+           !learner->options->check;
+}
+
+static bool open_judge(train_learner *learner) {
+    kn_session_destroy(&learner->judge);
+    learner->judge = setup_judge(learner->setup, learner->context, kn_trainer_states(learner->trainer),
+                                 &learner->options->common.arithmetic, false,
+                                 learner->frugal ? "invariant=recompute" : NULL);
+    return learner->judge != NULL;
+}
+
+/* Creates the trainer and the evaluation session for the batch of the options. */
+static bool open_trainer(train_learner *learner) {
+    training_setup *setup = learner->setup;
+    learner->total_steps = steps_of(learner->options, learner->samples);
+    kn_session_params session;
+    kn_trainer_params params = learner_params(learner->options, learner->samples, &session);
+    kn_session_destroy(&learner->judge);
+    kn_trainer_destroy(&learner->trainer);
+    learner->options->how = params;
+    learner->options->how.session = NULL; /* which ends here */
+    if (learner_tells_accuracy(learner)) {
+        params.extra = &setup->accuracy;
+        params.extra_count = 1;
+    }
+    learner->trainer = kn_trainer_create(learner->context, setup->loss.value, &params);
+    if (kn_trainer_status(learner->trainer) != KN_OK) {
+        command_fail("%s", learner->trainer ? kn_trainer_error(learner->trainer) : "out of memory");
+        return false;
+    }
+    return !setup->validation || open_judge(learner);
+}
+
+static uint64_t memory_allowed(const train_learner *learner) {
+    return learner->options->memory ? learner->options->memory
+                                    : kn_context_capabilities(learner->context)->memory_bytes;
+}
+
+/* Training and evaluation share the parameters; the rest of their memory adds up, and training gets what
+ * evaluation leaves. */
+static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
+    train_learner *learner = user;
+    kn_feed feeds[SETUP_FIELDS];
+    kn_plan_info info = {.size = sizeof info}, judge = {.size = sizeof judge};
+    const bool as_bytes =
+        learner->setup->changes && kn_augmentation_keeps_bytes(&learner->setup->augmentation);
+    size_t count = setup_sizes(learner->setup, batch, true, feeds);
+    kn_status status = KN_OK;
+    if (learner->judge) status = batch_plan_session(learner->judge, batch, feeds, count, &judge);
+    const uint64_t all = memory_allowed(learner), more = judge.own_peak_bytes - judge.own_state_bytes;
+    kn_trainer_set_memory(learner->trainer, all > more ? all - more : 1);
+    setup_sizes(learner->setup, batch, as_bytes, feeds);
+    if (status == KN_OK) status = kn_trainer_compile_for(learner->trainer, batch, feeds, count);
+    if (status == KN_OK) status = kn_trainer_plan(learner->trainer, &info);
+    learner->recomputed = info.recomputed;
+    learner->recomputed_part = info.flops > 0 ? info.recomputed_flops / info.flops : 0;
+    *bytes = learner->planned_bytes = info.own_peak_bytes + judge.own_peak_bytes - judge.own_state_bytes;
+    return status;
+}
+
+static const char *plan_error(void *user) {
+    const train_learner *learner = user;
+    return kn_trainer_error(learner->trainer)[0] ? kn_trainer_error(learner->trainer)
+                                                 : kn_session_error(learner->judge);
+}
+
+/* Tells what the memory costs. */
+static void tell_recomputed(const train_learner *learner) {
+    char bytes[32];
+    if (!learner->recomputed) return;
+    const double part = learner->recomputed_part;
+    command_tell(
+        "%d kernels of the forward pass run twice, %.0f %% more operations, so that training takes %s "
+        "of device memory",
+        learner->recomputed, 100 * part / (1 - part),
+        bytes_text((double)learner->planned_bytes, bytes, sizeof bytes));
+}
+
+static bool fits(train_learner *learner, int64_t batch) {
+    uint64_t bytes = 0;
+    return plan_batch(learner, batch, &bytes) == KN_OK && bytes <= memory_allowed(learner);
+}
+
+/* A batch that does not fit is trained on in parts, whose gradients are added: the updates are those of the
+ * whole batch. Samples in sequence have states by their place in the batch, so their batches are made
+ * smaller. */
+static bool make_smaller(train_learner *learner, int64_t largest) {
+    train_options *options = learner->options;
+    batch_plans plans = {
+        .allowed = options->memory, .user = learner, .plan = plan_batch, .error = plan_error};
+    const bool parts = !options->in_sequence;
+    const uint64_t together = options->rule.accumulate;
+    int64_t batch = largest;
+    /* Adding gradients takes memory too. */
+    options->rule.accumulate = parts && largest > 1 ? 2 * together : together;
+    if (!open_trainer(learner) ||
+        !batch_fit(learner->context, &plans, parts,
+                   parts ? "the gradients of parts are added, of" : "training continues with", &batch))
+        return false;
+    options->rule.accumulate = parts ? together * (uint64_t)(largest / batch) : together;
+    if (parts) options->steps *= (uint64_t)(largest / batch);
+    options->batch = (uint64_t)batch;
+    /* The number of steps changes, and the schedule may depend on it. */
+    if (!open_trainer(learner)) return false;
+    return fits(learner, batch) || command_fail("%s", plan_error(learner)) == EXIT_DONE;
+}
+
+/* Makes training fit into memory: first an evaluation that keeps nothing leaves more to it. */
+bool learner_open(train_learner *learner) {
+    if (!open_trainer(learner)) return false;
+    const train_options *options = learner->options;
+    const int64_t batch = (int64_t)(options->batch < learner->samples ? options->batch : learner->samples);
+    bool done = fits(learner, batch);
+    if (!done && learner->judge) {
+        learner->frugal = true;
+        if (!open_judge(learner)) return false;
+        done = fits(learner, batch);
+    }
+    if (!done && !make_smaller(learner, batch)) return false;
+    tell_recomputed(learner);
+    return true;
+}
+
+void learner_close(train_learner *learner) {
+    kn_session_destroy(&learner->judge);
+    kn_trainer_destroy(&learner->trainer);
+}
