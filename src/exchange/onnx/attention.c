@@ -304,6 +304,6 @@ const kn_import_row kn_import_attention[] = {
     {.type = "FlexAttention", .build = flexible, .domain = "ai.onnx.preview"},
     {.type = "Attention", .build = build_attention},
     {.type = "RotaryEmbedding", .build = rotary},
-    {.type = "RotaryEmbedding", .build = rotary, .domain = KN_MICROSOFT},
+    KN_OF_MICROSOFT("RotaryEmbedding", rotary),
 };
 const int kn_import_attention_count = (int)KN_COUNT_OF(kn_import_attention);

@@ -109,9 +109,9 @@ static kn_value *framed(kn_import_call *call, kn_value *x, int64_t frames, int64
 
 /* Transforms of windowed frames: (B,frames,frequencies,2). */
 static bool short_time_fourier(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *window = x ? kn_import_in(call, 2) : NULL;
+    kn_value *x = kn_import_in(call, 0), *window = NULL;
     int64_t step = 0, length = 0;
-    if (!x || (kn_import_has(call, 2) && !window) || !kn_import_whole(call, 1, &step, 1, NULL) ||
+    if (!x || !kn_import_maybe(call, 2, &window) || !kn_import_whole(call, 1, &step, 1, NULL) ||
         (kn_import_has(call, 3) && !kn_import_whole(call, 3, &length, 1, NULL)))
         return false;
     if (x->shape.rank != 3 || (x->shape.dims[2] != 1 && x->shape.dims[2] != 2) ||
@@ -165,8 +165,8 @@ static bool real_fourier(kn_import_call *call) {
 }
 
 const kn_import_row kn_import_fourier[] = {
-    {.type = "Rfft", .build = real_fourier, .domain = KN_MICROSOFT},
-    {.type = "Irfft", .build = real_fourier, .domain = KN_MICROSOFT},
+    KN_OF_MICROSOFT("Rfft", real_fourier),
+    KN_OF_MICROSOFT("Irfft", real_fourier),
     {.type = "DFT", .build = fourier},
     {.type = "STFT", .build = short_time_fourier},
 };

@@ -39,8 +39,10 @@ typedef struct kn_learnt {
     const char *why; /* the reason, either way */
 } kn_learnt;
 
-/* The domain of ONNX Runtime's own operators. */
+/* The domain of ONNX Runtime's own operators, and a row of one. */
 #define KN_MICROSOFT "com.microsoft"
+#define KN_OF_MICROSOFT(word, function)                                                                      \
+    { .type = word, .build = function, .domain = KN_MICROSOFT }
 
 /* What a model from an ONNX file keeps of it: its origin_data. */
 typedef struct kn_imported {
@@ -219,6 +221,10 @@ bool kn_import_maybe(kn_import_call *call, int i, kn_value **value);
 static inline bool kn_import_has(const kn_import_call *call, int i) {
     return i < call->input_count && call->inputs[i];
 }
+/* Whether a later node, or the caller, asks for output i; -1 is none. */
+static inline bool kn_import_wants(const kn_import_call *call, int i) {
+    return i >= 0 && i < call->output_count && *call->outputs[i].name;
+}
 /* The type of input i in the file. */
 kn_dtype kn_import_dtype(const kn_import_call *call, int i);
 /* The bits of its elements, where they are fewer than those of the type; otherwise 0. */
@@ -283,6 +289,8 @@ typedef struct kn_import_norm {
     bool rms;            /* divides by the root mean square, and subtracts no mean */
     int mean, deviation; /* the outputs of the node that have the mean and 1 / deviation; -1: none */
 } kn_import_norm;
+/* The norm of x along its last axis, as one node: the scale, and the bias of what is no rms, are (size). */
+kn_value *kn_import_normalized_rows(kn_import_call *call, kn_value *x, const kn_import_norm *norm);
 /* Output 0: the norm of x, which may have failed; and its other outputs, where they are used. */
 bool kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm *norm);
 /* x (N,C,…) with groups of channels normalized; scale and bias are (C). */

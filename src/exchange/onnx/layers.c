@@ -204,8 +204,17 @@ static bool group_norm(kn_import_call *call) {
         kn_import_normalized_groups(call, x, scale, bias, groups, kn_import_float(call, "epsilon", 1e-5)));
 }
 
-static bool wants(const kn_import_call *call, int i) {
-    return i >= 0 && i < call->output_count && *call->outputs[i].name;
+kn_value *kn_import_normalized_rows(kn_import_call *call, kn_value *x, const kn_import_norm *norm) {
+    kn_value *inputs[3] = {x, norm->scale, norm->bias};
+    kn_text text;
+    kn_text_init(&text, &call->import->model->host);
+    kn_text_add(&text, "epsilon=");
+    kn_text_number(&text, norm->epsilon);
+    const char *op = norm->rms ? "rms_norm" : "layer_norm";
+    kn_value *y =
+        kn_text_failed(&text) ? NULL : kn_apply(call->graph, op, inputs, norm->rms ? 2 : 3, text.data);
+    kn_text_finish(&text);
+    return norm->rms && norm->bias ? kn_add(y, norm->bias) : y;
 }
 
 bool kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm *norm) {
@@ -213,21 +222,9 @@ bool kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm 
     if (kn_value_failed(x)) return false;
     int rank = x->shape.rank, axis = norm->axis;
     bool plain = axis == rank - 1 && scale->shape.rank == 1 && scale->shape.dims[0] == x->shape.dims[axis] &&
-                 !wants(call, norm->mean) && !wants(call, norm->deviation) &&
+                 !kn_import_wants(call, norm->mean) && !kn_import_wants(call, norm->deviation) &&
                  (!bias || bias->shape.rank == 1);
-    if (plain && (norm->rms || bias)) {
-        kn_value *inputs[3] = {x, scale, bias};
-        kn_text text;
-        kn_text_init(&text, &call->import->model->host);
-        kn_text_add(&text, "epsilon=");
-        kn_text_number(&text, norm->epsilon);
-        const char *op = norm->rms ? "rms_norm" : "layer_norm";
-        kn_value *y =
-            kn_text_failed(&text) ? NULL : kn_apply(call->graph, op, inputs, norm->rms ? 2 : 3, text.data);
-        kn_text_finish(&text);
-        if (norm->rms && bias) y = kn_add(y, bias);
-        return kn_import_put(call, 0, y);
-    }
+    if (plain && (norm->rms || bias)) return kn_import_put(call, 0, kn_import_normalized_rows(call, x, norm));
     int64_t axes[KN_MAX_RANK];
     for (int i = axis; i < rank; i++)
         axes[i - axis] = i;
@@ -236,11 +233,12 @@ bool kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm 
     kn_value *deviation = kn_rsqrt(kn_shift(kn_mean(kn_mul(apart, apart), list, true), norm->epsilon));
     kn_value *y = kn_mul(kn_mul(apart, deviation), scale);
     if (bias) y = kn_add(y, bias);
-    if (norm->rms && wants(call, norm->mean))
+    if (norm->rms && kn_import_wants(call, norm->mean))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output %d, a mean, which nothing subtracts",
                               norm->mean);
-    return kn_import_put(call, 0, y) && (!wants(call, norm->mean) || kn_import_put(call, norm->mean, mean)) &&
-           (!wants(call, norm->deviation) || kn_import_put(call, norm->deviation, deviation));
+    return kn_import_put(call, 0, y) &&
+           (!kn_import_wants(call, norm->mean) || kn_import_put(call, norm->mean, mean)) &&
+           (!kn_import_wants(call, norm->deviation) || kn_import_put(call, norm->deviation, deviation));
 }
 
 /* Normalizes over all axes from the given one on. */

@@ -90,6 +90,6 @@ static bool inverse(kn_import_call *call) {
 
 const kn_import_row kn_import_linear[] = {
     {.type = "Det", .build = determinant},
-    {.type = "Inverse", .build = inverse, .domain = KN_MICROSOFT},
+    KN_OF_MICROSOFT("Inverse", inverse),
 };
 const int kn_import_linear_count = (int)KN_COUNT_OF(kn_import_linear);

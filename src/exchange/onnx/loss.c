@@ -9,7 +9,7 @@ static bool picked_loss(kn_import_call *call, kn_value *log_probabilities) {
     const char *reduction = kn_import_string(call, "reduction", "mean");
     bool ignores = kn_import_attribute(call, "ignore_index") != NULL;
     kn_dtype dtype = log_probabilities->shape.dtype;
-    if (!target || (kn_import_has(call, 2) && !(weight = kn_import_in(call, 2)))) return false;
+    if (!target || !kn_import_maybe(call, 2, &weight)) return false;
     kn_value *class = target, *skipped = NULL;
     if (ignores) {
         double number = (double)kn_import_int(call, "ignore_index", 0);

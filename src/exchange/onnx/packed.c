@@ -141,8 +141,8 @@ static bool gather(kn_import_call *call) {
 }
 
 const kn_import_row kn_import_packed[] = {
-    {.type = "MatMulNBits", .build = matmul, .domain = KN_MICROSOFT},
-    {.type = "MatMulBnb4", .build = matmul_codes, .domain = KN_MICROSOFT},
-    {.type = "GatherBlockQuantized", .build = gather, .domain = KN_MICROSOFT},
+    KN_OF_MICROSOFT("MatMulNBits", matmul),
+    KN_OF_MICROSOFT("MatMulBnb4", matmul_codes),
+    KN_OF_MICROSOFT("GatherBlockQuantized", gather),
 };
 const int kn_import_packed_count = (int)KN_COUNT_OF(kn_import_packed);

@@ -132,7 +132,7 @@ const kn_import_row kn_import_pick[] = {
     {.type = "Gather", .build = gather, .sizes = kn_sizes_gather},
     {.type = "GatherElements", .build = gather_elements},
     {.type = "GatherND", .build = gather_nd},
-    {.type = "GatherND", .build = gather_nd, .domain = KN_MICROSOFT},
+    KN_OF_MICROSOFT("GatherND", gather_nd),
     {.type = "Scatter", .build = scatter_elements},
     {.type = "ScatterElements", .build = scatter_elements},
     {.type = "ScatterND", .build = scatter_nd},

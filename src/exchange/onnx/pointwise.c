@@ -327,7 +327,7 @@ static bool dropout(kn_import_call *call) {
     if (training != 0 && rate != 0 && !own)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "asks for training while the model runs; expected training_mode 0");
-    if (call->output_count > 1) {
+    if (kn_import_wants(call, 1)) {
         kn_value *mask =
             kn_import_broadcast(import, kn_import_scalar(import, KN_BOOL, 1), x->shape.dims, x->shape.rank);
         if (!kn_import_put_as(call, 1, mask, KN_BOOL)) return false;

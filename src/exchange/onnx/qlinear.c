@@ -178,24 +178,22 @@ static bool gemm(kn_import_call *call) {
     return kn_import_has(call, 7) ? put_quantized(call, y, 7, 8) : kn_import_put_as(call, 0, y, KN_FLOAT32);
 }
 
-#define MICROSOFT(word, function)                                                                            \
-    { .type = word, .build = function, .domain = KN_MICROSOFT }
 const kn_import_row kn_import_qlinear[] = {
-    MICROSOFT("QLinearAdd", binary),
-    MICROSOFT("QLinearMul", binary),
-    MICROSOFT("QLinearSigmoid", unary),
-    MICROSOFT("QLinearLeakyRelu", unary),
-    MICROSOFT("QLinearSoftmax", unary),
-    MICROSOFT("QLinearWhere", choice),
-    MICROSOFT("QLinearConcat", concat),
-    MICROSOFT("QLinearAveragePool", average_pool),
-    MICROSOFT("QLinearGlobalAveragePool", average_pool),
-    MICROSOFT("QLinearReduceMean", reduce_mean),
-    MICROSOFT("ReduceSumInteger", reduce_sum),
-    MICROSOFT("MulInteger", mul_integer),
-    MICROSOFT("MatMulInteger16", matmul_integer_16),
-    MICROSOFT("MatMulIntegerToFloat", matmul_to_float),
-    MICROSOFT("DynamicQuantizeMatMul", dynamic_matmul),
-    MICROSOFT("QGemm", gemm),
+    KN_OF_MICROSOFT("QLinearAdd", binary),
+    KN_OF_MICROSOFT("QLinearMul", binary),
+    KN_OF_MICROSOFT("QLinearSigmoid", unary),
+    KN_OF_MICROSOFT("QLinearLeakyRelu", unary),
+    KN_OF_MICROSOFT("QLinearSoftmax", unary),
+    KN_OF_MICROSOFT("QLinearWhere", choice),
+    KN_OF_MICROSOFT("QLinearConcat", concat),
+    KN_OF_MICROSOFT("QLinearAveragePool", average_pool),
+    KN_OF_MICROSOFT("QLinearGlobalAveragePool", average_pool),
+    KN_OF_MICROSOFT("QLinearReduceMean", reduce_mean),
+    KN_OF_MICROSOFT("ReduceSumInteger", reduce_sum),
+    KN_OF_MICROSOFT("MulInteger", mul_integer),
+    KN_OF_MICROSOFT("MatMulInteger16", matmul_integer_16),
+    KN_OF_MICROSOFT("MatMulIntegerToFloat", matmul_to_float),
+    KN_OF_MICROSOFT("DynamicQuantizeMatMul", dynamic_matmul),
+    KN_OF_MICROSOFT("QGemm", gemm),
 };
 const int kn_import_qlinear_count = (int)KN_COUNT_OF(kn_import_qlinear);

@@ -253,8 +253,8 @@ const kn_import_row kn_import_quantized[] = {
     {.type = "QLinearMatMul", .build = qlinear_matmul},
     {.type = "ConvInteger", .build = conv_integer},
     {.type = "QLinearConv", .build = qlinear_conv},
-    {.type = "QLinearConv", .build = qlinear_conv, .domain = KN_MICROSOFT},
-    {.type = "QuantizeLinear", .build = quantize, .domain = KN_MICROSOFT},
-    {.type = "DequantizeLinear", .build = dequantize, .domain = KN_MICROSOFT},
+    KN_OF_MICROSOFT("QLinearConv", qlinear_conv),
+    KN_OF_MICROSOFT("QuantizeLinear", quantize),
+    KN_OF_MICROSOFT("DequantizeLinear", dequantize),
 };
 const int kn_import_quantized_count = (int)KN_COUNT_OF(kn_import_quantized);

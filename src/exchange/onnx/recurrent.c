@@ -276,7 +276,7 @@ static bool dynamic_lstm(kn_import_call *call) {
 }
 
 const kn_import_row kn_import_recurrent[] = {
-    {.type = "DynamicQuantizeLSTM", .build = dynamic_lstm, .domain = KN_MICROSOFT},
+    KN_OF_MICROSOFT("DynamicQuantizeLSTM", dynamic_lstm),
     {.type = "LSTM", .build = recurrent},
     {.type = "GRU", .build = recurrent},
     {.type = "RNN", .build = recurrent},

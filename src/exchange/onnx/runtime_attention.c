@@ -180,7 +180,7 @@ static bool sizes_of(const heads *a, kn_dim all, int64_t sizes[3]) {
 /* Prepends the cache (2,B,heads,P,D) of input `past`, and writes the new one. */
 static bool join_past(heads *a, int past) {
     kn_import_call *call = a->call;
-    bool present = call->output_count > 1 && *call->outputs[1].name;
+    bool present = kn_import_wants(call, 1);
     kn_value *cache, *parts[2];
     if (!kn_import_maybe(call, past, &cache)) return false;
     if (!cache && !present) return true;
@@ -306,11 +306,11 @@ static bool multi_head(kn_import_call *call) {
         !kn_import_maybe(call, 7, &past[1]) || !without(call, 8, NULL, "a cache that is changed in place") ||
         !without(call, 9, NULL, "beams") || (bias && !add_biases(&a, bias, own)))
         return false;
-    if (call->output_count > 3 && *call->outputs[3].name)
+    if (kn_import_wants(call, 3))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "with the scores as an output");
     for (int i = 0; i < 2; i++) {
         kn_value **all = i ? &a.v : &a.k;
-        bool present = call->output_count > 1 + i && *call->outputs[1 + i].name;
+        bool present = kn_import_wants(call, 1 + i);
         if (!past[i] && !present) continue;
         kn_value *part = kn_heads_apart(a.import, *all, a.heads);
         if (past[i]) part = kn_concat((kn_value *[]){past[i], part}, 2, 2);
@@ -367,13 +367,11 @@ static bool norm_heads(heads *a, kn_value **x, int64_t count, int i, const char 
     if (!weight || kn_value_failed(*x)) return !weight;
     const kn_shape shape = (*x)->shape;
     const kn_dim dims[4] = {shape.dims[0], shape.dims[1], count, -1};
-    kn_text text;
-    kn_text_init(&text, &a->import->model->host);
-    kn_text_add(&text, "epsilon=");
-    kn_text_number(&text, kn_import_float(a->call, name, kn_import_float(a->call, "qk_norm_epsilon", 1e-6f)));
-    kn_value *inputs[2] = {kn_reshape(*x, kn_import_dims_text(a->import, dims, 4)), weight};
-    *x = kn_text_failed(&text) ? NULL : kn_apply(a->call->graph, "rms_norm", inputs, 2, text.data);
-    kn_text_finish(&text);
+    const kn_import_norm norm = {
+        .scale = weight,
+        .epsilon = kn_import_float(a->call, name, kn_import_float(a->call, "qk_norm_epsilon", 1e-6f)),
+        .rms = true};
+    *x = kn_import_normalized_rows(a->call, kn_reshape(*x, kn_import_dims_text(a->import, dims, 4)), &norm);
     *x = kn_import_reshape(a->import, *x, shape.dims, 3);
     return !kn_value_failed(*x);
 }
@@ -430,7 +428,7 @@ static bool group_query(kn_import_call *call) {
         !norm_heads(&a, &a.q, a.heads, GROUP_NORMS, "q_norm_epsilon") ||
         !norm_heads(&a, &a.k, a.kv_heads, GROUP_NORMS + 1, "k_norm_epsilon"))
         return false;
-    if (call->output_count > 3 && *call->outputs[3].name)
+    if (kn_import_wants(call, 3))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "with the scores as an output");
     if (smooth && !a.sink) a.sink = number(&a, 0);
     const kn_dim batch = a.q->shape.dims[0], length = a.q->shape.dims[1];
@@ -446,7 +444,7 @@ static bool group_query(kn_import_call *call) {
         kn_value **all = i ? &a.v : &a.k;
         if (kn_import_has(call, GROUP_PAST + i)) *all = cached(&a, *all, GROUP_PAST + i, first);
         if (!*all) return false;
-        bool present = call->output_count > 1 + i && *call->outputs[1 + i].name;
+        bool present = kn_import_wants(call, 1 + i);
         if (present && !kn_import_put(call, 1 + i, kn_heads_apart(a.import, *all, a.kv_heads))) return false;
     }
     kn_value *y = attended(&a);
@@ -454,9 +452,9 @@ static bool group_query(kn_import_call *call) {
 }
 
 const kn_import_row kn_import_runtime_attention[] = {
-    {.type = "Attention", .build = attention, .domain = KN_MICROSOFT},
-    {.type = "QAttention", .build = quantized_attention, .domain = KN_MICROSOFT},
-    {.type = "MultiHeadAttention", .build = multi_head, .domain = KN_MICROSOFT},
-    {.type = "GroupQueryAttention", .build = group_query, .domain = KN_MICROSOFT},
+    KN_OF_MICROSOFT("Attention", attention),
+    KN_OF_MICROSOFT("QAttention", quantized_attention),
+    KN_OF_MICROSOFT("MultiHeadAttention", multi_head),
+    KN_OF_MICROSOFT("GroupQueryAttention", group_query),
 };
 const int kn_import_runtime_attention_count = (int)KN_COUNT_OF(kn_import_runtime_attention);

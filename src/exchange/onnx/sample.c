@@ -344,10 +344,8 @@ static bool max_unpool(kn_import_call *call) {
 }
 
 const kn_import_row kn_import_sample[] = {
-    {.type = "GridSample", .build = grid_sample},
-    {.type = "GridSample", .build = grid_sample, .domain = KN_MICROSOFT},
-    {.type = "DeformConv", .build = deform_conv},
-    {.type = "AffineGrid", .build = affine_grid},
+    {.type = "GridSample", .build = grid_sample}, KN_OF_MICROSOFT("GridSample", grid_sample),
+    {.type = "DeformConv", .build = deform_conv}, {.type = "AffineGrid", .build = affine_grid},
     {.type = "MaxUnpool", .build = max_unpool},
 };
 const int kn_import_sample_count = (int)KN_COUNT_OF(kn_import_sample);

@@ -507,9 +507,9 @@ const kn_import_row kn_import_shape[] = {
     {.type = "BlackmanWindow", .build = cosine_window},
     {.type = "EyeLike", .build = eye_like},
     {.type = "Trilu", .build = trilu},
-    {.type = "Range", .build = range, .domain = KN_MICROSOFT},
-    {.type = "Trilu", .build = trilu, .domain = KN_MICROSOFT},
-    {.type = "Pad", .build = pad, .domain = KN_MICROSOFT},
-    {.type = "ExpandDims", .build = unsqueeze, .domain = KN_MICROSOFT},
+    KN_OF_MICROSOFT("Range", range),
+    KN_OF_MICROSOFT("Trilu", trilu),
+    KN_OF_MICROSOFT("Pad", pad),
+    KN_OF_MICROSOFT("ExpandDims", unsqueeze),
 };
 const int kn_import_shape_count = (int)KN_COUNT_OF(kn_import_shape);

@@ -41,9 +41,7 @@ static bool cumulative_product(kn_import_call *call) {
 static bool causal_convolution(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL,
              *past = NULL;
-    if (!weight || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2))) ||
-        (kn_import_has(call, 3) && !(past = kn_import_in(call, 3))))
-        return false;
+    if (!weight || !kn_import_maybe(call, 2, &bias) || !kn_import_maybe(call, 3, &past)) return false;
     if (x->shape.rank != 3 || weight->shape.rank != 3 || !kn_dim_known(weight->shape.dims[2]))
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected x (B,C,L) and a weight (C,1,k)");
     int64_t before = weight->shape.dims[2] - 1;
@@ -57,7 +55,7 @@ static bool causal_convolution(kn_import_call *call) {
     kn_value *y = kn_value_failed(x) ? NULL : kn_conv1d(x, weight, bias, &params);
     if (strcmp(activation, "none") != 0) y = kn_silu(y);
     if (!kn_import_put(call, 0, y)) return false;
-    if (call->output_count < 2) return true;
+    if (!kn_import_wants(call, 1)) return true;
     return kn_import_put(call, 1,
                          before ? kn_import_slice(call->import, x, 2, -before, INT64_MAX, 1)
                                 : kn_import_slice(call->import, x, 2, 0, 0, 1));
@@ -103,7 +101,7 @@ static bool take_linear(linear_attention *a) {
     kn_import_call *call = a->call;
     kn_value **inputs[6] = {&a->q, &a->k, &a->v, &a->state, &a->decay, &a->beta};
     for (int i = 0; i < 6; i++)
-        if ((i < 3 || kn_import_has(call, i)) && !(*inputs[i] = kn_import_in(call, i))) return false;
+        if (!kn_import_maybe(call, i, inputs[i]) || (i < 3 && !*inputs[i])) return false;
     bool fits = a->heads > 0 && a->q_heads > 0 && a->q_heads % a->heads == 0;
     for (int i = 0; i < 6; i++) {
         const kn_value *x = *inputs[i];
@@ -197,7 +195,7 @@ static bool put_steps(kn_import_call *call) {
     kn_value *past = kn_import_in(call, 0), *update = past ? kn_import_in(call, 1) : NULL, *begin = NULL;
     kn_import *import = call->import;
     int axis;
-    if (!update || (kn_import_has(call, 2) && !(begin = kn_import_in(call, 2))) ||
+    if (!update || !kn_import_maybe(call, 2, &begin) ||
         !kn_import_axis(call, kn_import_int(call, "axis", -2), past->shape.rank, &axis))
         return false;
     int rank = past->shape.rank;

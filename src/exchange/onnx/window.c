@@ -116,7 +116,7 @@ kn_value *kn_import_whole_convolution(kn_import_call *call, kn_value *x, kn_valu
 
 static bool conv(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
-    if (!weight || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2)))) return false;
+    if (!weight || !kn_import_maybe(call, 2, &bias)) return false;
     return kn_import_put(call, 0, kn_import_convolution(call, x, weight, bias));
 }
 
@@ -124,8 +124,8 @@ static bool conv_transpose(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
     int64_t more[KN_WINDOW_AXES] = {0}, shape[KN_WINDOW_AXES];
     kn_window w;
-    if (!weight || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2))) ||
-        !kn_window_take(call, x, weight, &w) || !take_list(call, "output_padding", 0, w.axes, more))
+    if (!weight || !kn_import_maybe(call, 2, &bias) || !kn_window_take(call, x, weight, &w) ||
+        !take_list(call, "output_padding", 0, w.axes, more))
         return false;
     bool sized = kn_import_ints(call, "output_shape", shape, KN_WINDOW_AXES) == w.axes;
     for (int i = 0; i < w.axes && (sized || w.same || w.same_lower); i++) {
@@ -206,7 +206,7 @@ static bool max_pool(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_window w;
     if (!kn_window_take_pool(call, x, &w)) return false;
-    if (call->output_count > 1 && *call->outputs[1].name) {
+    if (kn_import_wants(call, 1)) {
         if (!known_image(x, &w))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "places in an image of open size");
         kn_value *numbers = kn_dtype_is_float(x->shape.dtype) ? x : kn_cast(x, KN_FLOAT32);
