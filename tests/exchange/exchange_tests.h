@@ -11,5 +11,7 @@ int test_onnx_export(void);
 int test_onnx_pointwise(void);
 int test_onnx_rows(void);
 int test_onnx_runtime(void);
+int test_onnx_sizes(void);
+int test_onnx_types(void);
 
 #endif

@@ -1,0 +1,169 @@
+/* Element types of ONNX files: halves, and numbers of 8 bits and fewer. */
+#include "onnx_model.h"
+
+#include "../ops/ops_tests.h"
+
+/* More 4-bit elements than are unpacked when the model is opened: 7 * i modulo 16, less 8. */
+static void numbers_below_a_byte(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    made tensor = {.count = 0}, raw = {.count = 0};
+    for (int i = 0; i < 5002; i += 2)
+        raw.bytes[raw.count++] =
+            (uint8_t)((7 * i + 8) % 16 | (i + 1 < 5001 ? (7 * (i + 1) + 8) % 16 : 0) << 4);
+    add_number(add_number(&tensor, 1, 5001), 2, 22);
+    add_text(&tensor, 8, "w");
+    add_packet(&tensor, 9, raw.bytes, raw.count);
+    add_message(&graph.bytes, 5, &tensor);
+    onnx_node(&graph, "Constant", "", "factor", "value_float=2.0f");
+    onnx_wholes(&graph, "from", "4996");
+    onnx_wholes(&graph, "to", "5001");
+    onnx_wholes(&graph, "minus", "-1");
+    onnx_node(&graph, "DequantizeLinear", "w,factor", "numbers", NULL);
+    onnx_node(&graph, "Slice", "numbers,from,to", "last", NULL);
+    onnx_node(&graph, "ReduceSum", "numbers", "sum", "keepdims=0");
+    onnx_node(&graph, "Cast", "from", "lower", "to=22");
+    onnx_output(&graph, "last");
+    onnx_output(&graph, "sum");
+    onnx_output(&graph, "lower");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "5", "8 -10 4 -14 0");
+    onnx_gives(model, 1, "", "-5016");
+    onnx_gives(model, 2, "1", "4");
+    kn_model_destroy(&model);
+}
+
+/* 16-bit weights are stored in 16 bits, and a cast to 16 bits rounds. */
+static void halves(void **state) {
+    (void)state;
+    static const struct {
+        int type;
+        const char *numbers;
+        kn_dtype dtype;
+    } cases[] = {{10, "\0\x3c\0\xbe", KN_FLOAT16}, {16, "\x80\x3f\xc0\xbf", KN_BFLOAT16}}; /* 1, -1.5 */
+    for (size_t i = 0; i < 2; i++) {
+        onnx_graph graph = {.bytes.count = 0};
+        made tensor = {.count = 0};
+        add_number(add_number(&tensor, 1, 2), 2, (uint64_t)cases[i].type);
+        add_text(&tensor, 8, "w");
+        add_packet(&tensor, 9, (const uint8_t *)cases[i].numbers, 4);
+        add_message(&graph.bytes, 5, &tensor);
+        onnx_input(&graph, "x", cases[i].type, "2");
+        onnx_node(&graph, "Constant", "", "list", "value_ints=2049:65535");
+        onnx_node(&graph, "Cast", "list", "floats", "to=1");
+        onnx_node(&graph, "Cast", "floats", "narrow", cases[i].type == 10 ? "to=10" : "to=16");
+        onnx_node(&graph, "Cast", "narrow", "rounded", "to=1");
+        onnx_node(&graph, "Mul", "x,w", "y", NULL);
+        onnx_output(&graph, "y");
+        onnx_output(&graph, "rounded");
+        kn_model *model = onnx_right(&graph, NULL);
+        const kn_value *w = kn_graph_find(kn_model_graph(model), "w");
+        assert_true(w->shape.dtype == KN_FLOAT32 && w->stored == cases[i].dtype);
+        assert_int_equal(kn_value_dtype(kn_model_output(model, 0)), cases[i].dtype);
+        onnx_gives(model, 1, "2", cases[i].type == 10 ? "2048 inf" : "2048 65536");
+        kn_model_destroy(&model);
+    }
+}
+
+/* An initializer "w" of `count` elements with these bytes. */
+static void add_small(onnx_graph *graph, const char *name, int type, int count, const char *bytes,
+                      size_t size) {
+    made tensor = {.count = 0};
+    add_number(add_number(&tensor, 1, (uint64_t)count), 2, (uint64_t)type);
+    add_text(&tensor, 8, name);
+    add_packet(&tensor, 9, (const uint8_t *)bytes, size);
+    add_message(&graph->bytes, 5, &tensor);
+}
+
+/* 1, -3, 500 and 17 as a type and back. */
+static void cast_gives(const char *attributes, const char *numbers) {
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_node(&graph, "Constant", "", "list", "value_ints=1:-3:500:17");
+    onnx_node(&graph, "Cast", "list", "floats", "to=1");
+    onnx_node(&graph, "Cast", "floats", "small", attributes);
+    onnx_node(&graph, "Identity", "small", "same", NULL);
+    onnx_node(&graph, "Cast", "same", "y", "to=1");
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "4", numbers);
+    kn_model_destroy(&model);
+}
+
+static void small_floats(void **state) {
+    (void)state;
+    cast_gives("to=17", "1 -3 448 16");
+    cast_gives("to=17 saturate=0", "1 -3 nan 16");
+    cast_gives("to=18", "1 -3 240 16");
+    cast_gives("to=19", "1 -3 512 16");
+    cast_gives("to=20", "1 -3 512 16");
+    cast_gives("to=23", "1 -3 6 6");
+    cast_gives("to=24", "1 4 512 32");
+    cast_gives("to=24 round_mode='down'", "1 2 256 16");
+    cast_gives("to=24 round_mode='nearest'", "1 4 512 16");
+    /* Two elements a byte, and blocks with powers of two as scales. */
+    onnx_graph graph = {.bytes.count = 0};
+    add_small(&graph, "four", 23, 3, "\x9f\x07", 2);
+    add_small(&graph, "eight", 17, 4, "\x38\xb8\x3c\x7f", 4);
+    add_small(&graph, "scales", 24, 2, "\x80\x7e", 2);
+    onnx_node(&graph, "Constant", "", "two", "value_float=2f");
+    onnx_node(&graph, "DequantizeLinear", "four,two", "a", "axis=0");
+    onnx_node(&graph, "DequantizeLinear", "eight,scales", "b", "axis=0 block_size=2 output_dtype=1");
+    onnx_node(&graph, "QuantizeLinear", "a,two", "again", "output_dtype=23");
+    onnx_node(&graph, "Cast", "again", "c", "to=1");
+    onnx_node(&graph, "QuantizeLinear", "b,scales", "blocks",
+              "axis=0 block_size=2 output_dtype=19 precision=1");
+    onnx_node(&graph, "Cast", "blocks", "d", "to=1");
+    onnx_output(&graph, "a");
+    onnx_output(&graph, "b");
+    onnx_output(&graph, "c");
+    onnx_output(&graph, "d");
+    onnx_output(&graph, "again");
+    onnx_output(&graph, "eight");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "3", "-12 -1 12");
+    onnx_gives(model, 1, "4", "2 -2 0.75 nan");
+    onnx_gives(model, 2, "3", "-6 -0.5 6");
+    onnx_gives(model, 3, "4", "1 -1 1.5 nan");
+    assert_int_equal(kn_value_dtype(kn_model_output(model, 4)), KN_FLOAT4E2M1);
+    assert_int_equal(kn_value_dtype(kn_model_output(model, 5)), KN_FLOAT8E4M3FN);
+    kn_model_destroy(&model);
+}
+
+static void small_floats_are_refused(void **state) {
+    static const struct {
+        const char *type, *inputs, *attributes, *message;
+    } cases[] = {
+        {"Cast", "x", "to=27", "node 'y' (Cast): to the type float6e2m3, which Koine does not compute with"},
+        {"Cast", "x", "to=24 round_mode='odd'",
+         "node 'y' (Cast): the round_mode is 'odd'; expected up, down or nearest"},
+        {"QuantizeLinear", "x,x", "output_dtype=24", "node 'y' (QuantizeLinear): to the type float8e8m0"},
+        {"QuantizeLinear", "x,two,one", NULL,
+         "node 'y' (QuantizeLinear): the zero point is not 0, as that of float8e4m3fn must be"},
+        {"DequantizeLinear", "one,power", NULL,
+         "node 'y' (DequantizeLinear): to the type float8e8m0; expected an output_dtype to compute with"},
+        {"Add", "one,one", NULL,
+         "node 'y' (Add): add 'add1': input 1 is float8e4m3fn, a type for storage only; cast it to float32 "
+         "first"},
+    };
+    (void)state;
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        onnx_graph graph = {.bytes.count = 0};
+        add_small(&graph, "one", 17, 1, "\x38", 1);
+        add_small(&graph, "power", 24, 1, "\x7f", 1);
+        onnx_node(&graph, "Constant", "", "two", "value_float=2f");
+        onnx_input(&graph, "x", ONNX_FLOAT, "2");
+        onnx_node(&graph, cases[i].type, cases[i].inputs, "y", cases[i].attributes);
+        onnx_output(&graph, "y");
+        onnx_refused(&graph, NULL, cases[i].message);
+    }
+}
+
+int test_onnx_types(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_below_a_byte),
+        cmocka_unit_test(halves),
+        cmocka_unit_test(small_floats),
+        cmocka_unit_test(small_floats_are_refused),
+    };
+    return cmocka_run_group_tests_name("onnx types", tests, NULL, NULL);
+}
