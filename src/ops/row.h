@@ -14,6 +14,10 @@ kn_attribute_value *kn_row_attribute(const kn_operator *row, kn_attribute_value 
 /* Writes "no attribute 'widht'; it has 'width', 'stride'" to `text` and returns it. */
 const char *kn_row_no_attribute(const kn_operator *row, const char *name, char *text, size_t room);
 
+/* The attribute of rows that give their result any type. */
+#define KN_DTYPE_WORD(name, number, text, bytes) text " "
+#define KN_RESULT_DTYPE KN_CHOICE("dtype", KN_DTYPE_LIST(KN_DTYPE_WORD), 0, "type of the result")
+
 /* ---- common cases ------------------------------------------------------------------------- */
 
 /* Of one input: odd sizes, nothing at all, and numbers that are not finite. */

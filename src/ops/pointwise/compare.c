@@ -45,7 +45,6 @@ KN_POINTWISE(in_training, .help = "y in training, x otherwise", .training_only =
 
 /* ---- cast ------------------------------------------------------------------------------------- */
 
-#define DTYPE_WORD(name, number, text, bytes) text " "
 enum { BOOL_POSITION = 12 };
 _Static_assert((int)KN_BOOL == BOOL_POSITION, "the expression of cast names bool by its number");
 
@@ -116,7 +115,7 @@ static kn_status cast_reference(kn_reference_call *call) {
 KN_POINTWISE(
     cast, .help = "the same numbers in another type",
     KN_ATTRIBUTES(
-        KN_CHOICE("dtype", KN_DTYPE_LIST(DTYPE_WORD), 0, "type of the result"),
+        KN_RESULT_DTYPE,
         KN_BOOLEAN("saturate", 1,
                    "to a type of 8 bits: too large numbers become the largest, not infinite or NaN"),
         KN_CHOICE("round", "up down nearest", 0, "to float8e8m0: the power of two that is taken")),

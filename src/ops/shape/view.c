@@ -153,8 +153,6 @@ KN_OPERATOR(copy, .help = "the same value in separate memory", .min_inputs = 1, 
 
 /* ---- the same bits ------------------------------------------------------------------------------------ */
 
-#define DTYPE_WORD(name, number, text, bytes) text " "
-
 /* x is of any shape, and of a type of the size of the other. */
 static kn_status bitcast_shape(kn_shape_call *call) {
     const kn_dtype from = call->inputs[0]->shape.dtype;
@@ -176,10 +174,9 @@ static kn_status bitcast_reference(kn_reference_call *call) {
 }
 
 KN_OPERATOR(
-    bitcast, .help = "the same bits as another type of the same size",
-    KN_ATTRIBUTES(KN_CHOICE("dtype", KN_DTYPE_LIST(DTYPE_WORD), 0, "type of the result")), .min_inputs = 1,
-    .max_inputs = 1, .any_type = true, .shape = bitcast_shape, .reference = bitcast_reference,
-    KN_VARIANTS({.name = "copy", .lower = lower_copy}),
+    bitcast, .help = "the same bits as another type of the same size", KN_ATTRIBUTES(KN_RESULT_DTYPE),
+    .min_inputs = 1, .max_inputs = 1, .any_type = true, .shape = bitcast_shape,
+    .reference = bitcast_reference, KN_VARIANTS({.name = "copy", .lower = lower_copy}),
     KN_CASES(
         {.inputs = {"7"}, .attributes = "dtype=int32", .no_gradient = true, .smallest = true},
         {.inputs = {"int32 31,33"},
