@@ -35,13 +35,14 @@ static kn_status recompute(const kn_executable_request *request, kn_economy *eco
 static kn_status fit(const kn_executable_request *request, kn_executable **result, kn_error *error) {
     const kn_recompute wanted = request->params->recompute;
     kn_economy economy = {.keeps = !request->switches->recompute_invariant,
-                          .live_bytes = wanted == KN_RECOMPUTE_ALWAYS  ? 1
-                                        : wanted == KN_RECOMPUTE_NEVER ? 0
-                                                                       : UINT64_MAX};
+                          .live_bytes = wanted == KN_RECOMPUTE_ALWAYS ? 1 : 0};
     kn_status status = kn_executable_make_with(request, &economy, result, error);
-    if (status == KN_ERROR_DEVICE_MEMORY && economy.keeps && economy.kept) {
+    /* Only a plan that is too large counts what is live in it. */
+    const bool drops = economy.keeps && economy.kept, counts = wanted == KN_RECOMPUTE_NEEDED;
+    if (status == KN_ERROR_DEVICE_MEMORY && (drops || counts)) {
         kn_error_clear(error);
-        economy.keeps = false;
+        if (drops) economy.keeps = false;
+        if (counts) economy.live_bytes = UINT64_MAX;
         status = kn_executable_make_with(request, &economy, result, error);
     }
     if (status != KN_ERROR_DEVICE_MEMORY || wanted == KN_RECOMPUTE_NEVER) return status;
