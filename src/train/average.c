@@ -1,6 +1,5 @@
 /* Exchanges weights for their moving averages and back, through the host, one parameter at a time. A state
  * records which of the two is in place, so that files record it, too. */
-#include <stdio.h>
 #include <string.h>
 
 #include "train/trainer_private.h"
@@ -47,7 +46,7 @@ static kn_status exchange(kn_trainer *trainer, const char *left, const char *rig
 }
 
 kn_status kn_trainer_use_averages(kn_trainer *trainer, bool use) {
-    char name[300];
+    char name[KN_TRAIN_STATE_BYTES];
     kn_tensor_info info;
     if (!trainer) return KN_ERROR_MEMORY;
     if (trainer->made != KN_OK) return trainer->made;
@@ -57,8 +56,7 @@ kn_status kn_trainer_use_averages(kn_trainer *trainer, bool use) {
     kn_status status = KN_OK;
     for (int i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
         const char *parameter = kn_states_entry(states, i, &info);
-        int length = snprintf(name, sizeof name, "%s." KN_TRAIN_AVERAGE, parameter);
-        if (length > 0 && (size_t)length < sizeof name && kn_state_is_there(states, name))
+        if (kn_train_state_name(parameter, KN_TRAIN_AVERAGE, name) && kn_state_is_there(states, name))
             status = exchange(trainer, parameter, name, &info);
     }
     if (status != KN_OK) return status;

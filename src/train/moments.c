@@ -16,7 +16,6 @@
 #include "train/optimizer.h"
 
 enum {
-    NAME_BYTES = 300,
     MIN_ELEMENTS = 4096, /* of a parameter whose moments have 8 bits */
     MIN_ROW = 128,       /* elements that share a unit, so that bounds take little memory */
 };
@@ -30,14 +29,6 @@ struct kn_stored_moment {
     bool square;             /* the state has their roots */
     kn_stored_moment *next;
 };
-
-static kn_value *add_state(const kn_update_part *part, const char *kind, const char *more,
-                           const kn_shape *shape, double start) {
-    char name[NAME_BYTES];
-    const kn_initializer begins = {KN_INITIALIZE_FILL, start};
-    snprintf(name, sizeof name, "%s.%s%s", part->parameter->name, kind, more);
-    return kn_state_add(part->update->graph, name, shape, KN_STATE_OPTIMIZER, &begins);
-}
 
 /* The first of the axes that a row has: it has as few as make MIN_ROW elements. */
 static int first_axis(const kn_shape *shape) {
@@ -72,8 +63,8 @@ static kn_value *add_8bit(const kn_update_part *part, const char *kind, double s
     shape.dtype = KN_FLOAT8E4M3FN;
     for (int i = first_axis(&shape); i < rows.rank; i++)
         rows.dims[i] = 1;
-    kn_value *state = add_state(part, kind, "", &shape, first / unit);
-    kn_value *bound = add_state(part, kind, ".bound", &rows, fabs(start));
+    kn_value *state = kn_update_state_of(part->parameter, kind, &shape, first / unit);
+    kn_value *bound = kn_update_state_of(state, "bound", &rows, fabs(start));
     kn_value *numbers = kn_mul(kn_cast(state, KN_FLOAT32), unit_of(bound, square));
     return note(part, square ? kn_mul(numbers, numbers) : numbers, state, bound, square);
 }
@@ -85,7 +76,7 @@ static kn_value *add_moment(const kn_update_part *part, const char *kind, double
         return add_8bit(part, kind, start, square);
     if (moments != KN_MOMENTS_BFLOAT16) return kn_update_state(part, kind, start);
     shape.dtype = KN_BFLOAT16;
-    kn_value *state = add_state(part, kind, "", &shape, start);
+    kn_value *state = kn_update_state_of(part->parameter, kind, &shape, start);
     return note(part, kn_cast(state, KN_FLOAT32), state, NULL, false);
 }
 

@@ -6,8 +6,6 @@
 #include "ops/ops.h"
 #include "train/optimizer.h"
 
-enum { NAME_BYTES = 300 };
-
 static kn_value *control(kn_graph *graph, const char *name, kn_dtype dtype) {
     const kn_shape scalar = {.dtype = dtype};
     kn_value *known = kn_graph_find(graph, name);
@@ -29,11 +27,21 @@ kn_value *kn_update_own_scalar(const kn_update_part *part, kn_train_scalar scala
     return scalar_of(part->update, scalar, part->setting);
 }
 
-kn_value *kn_update_state(const kn_update_part *part, const char *kind, double start) {
-    char name[NAME_BYTES];
+bool kn_train_state_name(const char *owner, const char *kind, char name[KN_TRAIN_STATE_BYTES]) {
+    const int length = snprintf(name, KN_TRAIN_STATE_BYTES, "%s.%s", owner, kind);
+    return length >= 0 && length < KN_TRAIN_STATE_BYTES;
+}
+
+kn_value *kn_update_state_of(kn_value *owner, const char *kind, const kn_shape *shape, double start) {
+    char name[KN_TRAIN_STATE_BYTES];
     const kn_initializer begins = {KN_INITIALIZE_FILL, start};
-    snprintf(name, sizeof name, "%s.%s", part->parameter->name, kind);
-    return kn_state_add(part->update->graph, name, &part->parameter->shape, KN_STATE_OPTIMIZER, &begins);
+    if (kn_value_failed(owner)) return owner;
+    kn_train_state_name(owner->name, kind, name);
+    return kn_state_add(owner->graph, name, shape, KN_STATE_OPTIMIZER, &begins);
+}
+
+kn_value *kn_update_state(const kn_update_part *part, const char *kind, double start) {
+    return kn_update_state_of(part->parameter, kind, &part->parameter->shape, start);
 }
 
 void kn_update_set(const kn_update *update, kn_value *state, kn_value *value) {

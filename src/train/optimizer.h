@@ -35,6 +35,8 @@ kn_value *kn_update_scalar(const kn_update *update, kn_train_scalar scalar);
 kn_value *kn_update_own_scalar(const kn_update_part *part, kn_train_scalar scalar);
 /* The state PARAMETER.kind, float32, initialised to `start`. */
 kn_value *kn_update_state(const kn_update_part *part, const char *kind, double start);
+/* The state OWNER.kind of any shape and type; `owner` is the parameter, or a state of it. */
+kn_value *kn_update_state_of(kn_value *owner, const char *kind, const kn_shape *shape, double start);
 /* Assigns a state, or a moment, its new value, unless this step does not update. */
 void kn_update_set(const kn_update *update, kn_value *state, kn_value *value);
 /* The same for the parameter itself, with its moving average. */

@@ -55,8 +55,11 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
 /* States that the device changes: the factor of the loss, and NAME.good, the number of updates since it
  * changed. */
 #define KN_TRAIN_LOSS_SCALE "koine.loss_scale"
-/* States that belong to a parameter are named PARAMETER.KIND. */
 #define KN_TRAIN_AVERAGE "average"
+enum { KN_TRAIN_STATE_BYTES = 300 };
+/* States that belong to a parameter are named PARAMETER.KIND, those that belong to such a state STATE.KIND.
+ * Writes the name of the state of `owner`; false: it is too long, and cut. */
+bool kn_train_state_name(const char *owner, const char *kind, char name[KN_TRAIN_STATE_BYTES]);
 
 /* The setting of a parameter, or -1 if its group is frozen (parameters.c). */
 int kn_trainer_setting_of(const kn_trainer_params *params, const kn_value *parameter);
