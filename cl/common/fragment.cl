@@ -315,21 +315,9 @@ static inline uint4 round_8(const float8 n) {
     return (uint4)(round_4(n.lo), round_4(n.hi));
 }
 #elif KN_NUMBERS == 1
-static inline ushort round_1(const float number) {
-    ushort bits;
-    vstore_half_rte(number, 0, (half *)&bits);
-    return bits;
-}
-static inline uint2 round_4(const float4 numbers) {
-    uint2 bits;
-    vstore_half4_rte(numbers, 0, (half *)&bits);
-    return bits;
-}
-static inline uint4 round_8(const float8 numbers) {
-    uint4 bits;
-    vstore_half8_rte(numbers, 0, (half *)&bits);
-    return bits;
-}
+#define round_1(number) kn_to_half(number)
+#define round_4(numbers) as_uint2(kn_to_half_4(numbers))
+#define round_8(numbers) as_uint4(kn_to_half_8(numbers))
 #else
 #define round_1(number) kn_to_bfloat(number)
 #define round_4(numbers) as_uint2(kn_to_bfloat_4(numbers))

@@ -91,14 +91,18 @@ KN_DEFINE_TO_BFLOAT(16)
 KN_DEFINE_TO_HALF(4)
 KN_DEFINE_TO_HALF(8)
 KN_DEFINE_TO_HALF(16)
+static inline ushort kn_to_half(const float number) {
+    ushort bits;
+    vstore_half_rte(number, 0, (half *)&bits);
+    return bits;
+}
 /* The number that is stored. */
 static inline float kn_as_bfloat(const float number) {
     return as_float((uint)kn_to_bfloat(number) << 16);
 }
 static inline float kn_as_half(const float number) {
-    ushort bits;
-    vstore_half_rte(number, 0, (half *)&bits);
-    return vload_half(0, (half *)&bits);
+    const ushort bits = kn_to_half(number);
+    return vload_half(0, (const half *)&bits);
 }
 #ifdef KN_WIDTH
 #define KN_FLOATS KN_PASTE(float, KN_WIDTH)
