@@ -9,6 +9,7 @@
  *   session.h                   running a graph
  *   train.h data.h fit.h model.h   training, datasets, models with names and files
  *   checkpoint.h                training runs that resume after an interruption
+ *   communicator.h              how several workers exchange numbers
  *   npy.h safetensors.h onnx.h  arrays in files
  *   events.h                    files for TensorBoard
  *   verify.h tune.h             does this device compute correctly, and which kernels are the fastest?
@@ -17,6 +18,7 @@
 #define KOINE_KOINE_H
 
 #include <koine/checkpoint.h>
+#include <koine/communicator.h>
 #include <koine/context.h>
 #include <koine/data.h>
 #include <koine/defaults.h>

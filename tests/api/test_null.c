@@ -413,6 +413,48 @@ static void failed_contexts(void **state) {
     kn_context_destroy(&context);
 }
 
+static void communicators(void **state) {
+    (void)state;
+    kn_group *group = NULL;
+    float number = 5, numbers[2] = {0, 0};
+    assert_int_equal(kn_group_create(1, NULL, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_group_create(0, NULL, &group), KN_ERROR_ARGUMENT);
+    assert_null(group);
+    assert_null(kn_group_rank(NULL, 0));
+    kn_group_destroy(NULL);
+    kn_group_destroy(&group);
+    assert_int_equal(kn_group_create(1, NULL, &group), KN_OK);
+    assert_true(!kn_group_rank(group, -1) && !kn_group_rank(group, 1));
+    /* Without functions, or of a wrong size. */
+    const kn_communicator alone = {.size = sizeof alone, .ranks = 1},
+                          empty = {.size = sizeof empty, .ranks = 2},
+                          outside = {.size = sizeof outside, .rank = 1, .ranks = 1}, unsized = {.ranks = 1};
+    const kn_communicator *wrong[] = {NULL, &empty, &outside, &unsized};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(kn_all_reduce(wrong[i], &number, 1), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_reduce_scatter(wrong[i], &number, numbers, 1), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_all_gather(wrong[i], &number, numbers, sizeof number), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_broadcast_from(wrong[i], 0, &number, sizeof number), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_barrier(wrong[i]), KN_ERROR_ARGUMENT);
+    }
+    const kn_communicator *good[] = {&alone, kn_group_rank(group, 0)};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(kn_all_reduce(good[i], NULL, 1), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_all_reduce(good[i], &number, SIZE_MAX / 2), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_reduce_scatter(good[i], &number, NULL, 1), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_all_gather(good[i], NULL, numbers, sizeof number), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_all_gather(good[i], &number, numbers, SIZE_MAX), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_broadcast_from(good[i], 0, NULL, 1), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_broadcast_from(good[i], 1, &number, sizeof number), KN_ERROR_ARGUMENT);
+        assert_int_equal(kn_all_reduce(good[i], NULL, 0), KN_OK);
+        assert_int_equal(kn_all_gather(good[i], &number, &numbers[i], sizeof number), KN_OK);
+        assert_true(numbers[i] == 5);
+        assert_int_equal(kn_barrier(good[i]), KN_OK);
+    }
+    kn_group_destroy(&group);
+    assert_null(group);
+}
+
 int test_null(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_and_version),
@@ -429,6 +471,7 @@ int test_null(void) {
         cmocka_unit_test(verifying),
         cmocka_unit_test(tuning),
         cmocka_unit_test(failed_contexts),
+        cmocka_unit_test(communicators),
     };
     return cmocka_run_group_tests_name("nothing given", tests, NULL, NULL);
 }

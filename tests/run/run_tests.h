@@ -26,6 +26,7 @@ int test_measured(void);
 int test_tuning(void);
 int test_faults(void);
 int test_devices(void);
+int test_communicator(void);
 int test_signatures(void);
 int test_launches(test_part part);
 

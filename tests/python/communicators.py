@@ -1,0 +1,71 @@
+"""Communicators among threads: what each rank gets, and how a group ends.
+
+usage: communicators.py HOUSE_FOLDER
+"""
+from concurrent.futures import ThreadPoolExecutor
+
+from package import case, expect, expect_equal, raises, run
+
+import numpy as np  # noqa: E402
+
+import koine  # noqa: E402
+
+
+def of_all(ranks, work):
+    """What each rank's work returns, or raises."""
+    def guarded(end):
+        try:
+            return work(end)
+        except koine.KoineError as error:
+            return error
+    with koine.Group(ranks) as group, ThreadPoolExecutor(ranks) as threads:
+        return list(threads.map(guarded, [group[rank] for rank in range(ranks)]))
+
+
+@case
+def ranks_exchange_arrays():
+    x = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+
+    def work(end):
+        mine = x * (end.rank + 1)
+        end.barrier()
+        results = (end.all_reduce(mine), end.reduce_scatter(mine), end.all_gather(np.int64([end.rank, 7])),
+                   end.broadcast(np.float64(end.rank), source=2))
+        expect((mine == x * (end.rank + 1)).all(), "an argument was changed")
+        return results
+    for rank, (sums, part, gathered, number) in enumerate(of_all(3, work)):
+        expect((sums == 6 * x).all() and (part == 6 * x[rank]).all())
+        expect_equal(gathered.tolist(), [[0, 7], [1, 7], [2, 7]])
+        expect_equal(float(number), 2.0)
+
+
+@case
+def a_group_ends_with_a_reason():
+    def work(end):
+        if end.rank:
+            return end.barrier()
+        return end.abort("no more data")
+    for error in of_all(3, work)[1:]:
+        expect(isinstance(error, koine.CancelledError), repr(error))
+        expect("no more data" in str(error), str(error))
+
+
+@case
+def mistakes_are_named():
+    with raises(koine.ArgumentError, "a group of 0 ranks"):
+        koine.Group(0)
+    with koine.Group(2) as group:
+        expect_equal((len(group), group[1].rank, group[1].ranks), (2, 1, 2))
+        with raises(IndexError, "no rank 2 among 2"):
+            group[2]
+        with raises(koine.ShapeError, "expected 2 parts"):
+            group[0].reduce_scatter(np.ones(3))
+        with raises(koine.ArgumentError):
+            group[0].broadcast(np.ones(3), source=2)
+        end = group[0]
+    with raises(koine.ClosedError, "Group is closed"):
+        group[0]
+    expect_equal(end.ranks, 2)  # it keeps the group
+
+
+run()

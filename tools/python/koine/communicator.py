@@ -1,0 +1,98 @@
+"""Communicators: how several workers exchange numbers.
+
+>>> import koine, numpy as np
+>>> from concurrent.futures import ThreadPoolExecutor
+>>> with koine.Group(3) as group, ThreadPoolExecutor(3) as threads:
+...     list(threads.map(lambda rank: float(group[rank].all_reduce([rank + 1.0])[0]), range(3)))
+[6.0, 6.0, 6.0]
+"""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ._arrays import address, as_array, ready, type_number
+from ._handle import Handle
+from ._library import ffi, lib, number_of, text
+from .errors import error_of
+
+
+class Communicator(Handle):
+    """One rank's end of a group. Every rank calls the same methods in the same order, with arrays of the same shape. A
+    call that raises leaves the other ranks waiting, until abort() ends the group."""
+
+    def __init__(self, pointer: Any, *parents: Handle) -> None:
+        self._open(pointer, None, *parents)
+
+    @property
+    def rank(self) -> int:
+        return int(self._pointer.rank)
+
+    @property
+    def ranks(self) -> int:
+        return int(self._pointer.ranks)
+
+    def _message(self) -> str:
+        pointer = self._core.pointer
+        return (text(pointer.error(pointer.user)) or "") if pointer.error else ""
+
+    def all_reduce(self, x: Any) -> np.ndarray:
+        """The sums of all ranks' arrays, float32: added as a binary tree over the ranks, to the same bits each time."""
+        sums = ready(x, number_of("kn_dtype", "float32"), "x").copy()
+        self._call(lib.kn_all_reduce, ffi.cast("float *", address(sums)), sums.size)
+        return sums
+
+    def reduce_scatter(self, x: Any) -> np.ndarray:
+        """The same, of which each rank gets its part: x[rank] of an array whose first dimension is the rank."""
+        x = ready(x, number_of("kn_dtype", "float32"), "x")
+        if x.ndim < 1 or x.shape[0] != self.ranks:
+            raise error_of(3, f"'x' has the shape {x.shape}, expected {self.ranks} parts, one for each rank")
+        sums = np.empty(x.shape[1:], np.float32)
+        self._call(lib.kn_reduce_scatter, ffi.cast("float *", address(x)), ffi.cast("float *", address(sums)), sums.size)
+        return sums
+
+    def all_gather(self, x: Any) -> np.ndarray:
+        """The arrays of all ranks, one after the other in a new first dimension."""
+        x = as_array(x)
+        x = ready(x, type_number(x.dtype), "x")
+        all_of_them = np.empty((self.ranks, *x.shape), x.dtype)
+        self._call(lib.kn_all_gather, address(x), address(all_of_them), x.nbytes)
+        return all_of_them
+
+    def broadcast(self, x: Any, source: int = 0) -> np.ndarray:
+        """The array of the rank `source`; the others give one of the same shape and type."""
+        x = as_array(x)
+        copy = ready(x, type_number(x.dtype), "x").copy()
+        self._call(lib.kn_broadcast_from, source, address(copy), copy.nbytes)
+        return copy
+
+    def barrier(self) -> None:
+        """Returns when all ranks have called it."""
+        self._call(lib.kn_barrier)
+
+    def abort(self, reason: str) -> None:
+        """Ends the group: calls of all ranks raise CancelledError with this reason. From any thread."""
+        pointer = self._pointer
+        pointer.abort(pointer.user, reason.encode())
+
+
+class Group(Handle):
+    """Threads of this process as workers: group[rank] is the Communicator of one."""
+
+    def __init__(self, ranks: int) -> None:
+        made = ffi.new("kn_group **")
+        code = lib.kn_group_create(ranks, ffi.NULL, made)
+        if code:
+            raise error_of(code, f"a group of {ranks} ranks; expected 1 or more" if ranks < 1 else None)
+        self._ranks = ranks
+        self._open(made[0], lib.kn_group_destroy)
+
+    def __len__(self) -> int:
+        return self._ranks
+
+    def __getitem__(self, rank: int) -> Communicator:
+        pointer: Optional[Any] = lib.kn_group_rank(self._pointer, rank)
+        if not pointer:
+            raise IndexError(f"there is no rank {rank} among {self._ranks}")
+        return Communicator(pointer, self)
