@@ -313,6 +313,7 @@ bool kn_mark_take(const kn_host *host, const char *path, char **text);
 /* folder + "/" + name, in the arena. */
 char *kn_path_join(kn_arena *arena, const char *folder, const char *name);
 
+#include "base/shards.h"
 #include "base/small_float.h"
 
 #endif

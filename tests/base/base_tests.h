@@ -14,6 +14,7 @@ int test_map(void);
 int test_text(void);
 int test_numbers(void);
 int test_small_floats(void);
+int test_shards(void);
 int test_random(void);
 int test_threads(void);
 int test_files(void);

@@ -27,5 +27,6 @@ int open_descriptors(void) {
 
 int main(void) {
     return test_errors() + test_params() + test_memory() + test_map() + test_text() + test_numbers() +
-           test_small_floats() + test_random() + test_threads() + test_files() + test_file_writer();
+           test_small_floats() + test_shards() + test_random() + test_threads() + test_files() +
+           test_file_writer();
 }
