@@ -39,6 +39,7 @@ bool test_part_has(test_part wanted, size_t number);
         skip();                                                                                              \
     } while (0)
 #define TOO_LONG_FOR_A_SIMULATOR "takes hours in a simulator"
+#define FIRST_IMPLEMENTATION_ONLY "this training runs on the first implementation only"
 
 /* A new empty folder below TMPDIR or /tmp; test_folder_remove removes it with its content and frees the path.
  * Both fail the test if they cannot. */

@@ -321,6 +321,9 @@ typedef struct kn_loader_params {
      * their kn_feed, so that the device converts them: the same numbers, a quarter of the upload. An "x"
      * whose elements are computed stays float32 (kn_augmentation_keeps_bytes). */
     bool bytes;
+    /* Only a part of each batch is delivered: of the shards into which it is cut (kn_trainer_params), those
+     * from first_shard on, own_shards of them. shards 0: all of it. */
+    int shards, first_shard, own_shards;
 } kn_loader_params;
 #define KN_LOADER_DEFAULTS KN_DEFAULTS(kn_loader_params, KN_FIELD(batch, 64))
 KN_API void kn_loader_params_init(kn_loader_params *params);
@@ -336,9 +339,9 @@ KN_API uint64_t kn_loader_batches(const kn_loader *loader);
 /* Everything here belongs to the loader and is valid until the next call on it. */
 typedef struct kn_batch {
     size_t size;
-    uint64_t count; /* samples in the batch; 0 at the end of an epoch */
+    uint64_t count; /* samples in the batch, with those that are not delivered; 0 at the end of an epoch */
     uint64_t epoch, index;
-    const uint64_t *samples; /* their indices in the dataset */
+    const uint64_t *samples; /* their indices in the dataset: of those that are delivered */
     /* One per field of the dataset, in order. If samples are mixed there are two more: "y.other", int32
      * (count), the partners' classes, and "y.share", float32 (count), the fraction that each sample keeps of
      * itself. */

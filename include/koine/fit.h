@@ -121,7 +121,12 @@ typedef struct kn_fit_result {
 } kn_fit_result;
 #define KN_FIT_RESULT_DEFAULTS KN_DEFAULTS(kn_fit_result, KN_FIELD(validation, KN_SCORE_DEFAULTS))
 
-/* Trains on `dataset`, whose fields are fed by name ("x", "y"), as bytes where a loader delivers them
+/* With other workers (kn_trainer_params.communicator) all make this call with the same dataset and
+ * parameters, callbacks apart: each loads its part of the batches and evaluates a part of the validation
+ * data. Where a callback of one returns false, all stop after the same step, the next one or the one after
+ * it.
+ *
+ * Trains on `dataset`, whose fields are fed by name ("x", "y"), as bytes where a loader delivers them
  * (kn_loader_params.bytes). Continues at the trainer's step count, with
  * the same order of samples as an uninterrupted run. A non-finite loss ends it with KN_ERROR_NOT_FINITE. */
 KN_API kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_params *params,

@@ -4,6 +4,7 @@
 #ifndef KOINE_TRAIN_H
 #define KOINE_TRAIN_H
 
+#include <koine/communicator.h>
 #include <koine/session.h>
 
 #ifdef __cplusplus
@@ -138,6 +139,18 @@ typedef struct kn_trainer_params {
     const kn_session_params *session;
     kn_value *const *extra; /* values to compute besides the loss, such as an accuracy */
     size_t extra_count;
+
+    /* Several workers train one model: each has a trainer of the same graph, on its own device, and makes the
+     * same calls. A batch is cut into `shards` parts that differ by one sample at most. Each worker computes
+     * the gradients of its shards and gets the mean over the batch, so that all make the same update; the
+     * loss, running statistics and extra values, which must be float32 scalars, are means over the shards
+     * too. A batch norm takes the statistics of its shard. Sums follow a binary tree over the shards: with
+     * the same number of shards, any number of workers on devices of one kind computes the same bits, one
+     * alone too. A failure of one ends the calls of all. It must outlive the trainer; NULL: this worker is
+     * alone. */
+    const kn_communicator *communicator;
+    int shards;      /* a power of two; 0: one a worker or, if that is no power of two, at least 16 */
+    const int *deal; /* how many shards each rank computes, at least one; NULL: as equally as possible */
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
 /* Sets the optimizer and the defaults of PyTorch, or of the optimizer's authors: learning rate, momentum,
@@ -162,10 +175,14 @@ KN_API kn_status kn_trainer_status(const kn_trainer *trainer);
 /* The last error message; "" if none. Valid until the next call on this trainer. */
 KN_API const char *kn_trainer_error(const kn_trainer *trainer);
 
+/* The samples that this worker computes of a batch of `count`: *own from *first on. Alone, all. In a batch
+ * that is smaller than the number of shards, some workers compute the last sample for nothing. */
+KN_API kn_status kn_trainer_part(const kn_trainer *trainer, uint64_t count, uint64_t *first, uint64_t *own);
 /* One step on `count` samples: binds the symbol "batch", if the graph has it, to count. A step is an
  * update unless gradients are accumulated; the mean gradient weights all steps equally. loss NULL: does
  * not block; otherwise *loss is the loss of this step, before its update. Feed data may be modified after
- * this returns. */
+ * this returns. In shards, count is that of the whole batch, the feeds have the samples of kn_trainer_part
+ * along their first dimension, and with other workers the call waits for them. */
 KN_API kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
                                  double *loss);
 /* The same; also fetches the extra values by name. */
@@ -179,7 +196,7 @@ KN_API kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const k
 /* Compiles the step for batches of `count` without running it. */
 KN_API kn_status kn_trainer_compile(kn_trainer *trainer, int64_t count);
 /* The same for graphs with other open sizes than the batch, and for inputs that are fed as bytes: sizes and
- * scales are taken from the feeds, whose data may be NULL. */
+ * scales are taken from the feeds, those of kn_trainer_step, whose data may be NULL. */
 KN_API kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                         size_t feed_count);
 KN_API kn_status kn_trainer_wait(kn_trainer *trainer);

@@ -17,13 +17,15 @@ typedef struct slot {
     slot_state state;
     uint64_t epoch, index; /* the batch it holds */
     uint64_t count;
+    uint64_t first, own; /* of it: the part that is delivered */
     uint64_t *samples;
     void *blocks[KN_FIELDS_MAX]; /* to be released; the feeds point into them, aligned */
     /* the fields, then those of the mixture if samples are mixed */
     kn_feed feeds[KN_FIELDS_MAX + MIXED_FEEDS];
-    void *scratch;      /* one sample, if samples are changed */
-    kn_mixture mixture; /* if samples are mixed */
-    kn_error error;     /* from filling it */
+    kn_feed given[KN_FIELDS_MAX + MIXED_FEEDS]; /* the delivered part of them */
+    void *scratch;                              /* one sample, if samples are changed */
+    kn_mixture mixture;                         /* if samples are mixed */
+    kn_error error;                             /* from filling it */
 } slot;
 
 struct kn_loader {
@@ -31,6 +33,7 @@ struct kn_loader {
     kn_error error;
     kn_dataset *dataset; /* owned by the loader */
     uint64_t batch, seed, batches;
+    int shards, first_shard, own_shards; /* of kn_loader_params; shards 0: all of each batch */
     bool shuffle, in_sequence;
     kn_augmentation augmentation;
     bool augments, mixes;
@@ -77,6 +80,15 @@ static void arrange(kn_loader *loader, uint64_t epoch) {
     loader->order_epoch = epoch;
 }
 
+/* The samples that a slot holds: those that are delivered or, since samples are mixed with others of their
+ * batch, all. */
+static uint64_t filled(const kn_loader *loader, const slot *target) {
+    return loader->mixes ? target->count : target->own;
+}
+static uint64_t filled_from(const kn_loader *loader, const slot *target) {
+    return loader->mixes ? 0 : target->first;
+}
+
 /* Claims the next batch for the next slot. The mutex is held. */
 static slot *claim(kn_loader *loader) {
     slot *target = &loader->slots[loader->fill];
@@ -86,8 +98,14 @@ static slot *claim(kn_loader *loader) {
     target->epoch = loader->next_epoch;
     target->index = loader->next_index;
     target->count = count - first < loader->batch ? count - first : loader->batch;
-    for (uint64_t i = 0; i < target->count; i++)
-        target->samples[i] = loader->order[first + i];
+    target->first = 0;
+    target->own = target->count;
+    if (loader->shards)
+        target->own =
+            kn_shards_samples(loader->shards, loader->first_shard, loader->first_shard + loader->own_shards,
+                              target->count, &target->first);
+    for (uint64_t i = 0; i < filled(loader, target); i++)
+        target->samples[i] = loader->order[first + filled_from(loader, target) + i];
     loader->claimed++;
     loader->fill = (loader->fill + 1) % loader->slot_count;
     if (++loader->next_index == loader->batches) {
@@ -108,9 +126,10 @@ static void augment(const kn_loader *loader, slot *target) {
     const kn_sample_field *field = &loader->dataset->store->fields[loader->augmented];
     uint8_t *x = (uint8_t *)(uintptr_t)target->feeds[loader->augmented].data;
     const uint64_t key = kn_hash_number(kn_random_key(loader->seed, "koine.augment"), target->epoch);
-    for (uint64_t i = 0; i < target->count; i++) {
+    for (uint64_t i = 0; i < filled(loader, target); i++) {
         uint64_t own = kn_hash_number(key, target->samples[i]);
-        if (loader->balance.samples) own = kn_hash_number(own, target->index * loader->batch + i);
+        if (loader->balance.samples)
+            own = kn_hash_number(own, target->index * loader->batch + filled_from(loader, target) + i);
         kn_augment(&loader->augmentation, &field->read, own, loader->as_bytes[loader->augmented],
                    x + i * sample_bytes(loader, loader->augmented), target->scratch);
     }
@@ -136,13 +155,20 @@ static void fill_slot(kn_loader *loader, slot *target) {
     kn_error_clear(&target->error);
     for (size_t f = 0; f < dataset->store->field_count; f++) {
         kn_feed *feed = &target->feeds[f];
-        if (kn_dataset_gather(dataset, f, target->samples, target->count, loader->as_bytes[f],
+        if (kn_dataset_gather(dataset, f, target->samples, filled(loader, target), loader->as_bytes[f],
                               (void *)(uintptr_t)feed->data, &target->error) != KN_OK)
             return;
-        feed->bytes = (size_t)target->count * sample_bytes(loader, f);
+        feed->bytes = (size_t)filled(loader, target) * sample_bytes(loader, f);
     }
     if (loader->augments) augment(loader, target);
     if (loader->mixes) mix(loader, target);
+    const uint64_t skipped = target->first - filled_from(loader, target);
+    for (size_t f = 0; f < loader->feed_count; f++) {
+        const size_t each = target->feeds[f].bytes / (size_t)filled(loader, target);
+        target->given[f] = target->feeds[f];
+        target->given[f].data = (const uint8_t *)target->feeds[f].data + (size_t)skipped * each;
+        target->given[f].bytes = (size_t)target->own * each;
+    }
 }
 
 static void work(void *argument) {
@@ -252,6 +278,15 @@ static kn_status start(kn_loader *loader, const kn_dataset *dataset, const kn_lo
     loader->batch = params->batch;
     loader->seed = params->seed;
     loader->in_sequence = params->in_sequence;
+    loader->shards = params->shards;
+    loader->first_shard = params->first_shard;
+    loader->own_shards = params->own_shards;
+    if (params->shards && (params->shards < 1 || params->first_shard < 0 || params->own_shards < 1 ||
+                           params->own_shards > params->shards - params->first_shard))
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "a loader of %d shards from %d on, of %d; expected at least one, and no more than there are",
+            params->own_shards, params->first_shard, params->shards);
     loader->shuffle = !params->no_shuffle && !params->in_sequence;
     const bool drop_last = params->drop_last || params->in_sequence;
     uint64_t count = dataset->count;
@@ -396,8 +431,8 @@ kn_status kn_loader_next(kn_loader *loader, kn_batch *batch) {
         loader->take = (loader->take + 1) % loader->slot_count;
         loader->index++;
         next.count = ready->count;
-        next.samples = ready->samples;
-        next.feeds = ready->feeds;
+        next.samples = ready->samples + (ready->first - filled_from(loader, ready));
+        next.feeds = ready->given;
         next.feed_count = loader->feed_count;
     }
     kn_mutex_unlock(loader->mutex);

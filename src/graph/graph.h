@@ -148,6 +148,7 @@ typedef enum kn_state_role {
     KN_STATE_OPTIMIZER, /* moments */
     KN_STATE_CONTROL,   /* step counter, learning rate, the state a recurrence continues from */
     KN_STATE_CACHE,     /* kept between runs, in inference too */
+    KN_STATE_PASSING,   /* from run to run of one step only: neither listed nor saved */
 } kn_state_role;
 
 /* How a value is stored. Rank-4 values (N,C,H,W) may be blocked: [N][C/width][H][W][width], where width is

@@ -204,6 +204,13 @@ typedef enum kn_identity {
     KN_IDENTITY_ATTRIBUTE /* the first input, where the first attribute is `neutral` (scale by 1) */
 } kn_identity;
 
+/* When a node runs among those that could. */
+typedef enum kn_turn {
+    KN_TURN_BY_GRAPH = 0, /* in the order of the graph */
+    KN_TURN_FIRST,        /* as soon as its inputs are there */
+    KN_TURN_LAST          /* when no other can */
+} kn_turn;
+
 struct kn_operator {
     const char *name;
     kn_operator_class class;
@@ -243,6 +250,7 @@ struct kn_operator {
     unsigned halves; /* bit i: input i may be float16 or bfloat16 although the result is float32 */
     kn_identity identity;
     double neutral;
+    kn_turn turn;
     bool matrices; /* results are (..., M, N) at any rank; otherwise those of rank 4 are images (N,C,H,W) */
     const kn_case *cases;
     int case_count;

@@ -595,14 +595,26 @@ kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value) {
     return kn_step_end(step, lowering);
 }
 
-kn_status kn_emit_send(kn_lowering *lowering, kn_value *value) {
-    kn_step *step = begin(lowering, KN_STEP_SEND);
-    kn_step_read(step, NULL, value);
+/* A step that only reads a value, or only writes one. */
+static kn_status emit_transfer(kn_lowering *lowering, kn_step_kind kind, kn_value *read, kn_value *written) {
+    kn_step *step = begin(lowering, kind);
+    if (read) kn_step_read(step, NULL, read);
+    if (written) kn_step_write(step, NULL, written);
     return kn_step_end(step, lowering);
 }
 
+kn_status kn_emit_send(kn_lowering *lowering, kn_value *value) {
+    return emit_transfer(lowering, KN_STEP_SEND, value, NULL);
+}
+
 kn_status kn_emit_receive(kn_lowering *lowering, kn_value *value) {
-    kn_step *step = begin(lowering, KN_STEP_RECEIVE);
-    kn_step_write(step, NULL, value);
-    return kn_step_end(step, lowering);
+    return emit_transfer(lowering, KN_STEP_RECEIVE, NULL, value);
+}
+
+kn_status kn_emit_share(kn_lowering *lowering, kn_value *value) {
+    return emit_transfer(lowering, KN_STEP_SHARE, value, NULL);
+}
+
+kn_status kn_emit_total(kn_lowering *lowering, kn_value *value) {
+    return emit_transfer(lowering, KN_STEP_TOTAL, NULL, value);
 }

@@ -10,6 +10,8 @@ typedef enum kn_step_kind {
     KN_STEP_PRODUCT, /* matrix products by a library: reads a and b, writes the result, then scratch */
     KN_STEP_SEND,    /* all bytes of the value read, to another device */
     KN_STEP_RECEIVE, /* the value written, from another device */
+    KN_STEP_SHARE,   /* all bytes of the value read, to the workers of a training */
+    KN_STEP_TOTAL,   /* the value written: the sum of what they shared */
 } kn_step_kind;
 
 /* Row-major products for the library: a is (batches,M,K), or (batches,K,M) transposed; b is (K,N), or (N,K)
@@ -173,6 +175,9 @@ kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value);
 /* Emitted by the plan when a graph is computed on several devices. */
 kn_status kn_emit_send(kn_lowering *lowering, kn_value *value);
 kn_status kn_emit_receive(kn_lowering *lowering, kn_value *value);
+/* Emitted where several workers train (plan/total.c). */
+kn_status kn_emit_share(kn_lowering *lowering, kn_value *value);
+kn_status kn_emit_total(kn_lowering *lowering, kn_value *value);
 const char *kn_opencl_type(kn_dtype dtype);
 
 /* Epilogue: pointwise work on each result before it is stored. A kernel that takes an epilogue ends its

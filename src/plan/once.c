@@ -38,7 +38,7 @@ static void begin(const once_pass *pass) {
         pass->invariant_scratch[i] = true;
     for (int s = 0; s < planner->emitter.step_count; s++) {
         const kn_step *step = planner->emitter.steps[s];
-        bool transfers = step->kind == KN_STEP_SEND || step->kind == KN_STEP_RECEIVE;
+        bool transfers = step->kind >= KN_STEP_SEND;
         planner->once[s] = !transfers && !step_widens(step);
         for (int a = 0; a < step->argument_count; a++) {
             const kn_argument *argument = &step->arguments[a];

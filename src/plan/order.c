@@ -25,7 +25,8 @@ typedef struct order_pass {
     int *waiting_hard;  /* by group: number of unsatisfied edges that are not soft */
     bool *done;
     heap ready, updates; /* groups that wait for nothing, by rank; updates that do, by position */
-    heap freed;          /* groups that wait for soft edges only, by rank; may contain groups that are done */
+    heap freed;          /* groups that wait for soft edges only, by rank; and others, that no longer do */
+    heap last;           /* groups that wait for nothing, of the turn LAST, by rank */
     int current;
     kn_status status;
 } order_pass;
@@ -82,8 +83,13 @@ static kn_status collect_edges(order_pass *pass) {
     return pass->status;
 }
 
+static kn_turn turn_of(const kn_group *group) {
+    return group->anchor ? group->anchor->op->turn : KN_TURN_BY_GRAPH;
+}
+
 static int rank_of(const kn_group *group) {
     int rank = group->anchor ? group->anchor->id : -1;
+    if (turn_of(group) == KN_TURN_FIRST) return -1;
     for (int i = 0; i < group->member_count; i++)
         if (group->members[i]->id > rank) rank = group->members[i]->id;
     return rank;
@@ -122,9 +128,12 @@ static void drop_top(order_pass *pass, heap *queue) {
 static void enqueue_ready(order_pass *pass, int id, bool hard) {
     const kn_group *group = pass->planner->groups[id];
     if (pass->done[id]) return;
-    if (hard && !pass->waiting_hard[id]) push(pass, &pass->freed, rank_of(group), id);
+    const bool last = turn_of(group) == KN_TURN_LAST;
+    if (hard && !pass->waiting_hard[id] && !last) push(pass, &pass->freed, rank_of(group), id);
     if (pass->waiting[id]) return;
-    if (group->updates)
+    if (last)
+        push(pass, &pass->last, rank_of(group), id);
+    else if (group->updates)
         push(pass, &pass->updates, id, id);
     else
         push(pass, &pass->ready, rank_of(group), id);
@@ -142,17 +151,17 @@ static void finish_group(order_pass *pass, int id) {
 }
 
 /* The next group: updates while a run of them lasts, which begins when enough are ready or nothing else is;
- * otherwise the first in graph order. Soft edges are ignored when they block everything. -1: there is a
- * cycle. */
+ * otherwise the first in graph order. Soft edges are ignored when they block everything but what is to run
+ * last. -1: there is a cycle. */
 static int next_group(order_pass *pass, bool *in_updates) {
-    heap *ready = &pass->ready, *updates = &pass->updates, *freed = &pass->freed;
+    heap *ready = &pass->ready, *updates = &pass->updates, *freed = &pass->freed, *last = &pass->last;
     if (updates->count == 0)
         *in_updates = false;
-    else if (updates->count >= MIN_UPDATE_RUN || ready->count == 0)
+    else if (updates->count >= MIN_UPDATE_RUN || (ready->count == 0 && last->count == 0))
         *in_updates = true;
-    while (freed->count && pass->done[top(freed)])
+    while (freed->count && (pass->done[top(freed)] || !pass->waiting[top(freed)]))
         drop_top(pass, freed);
-    heap *from = *in_updates ? updates : ready->count ? ready : freed;
+    heap *from = *in_updates ? updates : ready->count ? ready : freed->count ? freed : last;
     int next = top(from);
     if (next >= 0) drop_top(pass, from);
     return next;
@@ -161,7 +170,7 @@ static int next_group(order_pass *pass, bool *in_updates) {
 static kn_status prepare(order_pass *pass) {
     kn_planner *planner = pass->planner;
     size_t count = (size_t)planner->group_count + 1;
-    heap *const queues[] = {&pass->ready, &pass->updates, &pass->freed};
+    heap *const queues[] = {&pass->ready, &pass->updates, &pass->freed, &pass->last};
     pass->edges_from = kn_arena_take(planner->arena, count, sizeof *pass->edges_from);
     pass->waiting = kn_arena_take(planner->arena, count, sizeof(int));
     pass->waiting_hard = kn_arena_take(planner->arena, count, sizeof(int));

@@ -133,7 +133,8 @@ static bool can_repeat(const choice *own, int g) {
     const kn_group *group = planner->groups[g];
     if (group->fused || group->producer || group->updates) return false;
     const kn_node *anchor = group->anchor;
-    if (anchor && (anchor->op->class == KN_CLASS_ASSIGN || !group->variant || kn_node_is_transfer(anchor)))
+    if (anchor && (anchor->op->class == KN_CLASS_ASSIGN || !group->variant || kn_node_is_transfer(anchor) ||
+                   kn_node_shares(anchor)))
         return false;
     for (int i = 0; i < own->reads[g].count; i++) {
         const int id = own->items[own->reads[g].first + i];

@@ -325,12 +325,18 @@ static kn_status make(executable_build *build) {
     if (!executable->pass_seconds)
         return kn_fail_memory(build->error, (size_t)kn_plan_pass_count * sizeof(double));
     kn_status status = bind_graph(build);
+    if (status == KN_OK && build->several && build->request->totals)
+        return kn_fail(
+            build->error, KN_ERROR_UNSUPPORTED,
+            "operators are pinned to several devices, and several workers train: expected one of both");
     if (status == KN_OK && build->several) return make_parts(build);
     executable->parts = kn_arena_take(&executable->arena, 1, sizeof(kn_executable *));
     if (status == KN_OK && !executable->parts) status = kn_fail_memory(build->error, sizeof(kn_executable *));
     if (status != KN_OK) return status;
     executable->parts[executable->part_count++] = executable->head = executable;
     status = make_part(build);
+    if (status == KN_OK && build->request->totals)
+        status = kn_totals_prepare(build->request->totals, executable, build->error);
     if (status == KN_OK) add_info(&executable->total, &executable->info);
     set_primary_info(executable);
     return status;

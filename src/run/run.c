@@ -2,9 +2,9 @@
  */
 #include "run/run_private.h"
 
-static kn_status launch(const kn_executable *executable, const kn_memory *memory, const kn_ready_step *ready,
-                        kn_error *error) {
+static kn_status launch(const kn_executable *executable, const kn_memory *memory, int step, kn_error *error) {
     static const unsigned char zero = 0;
+    const kn_ready_step *ready = &executable->steps[step];
     kn_buffer *source, *target;
     switch (ready->step->kind) {
     case KN_STEP_KERNEL:
@@ -27,6 +27,10 @@ static kn_status launch(const kn_executable *executable, const kn_memory *memory
         return kn_exchange_send(executable, memory, ready, error);
     case KN_STEP_RECEIVE:
         return kn_exchange_receive(executable, memory, ready, error);
+    case KN_STEP_SHARE:
+        return kn_total_share(executable, memory, step, error);
+    case KN_STEP_TOTAL:
+        return kn_total_take(executable, memory, step, error);
     }
     return kn_fail(error, KN_ERROR_INTERNAL, "a step of an unknown kind");
 }
@@ -48,6 +52,7 @@ static kn_status begin(kn_executable *executable, kn_memory *memory, kn_run *run
      * succeeds. */
     memory->kept = executable;
     executable->kept = false;
+    if (executable->totals) kn_totals_begin(executable->totals);
     for (int i = 0; i < executable->state_count; i++)
         if (executable->state_written[i]) executable->state_list[i]->version++;
     for (int i = 0; i < executable->switched_count; i++) {
@@ -63,7 +68,7 @@ static kn_status run_step(kn_executable *executable, const kn_memory *memory, co
                           kn_error *error) {
     const kn_ready_step *ready = &executable->steps[step];
     if (run->kept && ready->once) return KN_OK;
-    kn_status status = launch(executable, memory, ready, error);
+    kn_status status = launch(executable, memory, step, error);
     return status == KN_OK ? KN_OK : kn_fail_in(error, "step %d, %s", step, ready->step->label);
 }
 
@@ -114,7 +119,7 @@ kn_status kn_executable_repeat(kn_executable *executable, const kn_memory *memor
             const kn_node *node = ready->step->node;
             if (ready->once || (row && !(node && node->op == row))) continue;
             steps++;
-            status = launch(executable, memory, ready, error);
+            status = launch(executable, memory, i, error);
         }
     if (status == KN_OK && times > 0 && !steps)
         return kn_fail(error, KN_ERROR_NOT_FOUND, "the plan has no such steps");

@@ -3,6 +3,7 @@
 #ifndef KN_RUN_DOOR_H
 #define KN_RUN_DOOR_H
 
+#include <koine/communicator.h>
 #include <koine/session.h>
 
 #include "device/device.h"
@@ -21,9 +22,14 @@ typedef struct kn_session_request {
     kn_value *const *values; /* the values that can be fetched, all of one graph */
     size_t count;
     const kn_session_params *params; /* NULL: defaults */
-    /* Called on each newly bound graph, with `values` bound; may add nodes and assigns. May be NULL. */
-    kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
+    /* Called on each newly bound graph, with `values` bound; may add nodes and assigns, and replace values.
+     * May be NULL. */
+    kn_status (*extend)(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error);
     void *user;
+    /* The workers whose sums the plans add up (kn_total_add), and what each computes; NULL: there is one. The
+     * communicator must outlive the session. */
+    const kn_communicator *communicator;
+    const kn_shards *shards;
     uint64_t guard; /* for tests: the size in bytes of a checked area after every value (guard.c); 0: none */
 } kn_session_request;
 kn_session *kn_session_open(const kn_session_request *request);
@@ -38,6 +44,9 @@ kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t fee
 /* Writes the feeds of the next run on the transfer queue, while the last run may be in progress, as far as
  * there is memory. The data may change afterwards. The run checks its size. */
 kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
+/* Whether the next runs exchange sums with the other workers; at first they do. Without, totals are
+ * undefined. */
+void kn_session_exchange(kn_session *session, bool exchange);
 /* From now on no state is stored in a narrower type (kn_store): for training. */
 void kn_states_keep_whole(kn_states *states);
 /* Value `position` of the request in the session's copy of the graph, valid as long as the session; NULL if

@@ -13,6 +13,7 @@ typedef struct kn_state {
     uint64_t bytes;      /* its size in device memory */
     kn_initializer initializer;
     bool planned;            /* used by a plan; before that it has only been set */
+    bool passing;            /* KN_STATE_PASSING */
     void *pending;           /* contents, of the type of info, while it has no device memory */
     kn_context *context;     /* the device that owns it; NULL until a plan uses it */
     kn_buffer *buffer;       /* NULL until kn_states_allocate */
@@ -92,6 +93,7 @@ typedef struct kn_memory {
 } kn_memory;
 
 typedef struct kn_executable kn_executable;
+typedef struct kn_totals kn_totals;
 kn_status kn_memory_init(kn_memory *memory, kn_context *context, int input_count, kn_error *error);
 void kn_memory_finish(kn_memory *memory);
 bool kn_memory_fits(const kn_memory *memory, const kn_executable *executable);
@@ -172,6 +174,8 @@ struct kn_executable {
     kn_part_place *places; /* by the values given at creation; NULL with one device: the values as they are */
     kn_exchange *exchanges;
     int exchange_count;
+    kn_totals *totals; /* the session's; NULL: it has no other workers */
+    int *total_of;     /* by step: of share and total steps the number of their value */
     kn_part_step *
         order; /* of the head: the steps of all parts, each after those that it reads; NULL with one device */
     int *positions;     /* of a part: by its steps, their position in `order`; NULL with one device */
@@ -250,7 +254,8 @@ typedef struct kn_executable_request {
     const kn_session_params *params;
     const kn_switches *switches; /* those of params->switches */
     uint64_t guard;
-    kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
+    kn_totals *totals; /* NULL: none */
+    kn_status (*extend)(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error);
     void *user;
     kn_reductions *reductions; /* set by kn_executable_make */
 } kn_executable_request;
@@ -337,6 +342,24 @@ kn_status kn_exchange_send(const kn_executable *part, const kn_memory *memory, c
                            kn_error *error);
 kn_status kn_exchange_receive(const kn_executable *part, const kn_memory *memory, const kn_ready_step *ready,
                               kn_error *error);
+/* ---- sums over the workers of a training (totals.c) ------------------------------------------------------
+ */
+
+kn_status kn_totals_create(const kn_host *host, const kn_communicator *communicator, const kn_shards *shards,
+                           kn_totals **totals, kn_error *error);
+/* The device must have finished. */
+void kn_totals_destroy(kn_totals **totals);
+/* Finds the values that a plan adds up; the first plan takes host memory for them. */
+kn_status kn_totals_prepare(kn_totals *totals, kn_executable *executable, kn_error *error);
+/* Whether runs exchange sums: those that are not the last of a step do not, and their totals are undefined.
+ */
+void kn_totals_activate(kn_totals *totals, bool active);
+/* Before each run. */
+void kn_totals_begin(kn_totals *totals);
+/* Run a share or total step. */
+kn_status kn_total_share(const kn_executable *executable, const kn_memory *memory, int step, kn_error *error);
+kn_status kn_total_take(const kn_executable *executable, const kn_memory *memory, int step, kn_error *error);
+
 /* Scratch memory in bytes that the context's matrix library needs; false if it does not support the product.
  */
 bool kn_product_scratch(void *context, const kn_library_product *product, uint64_t *bytes);

@@ -165,7 +165,12 @@ kn_session *kn_session_open(const kn_session_request *request) {
     session->extend = request->extend;
     session->guard = request->guard;
     session->user = request->user;
-    if (prepare(session, request) != KN_OK) session->error = session->failure;
+    if (request->communicator && request->shards && request->shards->ranks > 1)
+        kn_totals_create(&session->host, request->communicator, request->shards, &session->totals,
+                         &session->failure);
+    if (session->failure.status == KN_OK) kn_session_exchange(session, true);
+    if (session->failure.status != KN_OK || prepare(session, request) != KN_OK)
+        session->error = session->failure;
     return session;
 }
 
@@ -185,6 +190,7 @@ void kn_session_destroy(kn_session **handle) {
         kn_executable_destroy(&session->plans[i]);
     for (int i = 0; i < session->device_count; i++)
         kn_memory_finish(&session->memories[i]);
+    kn_totals_destroy(&session->totals);
     kn_graph_destroy(&session->graph);
     kn_states_destroy(&session->states);
     for (int i = 0; i < session->unused_count; i++)
@@ -260,6 +266,10 @@ kn_status kn_session_info(kn_session *session, const char *name, kn_tensor_info 
     if (value < 0) return kn_session_fail_name(session, "value", name, session->values, session->value_count);
     *info = session->current->infos[value];
     return KN_OK;
+}
+
+void kn_session_exchange(kn_session *session, bool exchange) {
+    if (session->totals) kn_totals_activate(session->totals, exchange);
 }
 
 void kn_session_set_memory(kn_session *session, uint64_t memory_bytes) {

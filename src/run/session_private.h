@@ -29,7 +29,7 @@ struct kn_session {
     kn_states *states;
     kn_error failure; /* of its creation: permanent */
     kn_error error;   /* of the last call */
-    kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
+    kn_status (*extend)(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error);
     void *user;
     kn_graph *graph; /* a copy: the caller may destroy the original */
     kn_value **values;
@@ -49,6 +49,7 @@ struct kn_session {
     double *scales;         /* by input: their scales */
     bool solved;
     uint64_t guard;                         /* bytes after each value */
+    kn_totals *totals;                      /* of its workers; NULL: it is alone */
     kn_memory memories[KN_CONTEXT_DEVICES]; /* by device of the context at creation */
     int device_count;
     kn_executable *plans[KN_SESSION_PLANS];

@@ -39,6 +39,7 @@ static kn_status make_plan(kn_session *session, kn_executable **executable) {
         .params = &session->params,
         .switches = &session->switches,
         .guard = session->guard,
+        .totals = session->totals,
         .extend = session->extend,
         .user = session->user,
     };

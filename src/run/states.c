@@ -17,6 +17,7 @@ struct kn_states {
     kn_map names;     /* to kn_state */
     kn_state **entries;
     size_t count, capacity;
+    size_t passing; /* how many of them are not listed */
     kn_buffer **blocks;
     size_t block_count, block_capacity;
 };
@@ -193,6 +194,8 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
                          "the state '%s' is on a different device than the plan that reads it", value->name);
     if (status != KN_OK || (*state)->planned) return status;
     (*state)->planned = true;
+    (*state)->passing = value->role == KN_STATE_PASSING;
+    states->passing += (*state)->passing;
     (*state)->context = context;
     (*state)->bytes = (*state)->bytes / kn_dtype_bytes((*state)->stored) * kn_dtype_bytes(value->shape.dtype);
     (*state)->stored = value->shape.dtype;
@@ -383,13 +386,18 @@ kn_status kn_states_allocate(kn_states *states, kn_error *error) {
 /* ---- get and set ------------------------------------------------------------------------------- */
 
 int kn_states_count(const kn_states *states) {
-    return states ? (int)states->count : 0;
+    return states ? (int)(states->count - states->passing) : 0;
 }
 
 const char *kn_states_entry(const kn_states *states, int position, kn_tensor_info *info) {
-    if (!states || position < 0 || (size_t)position >= states->count) return NULL;
-    if (info) *info = states->entries[position]->info;
-    return states->entries[position]->name;
+    if (position < 0 || position >= kn_states_count(states)) return NULL;
+    const kn_state *found = states->entries[position];
+    for (size_t i = 0; i < states->count && states->passing; i++) {
+        found = states->entries[i];
+        if (!found->passing && position-- == 0) break;
+    }
+    if (info) *info = found->info;
+    return found->name;
 }
 
 static kn_status fail_bytes(const kn_states *states, const kn_state *state, size_t bytes, kn_error *error) {

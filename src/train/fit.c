@@ -1,4 +1,4 @@
-/* The training loop, and evaluation on a dataset. */
+/* The training loop. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,60 +11,6 @@
 void kn_fit_params_init(kn_fit_params *params) {
     if (params) *params = (kn_fit_params)KN_FIT_DEFAULTS;
 }
-
-/* ---- evaluation ------------------------------------------------------------------------------- */
-
-typedef struct judge_run {
-    kn_session *session;
-    const char *loss, *accuracy;
-    double loss_sum, accuracy_sum;
-    uint64_t samples;
-} judge_run;
-
-static kn_status judge_batch(judge_run *judging, const kn_batch *batch) {
-    float loss = 0, accuracy = 0;
-    kn_fetch fetches[2] = {{judging->loss, &loss, sizeof loss},
-                           {judging->accuracy, &accuracy, sizeof accuracy}};
-    kn_status status = kn_session_bind(judging->session, "batch", (int64_t)batch->count);
-    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* the sizes may be fixed */
-        status = kn_session_run(judging->session, batch->feeds, batch->feed_count, fetches,
-                                judging->accuracy ? 2 : 1);
-    if (status != KN_OK) return status;
-    judging->loss_sum += loss * (double)batch->count;
-    judging->accuracy_sum += accuracy * (double)batch->count;
-    judging->samples += batch->count;
-    return KN_OK;
-}
-
-kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t batch, const char *loss,
-                      const char *accuracy, kn_score *score) {
-    if (!session) return KN_ERROR_MEMORY;
-    if (!loss || !kn_has_size(score)) return KN_ERROR_ARGUMENT;
-    kn_status status = kn_dataset_status(dataset);
-    if (status != KN_OK) return status;
-    double start = kn_clock();
-    kn_loader_params params = {.size = sizeof params, .batch = batch, .no_shuffle = true, .bytes = true};
-    kn_loader *loader = kn_loader_create(dataset, &params);
-    judge_run judging = {.session = session, .loss = loss, .accuracy = accuracy};
-    kn_batch piece = {.size = sizeof piece};
-    status = kn_loader_status(loader);
-    while (status == KN_OK) {
-        status = kn_loader_next(loader, &piece);
-        if (status != KN_OK || !piece.count) break;
-        status = judge_batch(&judging, &piece);
-    }
-    kn_loader_destroy(&loader);
-    if (status != KN_OK) return status;
-    double samples = (double)judging.samples;
-    const kn_score found = {.size = sizeof found,
-                            .loss = judging.samples ? judging.loss_sum / samples : NAN,
-                            .accuracy = judging.samples && accuracy ? judging.accuracy_sum / samples : NAN,
-                            .samples = judging.samples,
-                            .seconds = kn_clock() - start};
-    return KN_RESULT_GIVE(kn_score, score, &found);
-}
-
-/* ---- training ------------------------------------------------------------------------------------ */
 
 /* A step that was begun. */
 typedef struct begun_step {
@@ -90,6 +36,7 @@ typedef struct fit_run {
     double recent, recent_samples; /* for the recent speed: decaying sums */
     uint64_t samples;
     kn_fit_memory memory;
+    bool leaves;                     /* a callback of this worker wants to stop */
     double best_loss, best_accuracy; /* means of the best epoch; NaN if it was before this call */
     bool recalled;                   /* the best epoch belongs to an earlier training run */
     kn_snapshot kept;                /* with patience: the states of the best epoch */
@@ -110,18 +57,51 @@ static kn_status fail(fit_run *fitting, kn_status status, const char *text) {
     return status;
 }
 
+static bool steps_are_done(const fit_run *fitting) {
+    const kn_fit_params *params = fitting->params;
+    return params->steps && kn_trainer_steps(fitting->trainer) >= params->steps;
+}
+
 static bool time_is_up(const fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
-    if (params->steps && kn_trainer_steps(fitting->trainer) >= params->steps) return true;
     return params->seconds > 0 && kn_clock() - fitting->start >= params->seconds;
+}
+
+/* The other workers of this training; NULL: there are none. */
+static const kn_communicator *others(const fit_run *fitting) {
+    const kn_communicator *all = fitting->trainer->params.communicator;
+    return all && all->ranks > 1 ? all : NULL;
+}
+
+/* A callback wants to stop; with other workers, at the next step on which all agree. */
+static void leave(fit_run *fitting, bool *stop) {
+    fitting->leaves = true;
+    if (others(fitting)) return;
+    fitting->result->end = KN_FIT_STOPPED;
+    *stop = true;
+}
+
+/* Lets all workers stop at the same step, when one of them wants to. */
+static kn_status agree(fit_run *fitting, bool *stop) {
+    const kn_communicator *all = others(fitting);
+    enum { TIME, WISH, VOTES };
+    float votes[VOTES] = {time_is_up(fitting), fitting->leaves};
+    if (!all) return KN_OK;
+    kn_status status = kn_all_reduce(all, votes, VOTES);
+    if (status != KN_OK) return fail(fitting, status, all->error(all->user));
+    if (votes[WISH] > 0) fitting->result->end = KN_FIT_STOPPED;
+    *stop = *stop || votes[TIME] > 0 || votes[WISH] > 0;
+    return KN_OK;
 }
 
 static kn_status explain_not_finite(fit_run *fitting, const kn_batch *batch, double loss) {
     kn_fit_result *result = fitting->result;
     char sentence[400] = "";
+    uint64_t first, own = 0;
+    kn_trainer_part(fitting->trainer, batch->count, &first, &own);
     if (fitting->params->find_not_finite &&
-        kn_trainer_find_not_finite(fitting->trainer, (int64_t)batch->count, batch->feeds, batch->feed_count,
-                                   sentence, sizeof sentence) != KN_OK)
+        kn_trainer_find_not_finite(fitting->trainer, (int64_t)own, batch->feeds, batch->feed_count, sentence,
+                                   sizeof sentence) != KN_OK)
         snprintf(sentence, sizeof sentence, "%s", kn_trainer_error(fitting->trainer));
     result->end = KN_FIT_FAILED;
     snprintf(result->message, sizeof result->message, "the loss of step %llu is %s%s%s",
@@ -207,10 +187,8 @@ static kn_status end_step(fit_run *fitting, bool *stop) {
                         .seconds = kn_clock() - fitting->start,
                         .accuracy = accuracy};
     double before = kn_clock();
-    if (fitting->params->on_step && !fitting->params->on_step(fitting->params->user, &step)) {
-        result->end = KN_FIT_STOPPED;
-        *stop = true;
-    }
+    if (fitting->params->on_step && !fitting->params->on_step(fitting->params->user, &step))
+        leave(fitting, stop);
     fitting->apart += kn_clock() - before;
     return isfinite(loss) ? KN_OK : explain_not_finite(fitting, batch, loss);
 }
@@ -226,6 +204,7 @@ static kn_status end_steps(fit_run *fitting, int left, bool *stop) {
 static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
     bool more = false;
     kn_status status = begin_step(fitting, batch, &more);
+    if (status == KN_OK) status = agree(fitting, stop);
     return status == KN_OK ? end_steps(fitting, more ? 1 : 0, stop) : status;
 }
 
@@ -235,10 +214,12 @@ static kn_status judge_weights(fit_run *fitting) {
     kn_trainer *trainer = fitting->trainer;
     kn_status status = params->averages ? kn_trainer_use_averages(trainer, true) : KN_OK;
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
-    status = kn_evaluate(params->judge, params->validation, fitting->batch, params->loss, params->accuracy,
-                         &fitting->result->validation);
+    const kn_communicator *all = others(fitting);
+    status = kn_evaluate_among(all, params->judge, params->validation, fitting->batch, params->loss,
+                               params->accuracy, &fitting->result->validation);
     if (status != KN_OK) {
         const char *text = kn_session_error(params->judge);
+        if (!text[0] && all) text = all->error(all->user);
         fail(fitting, status, text[0] ? text : kn_status_message(status));
     }
     kn_status back = params->averages ? kn_trainer_use_averages(trainer, false) : KN_OK;
@@ -337,11 +318,10 @@ static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     report.validation = result->validation;
     report.seconds = kn_clock() - fitting->start;
     double before = kn_clock();
-    if (params->on_epoch && !params->on_epoch(params->user, &report)) {
-        result->end = KN_FIT_STOPPED;
-        *stop = true;
-    }
+    if (params->on_epoch && !params->on_epoch(params->user, &report)) leave(fitting, stop);
     fitting->apart += kn_clock() - before;
+    status = agree(fitting, stop);
+    if (status != KN_OK) return status;
     if (!*stop && result->validation.samples && out_of_patience(fitting)) {
         result->end = KN_FIT_PATIENCE;
         *stop = true;
@@ -373,7 +353,9 @@ static kn_status run(fit_run *fitting) {
     kn_batch batch;
     uint64_t epoch = kn_trainer_steps(fitting->trainer) / fitting->batches;
     kn_status status = judge_before(fitting, epoch, &stop);
-    while (status == KN_OK && !stop && !(params->epochs && epoch >= params->epochs) && !time_is_up(fitting)) {
+    const bool alone = !others(fitting);
+    while (status == KN_OK && !stop && !(params->epochs && epoch >= params->epochs) &&
+           !steps_are_done(fitting) && !(alone && time_is_up(fitting))) {
         status = next_batch(fitting, &batch);
         if (status != KN_OK) return status;
         if (batch.count) {
@@ -408,6 +390,10 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
     kn_status status = KN_PARAMS_TAKE(kn_loader_params, &params, fitting->params->loader, &error);
     if (status != KN_OK) return fail(fitting, status, error.text);
     params.bytes = true;
+    const kn_shards *shards = &fitting->trainer->shards;
+    params.shards = shards->count;
+    params.first_shard = shards->firsts[shards->rank];
+    params.own_shards = shards->firsts[shards->rank + 1] - params.first_shard;
     fitting->loader = kn_loader_create(dataset, &params);
     status = kn_loader_status(fitting->loader);
     if (status != KN_OK)
@@ -457,6 +443,9 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
         fitting.recalled = own.remember && kn_fit_recall(trainer, &fitting.memory);
         status = run(&fitting);
     }
+    /* The others wait for this one. */
+    const kn_communicator *communicator = trainer ? trainer->params.communicator : NULL;
+    if (status != KN_OK && communicator) communicator->abort(communicator->user, result->message);
     double training = kn_clock() - fitting.start - fitting.apart;
     result->samples_per_s = training > 0 ? (double)fitting.samples / training : 0;
     result->training_seconds = training;

@@ -23,7 +23,7 @@ static void gradient_name(char *name, size_t bytes, size_t position) {
 
 /* Extends the graph without updates: states keep their values, and the gradient of each result is assigned to
  * a state. */
-static kn_status extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     (void)user;
     size_t kept = 0;
     for (size_t i = 0; i < bound->node_count; i++)

@@ -6,17 +6,19 @@
 #include "ops/ops.h"
 #include "train/optimizer.h"
 
-static kn_value *control(kn_graph *graph, const char *name, kn_dtype dtype) {
+static kn_value *control(kn_graph *graph, const char *name, kn_dtype dtype, kn_state_role role) {
     const kn_shape scalar = {.dtype = dtype};
     kn_value *known = kn_graph_find(graph, name);
-    return known ? known : kn_state_add(graph, name, &scalar, KN_STATE_CONTROL, NULL);
+    return known ? known : kn_state_add(graph, name, &scalar, role, NULL);
 }
 
 static kn_value *scalar_of(const kn_update *update, kn_train_scalar scalar, int setting) {
     char name[KN_TRAIN_NAME_BYTES];
     kn_train_scalar_name(scalar, setting, name);
     update->settings[setting].needs |= 1u << scalar;
-    return control(update->graph, name, KN_FLOAT32);
+    /* What belongs to a run is neither listed nor saved. */
+    const bool of_run = scalar == KN_TRAIN_WEIGHT || scalar == KN_TRAIN_MORE;
+    return control(update->graph, name, KN_FLOAT32, of_run ? KN_STATE_PASSING : KN_STATE_CONTROL);
 }
 
 kn_value *kn_update_scalar(const kn_update *update, kn_train_scalar scalar) {
@@ -71,7 +73,8 @@ static void accumulate(kn_update *update, kn_update_part *parts, size_t count) {
         kn_value *scaled = kn_scale(parts[i].gradient, 1 / (double)steps);
         /* In the first step the old sum is ignored, even if it is NaN. */
         parts[i].gradient = kn_where(first, scaled, kn_add(sum, scaled));
-        kn_assign(update->graph, sum, parts[i].gradient);
+        kn_assign(update->graph, sum,
+                  update->more ? kn_where(update->more, sum, parts[i].gradient) : parts[i].gradient);
     }
 }
 
@@ -88,10 +91,11 @@ static kn_value *square_norm(const kn_update_part *parts, size_t count) {
 /* Decides whether this step updates: it must be the last of the accumulated ones and, if requested, have
  * finite gradients. x - x is 0 for finite x and NaN otherwise, and NaN equals nothing. */
 static void decide(kn_update *update, kn_value *square) {
-    bool several = update->params->accumulate > 1;
-    if (!square && !several) return;
     kn_value *wrong = square ? kn_sub(square, square) : NULL;
-    kn_value *wait = several ? kn_update_scalar(update, KN_TRAIN_WAIT) : NULL;
+    kn_value *wait = update->params->accumulate > 1 ? kn_update_scalar(update, KN_TRAIN_WAIT) : NULL;
+    kn_value *more = update->more ? kn_update_scalar(update, KN_TRAIN_MORE) : NULL;
+    wait = wait && more ? kn_add(wait, more) : wait ? wait : more;
+    if (!wrong && !wait) return;
     if (update->scale) kn_loss_scale_follow(update, kn_equal(wrong, kn_number(update->graph, 0)), wait);
     update->go = kn_equal(wrong && wait ? kn_add(wrong, wait)
                           : wrong       ? wrong
@@ -131,14 +135,15 @@ static void add_decay(kn_update_part *part) {
     part->gradient = kn_add(part->gradient, pull);
 }
 
-static void count_up(kn_graph *graph, kn_value *counter, const kn_update *update) {
+static kn_value *count_up(kn_graph *graph, kn_value *counter) {
     const uint32_t one = 1;
     const kn_shape scalar = {.dtype = KN_UINT32};
-    kn_value *next = kn_add(counter, kn_constant_add(graph, &scalar, &one, sizeof one));
-    if (update)
-        kn_update_set(update, counter, next);
-    else
-        kn_assign(graph, counter, next);
+    return kn_add(counter, kn_constant_add(graph, &scalar, &one, sizeof one));
+}
+
+static void count_step(const kn_update *update) {
+    kn_value *counter = kn_step_counter(update->graph), *next = count_up(update->graph, counter);
+    kn_assign(update->graph, counter, update->more ? kn_where(update->more, counter, next) : next);
 }
 
 /* The factor of new weights in the average: 1 until weights have entered it, then the usual fraction. */
@@ -146,11 +151,11 @@ static void begin_average(kn_update *update) {
     if (!(update->params->average > 0)) return;
     const uint32_t zero = 0;
     const kn_shape scalar = {.dtype = KN_UINT32};
-    kn_value *averaged = control(update->graph, KN_TRAIN_AVERAGED, KN_UINT32);
+    kn_value *averaged = control(update->graph, KN_TRAIN_AVERAGED, KN_UINT32, KN_STATE_CONTROL);
     kn_value *none = kn_equal(averaged, kn_constant_add(update->graph, &scalar, &zero, sizeof zero));
     update->rest =
         kn_where(none, kn_number(update->graph, 1), kn_number(update->graph, 1 - update->params->average));
-    count_up(update->graph, averaged, update);
+    kn_update_set(update, averaged, count_up(update->graph, averaged));
 }
 
 static void update_all(kn_update *update, kn_update_part *parts, size_t count) {
@@ -162,7 +167,7 @@ static void update_all(kn_update *update, kn_update_part *parts, size_t count) {
         add_decay(&parts[i]);
         kn_update_by_rule(&parts[i]);
     }
-    count_up(update->graph, kn_step_counter(update->graph), NULL);
+    count_step(update);
 }
 
 /* Finds what the settings in use have in common. */
@@ -180,8 +185,10 @@ static bool is_trained(const kn_trainer_params *params, const kn_value *value) {
 }
 
 kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting *settings,
-                              kn_precision precision, kn_graph *bound, kn_value *loss, kn_error *error) {
-    kn_update update = {.params = params, .settings = settings, .graph = bound};
+                              kn_precision precision, const kn_shards *shards, kn_graph *bound,
+                              kn_value **values, size_t value_count, kn_error *error) {
+    kn_update update = {.params = params, .settings = settings, .graph = bound, .shards = shards};
+    kn_value *loss = values[0];
     size_t count = 0, reached = 0;
     kn_value **parameters = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *parameters);
     kn_value **gradients = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *gradients);
@@ -189,6 +196,7 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
     if (!parameters || !gradients || !parts) return kn_fail_memory(error, bound->value_count * sizeof *parts);
     for (size_t i = 0; i < bound->value_count; i++)
         if (is_trained(params, bound->values[i])) parameters[count++] = bound->values[i];
+    if (shards) kn_shards_prepare(&update);
     kn_value *scaled = precision == KN_PRECISION_FLOAT16 ? kn_loss_scale(&update, loss) : loss;
     kn_status status = kn_graph_gradient(bound, scaled, parameters, count, gradients, error);
     if (status != KN_OK) return status;
@@ -207,6 +215,8 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
                        loss->name);
     compare_settings(&update, parts, reached);
     status = kn_update_find_tables(bound, parts, reached, error);
+    if (status == KN_OK && shards)
+        status = kn_shards_share(&update, values, value_count, parts, reached, error);
     if (status != KN_OK) return status;
     update_all(&update, parts, reached);
     if (bound->error.status != KN_OK) return kn_fail(error, bound->error.status, "%s", bound->error.text);

@@ -12,8 +12,11 @@ typedef struct kn_update {
     const kn_trainer_params *params;
     kn_update_setting *settings;
     kn_graph *graph;
-    kn_value *scale; /* scalar: the factor of the loss (loss_scale.c); NULL: 1 */
-    kn_value *go;    /* bool scalar: whether this step updates; NULL: always */
+    kn_value *scale;         /* scalar: the factor of the loss (loss_scale.c); NULL: 1 */
+    kn_value *go;            /* bool scalar: whether this step updates; NULL: always */
+    const kn_shards *shards; /* of a training in shards; NULL: each step is one run */
+    kn_value
+        *more; /* bool scalar: whether the step has another run, for the next shard; NULL: it is the last */
     /* scalar: the fraction by which the moving average moves to new weights; NULL: no average */
     kn_value *rest;
     bool decays;              /* some setting has weight decay */
@@ -52,6 +55,15 @@ kn_value *kn_update_square(const kn_update_part *part, const char *kind, double 
 bool kn_update_store(const kn_update *update, kn_value *moment, kn_value *value);
 /* Marks the parts whose parameter is a table of embeddings. */
 kn_status kn_update_find_tables(const kn_graph *graph, kn_update_part *parts, size_t count, kn_error *error);
+
+/* ---- shards.c: training in shards --------------------------------------------------------------------- */
+
+/* Before gradients are added to the graph. */
+void kn_shards_prepare(kn_update *update);
+/* Replaces the gradients, the values (the loss and extra ones) and the running statistics that the graph
+ * assigns by their means over the batch, which are defined in the last run of a step. */
+kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn_update_part *parts,
+                          size_t part_count, kn_error *error);
 
 /* ---- loss_scale.c: gradients that fit into float16 --------------------------------------------------- */
 

@@ -230,6 +230,27 @@ static kn_status copy_milestones(kn_trainer *trainer) {
     return KN_OK;
 }
 
+/* Which shards this worker computes. */
+static kn_status deal_shards(kn_trainer *trainer) {
+    kn_trainer_params *own = &trainer->params;
+    const kn_communicator *communicator = own->communicator;
+    if (communicator && !kn_has_size(communicator))
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "the communicator has size 0; expected that of the struct");
+    const int ranks = communicator ? communicator->ranks : 1;
+    int shards = own->shards;
+    if (!shards) {
+        shards = ranks & (ranks - 1) ? 16 : ranks;
+        while (shards < ranks && shards < KN_MAX_SHARDS)
+            shards *= 2;
+    }
+    kn_status status = kn_shards_deal(&trainer->shards, shards, ranks, communicator ? communicator->rank : 0,
+                                      own->deal, &trainer->error);
+    own->deal = NULL;
+    if (shards == 1) trainer->shards.count = 0;
+    return status;
+}
+
 kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *params) {
     kn_trainer_params *own = &trainer->params;
     kn_trainer_params_init(own);
@@ -244,6 +265,7 @@ kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *p
             kn_fail(error, KN_ERROR_ARGUMENT, "%zu extra values, but their list is NULL", own->extra_count);
     if (status == KN_OK) status = copy_session(trainer);
     if (status == KN_OK) status = copy_groups(trainer);
+    if (status == KN_OK) status = deal_shards(trainer);
     return status == KN_OK ? copy_milestones(trainer) : status;
 }
 
@@ -254,4 +276,5 @@ void kn_trainer_release_params(kn_trainer *trainer) {
     kn_release(&trainer->host, trainer->settings);
     kn_release(&trainer->host, trainer->milestones);
     kn_release(&trainer->host, trainer->switches);
+    kn_release(&trainer->host, trainer->feeds);
 }

@@ -89,7 +89,8 @@ void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAI
     static const char *const kinds[KN_TRAIN_SCALARS] = {
         [KN_TRAIN_RATE] = "rate",   [KN_TRAIN_SHRINK] = "shrink", [KN_TRAIN_DECAY] = "decay",
         [KN_TRAIN_ROOT] = "root",   [KN_TRAIN_MEAN] = "mean",     [KN_TRAIN_GAIN] = "gain",
-        [KN_TRAIN_FIRST] = "first", [KN_TRAIN_WAIT] = "wait",
+        [KN_TRAIN_FIRST] = "first", [KN_TRAIN_WAIT] = "wait",     [KN_TRAIN_WEIGHT] = "weight",
+        [KN_TRAIN_MORE] = "more",
     };
     if (setting)
         snprintf(name, KN_TRAIN_NAME_BYTES, "koine.%s.%d", kinds[scalar], setting);
@@ -97,10 +98,10 @@ void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAI
         snprintf(name, KN_TRAIN_NAME_BYTES, "koine.%s", kinds[scalar]);
 }
 
-void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_setting *setting, uint64_t step,
-                         double plateau, double scalars[KN_TRAIN_SCALARS]) {
-    uint64_t update = step / params->accumulate, part = step % params->accumulate;
-    double rate = kn_schedule_rate(params, update) * plateau * setting->rate_factor,
+void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_setting *setting,
+                         const kn_train_moment *moment, double scalars[KN_TRAIN_SCALARS]) {
+    uint64_t update = moment->step / params->accumulate, part = moment->step % params->accumulate;
+    double rate = kn_schedule_rate(params, update) * moment->plateau * setting->rate_factor,
            count = (double)(update + 1);
     double entered = 1 - pow(params->beta1, count), used = rate; /* of the mean gradient, so far */
     const kn_rate_use use = kn_optimizer_row_of(params->optimizer)->rate;
@@ -116,4 +117,6 @@ void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_settin
     scalars[KN_TRAIN_GAIN] = update ? 1 - params->dampening : 1;
     scalars[KN_TRAIN_FIRST] = part == 0;
     scalars[KN_TRAIN_WAIT] = part + 1 < params->accumulate;
+    scalars[KN_TRAIN_WEIGHT] = moment->weight;
+    scalars[KN_TRAIN_MORE] = moment->more;
 }

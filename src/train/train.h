@@ -19,11 +19,13 @@ typedef enum kn_train_scalar {
     KN_TRAIN_SHRINK, /* of a setting, AdamW and Lion: 1 - rate * decay */
     /* of a setting: the weight decay, added to the step (LAMB) or the gradient (if settings differ) */
     KN_TRAIN_DECAY,
-    KN_TRAIN_ROOT,  /* Adam and LAMB: 1 / sqrt(1 - beta2^t) */
-    KN_TRAIN_MEAN,  /* LAMB: 1 / (1 - beta1^t) */
-    KN_TRAIN_GAIN,  /* SGD with dampening: the fraction of the gradient that enters the momentum */
-    KN_TRAIN_FIRST, /* accumulation: 1 in the first step of an update, otherwise 0 */
-    KN_TRAIN_WAIT,  /* accumulation: 0 in the last step of an update, otherwise 1 */
+    KN_TRAIN_ROOT,   /* Adam and LAMB: 1 / sqrt(1 - beta2^t) */
+    KN_TRAIN_MEAN,   /* LAMB: 1 / (1 - beta1^t) */
+    KN_TRAIN_GAIN,   /* SGD with dampening: the fraction of the gradient that enters the momentum */
+    KN_TRAIN_FIRST,  /* accumulation: 1 in the first step of an update, otherwise 0 */
+    KN_TRAIN_WAIT,   /* accumulation: 0 in the last step of an update, otherwise 1 */
+    KN_TRAIN_WEIGHT, /* shards: the part of the batch that is in this one */
+    KN_TRAIN_MORE,   /* shards: 0 in the last run of a step, otherwise 1 */
     KN_TRAIN_SCALARS
 } kn_train_scalar;
 enum { KN_TRAIN_NAME_BYTES = 48 };
@@ -38,17 +40,33 @@ typedef struct kn_update_setting {
 } kn_update_setting;
 
 /* The values of a setting's scalars in step `step`, counted from 0; `plateau`: the fraction of the rate that
- * PLATEAU left. */
-void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_setting *setting, uint64_t step,
-                         double plateau, double scalars[KN_TRAIN_SCALARS]);
+ * PLATEAU left; `weight`, `more`: of the run. */
+typedef struct kn_train_moment {
+    uint64_t step;
+    double plateau, weight;
+    bool more;
+} kn_train_moment;
+void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_setting *setting,
+                         const kn_train_moment *moment, double scalars[KN_TRAIN_SCALARS]);
+
+/* ---- shards.c: the runs of a step ------------------------------------------------------------------- */
+
+/* A state that the host sets: what nodes that draw random numbers count, instead of steps. */
+#define KN_TRAIN_DRAW "koine.draw"
+/* The name of a scalar for a place on the stack of sums. */
+void kn_train_place_name(const char *kind, int place, char name[KN_TRAIN_NAME_BYTES]);
+/* Sets the scalars for the run of one shard in step `step`, except those of kn_train_scalars_of. */
+kn_status kn_shard_set(kn_session *session, const kn_shards *shards, int shard, uint64_t step);
 
 /* ---- optimizer.c: the update as a graph -------------------------------------------------------- */
 
-/* Adds to a bound graph the gradients of `loss` with respect to all its parameters, their accumulation and
- * clipping, the update of each parameter, moment and average, and of the step counter. settings: 2 (groups +
- * 1) entries, whose `needs` it sets. In float16 the loss is scaled. */
+/* Adds to a bound graph the gradients of the loss, the first of `values`, with respect to all its parameters,
+ * their accumulation and clipping, the update of each parameter, moment and average, and of the step counter.
+ * settings: 2 (groups + 1) entries, whose `needs` it sets. In float16 the loss is scaled. shards: NULL, or
+ * then values become their means over the shards. */
 kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting *settings,
-                              kn_precision precision, kn_graph *bound, kn_value *loss, kn_error *error);
+                              kn_precision precision, const kn_shards *shards, kn_graph *bound,
+                              kn_value **values, size_t value_count, kn_error *error);
 
 /* A state that the device counts: the number of updates in the moving averages. */
 #define KN_TRAIN_AVERAGED "koine.averaged"

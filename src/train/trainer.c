@@ -5,11 +5,14 @@
 
 #include "train/trainer_private.h"
 
-static kn_status extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+static const kn_shards *shards_of(const kn_trainer *trainer) {
+    return trainer->shards.count ? &trainer->shards : NULL;
+}
+
+static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     const kn_trainer *trainer = user;
-    (void)count; /* the loss is the first value */
-    return kn_optimizer_extend(&trainer->params, trainer->settings, trainer->running.precision, bound,
-                               values[0], error);
+    return kn_optimizer_extend(&trainer->params, trainer->settings, trainer->running.precision,
+                               shards_of(trainer), bound, values, count, error);
 }
 
 static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
@@ -25,6 +28,8 @@ static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
                                   .values = values,
                                   .count = params->extra_count + 1,
                                   .params = &running,
+                                  .communicator = params->communicator,
+                                  .shards = shards_of(trainer),
                                   .extend = extend,
                                   .user = trainer};
     trainer->session = kn_session_open(&request);
@@ -115,14 +120,15 @@ static kn_status bind_batch(kn_trainer *trainer, kn_session *session, int64_t co
 }
 
 /* Sets the scalars that the update of the current plan reads. */
-static kn_status set_scalars(kn_trainer *trainer) {
+static kn_status set_scalars(kn_trainer *trainer, double weight, bool more) {
+    const kn_train_moment moment = {trainer->steps, trainer->plateau.fraction, weight, more};
     double scalars[KN_TRAIN_SCALARS];
     char name[KN_TRAIN_NAME_BYTES];
     kn_status status = KN_OK;
     for (size_t i = 0; i < trainer->setting_count; i++) {
         const kn_update_setting *setting = &trainer->settings[i];
         if (!setting->needs) continue;
-        kn_train_scalars_of(&trainer->params, setting, trainer->steps, trainer->plateau.fraction, scalars);
+        kn_train_scalars_of(&trainer->params, setting, &moment, scalars);
         for (int s = 0; s < KN_TRAIN_SCALARS && status == KN_OK; s++) {
             if (!(setting->needs >> s & 1)) continue;
             kn_train_scalar_name((kn_train_scalar)s, (int)i, name);
@@ -132,17 +138,104 @@ static kn_status set_scalars(kn_trainer *trainer) {
     return fail_from(trainer, trainer->session, status);
 }
 
-/* Everything before the run. */
-static kn_status prepare_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count) {
+/* ---- steps --------------------------------------------------------------------------------------------- */
+
+/* The feeds of some of this worker's samples, or the same. */
+typedef struct feed_list {
+    const kn_feed *feeds;
+    size_t count;
+} feed_list;
+
+/* The samples of a batch that this worker's shards need. */
+static uint64_t own_samples(const kn_trainer *trainer, uint64_t count, uint64_t *first) {
+    const kn_shards *shards = &trainer->shards;
+    *first = 0;
+    if (!shards->count) return count;
+    const int *firsts = shards->firsts + shards->rank;
+    return kn_shards_samples(shards->count, firsts[0], firsts[1], count, first);
+}
+
+kn_status kn_trainer_part(const kn_trainer *trainer, uint64_t count, uint64_t *first, uint64_t *own) {
+    if (!trainer || !count || !first || !own) return KN_ERROR_ARGUMENT;
+    *own = own_samples(trainer, count, first);
+    return KN_OK;
+}
+
+/* Makes `list` the feeds of `samples` samples from `first` on, of the `own` that it has. */
+static kn_status cut_feeds(kn_trainer *trainer, uint64_t own, uint64_t first, uint64_t samples,
+                           feed_list *list) {
+    if (!kn_reserve(&trainer->host, (void **)&trainer->feeds, &trainer->feed_capacity, list->count + 1,
+                    sizeof *trainer->feeds))
+        return kn_fail_memory(&trainer->error, list->count * sizeof *trainer->feeds);
+    for (size_t i = 0; i < list->count; i++) {
+        kn_feed *feed = &trainer->feeds[i];
+        *feed = list->feeds[i];
+        if (feed->bytes % own)
+            return kn_fail(
+                &trainer->error, KN_ERROR_SHAPE,
+                "the input '%s' of a training in shards has %zu bytes; expected a multiple of the %llu "
+                "samples that this worker computes: each has a part of it",
+                feed->name ? feed->name : "NULL", feed->bytes, (unsigned long long)own);
+        const size_t each = feed->bytes / (size_t)own;
+        if (feed->data) feed->data = (const char *)feed->data + (size_t)first * each;
+        feed->bytes = (size_t)samples * each;
+    }
+    list->feeds = trainer->feeds;
+    return KN_OK;
+}
+
+/* Everything before a run: of a shard, or of a step that is one run. */
+static kn_status prepare_run(kn_trainer *trainer, uint64_t samples, const feed_list *list, double weight,
+                             bool more) {
+    kn_status status = bind_batch(trainer, trainer->session, (int64_t)samples);
+    if (status == KN_OK)
+        status = fail_from(trainer, trainer->session,
+                           kn_session_compile(trainer->session, list->feeds, list->count));
+    return status == KN_OK ? set_scalars(trainer, weight, more) : status;
+}
+
+/* Prepares the run of a shard; `list` becomes its feeds. */
+static kn_status prepare_shard(kn_trainer *trainer, uint64_t count, int shard, feed_list *list) {
+    const kn_shards *shards = &trainer->shards;
+    const bool more = shard + 1 < shards->firsts[shards->rank + 1];
+    uint64_t begin, first;
+    double weight;
+    const uint64_t own = own_samples(trainer, count, &begin);
+    const uint64_t samples = kn_shard_samples(shards->count, shard, count, &first, &weight);
+    kn_status status = cut_feeds(trainer, own, first - begin, samples, list);
+    if (status == KN_OK) status = prepare_run(trainer, samples, list, weight, more);
+    if (status != KN_OK) return status;
+    kn_session_exchange(trainer->session, !more);
+    return fail_from(trainer, trainer->session,
+                     kn_shard_set(trainer->session, shards, shard, trainer->steps));
+}
+
+/* Everything before the last run of a step; `list` becomes the feeds of that. */
+static kn_status prepare_step(kn_trainer *trainer, int64_t count, feed_list *list) {
     if (trainer->averages_used)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
                        "the moving averages are in place of the weights; call "
                        "kn_trainer_use_averages(trainer, false) before training continues");
-    kn_status status = bind_batch(trainer, trainer->session, count);
-    if (status == KN_OK)
-        status =
-            fail_from(trainer, trainer->session, kn_session_compile(trainer->session, feeds, feed_count));
-    return status == KN_OK ? set_scalars(trainer) : status;
+    if (!trainer->shards.count || count <= 0) return prepare_run(trainer, (uint64_t)count, list, 1, false);
+    const feed_list whole = *list;
+    const int *firsts = trainer->shards.firsts + trainer->shards.rank;
+    kn_status status = KN_OK;
+    for (int shard = firsts[0]; shard < firsts[1] && status == KN_OK; shard++) {
+        *list = whole;
+        status = prepare_shard(trainer, (uint64_t)count, shard, list);
+        if (status == KN_OK && shard + 1 < firsts[1])
+            status =
+                fail_from(trainer, trainer->session,
+                          kn_session_start(trainer->session, list->feeds, list->count, false, NULL, 0, NULL));
+    }
+    return status;
+}
+
+/* A step that fails here would let the other workers wait. */
+static kn_status end_group(kn_trainer *trainer, kn_status status) {
+    const kn_communicator *communicator = trainer->params.communicator;
+    if (status != KN_OK && communicator) communicator->abort(communicator->user, trainer->error.text);
+    return status;
 }
 
 kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
@@ -161,11 +254,12 @@ kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_fee
     if (loss) all[wanted++] = (kn_fetch){trainer->loss_name, &number, sizeof number};
     for (size_t i = 0; i < fetch_count; i++)
         all[wanted++] = fetches[i];
-    status = prepare_step(trainer, count, feeds, feed_count);
+    feed_list list = {feeds, feed_count};
+    status = prepare_step(trainer, count, &list);
     if (status == KN_OK)
         status = fail_from(trainer, trainer->session,
-                           kn_session_run(trainer->session, feeds, feed_count, all, wanted));
-    if (status != KN_OK) return status;
+                           kn_session_run(trainer->session, list.feeds, list.count, all, wanted));
+    if (status != KN_OK) return end_group(trainer, status);
     trainer->steps++;
     if (loss) *loss = number;
     return KN_OK;
@@ -174,6 +268,12 @@ kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_fee
 kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
                           double *loss) {
     return kn_trainer_step_fetch(trainer, count, feeds, feed_count, loss, NULL, 0);
+}
+
+/* Whether a step is one run, whose feeds can be written while the run before it goes on. */
+static bool feeds_ahead(const kn_trainer *trainer) {
+    const kn_shards *shards = &trainer->shards;
+    return !shards->count || shards->firsts[shards->rank + 1] - shards->firsts[shards->rank] == 1;
 }
 
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
@@ -186,19 +286,22 @@ kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_fee
     kn_begun_step *begun = &trainer->begun[(trainer->oldest + trainer->begun_count) % KN_STEPS_BEGUN];
     const kn_fetch fetches[] = {{trainer->loss_name, &begun->loss, sizeof begun->loss},
                                 {extra, &begun->extra, sizeof begun->extra}};
+    feed_list list = {feeds, feed_count};
     begun->extra = NAN;
-    status = prepare_step(trainer, count, feeds, feed_count);
+    status = prepare_step(trainer, count, &list);
     if (status == KN_OK)
-        status = fail_from(trainer, trainer->session,
-                           kn_session_start(trainer->session, feeds, feed_count, ahead, fetches,
-                                            extra ? 2 : 1, &begun->read));
-    if (status != KN_OK) return status;
+        status =
+            fail_from(trainer, trainer->session,
+                      kn_session_start(trainer->session, list.feeds, list.count,
+                                       ahead && feeds_ahead(trainer), fetches, extra ? 2 : 1, &begun->read));
+    if (status != KN_OK) return end_group(trainer, status);
     trainer->begun_count++;
     trainer->steps++;
     return KN_OK;
 }
 
 kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count) {
+    if (!feeds_ahead(trainer)) return KN_OK;
     return fail_from(trainer, trainer->session, kn_session_feed_ahead(trainer->session, feeds, feed_count));
 }
 
@@ -279,9 +382,20 @@ kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed 
 kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                  size_t feed_count) {
     kn_status status = begin(trainer);
+    feed_list list = {feeds, feed_count};
+    if (status != KN_OK) return status;
+    const kn_shards *shards = &trainer->shards;
+    if (shards->count && count > 0) {
+        uint64_t begin, first;
+        double weight;
+        const uint64_t own = own_samples(trainer, (uint64_t)count, &begin);
+        count = (int64_t)kn_shard_samples(shards->count, shards->firsts[shards->rank], (uint64_t)count,
+                                          &first, &weight);
+        status = cut_feeds(trainer, own, 0, (uint64_t)count, &list);
+    }
     if (status == KN_OK) status = bind_batch(trainer, trainer->session, count);
     if (status != KN_OK) return status;
-    return fail_from(trainer, trainer->session, kn_session_compile(trainer->session, feeds, feed_count));
+    return fail_from(trainer, trainer->session, kn_session_compile(trainer->session, list.feeds, list.count));
 }
 
 kn_status kn_trainer_compile(kn_trainer *trainer, int64_t count) {

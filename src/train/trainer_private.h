@@ -54,6 +54,9 @@ struct kn_trainer {
     kn_value *loss;    /* in the session's graph, to diagnose a failed step */
     char *loss_name;
     uint64_t steps;
+    kn_shards shards; /* count 0: not in shards */
+    kn_feed *feeds;   /* of one shard */
+    size_t feed_capacity;
     kn_begun_step begun[KN_STEPS_BEGUN]; /* begun and not ended, from position `oldest` on, around */
     int begun_count, oldest;
     kn_evaluator evaluators[EVALUATORS];
@@ -109,6 +112,13 @@ typedef struct kn_fit_memory {
 kn_status kn_fit_remember(kn_trainer *trainer, const kn_fit_memory *memory);
 /* False, and *memory is unchanged, if the states have none. */
 bool kn_fit_recall(const kn_trainer *trainer, kn_fit_memory *memory);
+
+/* ---- evaluate.c ------------------------------------------------------------------------------------- */
+
+/* kn_evaluate by all workers, which call it with the same dataset; communicator NULL: by this one. */
+kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *session,
+                            const kn_dataset *dataset, uint64_t batch, const char *loss, const char *accuracy,
+                            kn_score *score);
 
 /* ---- snapshot.c: a copy of all states of a trainer on the host --------------------------------------- */
 

@@ -102,7 +102,7 @@ static void store_gradient(kn_graph *bound, kn_value *gradient, const char *kind
 
 /* Two losses: the weighted results; and the same plus a second use of each input, to test that gradients add
  * up. */
-static kn_status add_gradients(void *user, kn_graph *bound, kn_value *const *values, size_t count,
+static kn_status add_gradients(void *user, kn_graph *bound, kn_value **values, size_t count,
                                kn_error *error) {
     const kn_trial *trial = user;
     kn_value *by[KN_TRIAL_INPUTS], *loss = NULL, *twice, *gradients[KN_TRIAL_INPUTS];

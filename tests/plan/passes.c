@@ -5,7 +5,7 @@
 #include <string.h>
 
 void passes_begin(pass_run *passes, kn_value *const *outputs, size_t count, bool training,
-                  kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count,
+                  kn_status (*extend)(void *user, kn_graph *bound, kn_value **values, size_t count,
                                       kn_error *error),
                   void *user) {
     memset(passes, 0, sizeof *passes);

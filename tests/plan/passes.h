@@ -20,7 +20,7 @@ typedef struct pass_run {
 /* Binds `outputs` (batch is 6) and prepares everything for the first pass; extend as in kn_session_request.
  */
 void passes_begin(pass_run *passes, kn_value *const *outputs, size_t count, bool training,
-                  kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count,
+                  kn_status (*extend)(void *user, kn_graph *bound, kn_value **values, size_t count,
                                       kn_error *error),
                   void *user);
 /* From the next call on the device is a CPU with vectors of `width`. `switches` forces the kernels that would

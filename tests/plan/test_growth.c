@@ -18,10 +18,11 @@ typedef struct training {
     kn_update_setting settings[4 * LARGE]; /* of each parameter */
 } training;
 
-static kn_status train(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+static kn_status train(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     (void)count;
     training *with = user;
-    return kn_optimizer_extend(&with->params, with->settings, KN_PRECISION_FLOAT32, bound, values[0], error);
+    return kn_optimizer_extend(&with->params, with->settings, KN_PRECISION_FLOAT32, NULL, bound, values,
+                               count, error);
 }
 
 /* Writes to work[] what each pass counts when the training of a network is planned. */

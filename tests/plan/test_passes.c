@@ -99,7 +99,7 @@ static kn_dtype type_of(const pass_run *passes, const char *name) {
 }
 
 /* The gradient of the loss by the weight of the first layer. */
-static kn_status add_weight_gradient(void *user, kn_graph *bound, kn_value *const *values, size_t count,
+static kn_status add_weight_gradient(void *user, kn_graph *bound, kn_value **values, size_t count,
                                      kn_error *error) {
     kn_value *weight = kn_graph_find(bound, "first.weight"), *gradient = NULL;
     (void)user;
@@ -308,8 +308,7 @@ static void fuse_merges_two_branches(void **state) {
 /* ---- order and states --------------------------------------------------------------------------- */
 
 /* w is read by a node created after its new value: that node must still read the old value. */
-static kn_status assign_early(void *user, kn_graph *bound, kn_value *const *values, size_t count,
-                              kn_error *error) {
+static kn_status assign_early(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     (void)user, (void)count, (void)error;
     kn_value *w = kn_graph_find(bound, "w");
     kn_assign(bound, w, kn_scale(w, 2));
@@ -449,7 +448,7 @@ static void lower_gathers_statistics_where_images_are_made(void **state) {
 }
 
 /* a becomes b and b becomes a: one of the two cannot be written in place. */
-static kn_status swap(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+static kn_status swap(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     (void)user, (void)values, (void)count, (void)error;
     kn_value *a = kn_graph_find(bound, "a"), *b = kn_graph_find(bound, "b");
     kn_assign(bound, a, kn_scale(b, 2));
@@ -560,11 +559,11 @@ static void lower_writes_vectors_of_functions(void **state) {
 }
 
 /* Biases have a separate learning rate and weight decay. */
-static kn_status train(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+static kn_status train(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     (void)count;
     const kn_trainer_params *params = user;
     kn_update_setting settings[4] = {{1, params->weight_decay, 0}, {1, 0, 0}, {2, 0, 0}, {2, 0, 0}};
-    return kn_optimizer_extend(params, settings, KN_PRECISION_FLOAT32, bound, values[0], error);
+    return kn_optimizer_extend(params, settings, KN_PRECISION_FLOAT32, NULL, bound, values, count, error);
 }
 
 /* Four parameters are updated in one launch; steps that advance counters may be joined as well. */

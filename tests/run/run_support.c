@@ -67,7 +67,7 @@ adder adder_make(const char *shape) {
     return made;
 }
 
-kn_status adder_extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+kn_status adder_extend(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     (void)user;
     (void)count;
     (void)error;

@@ -54,6 +54,6 @@ typedef struct adder {
 } adder;
 adder adder_make(const char *shape);
 /* The extension that writes the first value to the state "sum". */
-kn_status adder_extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
+kn_status adder_extend(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error);
 
 #endif

@@ -19,7 +19,7 @@ static int open_many(void **state) {
 /* ---- cut launches ------------------------------------------------------------------------------------ */
 
 /* Stores the gradients of the sum of all results' squares by the inputs in states. */
-static kn_status add_gradients(void *user, kn_graph *bound, kn_value *const *values, size_t count,
+static kn_status add_gradients(void *user, kn_graph *bound, kn_value **values, size_t count,
                                kn_error *error) {
     const kn_trial *trial = user;
     kn_value *loss = NULL, *by[KN_TRIAL_INPUTS], *gradients[KN_TRIAL_INPUTS];

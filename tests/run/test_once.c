@@ -162,7 +162,7 @@ static void bindings_in_turn_disturb_nothing(void **state) {
 }
 
 /* Writes u + 1 to u, as an update would. */
-static kn_status grow_u(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+static kn_status grow_u(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     (void)user;
     (void)values;
     (void)count;

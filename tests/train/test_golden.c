@@ -461,8 +461,7 @@ static void run_trajectory(void **state) {
     const trajectory *wanted = *state;
     test_amount amount = test_cases_wanted();
     if (amount == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
-    if (amount == TEST_ONE && !wanted->often)
-        skip_because("this trajectory runs on the first implementation only");
+    if (amount == TEST_ONE && !wanted->often) skip_because(FIRST_IMPLEMENTATION_ONLY);
     run(wanted->name, wanted->fast);
 }
 

@@ -119,6 +119,7 @@ static void bits_stay_where_values_are_computed_twice(void **state) {
     kn_model *(*const models[])(void) = {residual_model, deep_model, picking_model};
     (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
+    if (test_cases_wanted() == TEST_ONE) skip_because(FIRST_IMPLEMENTATION_ONLY);
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (int kind = 1; kind <= 2; kind++) {
             kn_context_params params = device_params();

@@ -239,6 +239,7 @@ static void moments_of_large_parameters_have_8_bits(void **state) {
 
 /* Three steps, a file, and three more by another trainer. */
 static void training_continues(void **state) {
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static float x[PICTURES * PICTURE_PIXELS];
     int32_t y[PICTURES];
     char path[4096], *folder = test_folder_make();
@@ -397,6 +398,7 @@ static void compare_losses(kn_context *context, kn_moments moments) {
 static void losses_are_those_of_float32(void **state) {
     (void)state;
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
+    if (test_cases_wanted() == TEST_ONE) skip_because(FIRST_IMPLEMENTATION_ONLY);
     on_both(compare_losses);
 }
 

@@ -126,6 +126,7 @@ int main(int argc, char **argv) {
     samples_draw();
     if (!device_is_there()) return 77;
     if (argc == 2 && !strcmp(argv[1], "--bits")) return print_bits();
+    if (argc == 2 && !strcmp(argv[1], "workers")) return test_shards() != 0;
     int failures = test_schedules() + test_updates() + test_not_finite() + test_resume() +
                    test_same_bits(argv[0]) + test_fit() + test_memory() + test_moments() + test_devices();
     return failures != 0;

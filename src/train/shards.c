@@ -1,0 +1,141 @@
+/* Training in shards: each batch is cut into shards, whose mean gradients are added as a tree. A worker runs
+ * the plan once for each of its shards and keeps sums on a stack of states (kn_shard_place); in the last run
+ * of a step the workers add up theirs (kn_total_add), and all make the same update. Running statistics, the
+ * loss and extra values are means over the shards in the same way. */
+#include <stdio.h>
+
+#include "ops/ops.h"
+#include "train/optimizer.h"
+
+typedef struct sharing {
+    const kn_update *update;
+    const kn_shards *shards;
+    kn_value *weight;                  /* scalar: the part of the batch that is in this shard */
+    kn_value *merges[KN_MAX_SUBTREES]; /* by place, bool scalars: its sum is added to this shard's; */
+    kn_value *stores[KN_MAX_SUBTREES]; /* the sum goes there */
+    int places;
+    kn_value *token;
+} sharing;
+
+/* Scalars that are one for each place. */
+static kn_value *flag_of_place(const sharing *own, const char *kind, int place) {
+    kn_graph *graph = own->update->graph;
+    const kn_shape scalar = {.dtype = KN_FLOAT32};
+    char name[KN_TRAIN_NAME_BYTES];
+    kn_train_place_name(kind, place, name);
+    return kn_greater(kn_state_add(graph, name, &scalar, KN_STATE_PASSING, NULL), kn_number(graph, 0));
+}
+
+static kn_value *sum_in_place(const sharing *own, const kn_value *of, const char *name, int place) {
+    char text[KN_TRAIN_STATE_BYTES], kind[KN_TRAIN_NAME_BYTES];
+    snprintf(kind, sizeof kind, "sum%d", place);
+    if (!kn_train_state_name(name, kind, text))
+        return kn_graph_fail(own->update->graph, KN_ERROR_UNSUPPORTED, "the name '%s' is too long", name);
+    return kn_state_add(own->update->graph, text, &of->shape, KN_STATE_PASSING, NULL);
+}
+
+/* The mean over the batch, in the last run of a step, of a value that is a mean over a shard. */
+static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name) {
+    kn_graph *graph = own->update->graph;
+    kn_value *sum = kn_mul(value, own->weight);
+    kn_value *places[KN_MAX_SUBTREES], *given[KN_MAX_SUBTREES];
+    for (int p = own->places - 1; p >= 0; p--) {
+        places[p] = sum_in_place(own, value, name, p);
+        sum = kn_where(own->merges[p], kn_add(places[p], sum), sum);
+    }
+    for (int p = 0; p < own->places; p++)
+        kn_assign(graph, places[p], kn_where(own->stores[p], sum, places[p]));
+    if (own->shards->ranks == 1) return sum;
+    const int last = own->shards->firsts[own->shards->rank + 1] - 1;
+    const int below = kn_shard_place_of(own->shards, last).place;
+    for (int p = 0; p < below; p++)
+        given[p] = places[p];
+    given[below] = sum;
+    return kn_total_add(graph, given, below + 1, &own->token);
+}
+
+/* Statistics that the graph itself writes. */
+static kn_status share_states(sharing *own, kn_error *error) {
+    kn_graph *graph = own->update->graph;
+    const size_t count = graph->value_count;
+    for (size_t i = 0; i < count; i++) {
+        kn_value *state = graph->values[i];
+        if (state->kind != KN_VALUE_STATE || !state->assign) continue;
+        if (state->role != KN_STATE_STATISTIC || state->shape.dtype != KN_FLOAT32)
+            return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                           "'%s' continues from batch to batch, sample by sample, which shards of a batch "
+                           "cannot: expected a model without it, or one shard",
+                           state->name);
+        kn_value *mean = mean_of_shards(own, state->assign->inputs[1], state->name);
+        kn_value *more = own->update->more;
+        kn_assign_instead(graph, state, more ? kn_where(more, state, mean) : mean);
+    }
+    return KN_OK;
+}
+
+/* Nodes that draw random numbers draw others for each shard: by a counter of shards instead of steps. */
+static void count_draws(kn_graph *graph) {
+    const kn_shape scalar = {.dtype = KN_UINT32};
+    kn_value *steps = kn_graph_find(graph, KN_STEP_COUNTER);
+    if (!steps) return;
+    kn_value *draws = kn_state_add(graph, KN_TRAIN_DRAW, &scalar, KN_STATE_PASSING, NULL);
+    for (size_t i = 0; i < graph->node_count; i++)
+        for (int k = 0; k < graph->nodes[i]->input_count; k++)
+            if (graph->nodes[i]->inputs[k] == steps) graph->nodes[i]->inputs[k] = draws;
+}
+
+void kn_shards_prepare(kn_update *update) {
+    count_draws(update->graph);
+    if (kn_shards_places(update->shards))
+        update->more = kn_greater(kn_update_scalar(update, KN_TRAIN_MORE), kn_number(update->graph, 0));
+}
+
+kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn_update_part *parts,
+                          size_t part_count, kn_error *error) {
+    sharing own = {.update = update, .shards = update->shards, .places = kn_shards_places(update->shards)};
+    own.weight = kn_update_scalar(update, KN_TRAIN_WEIGHT);
+    for (int p = 0; p < own.places; p++) {
+        own.merges[p] = flag_of_place(&own, "merge", p);
+        own.stores[p] = flag_of_place(&own, "store", p);
+    }
+    kn_status status = share_states(&own, error);
+    for (size_t i = 0; i < count && status == KN_OK; i++) {
+        if (values[i]->shape.rank || values[i]->shape.dtype != KN_FLOAT32)
+            return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                           "the extra value '%s' of a training in shards is no float32 scalar; expected one, "
+                           "whose mean over the batch is computed",
+                           values[i]->name);
+        values[i] = mean_of_shards(&own, values[i], values[i]->name);
+    }
+    /* The gradients of the last layers are there first. */
+    for (size_t i = part_count; i-- > 0 && status == KN_OK;)
+        parts[i].gradient = mean_of_shards(&own, parts[i].gradient, parts[i].parameter->name);
+    return status;
+}
+
+/* ---- numbers of a run -----------------------------------------------------------------------------------
+ */
+
+void kn_train_place_name(const char *kind, int place, char name[KN_TRAIN_NAME_BYTES]) {
+    snprintf(name, KN_TRAIN_NAME_BYTES, "koine.%s%d", kind, place);
+}
+
+/* No node need draw. */
+static kn_status set_draw(kn_session *session, uint64_t number) {
+    kn_status status = kn_session_set_scalar(session, KN_TRAIN_DRAW, (double)(uint32_t)number);
+    return status == KN_ERROR_NOT_FOUND ? KN_OK : status;
+}
+
+kn_status kn_shard_set(kn_session *session, const kn_shards *shards, int shard, uint64_t step) {
+    const kn_shard_place own = kn_shard_place_of(shards, shard);
+    const int places = kn_shards_places(shards);
+    char name[KN_TRAIN_NAME_BYTES];
+    kn_status status = set_draw(session, step * (uint64_t)shards->count + (uint64_t)shard);
+    for (int p = 0; p < places && status == KN_OK; p++) {
+        kn_train_place_name("merge", p, name);
+        status = kn_session_set_scalar(session, name, p >= own.place && p < own.place + own.merged);
+        kn_train_place_name("store", p, name);
+        if (status == KN_OK) status = kn_session_set_scalar(session, name, p == own.place);
+    }
+    return status;
+}
