@@ -12,6 +12,7 @@ typedef struct train_run {
     train_options *options;
     training_setup setup;
     train_learner learner;
+    train_workers *workers; /* NULL: there is one */
     kn_context *context;
     FILE *log;
     train_report report;
@@ -235,8 +236,10 @@ static int fit(train_run *run) {
     params.loader = &batches;
     kn_fit_result result = {.size = sizeof result};
     uint64_t before = kn_trainer_steps(run->learner.trainer);
-    kn_status status =
-        kn_fit(run->learner.trainer, setup->train ? setup->train : setup->all, &params, &result);
+    const kn_dataset *samples = setup->train ? setup->train : setup->all;
+    if (!workers_start(run->workers, samples, &params)) return EXIT_FAILED;
+    kn_status status = kn_fit(run->learner.trainer, samples, &params, &result);
+    workers_wait(run->workers);
     progress_clear();
     if (status == KN_OK) curve_show(&run->report.curve);
     if (run->log) report_end_json(run->log, setup, &result, NULL);
@@ -317,6 +320,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     if ((status = outputs_apart(outputs, 4)) != EXIT_DONE) goto done;
     status = EXIT_FAILED;
     if (!checkpoints_open(options, &run.checkpoints)) goto done;
+    if (!train_take_shards(options)) goto done;
     if (!model) model = options->resume;
     if (!model) {
         status = command_misuse("train needs a model where there is no checkpoint to go on from");
@@ -328,7 +332,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
         !choose_device(&run) || !(run.context = context_open(&options->common)) ||
         !devices_join(run.context, &options->common, run.setup.model))
         goto done;
-    precompile_allow(&options->common, run.context);
+    if (!options->device_count) precompile_allow(&options->common, run.context);
     progress_clear();
     command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
@@ -338,7 +342,9 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_about(run.setup.all);
     tell_judging(&run);
     run.learner.context = run.context;
-    if (!learner_open(&run.learner) || !train_load(&run.setup, run.learner.trainer, options)) goto done;
+    if (!workers_open(&run.learner, &run.workers) || !learner_open(&run.learner) ||
+        !train_load(&run.setup, run.learner.trainer, options) || !workers_prepare(run.workers, &run.learner))
+        goto done;
     tell_compiling(run.context);
     if (precompiling()) {
         status = EXIT_DONE;
@@ -361,6 +367,7 @@ done:
     checkpoints_close(&run.checkpoints);
     page_close(&run.page);
     learner_close(&run.learner);
+    workers_close(&run.workers);
     setup_finish(&run.setup);
     kn_context_destroy(&run.context);
     return status;
@@ -437,6 +444,7 @@ static int run(int count, char **arguments) {
                          .seconds = NAN,
                          .seed = 1,
                          .keep = UINT64_MAX,
+                         .shards = UINT64_MAX,
                          .bn = "batch"};
     train_checkpoints checkpoints = {.files = NULL};
     train_rule_init(&own.rule);
@@ -517,6 +525,14 @@ static int run(int count, char **arguments) {
          &own.memory},
         RECOMPUTE_OPTION(own.common),
         MATH_OPTIONS(own.common),
+        {"devices", OPTION_TEXT, "LIST",
+         "train on several devices at once, such as gpu:0,gpu:1,cpu; all: on all there are", &own.devices},
+        {"shards", OPTION_COUNT, "N",
+         "cut each batch into so many parts, a power of two, which gives the same bits on any number of "
+         "devices",
+         &own.shards},
+        {"deal", OPTION_TEXT, "N,N,…", "how many of the shards each of --devices computes (equally many)",
+         &own.dealt},
         PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),
         {.name = NULL}};
@@ -531,7 +547,8 @@ static int run(int count, char **arguments) {
     /* Weights trained by other programs are trained exactly as the command line says. */
     if (!own.rule.schedule && model && path_is_onnx(model)) own.rule.schedule = "constant";
     if ((status = check_numbers(&own)) || (status = check_words(&own, &checkpoints)) ||
-        (status = math_options_check(&own.common)) || (status = pin_option_check(&own.common)))
+        (status = math_options_check(&own.common)) || (status = pin_option_check(&own.common)) ||
+        (status = workers_check(&own)))
         return status;
     settle(&own);
     own.arguments = arguments;
@@ -576,6 +593,9 @@ const command command_train = {
     "and\n"
     "                     the loss goes by both classes with their shares; validation is never mixed\n"
     "  cut-mix=A          the same with a rectangle of the other; with both, half of the batches each\n"
+    "\n"
+    "--devices trains on several devices at once, each with a part of every batch; --shards 16 gives the\n"
+    "same bits on any number of them.\n"
     "\n"
     "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
     "\n"

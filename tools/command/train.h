@@ -107,7 +107,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
 
 /* ---- train.c ------------------------------------------------------------------------------------- */
 
-enum { RUN_PATH = 4096 };
+enum { RUN_PATH = 4096, WORKERS_MOST = 64, WORKER_NAME = 128, WORKER_SHARDS = 1024 };
 typedef struct train_options {
     common_options common;
     train_rule rule;
@@ -124,6 +124,11 @@ typedef struct train_options {
     char mark[17];               /* of this training run, in the files written with the model */
     char run_files[4][RUN_PATH]; /* with --run */
     kn_trainer_params how;       /* the resulting trainer parameters */
+    const char *devices, *dealt; /* --devices, --deal */
+    uint64_t shards;             /* UINT64_MAX: not given */
+    char device_names[WORKERS_MOST][WORKER_NAME];
+    int device_count; /* 0: without --devices */
+    int deal[WORKERS_MOST];
 } train_options;
 
 /* ---- train_memory.c: what trains, and fits into memory --------------------------------------------- */
@@ -134,6 +139,7 @@ typedef struct train_learner {
     training_setup *setup;
     kn_context *context;
     uint64_t samples;
+    const kn_communicator *communicator; /* with other workers; NULL: alone */
     /* Set by learner_open: */
     kn_trainer *trainer;
     kn_session *judge; /* NULL without validation data */
@@ -154,6 +160,22 @@ bool learner_tells_accuracy(const train_learner *learner);
  * memory than there is. Reports an error and returns false. */
 bool learner_open(train_learner *learner);
 void learner_close(train_learner *learner);
+
+/* ---- train_workers.c: --devices ---------------------------------------------------------------------- */
+
+typedef struct train_workers train_workers;
+
+/* Reads --devices, --deal and --shards. EXIT_DONE, or reports an error and returns EXIT_USAGE. */
+int workers_check(train_options *own);
+/* Opens the devices after the first, whose context is that of `learner`, which gets its communicator, and
+ * chooses the number of shards. Does nothing without --devices. Reports an error and returns false. */
+bool workers_open(train_learner *learner, train_workers **workers);
+/* Opens the trainers of the others as learner_open has opened that of the first, and copies its states. */
+bool workers_prepare(train_workers *workers, const train_learner *first);
+/* Starts the training of the others: kn_fit of the first takes part in it. */
+bool workers_start(train_workers *workers, const kn_dataset *dataset, const kn_fit_params *params);
+void workers_wait(train_workers *workers);
+void workers_close(train_workers **workers);
 
 /* ---- train_run.c: --run ------------------------------------------------------------------------- */
 
@@ -222,10 +244,13 @@ void train_mark(train_options *options, const training_setup *setup);
 bool train_replaces(const train_options *options, const char *path);
 /* The settings that affect the result besides the model, as metadata, to detect a resumed run with other
  * settings. */
-enum { TRAIN_SETTINGS = 27, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
+enum { TRAIN_SETTINGS = 28, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;
+/* Takes the number of shards from the file of --resume, unless --shards is given. Reports an error and
+ * returns false. */
+bool train_take_shards(train_options *options);
 /* Fills in at most TRAIN_PAIRS pairs, which point into `settings`; returns their number. */
 size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
                    kn_model_pair *pairs);

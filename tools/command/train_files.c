@@ -8,14 +8,14 @@
 
 /* ---- training settings stored in the file --------------------------------------------------- */
 
-enum { SETTING_BYTES = TRAIN_SETTING_BYTES, MOMENTS = TRAIN_SETTINGS - 2, PRECISION };
+enum { SETTING_BYTES = TRAIN_SETTING_BYTES, SHARDS = TRAIN_SETTINGS - 3, MOMENTS, PRECISION };
 static const char *const setting_keys[TRAIN_SETTINGS] = {
     "train.data",      "train.batch",      "train.seed",       "train.validation",   "train.shuffle",
     "train.drop-last", "train.loss",       "train.math",       "train.optimizer",    "train.lr",
     "train.momentum",  "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
     "train.smoothing", "train.clip-value", "train.accumulate", "train.ema",          "train.groups",
     "train.decay-of",  "train.adagrad",    "train.augment",    "train.oversample",   "train.class-weights",
-    "train.moments",   "train.precision",
+    "train.shards",    "train.moments",    "train.precision",
 };
 
 static const char *falls_text(const kn_trainer_params *how, char *text, size_t room) {
@@ -118,8 +118,25 @@ static void write_settings(const training_setup *setup, const train_options *opt
     snprintf(values[22], SETTING_BYTES, "%s", setup_augment(setup));
     snprintf(values[23], SETTING_BYTES, "%s", options->oversample ? "yes" : "no");
     snprintf(values[24], SETTING_BYTES, "%s", options->class_weights ? options->class_weights : "none");
+    snprintf(values[SHARDS], SETTING_BYTES, "%llu",
+             options->shards == UINT64_MAX ? 1 : (unsigned long long)options->shards);
     snprintf(values[PRECISION], SETTING_BYTES, "%s", kn_precision_name(options->common.arithmetic.precision));
     write_rule(&options->rule, &options->how, values);
+}
+
+/* Resumed training keeps the number of shards, unless another one is asked for. */
+bool train_take_shards(train_options *options) {
+    if (!options->resume || options->shards != UINT64_MAX) return true;
+    kn_safetensors_file *saved = kn_safetensors_file_open(options->resume, NULL);
+    const char *before = kn_safetensors_file_metadata(saved, setting_keys[SHARDS]);
+    const unsigned long shards = before ? strtoul(before, NULL, 10) : 1;
+    kn_safetensors_file_destroy(&saved);
+    if (shards > 1 && shards <= WORKER_SHARDS) options->shards = shards;
+    if (options->shards == UINT64_MAX || options->shards >= (uint64_t)options->device_count) return true;
+    return command_fail(
+               "'%s' was trained with %lu shards, fewer than %d devices: use fewer of them, or say --shards "
+               "%d for another result",
+               options->resume, shards, options->device_count, WORKERS_MOST) == EXIT_DONE;
 }
 
 /* Whether the moments of a file are those of this training or can become them, which must have been asked

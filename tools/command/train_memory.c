@@ -24,6 +24,8 @@ kn_trainer_params learner_params(const train_options *options, uint64_t samples,
     arithmetic_apply(&options->common.arithmetic, session);
     session->memory_bytes = options->memory;
     params.session = session;
+    params.shards = options->shards == UINT64_MAX ? 0 : (int)options->shards;
+    params.deal = options->dealt ? options->deal : NULL;
     return params;
 }
 
@@ -54,6 +56,7 @@ static bool open_trainer(train_learner *learner) {
         params.extra = &setup->accuracy;
         params.extra_count = 1;
     }
+    params.communicator = learner->communicator;
     learner->trainer = kn_trainer_create(learner->context, setup->loss.value, &params);
     if (kn_trainer_status(learner->trainer) != KN_OK) {
         command_fail("%s", learner->trainer ? kn_trainer_error(learner->trainer) : "out of memory");
@@ -80,7 +83,9 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     if (learner->judge) status = batch_plan_session(learner->judge, batch, feeds, count, &judge);
     const uint64_t all = memory_allowed(learner), more = judge.own_peak_bytes - judge.own_state_bytes;
     kn_trainer_set_memory(learner->trainer, all > more ? all - more : 1);
-    setup_sizes(learner->setup, batch, as_bytes, feeds);
+    uint64_t first, own = (uint64_t)batch;
+    kn_trainer_part(learner->trainer, (uint64_t)batch, &first, &own);
+    setup_sizes(learner->setup, (int64_t)own, as_bytes, feeds);
     if (status == KN_OK) status = kn_trainer_compile_for(learner->trainer, batch, feeds, count);
     if (status == KN_OK) status = kn_trainer_plan(learner->trainer, &info);
     learner->recomputed = info.recomputed;
@@ -147,6 +152,9 @@ bool learner_open(train_learner *learner) {
         if (!open_judge(learner)) return false;
         done = fits(learner, batch);
     }
+    if (!done && learner->communicator && learner->communicator->rank)
+        return command_fail("%s: %s", kn_context_device(learner->context)->name, plan_error(learner)) ==
+               EXIT_DONE;
     if (!done && !make_smaller(learner, batch)) return false;
     tell_recomputed(learner);
     return true;

@@ -1,0 +1,90 @@
+"""koine train --devices: several workers on one model.
+
+usage: workers.py KOINE HOUSE_TESTS
+"""
+import os
+import signal
+import subprocess
+import time
+
+from koine import ENVIRONMENT, KOINE, bytes_of, case, expect, koine, problem, run_cases, train
+
+DEVICE = str(next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])["index"])
+TWO, THREE = ",".join([DEVICE] * 2), ",".join([DEVICE] * 3)
+HOW = ("--batch", "32", "--validation", "0.2", "--optimizer", "adam")
+
+
+def file_of(folder, name):
+    return bytes_of(os.path.join(folder, name))
+
+
+@case
+def one_file_however_many_devices(folder):
+    train(folder, *HOW, "--epochs", "2", "--shards", "4", "--save", "one")
+    train(folder, *HOW, "--epochs", "2", "--shards", "4", "--devices", TWO, "--save", "two",
+          err=("and on ", "each batch is cut into 4 shards"))
+    train(folder, *HOW, "--epochs", "2", "--devices", THREE, "--deal", "2,1,1", "--save", "three", "--log", "log",
+          err="each batch is cut into 4 shards, dealt 2,1,1")
+    expect(file_of(folder, "one") == file_of(folder, "two"), "two devices save other bits than one")
+    expect(file_of(folder, "one") == file_of(folder, "three"), "three devices save other bits than one")
+
+
+@case
+def a_training_goes_on_with_another_number(folder):
+    more = (*HOW, "--schedule", "constant")
+    train(folder, *more, "--steps", "6", "--devices", TWO, "--shards", "4", "--save", "whole")
+    train(folder, *more, "--steps", "3", "--devices", THREE, "--shards", "4", "--save", "part")
+    train(folder, *more, "--steps", "6", "--resume", "part", "--save", "part", "--overwrite")
+    expect(file_of(folder, "whole") == file_of(folder, "part"), "what went on has other bits than what went through")
+    found = train(folder, *more, "--steps", "8", "--resume", "part", "--devices", ",".join([DEVICE] * 5), status=1,
+                  out="")
+    expect("was trained with 4 shards, fewer than 5 devices" in found.err, f"found {found}")
+
+
+@case
+def the_default_is_a_shard_for_each(folder):
+    train(folder, *HOW, "--steps", "2", "--devices", TWO, err="each batch is cut into 2 shards")
+    train(folder, *HOW, "--steps", "2", "--devices", THREE, err="each batch is cut into 16 shards")
+
+
+@case
+def ctrl_c_stops_all(folder):
+    child = subprocess.Popen([KOINE, "train", *problem(folder), "--steps", "100000", "--devices", TWO, "--log", "log"],
+                             cwd=folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True)
+    path = os.path.join(folder, "log")
+    while not (os.path.exists(path) and bytes_of(path).count(b"\n") > 2) and child.poll() is None:
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate()
+    expect(child.returncode == 0 and "stopped after" in out, f"status {child.returncode}: {out}{err}")
+    expect("repeat the command with --resume tiny.safetensors" in err, f"found {err}")
+
+
+@case
+def a_loss_that_is_not_finite_ends_all(folder):
+    train(folder, "--optimizer", "sgd", "--lr", "1e30", "--steps", "50", "--devices", TWO, status=1, out="",
+          err="Nothing was saved")
+
+
+@case
+def mistakes(folder):
+    for more, complaint in (
+            (("--devices", f"{DEVICE},,"), "expected devices with commas between"),
+            (("--devices", TWO, "--device", DEVICE), "which --device does not: give one of both"),
+            (("--devices", TWO, "--pin", "x=y"), "which --pin does not: give one of both"),
+            (("--devices", TWO, "--check"), "which --check does not: give one of both"),
+            (("--devices", TWO, "--deal", "1,2,1"), "3 numbers for 2 devices"),
+            (("--devices", TWO, "--deal", "1,a"), "expected the shards of each device, such as 13,3"),
+            (("--devices", TWO, "--deal", "1,2"), "expected a power of two"),
+            (("--devices", TWO, "--deal", "1,3", "--shards", "8"), "gives away 4 shards, and --shards says 8"),
+            (("--devices", THREE, "--shards", "2"), "expected at least one for each of 3 devices"),
+            (("--shards", "128", "--batch", "64"), "at most 64, the samples of a batch"),
+            (("--shards", "3"), "expected a power of two"),
+            (("--deal", "1,1"), "--deal needs --devices"),
+            (("--shards", "2", "--in-sequence"), "give one of both")):
+        train(folder, *more, status=2, out="", err=complaint)
+    found = train(folder, "--devices", f"{DEVICE},999", status=1, out="")
+    expect('no OpenCL device matches "999"' in found.err, f"found {found}")
+
+
+run_cases()

@@ -1,0 +1,258 @@
+/* koine train --devices: a worker on each device, in threads of this process. The first is the training
+ * itself, which reports and saves; the others only train. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train.h"
+
+enum { USUAL_SHARDS = 16 };
+
+/* One of the others. */
+typedef struct worker {
+    kn_context *context;
+    train_learner learner;
+    const kn_dataset *dataset;
+    kn_fit_params params;
+    kn_loader_params batches;
+    pthread_t thread;
+    bool started;
+} worker;
+
+struct train_workers {
+    kn_group *group;
+    worker others[WORKERS_MOST - 1];
+    int count; /* with the first */
+};
+
+/* ---- the command line ------------------------------------------------------------------------------------
+ */
+
+static bool add_device(train_options *own, const char *text, size_t length) {
+    if (own->device_count == WORKERS_MOST) return false;
+    char *name = own->device_names[own->device_count++];
+    snprintf(name, WORKER_NAME, "%.*s", (int)length, text);
+    return true;
+}
+
+/* Devices that several drivers offer are listed once for each. */
+static int add_all(train_options *own) {
+    kn_device_list *list = kn_device_list_create(NULL, NULL);
+    bool fits = true;
+    for (int i = 0; i < kn_device_list_count(list) && fits; i++) {
+        const kn_device_info *info = kn_device_list_entry(list, i);
+        char number[16];
+        snprintf(number, sizeof number, "%d", info->index);
+        fits = !info->usable || add_device(own, number, strlen(number));
+    }
+    kn_device_list_destroy(&list);
+    if (!fits) return command_misuse("--devices all: there are more than %d", WORKERS_MOST);
+    return own->device_count ? EXIT_DONE : command_fail("--devices all: no OpenCL device was found");
+}
+
+static int split_devices(train_options *own) {
+    if (!strcmp(own->devices, "all")) return add_all(own);
+    for (const char *at = own->devices;; at++) {
+        const size_t length = strcspn(at, ",");
+        if (!length)
+            return command_misuse("--devices is '%s'; expected devices with commas between, or all",
+                                  own->devices);
+        if (!add_device(own, at, length))
+            return command_misuse("--devices has more than %d devices", WORKERS_MOST);
+        at += length;
+        if (!*at) return EXIT_DONE;
+    }
+}
+
+static int split_deal(train_options *own) {
+    int count = 0;
+    uint64_t dealt = 0;
+    for (const char *at = own->dealt; *at && count < WORKERS_MOST; count++) {
+        char *end;
+        const unsigned long number = strtoul(at, &end, 10);
+        if (end == at || (*end && *end != ',') || number < 1 || number > WORKER_SHARDS)
+            return command_misuse("--deal is '%s'; expected the shards of each device, such as 13,3",
+                                  own->dealt);
+        own->deal[count] = (int)number;
+        dealt += number;
+        at = *end ? end + 1 : end;
+    }
+    if (count != own->device_count)
+        return command_misuse("--deal has %d numbers for %d devices; expected one for each", count,
+                              own->device_count);
+    if (own->shards != UINT64_MAX && own->shards != dealt)
+        return command_misuse("--deal gives away %llu shards, and --shards says %llu",
+                              (unsigned long long)dealt, (unsigned long long)own->shards);
+    own->shards = dealt;
+    return EXIT_DONE;
+}
+
+int workers_check(train_options *own) {
+    const char *other = own->common.device ? "--device"
+                        : own->common.pin  ? "--pin"
+                        : own->check       ? "--check"
+                                           : NULL;
+    int status = EXIT_DONE;
+    if (own->devices && other)
+        return command_misuse("--devices trains on several devices, which %s does not: give one of both",
+                              other);
+    if (own->dealt && !own->devices) return command_misuse("--deal needs --devices, which it deals to");
+    if (own->in_sequence && (own->devices || own->shards != UINT64_MAX))
+        return command_misuse(
+            "--in-sequence continues each sample of a batch in the next, which shards do not: "
+            "give one of both");
+    if (own->devices) status = split_devices(own);
+    if (status == EXIT_DONE && own->devices) own->common.device = own->device_names[0];
+    if (status == EXIT_DONE && own->dealt) status = split_deal(own);
+    if (status != EXIT_DONE || own->shards == UINT64_MAX) return status;
+    if (own->shards < 1 || own->shards > WORKER_SHARDS || (own->shards & (own->shards - 1)))
+        return command_misuse("--shards is %llu; expected a power of two, at most %d",
+                              (unsigned long long)own->shards, WORKER_SHARDS);
+    if (own->shards < (uint64_t)own->device_count || own->shards > own->batch)
+        return command_misuse(
+            "--shards is %llu; expected at least one for each of %d devices, and at most %llu, the "
+            "samples of a batch",
+            (unsigned long long)own->shards, own->device_count, (unsigned long long)own->batch);
+    return EXIT_DONE;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------- */
+
+/* One shard for each of equal devices, if their number is a power of two; otherwise more, which can be dealt.
+ */
+static bool choose_shards(train_options *own, const train_workers *workers, kn_context *first) {
+    bool equal = true;
+    for (int i = 1; i < workers->count; i++)
+        equal = equal && !strcmp(kn_context_device(first)->name,
+                                 kn_context_device(workers->others[i - 1].context)->name);
+    const uint64_t count = (uint64_t)workers->count;
+    if (own->shards == UINT64_MAX) {
+        own->shards = equal && !(count & (count - 1)) ? count : USUAL_SHARDS;
+        while (own->shards > own->batch)
+            own->shards /= 2;
+    }
+    if (own->shards >= count) return true;
+    return command_fail(
+               "a batch of %llu samples has %llu shards, fewer than the %d devices: --batch takes more",
+               (unsigned long long)own->batch, (unsigned long long)own->shards, workers->count) == EXIT_DONE;
+}
+
+static void tell_workers(const train_options *own, const train_workers *workers) {
+    for (int i = 1; i < workers->count; i++)
+        command_tell("and on %s", kn_context_device(workers->others[i - 1].context)->name);
+    command_tell("each batch is cut into %llu shards%s%s", (unsigned long long)own->shards,
+                 own->dealt ? ", dealt " : "", own->dealt ? own->dealt : "");
+}
+
+bool workers_open(train_learner *learner, train_workers **made) {
+    train_options *options = learner->options;
+    if (!options->device_count) return true;
+    train_workers *workers = *made = calloc(1, sizeof *workers);
+    if (!workers || kn_group_create(options->device_count, NULL, &workers->group) != KN_OK)
+        return command_fail("out of memory") == EXIT_DONE;
+    workers->count = 1;
+    for (int i = 1; i < options->device_count; i++) {
+        worker *own = &workers->others[i - 1];
+        common_options common = options->common;
+        common.device = options->device_names[i];
+        common.timeline = false;
+        own->learner = (train_learner){.options = options,
+                                       .setup = learner->setup,
+                                       .samples = learner->samples,
+                                       .communicator = kn_group_rank(workers->group, i)};
+        own->learner.context = own->context = context_open(&common);
+        if (!own->context) return false;
+        workers->count++;
+    }
+    learner->communicator = kn_group_rank(workers->group, 0);
+    if (!choose_shards(options, workers, learner->context)) return false;
+    tell_workers(options, workers);
+    return true;
+}
+
+/* What the first has loaded from files. */
+static bool copy_states(kn_trainer *from, kn_trainer *to) {
+    kn_states *source = kn_trainer_states(from), *target = kn_trainer_states(to);
+    bool good = true;
+    for (int i = 0; i < kn_states_count(source) && good; i++) {
+        kn_tensor_info info = {.rank = 0};
+        const char *name = kn_states_entry(source, i, &info);
+        uint64_t bytes = 0;
+        kn_tensor_bytes(&info, &bytes);
+        void *data = malloc((size_t)bytes + 1);
+        good = data && kn_states_get(source, name, data, (size_t)bytes) == KN_OK &&
+               kn_states_set(target, name, &info, data, (size_t)bytes) == KN_OK;
+        free(data);
+        if (!good)
+            command_fail("'%s' could not be copied to another device: %s", name, kn_states_error(target));
+    }
+    kn_trainer_set_steps(to, kn_trainer_steps(from));
+    return good;
+}
+
+bool workers_prepare(train_workers *workers, const train_learner *first) {
+    for (int i = 1; workers && i < workers->count; i++) {
+        train_learner *learner = &workers->others[i - 1].learner;
+        if (!learner_open(learner) || !copy_states(first->trainer, learner->trainer)) return false;
+    }
+    return true;
+}
+
+/* ---- training -------------------------------------------------------------------------------------------
+ */
+
+/* Only the first worker saves what the best epoch restores. */
+static bool to_nothing(void *user) {
+    (void)user;
+    return true;
+}
+
+/* A failure ends the training of all, and the first worker reports it. */
+static void *work(void *argument) {
+    worker *own = argument;
+    kn_fit(own->learner.trainer, own->dataset, &own->params, NULL);
+    return NULL;
+}
+
+bool workers_start(train_workers *workers, const kn_dataset *dataset, const kn_fit_params *params) {
+    for (int i = 1; workers && i < workers->count; i++) {
+        worker *own = &workers->others[i - 1];
+        own->dataset = dataset;
+        own->batches = *params->loader;
+        own->params = *params;
+        own->params.loader = &own->batches;
+        own->params.judge = own->learner.judge;
+        own->params.on_step = NULL;
+        own->params.on_epoch = NULL;
+        own->params.wait_for = NULL;
+        own->params.to_best = to_nothing;
+        own->started = !pthread_create(&own->thread, NULL, work, own);
+        if (own->started) continue;
+        const kn_communicator *all = kn_group_rank(workers->group, 0);
+        all->abort(all->user, "a thread could not be started");
+        return command_fail("the thread of a device could not be started") == EXIT_DONE;
+    }
+    return true;
+}
+
+void workers_wait(train_workers *workers) {
+    for (int i = 1; workers && i < workers->count; i++)
+        if (workers->others[i - 1].started) {
+            pthread_join(workers->others[i - 1].thread, NULL);
+            workers->others[i - 1].started = false;
+        }
+}
+
+void workers_close(train_workers **made) {
+    train_workers *workers = *made;
+    if (!workers) return;
+    workers_wait(workers);
+    for (int i = 1; i < workers->count; i++) {
+        worker *own = &workers->others[i - 1];
+        learner_close(&own->learner);
+        kn_context_destroy(&own->context);
+    }
+    kn_group_destroy(&workers->group);
+    free(workers);
+    *made = NULL;
+}
