@@ -8,7 +8,8 @@
 enum {
     TAG = KN_TAGS - 1,
     SMALL = 2048,    /* up to this many numbers are summed by the fewest messages */
-    PIECE = 1 << 16, /* numbers of a message of larger sums: 256 KiB stay in a core's cache */
+    ROUND = 1 << 18, /* numbers that a rank gets from the others for a piece of its slice: what caches hold */
+    DEPTH = 4,       /* pieces under way at once, so that a rank that is late for a while delays none */
 };
 
 /* Copies the fields that the caller's version of the struct has, and checks them. */
@@ -96,16 +97,16 @@ static kn_status sum_small(const kn_communicator *c, float *data, size_t count) 
 }
 
 /* The numbers are cut into a slice for each rank, which adds those of all ranks, and these into pieces: while
- * one piece is added, the next one arrives, and the one before goes to all ranks. */
+ * one piece is added, the next ones arrive, and those before go to all ranks. */
 typedef struct sums {
     const kn_communicator *c;
     const float *data;
     float *result; /* of this rank's slice */
     float *all;    /* where the sums of all slices go; NULL: nowhere */
     size_t count, slice, piece;
-    float *received; /* (2, ranks, piece): of pieces with even and with odd numbers */
+    float *received; /* (DEPTH, ranks, piece) */
     float **parts;   /* (ranks) */
-    void **requests; /* (2, 4, ranks): receive, send; receive sums, send sums */
+    void **requests; /* (DEPTH, 4, ranks): receive, send; receive sums, send sums */
 } sums;
 
 typedef struct span {
@@ -124,11 +125,11 @@ static span piece_of(const sums *s, int rank, size_t number) {
 }
 
 static float *received_from(const sums *s, int rank, size_t number) {
-    return s->received + (number % 2 * (size_t)s->c->ranks + (size_t)rank) * s->piece;
+    return s->received + (number % DEPTH * (size_t)s->c->ranks + (size_t)rank) * s->piece;
 }
 
 static void **requests_of(const sums *s, size_t number) {
-    return s->requests + number % 2 * 4 * (size_t)s->c->ranks;
+    return s->requests + number % DEPTH * 4 * (size_t)s->c->ranks;
 }
 
 /* Where the sums of this rank's piece go. */
@@ -196,25 +197,28 @@ static kn_status add_piece(const sums *s, size_t number) {
 
 static kn_status sum_pieces(const sums *s) {
     const size_t ranks = (size_t)s->c->ranks, pieces = (s->slice - 1) / s->piece + 1;
-    kn_status status = begin_scatter(s, 0);
+    kn_status status = KN_OK;
+    for (size_t p = 0; p < DEPTH - 1 && p < pieces && !status; p++)
+        status = begin_scatter(s, p);
     for (size_t p = 0; p < pieces && !status; p++) {
-        if (p + 1 < pieces) status = begin_scatter(s, p + 1);
+        if (p + DEPTH - 1 < pieces) status = begin_scatter(s, p + DEPTH - 1);
         if (!status) status = add_piece(s, p);
         if (!status && s->all) status = begin_gather(s, p);
-        if (!status && p > 0) status = wait_all(s->c, requests_of(s, p - 1) + 2 * ranks, 2 * ranks, KN_OK);
+        /* The requests of the piece after DEPTH - 1 others. */
+        if (!status) status = wait_all(s->c, requests_of(s, p + 1) + 2 * ranks, 2 * ranks, KN_OK);
     }
-    return wait_all(s->c, s->requests, 8 * ranks, status);
+    return wait_all(s->c, s->requests, DEPTH * 4 * ranks, status);
 }
 
 /* Takes the memory for the sums, which the caller has described. */
 static kn_status sum_large(sums *s) {
     const kn_host host = kn_host_with(&s->c->allocator);
     const size_t ranks = (size_t)s->c->ranks;
-    s->piece = least(PIECE, s->slice);
+    s->piece = least(ROUND / (ranks - 1) + 1, s->slice);
     kn_status status = KN_ERROR_MEMORY;
     s->parts = kn_allocate(&host, ranks, sizeof *s->parts);
-    s->requests = kn_allocate(&host, 8 * ranks, sizeof *s->requests);
-    s->received = kn_resize(&host, NULL, 2 * ranks * s->piece, sizeof *s->received);
+    s->requests = kn_allocate(&host, DEPTH * 4 * ranks, sizeof *s->requests);
+    s->received = kn_resize(&host, NULL, DEPTH * ranks * s->piece, sizeof *s->received);
     if (s->parts && s->requests && s->received) status = sum_pieces(s);
     kn_release(&host, s->received);
     kn_release(&host, s->requests);
