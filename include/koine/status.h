@@ -26,7 +26,8 @@ extern "C" {
     X(KN_ERROR_NOT_FINITE, 13, "a value is not finite")                                                      \
     X(KN_ERROR_MISMATCH, 14, "a result differs from its reference")                                          \
     X(KN_ERROR_CANCELLED, 15, "stopped on request")                                                          \
-    X(KN_ERROR_INTERNAL, 16, "an inconsistency inside Koine; please report it")
+    X(KN_ERROR_INTERNAL, 16, "an inconsistency inside Koine; please report it")                              \
+    X(KN_ERROR_COMMUNICATION, 17, "a message between workers failed")
 
 typedef enum kn_status {
 #define KN_STATUS_ENUM(name, number, message) name = number,

@@ -25,14 +25,15 @@ ALLOWED = {
     "graph": {"base"},
     "device": {"base"},
     "base": set(),
-    # A separate library, built with the public headers alone.
+    # Separate libraries, built with the public headers alone.
     "images": set(),
+    "mpi": set(),
 }
 CL_HEADER = re.compile(r"^(CL|OpenCL)/")
 # The one public header with OpenCL types; it comes with the device room.
 CL_PUBLIC = "koine/opencl.h"
-# The header of the second library.
-APART = "koine/images.h"
+# The headers of the separate libraries.
+APART = {"koine/images.h", "koine/mpi.h"}
 
 # The library exits, aborts, prints, forks and reads the environment nowhere, and follows no locale.
 FORBIDDEN = re.compile(
@@ -92,12 +93,13 @@ def doors():
 
 
 def furnished():
-    """A room with code has its door and its README."""
+    """A room with code has its README and, if it has several files, its door."""
     bad = [f"{name}/README.md is missing" for name in ("cl", "tests", "tools") if not (ROOT / name / "README.md").is_file()]
     for room in ALLOWED:
         folder = SOURCE / room
-        if sources(folder, ".c"):
-            for name in (f"{room}.h", "README.md"):
+        files = sources(folder, ".c")
+        if files:
+            for name in ("README.md", f"{room}.h")[:1 if len(files) == 1 else 2]:
                 if not (folder / name).is_file():
                     bad.append(f"src/{room}/{name} is missing")
     return bad
@@ -131,7 +133,7 @@ def public():
         named = {name for _, name in includes(umbrella)}
         for path in sources(ROOT / "include" / "koine", ".h"):
             name = f"koine/{path.name}"
-            if path != umbrella and (name in named) == (name in (CL_PUBLIC, APART)):
+            if path != umbrella and (name in named) == (name in {CL_PUBLIC, *APART}):
                 bad.append(f"koine/koine.h {'includes' if name in named else 'lacks'} {name}")
     return bad
 

@@ -4,7 +4,7 @@ usage: communicators.py HOUSE_FOLDER
 """
 from concurrent.futures import ThreadPoolExecutor
 
-from package import case, expect, expect_equal, raises, run
+from package import case, expect, expect_equal, raises, run, script
 
 import numpy as np  # noqa: E402
 
@@ -48,6 +48,26 @@ def a_group_ends_with_a_reason():
     for error in of_all(3, work)[1:]:
         expect(isinstance(error, koine.CancelledError), repr(error))
         expect("no more data" in str(error), str(error))
+
+
+@case
+def mpi_is_opened():
+    """Here without mpirun: one process."""
+    from koine import _library
+    if not _library.mpi():
+        with raises(koine.UnsupportedError, "-Dmpi=enabled"):
+            koine.Communicator.mpi()
+        return
+    print(script("""if True:
+        import koine, numpy as np
+        with koine.Communicator.mpi() as end:
+            assert (end.rank, end.ranks) == (0, 1), (end.rank, end.ranks)
+            assert end.all_reduce([2.0, 3.0]).tolist() == [2.0, 3.0]
+        try:
+            koine.Communicator.mpi()
+        except koine.UnsupportedError as error:
+            assert "cannot begin again" in str(error), error
+    """), end="")
 
 
 @case

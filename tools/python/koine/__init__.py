@@ -17,7 +17,7 @@ from .communicator import Communicator, Group
 from .device import (Buffer, Context, Device, Tuner, cache_folder, default_context, devices, set_default_context,  # noqa: F401
                      verify_cases)
 from .dataset import Dataset, Loader, augmentation, data, data_sources, encode, keeps_bytes  # noqa: F401
-from .errors import (ArgumentError, CancelledError, ClosedError, CompileError, DeviceError, DeviceMemoryError, DtypeError,  # noqa: F401
+from .errors import (ArgumentError, CancelledError, ClosedError, CommunicationError, CompileError, DeviceError, DeviceMemoryError, DtypeError,  # noqa: F401
                      FileError, ForkError, FormatError, HostMemoryError, InternalError, KoineError, MismatchError, NoDeviceError,
                      NotFiniteError, NotFoundError, ShapeError, UnsupportedError)
 from .files import (Checkpoints, Events, load_npy, load_onnx_tensor, load_safetensors, onnx_signature, safetensors_metadata,  # noqa: F401
@@ -37,7 +37,7 @@ def library_version() -> str:
 
 
 __all__ = [
-    "ArgumentError", "Buffer", "CancelledError", "Checkpoints", "ClosedError", "Communicator", "CompileError", "Context", "Dataset",
+    "ArgumentError", "Buffer", "CancelledError", "Checkpoints", "ClosedError", "CommunicationError", "Communicator", "CompileError", "Context", "Dataset",
     "Device", "DeviceError", "DeviceMemoryError", "DtypeError", "Events", "FileError", "ForkError", "FormatError",
     "Graph", "Group", "History", "HostMemoryError", "InternalError", "KoineError", "Loader", "MismatchError", "Model",
     "NoDeviceError", "NotFiniteError", "NotFoundError", "Operator", "Plan", "Record", "Session", "ShapeError",

@@ -44,11 +44,11 @@ def candidates(stem: str, wanted: Optional[str]) -> Iterator[str]:
     yield from _file_names(stem)
 
 
-def _load(stem: str, wanted: Optional[str]) -> Any:
+def _load(stem: str, wanted: Optional[str], flags: int = 0) -> Any:
     complaints = []
     for path in candidates(stem, wanted):
         try:
-            return ffi.dlopen(path), path
+            return ffi.dlopen(path, flags), path
         except OSError as error:
             complaints.append(str(error))
     raise ImportError(f"lib{stem} cannot be loaded: {'; '.join(dict.fromkeys(complaints))}. Install Koine, or set "
@@ -65,18 +65,27 @@ def check_version(number: int) -> None:
 
 lib, path = _load("koine", os.environ.get("KOINE_LIBRARY"))
 check_version(lib.kn_version_number())
-_images: Any = None
+_separate: Dict[str, Any] = {}
+
+
+def _optional(stem: str, flags: int = 0) -> Any:
+    """A separate library; None where it is not installed."""
+    if stem not in _separate:
+        try:
+            _separate[stem], _ = _load(stem, os.environ.get("KOINE_LIBRARY"), flags)
+        except ImportError:
+            _separate[stem] = None
+    return _separate[stem]
 
 
 def images() -> Any:
     """libkoine-images, which reads images and archives; None where it is not installed."""
-    global _images
-    if _images is None:
-        try:
-            _images, _ = _load("koine-images", os.environ.get("KOINE_LIBRARY"))
-        except ImportError:
-            _images = False
-    return _images or None
+    return _optional("koine-images")
+
+
+def mpi() -> Any:
+    """libkoine-mpi, whose workers are processes; None where it is not installed."""
+    return _optional("koine-mpi", ffi.RTLD_NOW | ffi.RTLD_GLOBAL)  # plugins of some MPIs look for its symbols
 
 
 # ---- texts and words -------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 
 from ._arrays import address, as_array, ready, type_number
 from ._handle import Handle
-from ._library import ffi, lib, number_of, text
+from ._library import ffi, lib, make, mpi, number_of, text
 from .errors import error_of
 
 
@@ -24,6 +24,20 @@ class Communicator(Handle):
 
     def __init__(self, pointer: Any, *parents: Handle) -> None:
         self._open(pointer, None, *parents)
+
+    @classmethod
+    def mpi(cls) -> "Communicator":
+        """That of the processes that mpirun has started; each must open it, and close it after the last message."""
+        library = mpi()
+        if library is None:
+            raise error_of(5, "libkoine-mpi is not installed: build Koine with -Dmpi=enabled")
+        made, room = make("kn_communicator"), ffi.new("char[]", 1024)
+        code = library.kn_mpi_open(made, room, 1024)
+        if code:
+            raise error_of(code, text(room))
+        opened = cls.__new__(cls)
+        opened._open(made, lambda holder: library.kn_mpi_close(holder[0]))
+        return opened
 
     @property
     def rank(self) -> int:

@@ -136,6 +136,12 @@ class InternalError(KoineError, RuntimeError):
     code, name = 16, "KN_ERROR_INTERNAL"
 
 
+class CommunicationError(KoineError, RuntimeError):
+    """A message between workers failed."""
+
+    code, name = 17, "KN_ERROR_COMMUNICATION"
+
+
 for _kind in (KoineError, *KoineError.__subclasses__()):
     _kind.__module__ = "koine"  # where programs know them
 _by_code = {kind.code: kind for kind in KoineError.__subclasses__() if kind.code}

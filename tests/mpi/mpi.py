@@ -1,0 +1,78 @@
+"""Workers that are processes of MPI, started by its mpirun.
+
+usage: mpi.py HOUSE_FOLDER LAUNCHER TEST_MPI [TEST_RANKS LIBRARY_FOLDER]
+LAUNCHER: mpirun of the MPI that the programs were built with; "" if it is not there
+"""
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, sys.argv[1])
+from report import Skipped, run  # noqa: E402
+
+LAUNCHER, PROGRAM, (TEST_RANKS, FOLDER) = sys.argv[2], sys.argv[3], sys.argv[4:] or ("", "")
+# More processes than processors, also as root; in Open MPI's words of 4 and of 5.
+ENVIRONMENT = dict(os.environ, OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
+                   OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+def start(ranks, *words, **more):
+    if not LAUNCHER:
+        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+    with tempfile.TemporaryDirectory(prefix="koine-mpi-") as folder:  # Open MPI keeps sockets there, whose paths are short
+        return subprocess.run([LAUNCHER, "-n", str(ranks), *words], env=dict(ENVIRONMENT, TMPDIR=folder, **more), text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200)
+
+
+def good(ranks, what):
+    done = start(ranks, PROGRAM, what)
+    return [] if done.returncode == 0 else [f"status {done.returncode}", *done.stdout.splitlines()[:20]]
+
+
+def counted(ranks):
+    """All are ranks of one group."""
+    done = start(ranks, PROGRAM, "")
+    return [] if done.stdout.split("\n")[0] == f"{ranks} ranks" else done.stdout.splitlines()[:20]
+
+
+def said(ranks, what):
+    """The processes end without an end of MPI, which mpirun may call a failure."""
+    done = start(ranks, PROGRAM, what)
+    return [] if "it said so" in done.stdout and ", line" not in done.stdout else done.stdout.splitlines()[:20]
+
+
+def all_end():
+    done = start(4, PROGRAM, "end")
+    return [] if done.returncode != 0 and "still here" not in done.stdout else [f"status {done.returncode}: {done.stdout}"]
+
+
+def command_opens():
+    done = start(3, TEST_RANKS, "open", LD_LIBRARY_PATH=FOLDER)
+    lines = sorted(line for line in done.stdout.splitlines() if line.startswith("rank"))
+    return [] if lines == [f"rank {rank} of 3: 6" for rank in range(3)] else done.stdout.splitlines()[:20]
+
+
+def command_says(path, part, **more):
+    """Without mpirun."""
+    done = subprocess.run([TEST_RANKS, "open"], env=dict(ENVIRONMENT, LD_LIBRARY_PATH=path, **more), capture_output=True,
+                          text=True, timeout=100)
+    return [] if done.returncode == 1 and part in done.stdout else [f"{done!r}"]
+
+
+CASES = [(f"{word}, {ranks} ranks", functools.partial(work, ranks, *what))
+         for ranks in (1, 2, 3, 4) for word, work, *what in (
+             ("all are there", counted), ("sums and gathers", good, "collect"), ("messages", good, "exchange"))]
+CASES += [("opened and closed", functools.partial(good, 2, "life")),
+          ("opened in a program that uses MPI", functools.partial(good, 2, "life-within")),
+          ("more bytes than expected", functools.partial(said, 2, "more")),
+          ("fewer bytes than expected", functools.partial(said, 2, "fewer")),
+          ("a message to a rank that is not there", functools.partial(said, 2, "missing")),
+          ("one rank ends all", all_end)]
+if TEST_RANKS:
+    CASES += [("the command opens it", command_opens),
+              ("the command says what is missing", functools.partial(command_says, "", "-Dmpi=enabled")),
+              ("another mpirun is noticed", functools.partial(
+                  command_says, FOLDER, "PMI_SIZE is 5 and MPI counts 1 processes", PMI_SIZE="5"))]
+run(CASES)

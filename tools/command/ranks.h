@@ -1,0 +1,17 @@
+/* This process as one of several that a launcher of MPI, such as mpirun, has started together. */
+#ifndef KOINE_RANKS_H
+#define KOINE_RANKS_H
+
+#include <koine/communicator.h>
+
+/* How many processes were started together, by the variables that launchers set; 1 if none has. `variable`
+ * (may be NULL) gets the name of the variable that says so, or NULL. */
+int ranks_of_environment(const char **variable);
+
+/* Loads libkoine-mpi and opens the communicator of these processes; each must call it. On failure the reason
+ * is in `error`. */
+kn_status ranks_open(kn_communicator *communicator, char *error, size_t bytes);
+/* All processes must call it, after the last message. */
+void ranks_close(kn_communicator *communicator);
+
+#endif
