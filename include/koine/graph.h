@@ -68,6 +68,14 @@ KN_API kn_value *kn_input(kn_graph *graph, const char *name, kn_dtype dtype, con
 /* A trained value. NULL initializer: uniform within 1 / sqrt(elements of one row). */
 KN_API kn_value *kn_parameter(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape,
                               const kn_initializer *initializer);
+/* A value that stays from run to run and is not trained, such as a counter or a running mean. NULL
+ * initializer: 0. */
+KN_API kn_value *kn_statistic(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape,
+                              const kn_initializer *initializer);
+/* Gives a statistic its value for the next run, of the same type and shape, once per statistic. All of this
+ * run reads the old one. Only runs in training do so, those that read the statistic or compute what `next`
+ * depends on. Returns the statistic. */
+KN_API kn_value *kn_statistic_next(kn_value *statistic, kn_value *next);
 /* A constant; the data (row-major) is copied. */
 KN_API kn_value *kn_constant(kn_graph *graph, kn_dtype dtype, const char *shape, const void *data,
                              size_t bytes);

@@ -209,6 +209,9 @@ KN_API uint64_t kn_trainer_steps(const kn_trainer *trainer);
  * them. */
 KN_API void kn_trainer_set_steps(kn_trainer *trainer, uint64_t steps);
 KN_API double kn_trainer_learning_rate(const kn_trainer *trainer); /* of the next step */
+/* Changes the learning rate that the schedule starts from; group: a position in the trainer's groups, whose
+ * rate_factor it changes, or -1. Steps from the next on use it, and nothing is compiled again. */
+KN_API kn_status kn_trainer_set_rate(kn_trainer *trainer, int group, double rate);
 /* Reports a validation loss to the schedule PLATEAU; other schedules ignore it. The schedule's memory is part
  * of the states. */
 KN_API kn_status kn_trainer_judged(kn_trainer *trainer, double loss);

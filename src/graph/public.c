@@ -80,22 +80,47 @@ kn_value *kn_input(kn_graph *graph, const char *name, kn_dtype dtype, const char
     return kn_input_add(graph, whole, &read);
 }
 
-kn_value *kn_parameter(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape,
-                       const kn_initializer *initializer) {
+/* `kind`: "parameter" or "statistic", for messages. */
+static kn_value *add_state(kn_graph *graph, const char *kind, const char *name, kn_dtype dtype,
+                           const char *shape, kn_state_role role, const kn_initializer *initializer) {
     kn_shape read;
     if (!graph) return NULL;
     if (graph->error.status != KN_OK) return &graph->failed;
     const char *whole = kn_name_here(graph, name);
-    if (!*whole || !read_shape(graph, "parameter", whole, dtype, shape, &read)) return &graph->failed;
-    if (!kn_dtype_is_float(dtype))
+    if (!*whole || !read_shape(graph, kind, whole, dtype, shape, &read)) return &graph->failed;
+    if (role == KN_STATE_PARAMETER && !kn_dtype_is_float(dtype))
         return kn_graph_fail(graph, KN_ERROR_DTYPE, "parameter '%s' is %s; expected a floating-point type",
                              whole, kn_dtype_name(dtype));
     if (kn_shape_elements(&read) < 0)
         return kn_graph_fail(
             graph, KN_ERROR_SHAPE,
-            "parameter '%s' %s: its dimensions must be numbers, not symbols, and its size must fit 64 bits",
+            "%s '%s' %s: its dimensions must be numbers, not symbols, and its size must fit 64 bits", kind,
             whole, kn_shape_words(graph, &read));
-    return kn_state_add(graph, whole, &read, KN_STATE_PARAMETER, initializer);
+    return kn_state_add(graph, whole, &read, role, initializer);
+}
+
+kn_value *kn_parameter(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape,
+                       const kn_initializer *initializer) {
+    return add_state(graph, "parameter", name, dtype, shape, KN_STATE_PARAMETER, initializer);
+}
+
+kn_value *kn_statistic(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape,
+                       const kn_initializer *initializer) {
+    return add_state(graph, "statistic", name, dtype, shape, KN_STATE_STATISTIC, initializer);
+}
+
+kn_value *kn_statistic_next(kn_value *statistic, kn_value *next) {
+    if (kn_value_failed(statistic)) return statistic;
+    kn_graph *graph = statistic->graph;
+    if (statistic->kind != KN_VALUE_STATE || statistic->role != KN_STATE_STATISTIC)
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                             "'%s' is not a statistic; expected a value that kn_statistic made",
+                             statistic->name);
+    if (!next)
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "the next value of statistic '%s' is NULL",
+                             statistic->name);
+    kn_assign(graph, statistic, next);
+    return graph->error.status == KN_OK ? statistic : &graph->failed;
 }
 
 kn_value *kn_constant(kn_graph *graph, kn_dtype dtype, const char *shape, const void *data, size_t bytes) {

@@ -432,6 +432,24 @@ double kn_trainer_learning_rate(const kn_trainer *trainer) {
     return kn_schedule_rate(params, trainer->steps / params->accumulate) * trainer->plateau.fraction;
 }
 
+kn_status kn_trainer_set_rate(kn_trainer *trainer, int group, double rate) {
+    kn_status status = begin(trainer);
+    if (status != KN_OK) return status;
+    kn_trainer_params *params = &trainer->params;
+    if (group < -1 || (group >= 0 && (size_t)group >= params->group_count))
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "there is no group %d; expected -1 or a position below %zu", group,
+                       params->group_count);
+    if (!(rate >= 0) || isinf(rate))
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "the learning rate of group %d is %g; expected a number of at least 0", group, rate);
+    if (group < 0)
+        params->learning_rate = rate;
+    else /* with and without weight decay */
+        trainer->settings[2 * group + 2].rate_factor = trainer->settings[2 * group + 3].rate_factor = rate;
+    return KN_OK;
+}
+
 void kn_trainer_set_memory(kn_trainer *trainer, uint64_t memory_bytes) {
     if (!trainer || trainer->made != KN_OK) return;
     trainer->running.memory_bytes = memory_bytes;

@@ -124,6 +124,8 @@ static void graphs(void **state) {
     assert_non_null(kn_graph_error(NULL));
     assert_true(kn_value_failed(kn_input(NULL, "x", KN_FLOAT32, "2")));
     assert_true(kn_value_failed(kn_parameter(NULL, "x", KN_FLOAT32, "2", NULL)));
+    assert_true(kn_value_failed(kn_statistic(NULL, "x", KN_INT32, "2", NULL)));
+    assert_true(kn_value_failed(kn_statistic_next(NULL, NULL)));
     assert_true(kn_value_failed(kn_constant(NULL, KN_FLOAT32, "", &one, sizeof one)));
     assert_true(kn_value_failed(kn_number(NULL, 1)));
     assert_true(kn_value_failed(kn_name(NULL, "name")));
@@ -291,6 +293,7 @@ static void trainers(void **state) {
     assert_true(kn_trainer_part(NULL, 1, &first, &own) != KN_OK);
     kn_trainer_set_steps(NULL, 3);
     assert_true(kn_trainer_learning_rate(NULL) == 0);
+    assert_true(kn_trainer_set_rate(NULL, -1, 1) != KN_OK);
     assert_true(kn_trainer_judged(NULL, 1) != KN_OK);
     assert_true(kn_trainer_use_averages(NULL, true) != KN_OK);
     kn_trainer_set_memory(NULL, 1);

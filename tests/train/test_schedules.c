@@ -2,6 +2,7 @@
 #include "train_tests.h"
 
 #include <math.h>
+#include <string.h>
 
 /* loss = w · mean(x), whose gradient by w is mean(x). */
 static kn_value *line_loss(kn_graph *graph) {
@@ -74,6 +75,73 @@ static void warm_up_then_constant(void **state) {
     kn_trainer_params params = plain(0.4);
     params.warmup_steps = 4;
     check_rates(*state, &params, rates, 6);
+}
+
+/* The gradient of w is 3 and that of v is 1; only v is in the group, and only v decays. */
+static void rates_set_by_the_caller(void **state) {
+    const kn_initializer one = {KN_INITIALIZE_FILL, 1};
+    kn_parameter_group group = KN_PARAMETER_GROUP_DEFAULTS;
+    group.pattern = "v";
+    group.weight_decay = 0.5;
+    kn_trainer_params params = plain(1);
+    params.groups = &group;
+    params.group_count = 1;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *loss = kn_add(line_loss(graph), kn_parameter(graph, "v", KN_FLOAT32, "", &one));
+    kn_trainer *trainer = trainer_make(*state, loss, &params);
+    const float x[2] = {2, 4};
+    const kn_feed feed = {"x", x, sizeof x};
+    const double rates[][2] = {{0.25, 0.5}, {0.125, 2}, {0, 4}};
+    double w = 1, v = 1;
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        float now[2];
+        trainer_good(trainer, kn_trainer_set_rate(trainer, -1, rates[i][0]));
+        trainer_good(trainer, kn_trainer_set_rate(trainer, 0, rates[i][1]));
+        assert_true(kn_trainer_learning_rate(trainer) == rates[i][0]);
+        trainer_good(trainer, kn_trainer_step(trainer, 2, &feed, 1, NULL));
+        w -= rates[i][0] * 3;
+        v -= rates[i][0] * rates[i][1] * (1 + 0.5 * v);
+        state_get(kn_trainer_states(trainer), "w", &now[0], 1);
+        state_get(kn_trainer_states(trainer), "v", &now[1], 1);
+        assert_true(fabs(now[0] - w) <= 1e-6 && fabs(now[1] - v) <= 1e-6);
+    }
+    assert_int_equal(kn_trainer_set_rate(trainer, 1, 1), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_trainer_error(trainer), "group 1"));
+    assert_int_equal(kn_trainer_set_rate(trainer, -2, 1), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_trainer_set_rate(trainer, -1, NAN), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_trainer_set_rate(trainer, 0, -1), KN_ERROR_ARGUMENT);
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&graph);
+}
+
+/* Two counters beside the loss: of runs, and a sum of what each run's batch has. */
+static void statistics_follow_the_runs(void **state) {
+    kn_graph *graph = kn_graph_create(NULL);
+    const int32_t one = 1;
+    kn_value *runs = kn_statistic(graph, "runs", KN_INT32, "", NULL);
+    kn_value *sum = kn_statistic(graph, "sum", KN_FLOAT32, "", &(kn_initializer){KN_INITIALIZE_FILL, 10});
+    kn_value *loss = line_loss(graph);
+    kn_statistic_next(runs, kn_add(runs, kn_constant(graph, KN_INT32, "", &one, sizeof one)));
+    kn_statistic_next(sum, kn_add(sum, kn_sum(kn_graph_find(graph, "x"), NULL, false)));
+    /* Read, so that training needs it. */
+    loss = kn_add(loss, kn_scale(kn_cast(runs, KN_FLOAT32), 100));
+    const kn_trainer_params params = plain(0);
+    kn_trainer *trainer = trainer_make(*state, kn_add(loss, kn_scale(sum, 0)), &params);
+    const float x[2] = {2, 4};
+    const kn_feed feed = {"x", x, sizeof x};
+    for (int i = 0; i < 3; i++) {
+        double found;
+        float total;
+        trainer_good(trainer, kn_trainer_step(trainer, 2, &feed, 1, &found));
+        assert_true(fabs(found - (3 + 100 * i)) <= 1e-4);
+        state_get(kn_trainer_states(trainer), "sum", &total, 1);
+        assert_true(total == (float)(10 + 6 * (i + 1)));
+    }
+    kn_trainer_destroy(&trainer);
+    kn_value *x_value = kn_graph_find(graph, "x");
+    assert_true(kn_value_failed(kn_statistic_next(x_value, x_value)));
+    assert_non_null(strstr(kn_graph_error(graph), "not a statistic"));
+    kn_graph_destroy(&graph);
 }
 
 /* Rates of PyTorch's schedulers of these names, queried in any order. */
@@ -229,6 +297,8 @@ static void cosine_without_length_ends_at_once(void **state) {
 int test_schedules(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constant),
+        cmocka_unit_test(rates_set_by_the_caller),
+        cmocka_unit_test(statistics_follow_the_runs),
         cmocka_unit_test(steps),
         cmocka_unit_test(warm_up_then_cosine),
         cmocka_unit_test(warm_up_then_constant),

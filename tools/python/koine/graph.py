@@ -84,6 +84,10 @@ class Value(ops.Operators):
         """Computes it on a device that was joined to the context (Context.join)."""
         return self.graph._made(lib.kn_pin(self._pointer, device.encode() if device is not None else NULL))
 
+    def next(self, value: "ValueLike") -> "Value":
+        """Gives a statistic its value for the next run, in training; all of this run reads the old one."""
+        return self.graph._made(lib.kn_statistic_next(self._pointer, lifted(self.graph, value)))
+
     def freeze(self) -> "Value":
         """Makes a parameter untrained."""
         lib.kn_freeze(self._pointer)
@@ -228,6 +232,11 @@ class Graph(Handle, ops.GraphOperators):
     def parameter(self, name: str, shape: Shape, dtype: DTypeLike = "float32", init: Optional[InitializerLike] = None) -> Value:
         """A trained value; init is a number, a kind such as "kaiming-normal", or a kind with its number: ("normal", 0.02)."""
         return self._made(lib.kn_parameter(self._pointer, name.encode(), type_number(dtype), shape_text(shape).encode(),
+                                           NULL if init is None else _initializer(init)))
+
+    def statistic(self, name: str, shape: Shape, dtype: DTypeLike = "float32", init: Optional[InitializerLike] = None) -> Value:
+        """A value that stays from run to run and is not trained: a counter, a running mean. Value.next changes it."""
+        return self._made(lib.kn_statistic(self._pointer, name.encode(), type_number(dtype), shape_text(shape).encode(),
                                            NULL if init is None else _initializer(init)))
 
     def constant(self, value: Any, dtype: Optional[DTypeLike] = None) -> Value:

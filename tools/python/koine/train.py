@@ -158,6 +158,14 @@ class Trainer(Runs):
         """Of the next step."""
         return float(lib.kn_trainer_learning_rate(self._pointer))
 
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        self.set_rate(rate)
+
+    def set_rate(self, rate: float, group: int = -1) -> None:
+        """Changes the learning rate that the schedule starts from, or the rate_factor of a group, without compiling again."""
+        self._call(lib.kn_trainer_set_rate, group, rate)
+
     def judged(self, loss: float) -> None:
         """Reports a validation loss to the schedule "plateau"."""
         self._call(lib.kn_trainer_judged, loss)
