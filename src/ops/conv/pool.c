@@ -370,7 +370,8 @@ KN_OPERATOR(max_pool, .help = "largest element of each window of images (N,C,H,W
 KN_OPERATOR(average_pool, .help = "mean of each window of images (N,C,H,W)",
             KN_ATTRIBUTES(WINDOW, SKIP, CEIL), FORWARD,
             CASES("skip_padding=1",
-                  {.inputs = {"1,2,7,6"}, .attributes = "window=3 stride=2 padding=1 ceil=1"}));
+                  {.inputs = {"1,2,7,6"}, .attributes = "window=3 stride=2 padding=1 ceil=1"},
+                  {.inputs = {"2,16,7,5"}, .attributes = "output=3,2", .smallest = true}));
 KN_OPERATOR(max_pool_data, .help = "gradient of max_pool", KN_ATTRIBUTES(WINDOW, DILATION, SIZE),
             .min_inputs = 2, .max_inputs = 2, BACKWARD,
             KN_CASES({.inputs = {"2,2,2,2", "uint8 2,2,2,2"},
