@@ -114,7 +114,7 @@ static void rates_set_by_the_caller(void **state) {
     kn_graph_destroy(&graph);
 }
 
-/* Two counters beside the loss: of runs, and a sum of what each run's batch has. */
+/* Two counters next to the loss: of runs, and a sum of what each run's batch has. */
 static void statistics_follow_the_runs(void **state) {
     kn_graph *graph = kn_graph_create(NULL);
     const int32_t one = 1;

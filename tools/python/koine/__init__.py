@@ -9,6 +9,9 @@
 Model is what most programs need: a name, a file or a Graph, with fit, predict, evaluate, save and to_onnx. Below it are
 Graph, Session and Trainer, and all else that the C library has; docs/python.md describes them.
 """
+import importlib as _importlib
+from typing import Any as _Any
+
 from . import _declarations, ops  # noqa: F401
 from ._library import lib as _lib
 from ._library import path as library_path  # noqa: F401
@@ -29,6 +32,14 @@ from .session import Plan, Session, States
 from .train import Trainer, optimizers
 
 __version__ = _declarations.VERSION
+
+
+def __getattr__(name: str) -> _Any:
+    """koine.torch, imported when it is first used: it needs PyTorch."""
+    if name == "torch":
+        return _importlib.import_module(".torch", __name__)
+    raise AttributeError(f"module 'koine' has no attribute '{name}'")
+
 
 
 def library_version() -> str:

@@ -1,0 +1,367 @@
+"""Training steps of PyTorch's models compute what PyTorch computes; skipped where PyTorch is missing.
+
+usage: pytorch.py HOUSE_FOLDER
+"""
+import importlib.util
+import subprocess
+import sys
+import warnings
+
+from package import Skipped, case, expect, expect_equal, raises, run
+
+import koine
+
+
+@case
+def the_package_does_not_import_pytorch():
+    done = subprocess.run([sys.executable, "-c", "import sys, koine; print('torch' in sys.modules)"], capture_output=True, text=True, timeout=50)
+    expect_equal(done.stdout.strip(), "False")
+    if not importlib.util.find_spec("torch"):
+        with raises(ImportError, "pip install torch"):
+            koine.torch
+
+
+def without_pytorch():
+    raise Skipped("PyTorch is not installed")
+
+
+if not importlib.util.find_spec("torch"):
+    case(without_pytorch)
+    run()
+    sys.exit()
+
+import copy  # noqa: E402
+import io  # noqa: E402
+import logging  # noqa: E402
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+
+
+def net(*more):
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), *more, nn.Linear(8, 3))
+
+
+def batches(count=6, size=8, seed=4):
+    generator = torch.Generator().manual_seed(seed)
+    return [(torch.randn(size, 6, generator=generator), torch.randint(0, 3, (size,), generator=generator)) for _ in range(count)]
+
+
+def pytorch(model, loss, optimizer, data, scheduler=None):
+    """Losses of PyTorch's own steps."""
+    found = []
+    for *x, y in data:
+        optimizer.zero_grad()
+        value = loss(model(*x), y)
+        value.backward()
+        optimizer.step()
+        found.append(value.item())
+        if scheduler:
+            scheduler.step()
+    return found
+
+
+def distance(one, other):
+    """The largest relative difference of two dictionaries of tensors or lists of numbers."""
+    if isinstance(one, list):
+        one, other = ({"": torch.tensor(numbers)} for numbers in (one, other))
+    expect_equal(sorted(one), sorted(other))
+    return max(((one[name].double() - other[name].double()).abs().max() / other[name].double().abs().max().clamp(min=1e-3)).item() for name in one)
+
+
+def same(make, model=net, loss=F.cross_entropy, data=None, schedule=None, most=1e-5, **more):
+    """Steps of Koine and PyTorch from one start give the same losses, parameters, and state of the optimizer. Returns Koine's."""
+    data = data or batches()
+    ours, theirs = model(), model()
+    optimizers = [make(net) for net in (ours, theirs)]
+    schedulers = [schedule(optimizer) if schedule else None for optimizer in optimizers]
+    step = koine.torch.train_step(ours, loss, optimizers[0], **more)
+    found = []
+    for given in data:
+        found.append(step(*given))
+        if schedulers[0]:
+            schedulers[0].step()
+    wanted = pytorch(theirs, loss, optimizers[1], data, schedulers[1])
+    expect(distance([float(value) for value in found], wanted) <= most, f"losses {found}, expected {wanted}")
+    wrong = distance(ours.state_dict(), theirs.state_dict())
+    expect(wrong <= most, f"parameters differ by {wrong:.2g}")
+    kept, other = (optimizer.state_dict()["state"] for optimizer in optimizers)
+    expect_equal(sorted(kept), sorted(other))
+    for number in other:
+        tensors = [{name: value for name, value in state[number].items() if value is not None} for state in (kept, other)]
+        wrong = distance(*({name: torch.as_tensor(value) for name, value in some.items()} for some in tensors))
+        expect(wrong <= most, f"the optimizer's state of parameter {number} differs by {wrong:.2g}")
+    return step, ours, optimizers[0]
+
+
+OPTIMIZERS = {
+    "SGD": ({}, {"momentum": .9}, {"momentum": .9, "nesterov": True, "weight_decay": .1}, {"momentum": .8, "dampening": .3}),
+    "Adam": ({}, {"betas": (.8, .9), "eps": 1e-3, "weight_decay": .1}, {"amsgrad": True}),
+    "AdamW": ({}, {"weight_decay": .3, "amsgrad": True}),
+    "RMSprop": ({}, {"alpha": .9, "eps": 1e-3, "momentum": .5, "centered": True, "weight_decay": .1}),
+    "Adagrad": ({}, {"lr_decay": .1, "eps": 1e-3, "initial_accumulator_value": .1, "weight_decay": .1}),
+    "Adadelta": ({}, {"rho": .8, "weight_decay": .1}),
+}
+
+
+def optimizer_case(name, settings):
+    def optimizer():
+        same(lambda model: getattr(torch.optim, name)(model.parameters(), lr=.02, **settings))
+    optimizer.__name__ = f"{name} {settings}"
+    case(optimizer)
+
+
+for _name, _all in OPTIMIZERS.items():
+    for _settings in _all:
+        optimizer_case(_name, _settings)
+
+
+@case
+def losses_wait_until_they_are_asked_for():
+    model = net()
+    step = koine.torch.train_step(model, nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), .1))
+    losses = [step(x, y) for x, y in batches()]
+    expect(all(loss.value is None for loss in losses))
+    expect_equal(f"{losses[2]:.3f}", f"{losses[2].item():.3f}")
+    expect(all(loss.value is not None for loss in losses), "all are read at once")
+    expect(abs(sum(losses) - sum(loss.item() for loss in losses)) < 1e-6)
+    expect(losses[0] > 0 and losses[0] + 1 == 1 + losses[0].item() and losses[0] != losses[1])
+    with raises(koine.KoineError, "leave out loss.backward()"):
+        losses[0].backward()
+
+
+@case
+def many_losses_are_kept():
+    model = nn.Linear(2, 1)
+    x, y = torch.ones(4, 2), torch.zeros(4, 1)
+    step = koine.torch.train_step(model, F.mse_loss, torch.optim.SGD(model.parameters(), 1e-4))
+    kept = [step(x, y) for _ in range(1030)]
+    values = [loss.item() for loss in kept]
+    expect(all(after < before for before, after in zip(values, values[1:])), "each loss is its own")
+
+
+@case
+def batches_of_other_sizes_train_too():
+    data = batches(3) + batches(1, size=5) + batches(1, size=8) + batches(1, size=1)
+    step, *_ = same(lambda model: torch.optim.Adam(model.parameters()), data=data)
+    expect(len(step._traced) == 1, "one trace for all sizes of a batch")
+
+
+@case
+def groups_have_their_rates_and_decays():
+    def make(model):
+        return torch.optim.AdamW([{"params": model[0].parameters(), "lr": .05, "weight_decay": .2},
+                                  {"params": [model[2].weight]}, {"params": [model[2].bias], "lr": 0., "weight_decay": 0}], lr=.01)
+    same(make)
+    same(lambda model: torch.optim.SGD([{"params": [model[0].weight], "lr": .5}, {"params": [model[0].bias]}], lr=.1, momentum=.9))
+
+
+@case
+def schedulers_are_followed():
+    def make(model):
+        return torch.optim.SGD(model.parameters(), .1, momentum=.9)
+    same(make, schedule=lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 6))
+    same(make, schedule=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 2, .1))
+
+
+@case
+def a_momentum_that_changes_again_and_again_is_left_to_pytorch():
+    same(lambda model: torch.optim.SGD(model.parameters(), .1, momentum=.9), data=batches(8),
+         schedule=lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, .1, total_steps=8))
+
+
+@case
+def other_optimizers_step_on_gradients_that_come_back():
+    messages = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logging.getLogger("koine").addHandler(handler)
+    try:
+        for name, settings in (("NAdam", {}), ("RAdam", {}), ("SGD", {"maximize": True}), ("Adamax", {})):
+            same(lambda model: getattr(torch.optim, name)(model.parameters(), lr=.02, **settings), most=1e-4)
+            expect(len(messages) == 1 and "copied in each step" in messages[0], str(messages))
+            messages.clear()
+    finally:
+        logging.getLogger("koine").removeHandler(handler)
+    model = net()
+    with raises(koine.UnsupportedError, "LBFGS"):
+        koine.torch.train_step(model, F.cross_entropy, torch.optim.LBFGS(model.parameters()))
+
+
+@case
+def clipped_norms_are_pytorchs():
+    data, model, other = batches(), net(), net()
+    for make in (torch.optim.SGD, torch.optim.NAdam):
+        optimizer = make(other.parameters(), .1)
+        step = koine.torch.train_step(model, F.cross_entropy, make(model.parameters(), .1), clip_norm=.1)
+        for x, y in data:
+            step(x, y)
+            optimizer.zero_grad()
+            F.cross_entropy(other(x), y).backward()
+            nn.utils.clip_grad_norm_(other.parameters(), .1)
+            optimizer.step()
+        expect(distance(model.state_dict(), other.state_dict()) < 1e-5)
+        step.close()
+    with raises(TypeError, "learning_rate"):
+        koine.torch.train_step(model, F.cross_entropy, torch.optim.SGD(model.parameters()), learning_rate=.1)
+
+
+class Normed(nn.Module):
+    """Batch norm twice with one module, a buffer that PyTorch writes, one that it only reads, and tied parameters."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(7)
+        self.conv, self.norm, self.last = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Linear(4, 3)
+        self.tied = nn.Linear(4, 3)
+        self.tied.weight = self.last.weight
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("scale", torch.arange(1., 5.))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        x = self.norm(self.norm(self.conv(x)).relu_()).mean((2, 3))
+        if self.training:
+            self.mean.mul_(.9).add_(x.detach().mean(0), alpha=.1)
+            self.calls += 2
+        return self.last(x * self.scale) + self.tied(x)
+
+
+def images(count=4):
+    return [(torch.randn(8, 1, 6, 6, generator=torch.Generator().manual_seed(i)), torch.arange(8) % 3) for i in range(count)]
+
+
+@case
+def buffers_are_updated():
+    step, model, _ = same(lambda model: torch.optim.SGD(model.parameters(), .1), model=Normed, data=images())
+    expect_equal((model.calls.item(), model.norm.num_batches_tracked.item()), (8, 8))
+    model.eval()  # another trace: the running statistics are not updated
+    mean = model.norm.running_mean.clone()
+    for x, y in images(1):
+        step(x, y)
+    expect(torch.equal(model.state_dict()["norm.running_mean"], mean))
+    model.scale.mul_(2)  # what a trace has as a constant
+    model.train()
+    other = copy.deepcopy(model)
+    expect(abs(float(step(*images(1)[0])) - F.cross_entropy(other(images(1)[0][0]), images(1)[0][1]).item()) < 1e-5)
+
+
+@case
+def frozen_parameters_stay():
+    def frozen():
+        model = net()
+        model[0].weight.requires_grad_(False)
+        return model
+    same(lambda model: torch.optim.Adam(parameter for parameter in model.parameters() if parameter.requires_grad), model=frozen)
+    same(lambda model: torch.optim.Adam(model[2].parameters()), model=net)
+
+
+@case
+def training_is_resumed_from_state_dicts():
+    data = batches(8)
+
+    def make(model):
+        return torch.optim.AdamW(model.parameters(), .02)
+    one, other = net(), net()
+    optimizer, wanted = make(one), pytorch(other, F.cross_entropy, make(other), data)
+    step = koine.torch.train_step(one, F.cross_entropy, optimizer)
+    for x, y in data[:4]:
+        step(x, y)
+    file = io.BytesIO()
+    torch.save({"model": one.state_dict(), "optimizer": optimizer.state_dict()}, file)
+    file.seek(0)
+    saved = torch.load(file)
+    new = net()
+    its_own = make(new)
+    for model, optimizer, step in ((new, its_own, koine.torch.train_step(new, F.cross_entropy, its_own)), (one, optimizer, step)):
+        step(*data[7])
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        found = [step(x, y).item() for x, y in data[4:]]
+        expect(distance(found, wanted[4:]) < 1e-5, f"{found}, expected {wanted[4:]}")
+        expect(distance(model.state_dict(), other.state_dict()) < 1e-5)
+
+
+@case
+def the_model_sees_what_the_device_has():
+    model, other = net(), net()
+    optimizer = torch.optim.SGD(other.parameters(), .1)
+    step = koine.torch.train_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), .1))
+    for x, y in batches(3):
+        step(x, y)
+        pytorch(other, F.cross_entropy, optimizer, [(x, y)])
+        expect(distance({"": model(x)}, {"": other(x)}) < 1e-5, "a call of the model brings the parameters back")
+        with torch.no_grad():
+            for parameter in (model[0].weight, other[0].weight):
+                parameter.mul_(.5)  # and what is written in PyTorch goes to the device
+    twin = copy.deepcopy(model)
+    expect(distance(twin.state_dict(), other.state_dict()) < 1e-5)
+    step.close()
+    expect(distance(model.state_dict(), other.state_dict()) < 1e-5)
+    with raises(koine.KoineError, "closed"):
+        step(*batches(1)[0])
+
+
+@case
+def dropout_is_koines():
+    """Other numbers than PyTorch's, the same for the same seed, and of the same kind."""
+    def losses(seed):
+        model = net(nn.Dropout(.5))
+        step = koine.torch.train_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), 0.), seed=seed)
+        x, y = torch.randn(4096, 6, generator=torch.Generator().manual_seed(1)), torch.arange(4096) % 3
+        return [step(x, y).item() for _ in range(4)], model, x, y
+    found, model, x, y = losses(1)
+    expect(losses(1)[0] == found and losses(2)[0] != found and len(set(found)) == 4)
+    wanted = F.cross_entropy(model(x), y).item()
+    expect(abs(found[0] - wanted) < .05, f"{found}, PyTorch's {wanted}")
+
+
+@case
+def arguments_may_be_several_and_named():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(1)
+            self.one, self.two = nn.Linear(3, 4), nn.Linear(2, 4)
+
+        def forward(self, x, pair, scale=None, twice=False):
+            return (self.one(x) + self.two(pair["first"]) + pair["second"]) * (1 if scale is None else scale) * (2 if twice else 1)
+    model, other = Two(), Two()
+    x, pair, scale, y = torch.randn(5, 3), {"first": torch.randn(5, 2), "second": torch.randn(5, 4)}, torch.randn(5, 1), torch.randn(5, 4)
+    step = koine.torch.train_step(model, nn.MSELoss(), torch.optim.SGD(model.parameters(), 0.))
+    for keywords in ({}, {"scale": scale}, {"scale": scale, "twice": True}):
+        expect(abs(step(x, pair, y, **keywords).item() - F.mse_loss(other(x, pair, **keywords), y).item()) < 1e-5)
+    expect_equal(len(step._traced), 3)
+    with raises(TypeError, "step(x, y)"):
+        step(x)
+
+
+@case
+def mistakes_are_explained():
+    class Uncovered(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.ModuleDict({"spectrum": nn.Module()})
+            self.inner["spectrum"].forward = lambda x: torch.fft.rfft(x).abs()
+            self.last = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.last(self.inner["spectrum"](x))
+    x, y = batches(1)[0]
+
+    def step_of(model, loss=F.cross_entropy):
+        return koine.torch.train_step(model, loss, torch.optim.SGD(model.parameters(), .1))
+    with raises(koine.UnsupportedError, "aten._fft_r2c.default", "inner.spectrum", 'self.last(self.inner["spectrum"](x))', "torch-operators.md"):
+        step_of(Uncovered())(x, y)
+    with raises(koine.ShapeError, "(8,)", "one tensor without dimensions"):
+        step_of(net(), nn.CrossEntropyLoss(reduction="none"))(x, y)
+    with raises(koine.UnsupportedError, "model.float()"):
+        step_of(net().double())(x.double(), y)
+
+
+run()

@@ -1,0 +1,288 @@
+"""The operators of koine.torch have PyTorch's results and gradients; skipped where PyTorch is missing.
+
+usage: pytorch_operators.py HOUSE_FOLDER SOURCE_ROOT [NAME…]
+"""
+import importlib.util
+import pathlib
+import sys
+import warnings
+
+from package import Skipped, case, expect, expect_equal, run
+
+
+def without_pytorch():
+    raise Skipped("PyTorch is not installed")
+
+
+if not importlib.util.find_spec("torch"):
+    case(without_pytorch)
+    run()
+    sys.exit()
+
+import koine  # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from koine.torch import operators, table  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+aten = torch.ops.aten
+
+
+def whole(*shape, most=4, seed=5):
+    return torch.from_numpy(np.random.default_rng(seed).integers(0, most, shape))
+
+
+# Each is (function, shapes of the parameters, the lowest and the highest number of a parameter); the last two may be left out.
+INDICES, MASK, LABELS = whole(3, 5), whole(4, 6).gt(1), whole(4, most=6)
+POINTWISE = {name: (getattr(torch, name), [(4, 6)], *limits) for name, limits in {
+    "acos": (-.9, .9), "acosh": (1.5, 3), "asin": (-.9, .9), "asinh": (), "atan": (), "atanh": (-.9, .9), "cos": (), "cosh": (),
+    "erf": (), "exp": (), "expm1": (), "log": (.3, 3), "log1p": (), "log2": (.3, 3), "log10": (.3, 3), "reciprocal": (.3, 3),
+    "rsqrt": (.3, 3), "sigmoid": (), "sin": (), "sinh": (), "sqrt": (.3, 3), "tan": (), "tanh": (), "abs": (), "neg": (), "relu": ()}.items()}
+CASES = {
+    **POINTWISE,
+    "steps": (lambda x: x * (x.trunc() + 2 * x.ceil() + 3 * x.floor() + 4 * x.round() + 5 * x.sign() + whole(6).trunc() + whole(6).ceil()), [(4, 6)], -3, 3),
+    "scalars": (lambda x: aten.add.Scalar(x, 2, .5) + aten.sub.Scalar(x, 2, .5) + aten.mul.Scalar(x, 3) + aten.div.Scalar(x, 4) + x * aten.div.Scalar_mode(x, .3, rounding_mode="floor"), [(4, 6)]),
+    "add": (lambda x, y: torch.add(x, y, alpha=2) + 3 + torch.add(x, 1, alpha=.5), [(4, 6), (6,)]),
+    "sub": (lambda x, y: torch.sub(x, y, alpha=2) - 3 - (1 - x), [(4, 6), (4, 1)]),
+    "mul": (lambda x, y: x * y * 3 * whole(6), [(4, 6), (4, 1)]),
+    "div": (lambda x, y: x / y / 3 / 4 + 2 / y + whole(6) / 4, [(4, 6), (4, 6)], .5, 2),
+    "div modes": (lambda x: x * (torch.div(whole(6, most=20) - 10, 3, rounding_mode="floor") + torch.div(whole(6, most=20) - 10, 3, rounding_mode="trunc")
+                                 + torch.div(x, .3, rounding_mode="floor") + torch.div(x, .3, rounding_mode="trunc")), [(4, 6)]),
+    "remainder": (lambda x: torch.remainder(x, .7) + torch.fmod(x, .7) + x * ((whole(6, most=9) - 4) % 3), [(4, 6)]),
+    "remainder of two": (lambda x, y: torch.remainder(x, y) + torch.fmod(x, y), [(4, 6), (4, 6)], .5, 2),
+    "pow": (lambda x, y: x ** 2 + x ** 0.5 + x ** -1 + x ** -0.5 + x ** 3 + x ** y + 2 ** y + x ** 1, [(4, 6), (4, 6)], .5, 2),
+    "maximum": (lambda x, y: torch.maximum(x, y) + 2 * torch.minimum(x, y), [(4, 6), (4, 6)]),
+    "atan2": (torch.atan2, [(4, 6), (4, 6)]),
+    "comparisons": (lambda x, y: comparisons(x, y), [(4, 6), (4, 6)]),
+    "logic": (lambda x: x * torch.logical_and(x > 0, MASK) + x * torch.logical_or(x > 0, MASK) * 2 + x * torch.logical_xor(x > 0, MASK) * 3
+              + x * torch.logical_not(MASK) * 4 + x * ~MASK * 5 + x * (MASK & (x > .1)) * 6 + x * (MASK | (x > .1)) + x * (MASK ^ (x > .1)), [(4, 6)]),
+    "bits": (lambda x: x * ((whole(6, most=9) & 5) + (whole(6, most=9) | 2) + (whole(6, most=9) ^ 3) + ~whole(6)), [(4, 6)]),
+    "where": (lambda x, y: torch.where(x > y, x, y * 2) + x.masked_fill(MASK, .5), [(4, 6), (4, 6)]),
+    "clamp": (lambda x, y: x.clamp(-.3, .4) + x.clamp(min=.1) + x.clamp(max=.2) + torch.clamp(x, y - .3, y + .3), [(4, 6), (4, 6)]),
+    "activations": (lambda x: F.gelu(x) + F.gelu(x, approximate="tanh") + F.leaky_relu(x, .1) + F.elu(x, .7) + F.celu(x, .5) + F.selu(x) + F.silu(x)
+                    + F.mish(x) + F.hardtanh(x, -.3, .4) + F.relu6(x * 9), [(4, 6)], -2, 2),
+    "more activations": (lambda x: F.hardswish(x) + F.hardsigmoid(x) + F.softplus(x) + F.softplus(x, 2) + F.logsigmoid(x) + F.softsign(x) + F.glu(x)
+                         .repeat(1, 2) + F.softmin(x, 0) + F.tanhshrink(x), [(4, 6)], -2, 2),
+    "prelu": (F.prelu, [(2, 3, 4, 4), (3,)]),
+    "special": (lambda x: x * torch.isnan(x / x * MASK) + x * torch.isinf(1 / (x * MASK)), [(4, 6)]),
+    "types": (lambda x: x * (x * 3).to(torch.int64) + x.double().float() * whole(4, 6).to(torch.uint8) + x * (x > 0).to(torch.int32) + x.clone(), [(4, 6)]),
+    "detach": (lambda x: x * x.detach(), [(4, 6)]),
+    "made": (lambda x: x * torch.full((4, 6), 2.) + torch.zeros_like(x) + torch.ones(6) * x + torch.arange(1, 7) * x + torch.arange(0, 3, .5) * x
+             + torch.full_like(x, 3) * x + torch.tensor(2.) * x + torch.linspace(0, 1, 6) * x + torch.eye(6)[:4] * x, [(4, 6)]),
+    "copies": (lambda x, y: x * aten.copy.default(x.detach(), y[0].detach()) + x * aten.fill.Scalar(x, 3) + x * aten.fill.Scalar(aten.empty.memory_format([6]), 2)
+               + x * aten.fill.Scalar(aten.empty_strided.default([6], [1]), 2) + y, [(4, 6), (4, 6)]),
+    "batch numbers": (lambda x, batch=None: x * torch.arange(batch.shape[0]).sum() + x / batch.shape[0] + x.sum() * torch.ones(batch.shape[0]).sum(), [(4, 6)]),
+    "sum": (lambda x: x.sum(1) + x.sum() + x.sum((0, 1)) + x.sum(0, keepdim=True).sum(1) + whole(4, 6).sum(1) * x.mean(), [(4, 6)]),
+    "mean": (lambda x: x.mean(1, keepdim=True) + x.mean() + x.mean(-2), [(4, 6)]),
+    "amax": (lambda x: x.amax(1, keepdim=True) + x.amin(0) + x.max() + x.min(), [(4, 6)]),
+    "prod": (lambda x: x.prod(1) + x.prod() + x.prod(0, keepdim=True).sum(), [(4, 6)], .5, 1.5),
+    "any": (lambda x: x * (x > .4).any(1, keepdim=True) + x * (x > -.4).all(0) + x * (x > .4).any() + x * MASK.any(1, keepdim=True) + x * aten.any.default(x > .4) + x * aten.any.dims(x > .9, [0, 1], True), [(4, 6)]),
+    "var": (lambda x: x.var(1) + x.std(1, unbiased=False) + x.var() + x.var((0, 1), correction=0, keepdim=True).sum(), [(4, 6)]),
+    "norms of vectors": (lambda x: x.norm(dim=1) + F.normalize(x).sum(1) + x.logsumexp(1) + torch.linalg.vector_norm(x, 1, 1), [(4, 6)]),
+    "max along": (lambda x: x.max(1)[0] + x.min(1, keepdim=True)[0][:, 0] + x.gather(1, x.max(1, keepdim=True)[1])[:, 0] * 2, [(4, 6)]),
+    "argmax": (lambda x: x * x.argmax() + x * x.argmin(1, keepdim=True) + x * x.argmax(0), [(4, 6)]),
+    "cumsum": (lambda x: x.cumsum(1) + x.cumsum(0) * 2, [(4, 6)]),
+    "topk": (lambda x: x.topk(3, 1)[0] + x.topk(3, 1, largest=False)[0] * 2 + x.topk(3)[1] * x[:, :3], [(4, 6)]),
+    "sort": (lambda x: x.sort(1)[0] + x.sort(1, descending=True)[0] * 2 + x * x.argsort(1), [(4, 6)]),
+    "softmax": (lambda x: F.softmax(x, 1) + F.log_softmax(x, 0) + F.softmax(x, -1), [(4, 6)]),
+    "view": (lambda x: x.view(6, 4).reshape(2, -1).flatten().unflatten(0, (4, 6)) + x.t().reshape(4, 6), [(4, 6)]),
+    "axes": (lambda x: x.permute(1, 0).unsqueeze(1).squeeze(1).t() + x[None, :, :, None].squeeze() + x.unsqueeze(0).squeeze(0).transpose(0, 1).mT, [(4, 6)]),
+    "expand": (lambda x: x.expand(3, 4, 6) + x[:, :1].expand(-1, 6), [(4, 6)]),
+    "repeat": (lambda x: x.repeat(2, 3) + x.repeat(2, 3).flip(0, 1) + x.repeat_interleave(3, 1).repeat(2, 1), [(4, 6)]),
+    "roll": (lambda x: x.roll(2, 1) + x.roll((1, 3), (0, 1)), [(4, 6)]),
+    "slice": (lambda x: x[1:3, ::2] + x[-3:-1, 3:] + x[1:3, 1:4] * 2 + x[:2, -3:] + x[2:, 0:99:2], [(4, 6)]),
+    "select": (lambda x: x[2] + x[-1] * 2 + x[:, 3].sum() + x.select(1, -2).sum() + x.unbind(0)[1], [(4, 6)]),
+    "writes": (lambda x, y: aten.slice_scatter(x, y[:, :2], 1, 1, 3) + aten.slice_scatter(x, y[:2], 0, 2) + aten.select_scatter(x, y[:, 0], 1, -2), [(4, 6), (4, 6)]),
+    "cat": (lambda x, y: torch.cat([x, y, x], 1).chunk(3, 1)[1] + torch.stack([x, y], 1)[:, 0] + torch.hstack([x, y])[:, :6], [(4, 6), (4, 6)]),
+    "split": (lambda x: x.split([1, 2, 3], 1)[2].sum(1) + x.split(2, 1)[1].sum(1) + x.chunk(2, 0)[1].sum(), [(4, 6)]),
+    "pad": (lambda x: F.pad(x, (1, 2, 0, 1), value=.5)[:, :6][:4] + F.pad(x, (-1, 1)) + F.pad(x, (2, -2, 1, -1)), [(4, 6)]),
+    "pad modes": (lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect") + F.pad(x, (1, 2, 2, 1), mode="replicate"), [(2, 3, 5, 4)]),
+    "pad modes of lines": (lambda x: F.pad(x, (1, 2), mode="reflect") + F.pad(x, (1, 2), mode="replicate"), [(2, 3, 5)]),
+    "pad modes of volumes": (lambda x: F.pad(x, (1, 1, 1, 0, 0, 1), mode="reflect") + F.pad(x, (1, 1, 1, 0, 0, 1), mode="replicate"), [(1, 2, 2, 3, 4)]),
+    "triangle": (lambda x: x.tril() + x.triu(1) * 2 + x.tril(-1) * 3, [(4, 6)]),
+    "embedding": (lambda w: F.embedding(INDICES, w), [(4, 6)]),
+    "embedding with padding": (lambda w: F.embedding(INDICES, w, padding_idx=1), [(4, 6)]),
+    "index_select": (lambda x: x.index_select(1, LABELS), [(4, 6)]),
+    "gather": (lambda x: x.gather(1, whole(4, 3, most=6)) + x[:, :3], [(4, 6)]),
+    "scatter": (lambda x, y: x.scatter(1, whole(4, 1, most=6), y[:, :1]) + x.scatter(1, whole(4, 1, most=6), 2.) + x.scatter_add(1, whole(4, 6, most=6), y) + x.scatter_add(1, whole(4, 3, most=6), y[:, :3]), [(4, 6), (4, 6)]),
+    "index": (lambda x: x[LABELS % 4].sum() + x[:, LABELS].sum(1) + x[whole(4), LABELS] + x[:, None][:, 0, whole(5, most=6)].sum(1), [(4, 6)]),
+    "index of images": (lambda x: x[:, whole(2, most=3), whole(2, most=4)] + x[:, -whole(2, most=3), whole(2, most=4)], [(4, 3, 4, 2)]),
+    "index_put": (lambda x, y: x.index_put((LABELS[:2] % 4, LABELS[:2]), y[0, :2]) + x.index_put((LABELS % 4,), y, accumulate=True), [(4, 6), (4, 6)]),
+    "index_put of a mask": (lambda x: torch.index_put(x, (MASK,), torch.tensor(2.)) + x, [(4, 6)]),
+    "dropout of nothing": (lambda x: F.dropout(x, 0.) + F.dropout(x, 1.) + F.dropout(x, .5, training=False), [(4, 6)]),
+    "matmul": (lambda a, b, v: (a @ b).sum((0, 1)) + v @ b + (b.t() @ v), [(2, 3, 4), (4, 4), (4,)]),
+    "mm": (lambda a, b: torch.mm(a, b) + torch.addmm(b[0, :3], a, b[:, :3], beta=.5, alpha=2), [(4, 6), (6, 3)]),
+    "bmm": (lambda a, b: torch.bmm(a, b) + torch.baddbmm(a[:, :, :3], a, b), [(2, 4, 6), (2, 6, 3)]),
+    "linear": (lambda x, w, b: F.linear(x, w, b) + F.linear(x, w) + F.linear(x[0], w, b), [(4, 6), (5, 6), (5,)]),
+    "linear of images": (lambda x, w: F.linear(x, w), [(2, 3, 4, 6), (5, 6)]),
+    "einsum": (lambda a, b: torch.einsum("bij, bjk -> bik", a, b) + torch.einsum("bij,bjk->k", a, b), [(2, 4, 6), (2, 6, 3)]),
+    "conv2d": (lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1) + F.conv2d(x, w, b, stride=(2, 2), padding=(2, 3), dilation=2)[:, :, :2, :2].sum(), [(2, 4, 6, 6), (6, 4, 3, 3), (6,)]),
+    "conv2d in groups": (lambda x, w: F.conv2d(x, w, groups=2, padding="same"), [(2, 4, 6, 5), (6, 2, 3, 3)]),
+    "conv1d": (lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1, dilation=2), [(2, 4, 9), (6, 4, 3), (6,)]),
+    "conv_transpose": (lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1), [(2, 4, 3, 4), (4, 5, 3, 3), (5,)]),
+    "conv_transpose1d": (lambda x, w: F.conv_transpose1d(x, w, stride=2), [(2, 4, 5), (4, 3, 3)]),
+    "max_pool": (lambda x: F.max_pool2d(x, 2).sum((2, 3)) + F.max_pool2d(x, 3, 2, 1, ceil_mode=True).sum((2, 3)) + F.max_pool2d(x, 2, dilation=2).sum((2, 3)), [(2, 3, 8, 6)]),
+    "max_pool1d": (lambda x: F.max_pool1d(x, 2) + F.max_pool1d(x, 3, 2, 1) + F.avg_pool1d(x, 2), [(2, 3, 8)]),
+    "avg_pool": (lambda x: F.avg_pool2d(x, 2).sum((2, 3)) + F.avg_pool2d(x, 3, 2, 1).sum((2, 3)) + F.avg_pool2d(x, (3, 2), 2, (1, 0), count_include_pad=False)
+                 .sum((2, 3)) + F.avg_pool2d(x[0], 2).sum(), [(2, 3, 8, 6)]),
+    "adaptive pools": (lambda x: F.adaptive_avg_pool1d(x[0], 4).sum() + F.adaptive_avg_pool2d(x, 3) + F.adaptive_max_pool2d(x, (3, 3)) + F.adaptive_avg_pool2d(x, 1), [(2, 3, 8, 7)]),
+    "upsample": (lambda x: F.interpolate(x, scale_factor=2) + F.interpolate(x, scale_factor=2, mode="bilinear") + F.interpolate(x, size=(8, 10), mode="bilinear", align_corners=True)
+                 + F.interpolate(x, scale_factor=2, mode="bicubic"), [(2, 3, 4, 5)]),
+    "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 2), [(2, 8, 3, 3)]),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (6,), w, b) + F.layer_norm(x, (6,)) + F.layer_norm(x, (6,), w, eps=1e-3), [(4, 6), (6,), (6,)]),
+    "layer_norm of images": (lambda x, w, b: F.layer_norm(x, (4, 5), w, b) + aten.native_layer_norm(x, [5], w[0], None, 1e-5)[0], [(2, 3, 4, 5), (4, 5), (4, 5)]),
+    "rms_norm": (lambda x, w: F.rms_norm(x, (6,), w) + F.rms_norm(x, (6,)) + F.rms_norm(x, (6,), w, 1e-3), [(4, 6), (6,)]),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 2, w, b) + F.group_norm(x, 4) + aten.native_group_norm(x, w, b, 2, 4, 15, 2, 1e-5)[0], [(2, 4, 3, 5), (4,), (4,)]),
+    "instance_norm": (lambda x, w, b: F.instance_norm(x, weight=w, bias=b), [(2, 4, 3, 5), (4,), (4,)]),
+    "batch_norm": (lambda x, w, b: F.batch_norm(x, torch.zeros(4), torch.ones(4), w, b) + F.batch_norm(x, None, None, w, b, training=True)
+                   + F.batch_norm(x, torch.zeros(4), torch.ones(4), w, b, training=True), [(2, 4, 3, 5), (4,), (4,)]),
+    "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v) + F.scaled_dot_product_attention(q, k, v, is_causal=True)
+                  + F.scaled_dot_product_attention(q, k, v, scale=.3), [(2, 3, 5, 8)] * 3),
+    "attention of three axes": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True) + F.scaled_dot_product_attention(q, k, v, whole(5, 5).gt(0) | torch.eye(5).bool()), [(2, 5, 8)] * 3),
+    "attention with masks": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, whole(5, 5).gt(0) | torch.eye(5).bool())
+                             + F.scaled_dot_product_attention(q, k, v, whole(2, 1, 5, 5).float() / 3) + F.scaled_dot_product_attention(q, k, v, whole(1, 3, 5, 5).float()), [(2, 3, 5, 8)] * 3),
+    "attention with a trained mask": (lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), [(2, 3, 5, 8)] * 3 + [(3, 5, 5)]),
+    "attention of few keys": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), [(2, 4, 5, 8), (2, 2, 5, 8), (2, 2, 5, 8)]),
+    "cross_entropy": (lambda x: F.cross_entropy(x, LABELS) + F.cross_entropy(x, LABELS, reduction="sum") + F.cross_entropy(x, LABELS, label_smoothing=.1)
+                      + F.cross_entropy(x, LABELS, ignore_index=2) + F.cross_entropy(x, LABELS, weight=torch.arange(1., 7)) + F.cross_entropy(x[0], LABELS[0]), [(4, 6)]),
+    "cross_entropy of elements": (lambda x: F.cross_entropy(x, LABELS, reduction="none") + F.cross_entropy(x, LABELS, reduction="none", ignore_index=2), [(4, 6)]),
+    "cross_entropy of images": (lambda x: F.cross_entropy(x, whole(2, 8, 6, most=3)), [(2, 3, 8, 6)]),
+    "cross_entropy of distributions": (lambda x: F.cross_entropy(x, torch.softmax(whole(4, 6).float(), 1)), [(4, 6)]),
+    "cross_entropy smooth and weighted": (lambda x: F.cross_entropy(x, LABELS, weight=torch.arange(1., 7), label_smoothing=.2), [(4, 6)]),
+    "losses": (lambda x, y: F.mse_loss(x, y) + F.l1_loss(x, y) + F.smooth_l1_loss(x, y, beta=.5) + F.huber_loss(x, y, delta=.3) + F.nll_loss(F.log_softmax(x, 1), LABELS)
+               + F.binary_cross_entropy_with_logits(x, torch.sigmoid(y)) + F.kl_div(F.log_softmax(x, 1), F.softmax(y, 1), reduction="batchmean") + F.poisson_nll_loss(x, y.abs())
+               , [(4, 6), (4, 6)]),
+    "more losses": (lambda x, y: F.binary_cross_entropy(torch.sigmoid(x), torch.sigmoid(y)) + F.cosine_embedding_loss(x, y, torch.tensor([1, -1, 1, -1])) + F.soft_margin_loss(x, torch.sign(y.detach()))
+                    + F.margin_ranking_loss(x, y, torch.ones(4, 6), .1) + F.hinge_embedding_loss(x, torch.sign(y.detach())) + F.triplet_margin_loss(x, y, x * y)
+                    + F.cosine_similarity(x, y).sum() , [(4, 6), (4, 6)]),
+}
+RECURRENT = {name: (kind, settings) for name, kind, settings in [
+    ("lstm", torch.nn.LSTM, {"num_layers": 2, "bidirectional": True, "batch_first": True}), ("lstm without biases", torch.nn.LSTM, {"bias": False}),
+    ("gru", torch.nn.GRU, {"num_layers": 2, "bidirectional": True}), ("gru without biases", torch.nn.GRU, {"bias": False, "batch_first": True}),
+    ("rnn", torch.nn.RNN, {"batch_first": True}), ("rnn of relu", torch.nn.RNN, {"nonlinearity": "relu", "num_layers": 2})]}
+tried = set()
+
+
+def comparisons(x, y):
+    """Each with a value and with a number."""
+    return sum(x * factor * (compare(x, y) + compare(y, .1)) for factor, compare in enumerate((torch.lt, torch.le, torch.gt, torch.ge, torch.eq, torch.ne), 1))
+
+
+class Case(torch.nn.Module):
+    """One case as a model: the sum of its elements, each times a number, is its loss."""
+
+    def __init__(self, function, shapes, low=-1., high=1.):
+        super().__init__()
+        generator = np.random.default_rng(1)
+        self.function = function
+        self.given = torch.nn.ParameterList([torch.from_numpy(generator.uniform(low, high, shape).astype(np.float32)) for shape in shapes])
+
+    def forward(self, batch):
+        more = {"batch": batch} if "batch" in getattr(getattr(self.function, "__code__", None), "co_varnames", ()) else {}
+        return weighted(self.function(*self.given, **more))
+
+
+def weighted(result):
+    return (result * torch.cos(torch.arange(result.numel(), dtype=torch.float32)).view(result.shape)).sum()
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self, kind, settings):
+        super().__init__()
+        torch.manual_seed(3)
+        self.layer = kind(3, 4, **settings)
+        sides = settings.get("num_layers", 1) * (2 if settings.get("bidirectional") else 1)
+        self.x, self.start = torch.nn.Parameter(torch.randn(2, 5, 3)), torch.nn.Parameter(torch.randn(sides, 2 if settings.get("batch_first") else 5, 4))
+
+    def forward(self, batch):
+        is_lstm = isinstance(self.layer, torch.nn.LSTM)
+        results, last = self.layer(self.x, (self.start, self.start * 2) if is_lstm else self.start)
+        return weighted(results) + sum(weighted(state) for state in (last if is_lstm else [last]))
+
+
+class Many(torch.nn.Module):
+    """Several cases at once: their gradients are each other's business in nothing."""
+
+    def __init__(self, names):
+        super().__init__()
+        made = {name: Case(*CASES[name]) if name in CASES else Recurrent(*RECURRENT[name]) for name in names}
+        self.cases = torch.nn.ModuleDict({name.replace(" ", "_"): model for name, model in made.items()})
+
+    def forward(self, batch):
+        return torch.stack([model(batch) for model in self.cases.values()])
+
+
+def total(results, factors):
+    return (results * factors[0]).sum()
+
+
+def compare(names):
+    """Losses and the parameters after a step of SGD, whose change is the gradient."""
+    ours, theirs = Many(names), Many(names)
+    batch, factors = torch.zeros(3), torch.ones(3, len(names))
+    rate = 2.0 ** -4
+    step_of = koine.torch.train_step(ours, total, torch.optim.SGD(ours.parameters(), rate))
+    found = float(step_of(batch, factors))
+    step_of.close()
+    results = theirs(batch)
+    total(results, factors).backward()
+    complaints = [] if abs(found - results.sum().item()) <= 1e-4 * max(1, results.abs().sum().item()) else [f"the loss is {found}, expected {results.sum()}"]
+    for (name, mine), other in zip(ours.named_parameters(), theirs.parameters()):
+        gradient = torch.zeros_like(other) if other.grad is None else other.grad
+        wrong = ((other.detach() - rate * gradient - mine.detach()).abs() / (1 + gradient.abs())).max().item()
+        if not wrong <= 2e-6:
+            complaints.append(f"{name}: after a step it differs by {wrong:.2g}")
+    return complaints
+
+
+def register():
+    names = [name for name in [*CASES, *RECURRENT] if not sys.argv[3:] or name in sys.argv[3:]]
+    size = 1 if sys.argv[3:] else 12
+    for first in range(0, len(names), size):
+        some = names[first:first + size]
+
+        def group(some=some):
+            try:
+                complaints = compare(some)
+            except Exception as error:
+                raise RuntimeError(f"one of {', '.join(some)}: {error}") from error
+            expect(not complaints, "; ".join(complaints))
+        group.__name__ = ", ".join(some)
+        case(group)
+
+
+def watch():
+    """Notes which rows are used."""
+    for name, function in list(operators.ROWS.items()):
+        def noted(*arguments, _name=name, _function=function, **keywords):
+            tried.add(_name)
+            return _function(*arguments, **keywords)
+        operators.ROWS[name] = noted
+
+
+def every_row_is_tried():
+    missing = sorted(set(operators.ROWS) - tried)
+    expect(not missing, f"no case uses {', '.join(missing)}")
+
+
+def all_of_core_aten_is_in_the_table_or_has_a_reason():
+    core = table.core()
+    expect(len(core) > 150, f"core ATen has {len(core)} operators")
+    expect_equal(sorted(core - set(operators.ROWS) - set(operators.REASONS) - set(operators.SIZES)), [])
+    expect_equal(sorted((set(operators.ROWS) & set(operators.REASONS)) | (set(operators.REASONS) - core)), [])
+
+
+def the_page_is_made_from_the_table():
+    found = pathlib.Path(sys.argv[2], "docs/torch-operators.md").read_text(encoding="utf-8")
+    expect(found == table.page(), "docs/torch-operators.md differs from the table: its first lines say how it is made")
+
+
+watch()
+register()
+if not sys.argv[3:]:
+    case(every_row_is_tried)
+    case(all_of_core_aten_is_in_the_table_or_has_a_reason)
+    case(the_page_is_made_from_the_table)
+run()

@@ -1,0 +1,36 @@
+"""Models of PyTorch, trained by Koine.
+
+step = koine.torch.train_step(model, torch.nn.CrossEntropyLoss(), torch.optim.AdamW(model.parameters()))
+for x, y in loader:
+    loss = step(x, y)
+
+PyTorch is needed for this module alone, which is imported when it is first used.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+try:
+    import torch as _torch
+except ImportError as _error:
+    raise ImportError("koine.torch trains models of PyTorch, which is not here: pip install torch") from _error
+
+from ..device import Context
+from .loss import Loss
+from .step import TrainStep
+
+__all__ = ["Loss", "TrainStep", "train_step"]
+
+
+def train_step(model: _torch.nn.Module, loss: Callable[..., Any], optimizer: _torch.optim.Optimizer, *,
+               context: Optional[Context] = None, seed: int = 1, **more: Any) -> TrainStep:
+    """A function step(x, y) that computes a whole training step in Koine: forward, loss, backward, update.
+
+    loss: a function of (output, target), such as torch.nn.CrossEntropyLoss(). optimizer: its rates are read at each step, so that
+    schedulers work. Parameters, buffers and moments stay on the device; step.sync(), and state_dict() of model and optimizer,
+    bring them back. The number of a loss is read when it is asked for, by float(), item(), or in a text.
+
+    seed: of dropout. Keywords: clip_norm, clip_value, skip_not_finite, precision, memory_bytes, recompute, fast_math, switches and
+    progress, as those of koine.Trainer.
+    """
+    return TrainStep(model, loss, optimizer, context, seed, more)

@@ -1,0 +1,356 @@
+"""The table's operators on whole arrays: types, constants, reductions, shapes, indices; and dropout."""
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+from .. import ops
+from ..graph import Value
+from .operators import axes_of, axis_of, is_number, row
+from .trace import Absent, Call
+
+# ---- types, copies and constants -------------------------------------------------------------------------------------
+
+
+@row("_to_copy.default", "clone.default", "alias.default", "copy.default")
+def copy(on: Call, x: Value, *others: Any, **_: Any) -> Value:
+    if others and isinstance(others[0], Value):  # copy: the second one, in the first one's type and shape
+        return on.value(others[0], on.dtype).expand(on.shape)
+    return on.value(x, on.dtype)
+
+
+@row("detach.default")
+def detach(on: Call, x: Value) -> Value:
+    """The same numbers without a gradient: a cast of bits has none."""
+    if x.dtype != "float32":
+        return x
+    return on.graph.apply("bitcast", on.graph.apply("bitcast", x, dtype="int32"), dtype="float32")
+
+
+@row("full.default", "full_like.default")
+def full(on: Call, _: Any, number: Any, **__: Any) -> Value:
+    return on.full(number)
+
+
+@row("fill.Scalar")
+def fill(on: Call, x: Value, number: Any) -> Value:
+    return on.full(number)
+
+
+@row("empty.memory_format", "empty_strided.default", "empty_permuted.default")
+def empty(on: Call, *_: Any, **__: Any) -> Value:
+    return on.full(0)
+
+
+@row("scalar_tensor.default")
+def scalar_tensor(on: Call, number: Any, **_: Any) -> Value:
+    return on.value(number, on.dtype)
+
+
+@row("arange.start_step")
+def arange(on: Call, start: Any, end: Any, step: Any = 1, **_: Any) -> Value:
+    if not any(isinstance(number, str) for number in (start, end, step)):
+        return on.graph.range(on.dtype, start, end, step)
+    count = on.full(1.0, dtype="float32").cumulative_sum(0, exclusive=True)  # an open size: 0, 1, …
+    return on.value(count.mul(on.value(step, "float32")).add(on.value(start, "float32")), on.dtype)
+
+
+# ---- reductions ------------------------------------------------------------------------------------------------------
+
+
+@row("sum.dim_IntList")
+def total(on: Call, x: Value, axes: Any = None, keep: bool = False, **_: Any) -> Value:
+    return on.value(x, on.dtype).sum(axes_of(x, axes), keep) if x.rank else on.value(x, on.dtype)
+
+
+@row("mean.dim", "mean.default")
+def mean(on: Call, x: Value, axes: Any = None, keep: bool = False, **_: Any) -> Value:
+    return x.mean(axes_of(x, axes), keep) if x.rank else x
+
+
+@row("amax.default", "amin.default", "max.default", "min.default")
+def most(on: Call, x: Value, axes: Any = (), keep: bool = False) -> Value:
+    if not x.rank:
+        return x
+    return (x.max if "max" in str(on.node.target) else x.min)(axes_of(x, axes), keep)
+
+
+@row("prod.default", "prod.dim_int")
+def product(on: Call, x: Value, axis: Any = None, keep: bool = False, **_: Any) -> Value:
+    return on.value(x, on.dtype).prod(axes_of(x, axis if axis is None else [axis]), keep) if x.rank else x
+
+
+@row("any.default", "any.dim", "any.dims")
+def any_of(on: Call, x: Value, axes: Any = None, keep: bool = False) -> Value:
+    x = on.value(on.value(x, "bool"), "int32")
+    return on.value(x.max(axes_of(x, axes), keep) if x.rank else x, "bool")
+
+
+@row("var.correction", "var.dim")
+def variance(on: Call, x: Value, axes: Any = None, unbiased: Any = None, keepdim: bool = False, correction: Optional[float] = 1) -> Value:
+    """var.dim has `unbiased` and may have keepdim as its third and fourth arguments; var.correction has keywords."""
+    if unbiased is not None:
+        correction = 1 if unbiased else 0
+    taken = axes_of(x, axes)
+    apart = x - x.mean(taken, True)
+    count: Any = 1
+    for axis in taken:
+        size = x.shape[axis]
+        count = count * size if isinstance(count, int) and isinstance(size, int) else f"{count}*({size})"
+    sums = apart.mul(apart).sum(taken, keepdim)
+    correction = 1 if correction is None else correction
+    if isinstance(count, int):
+        return sums * (1 / max(0, count - correction)) if count > correction else sums.div(on.value(0.0))
+    return sums.div(on.value(count, "float32").shift(-float(correction)).maximum(on.value(0.0)))
+
+
+@row("max.dim", "min.dim")
+def most_along(on: Call, x: Value, axis: int, keep: bool = False) -> Tuple[Value, Value]:
+    """Values and places; the gradient goes to the place."""
+    places = (x.argmax if "max" in str(on.node.target) else x.argmin)(axis_of(x, axis), True)
+    values = x.gather_elements(places, axis_of(x, axis))
+    return (values, places) if keep else (values.squeeze(axis_of(x, axis)), places.squeeze(axis_of(x, axis)))
+
+
+@row("argmax.default", "argmin.default")
+def place_of_most(on: Call, x: Value, axis: Optional[int] = None, keep: bool = False) -> Value:
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+        keep = False
+    return (x.argmax if "max" in str(on.node.target) else x.argmin)(axis_of(x, axis), keep)
+
+
+@row("cumsum.default")
+def cumsum(on: Call, x: Value, axis: int, **_: Any) -> Value:
+    return on.value(x, on.dtype).cumulative_sum(axis_of(x, axis))
+
+
+@row("topk.default")
+def topk(on: Call, x: Value, k: int, axis: int = -1, largest: bool = True, ordered: bool = True) -> Tuple[Value, Value]:
+    return x.top_k(k, axis_of(x, axis), not largest, places=True)
+
+
+@row("sort.default")
+def sort(on: Call, x: Value, axis: int = -1, descending: bool = False) -> Tuple[Value, Value]:
+    size = x.shape[axis]
+    if not isinstance(size, int):
+        raise on.refuse(f"the sorted axis has an open size, {size}")
+    return x.top_k(size, axis_of(x, axis), not descending, places=True)
+
+
+@row("_softmax.default", "_log_softmax.default")
+def softmax(on: Call, x: Value, axis: int, half: bool = False) -> Value:
+    return (x.log_softmax if "log" in str(on.node.target) else x.softmax)(axis_of(x, axis)) if x.rank else on.full(0.0 if "log" in str(
+        on.node.target) else 1.0)
+
+
+# ---- shapes ----------------------------------------------------------------------------------------------------------
+
+
+@row("view.default", "_unsafe_view.default")
+def view(on: Call, x: Value, shape: Any) -> Value:
+    return x.reshape(on.shape)
+
+
+@row("permute.default")
+def permute(on: Call, x: Value, order: Sequence[int]) -> Value:
+    return x.transpose([axis_of(x, axis) for axis in order]) if x.rank > 1 else x
+
+
+@row("unsqueeze.default", "squeeze.dim", "squeeze.dims")
+def change_axes(on: Call, x: Value, axes: Any) -> Value:
+    return x.reshape(on.shape)
+
+
+@row("expand.default")
+def expand(on: Call, x: Value, shape: Any, **_: Any) -> Value:
+    return x.expand(on.shape) if on.shape else x
+
+
+@row("repeat.default")
+def repeat(on: Call, x: Value, times: Sequence[Any]) -> Value:
+    if any(isinstance(number, str) for number in times):
+        raise on.refuse(f"it repeats an open number of times, {times}")
+    return x.tile(list(times)) if times else x
+
+
+@row("flip.default")
+def flip(on: Call, x: Value, axes: Sequence[int]) -> Value:
+    return x.flip(axes_of(x, axes)) if axes else x
+
+
+def sliced(on: Call, x: Value, axis: int, begin: Any, end: Any, step: int = 1) -> Value:
+    """Elements from begin to end, as slices of Python take them."""
+    size = x.shape[axis]
+    begin = 0 if begin is None else begin
+    if end is None or end == size or (is_number(end) and end >= (size if is_number(size) else 2**62)):
+        end = None
+    if isinstance(begin, str) or isinstance(end, str):
+        raise on.refuse(f"it takes elements {begin} to {end} of {size}: bounds with open sizes are not covered")
+    if begin == 0 and end is None and step == 1:
+        return x
+    return on.graph.apply("slice", x, axis=axis, begin=begin, step=step, **({} if end is None else {"end": end}))
+
+
+@row("slice.Tensor")
+def slice_of(on: Call, x: Value, axis: int = 0, begin: Any = None, end: Any = None, step: int = 1) -> Value:
+    return sliced(on, x, axis_of(x, axis), begin, end, step)
+
+
+@row("select.int")
+def select(on: Call, x: Value, axis: int, position: Any) -> Value:
+    axis = axis_of(x, axis)
+    return sliced(on, x, axis, position, None if position == -1 else position + 1).reshape(on.shape)
+
+
+@row("slice_scatter.default")
+def slice_scatter(on: Call, x: Value, source: Value, axis: int = 0, begin: Any = None, end: Any = None, step: int = 1) -> Value:
+    axis, size = axis_of(x, axis), x.shape[axis_of(x, axis)]
+    if step != 1 or not is_number(size):
+        raise on.refuse("slices with steps, or of an axis with an open size, are not written")
+    begin = min(size, max(0, (begin or 0) + (size if (begin or 0) < 0 else 0)))
+    end = size if end is None else min(size, max(begin, end + (size if end < 0 else 0)))
+    parts = [sliced(on, x, axis, 0, begin) if begin else None, on.value(source, x.dtype) if end > begin else None,
+             sliced(on, x, axis, end, None) if end < size else None]
+    return ops.concat([part for part in parts if part is not None], axis)
+
+
+@row("select_scatter.default")
+def select_scatter(on: Call, x: Value, source: Value, axis: int, position: int) -> Value:
+    axis = axis_of(x, axis)
+    position += x.shape[axis] if position < 0 else 0
+    return slice_scatter(on, x, source.unsqueeze(axis), axis, position, position + 1)
+
+
+@row("cat.default")
+def cat(on: Call, values: Sequence[Value], axis: int = 0) -> Value:
+    values = [on.value(value, on.dtype) for value in values if value.shape != (0,)]
+    return ops.concat(values, axis_of(values[0], axis)) if len(values) > 1 else values[0]
+
+
+@row("split_with_sizes.default")
+def split(on: Call, x: Value, sizes: Sequence[Any], axis: int = 0) -> List[Value]:
+    if any(isinstance(size, str) for size in sizes):
+        raise on.refuse(f"it splits into open sizes, {sizes}")
+    return x.split(axis_of(x, axis), list(sizes))
+
+
+@row("constant_pad_nd.default")
+def constant_pad(on: Call, x: Value, amounts: Sequence[Any], value: Any = 0.0) -> Value:
+    before, after = pad_amounts(on, x, amounts)
+    for axis in range(x.rank):  # negative amounts cut
+        x = sliced(on, x, axis, max(0, -before[axis]), min(0, after[axis]) or None)
+    amounts = [max(0, amount) for amount in before + after]
+    return x.pad(amounts, float(value)) if any(amounts) else x
+
+
+def pad_amounts(on: Call, x: Value, amounts: Sequence[Any]) -> Tuple[List[int], List[int]]:
+    """Before and after each axis, from pairs that begin at the last one."""
+    if any(isinstance(amount, str) for amount in amounts):
+        raise on.refuse(f"it pads by open sizes, {amounts}")
+    rest = x.rank - len(amounts) // 2
+    return [0] * rest + list(amounts[-2::-2]), [0] * rest + list(amounts[::-2])
+
+
+@row("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default", "replication_pad1d.default",
+     "replication_pad2d.default", "replication_pad3d.default")
+def pad_with_mode(on: Call, x: Value, amounts: Sequence[int]) -> Value:
+    before, after = pad_amounts(on, x, amounts)
+    return x.pad_with_mode(before + after, "reflect" if "reflection" in str(on.node.target) else "edge")
+
+
+@row("tril.default", "triu.default")
+def triangle(on: Call, x: Value, diagonal: int = 0) -> Value:
+    return (x.tril if "tril" in str(on.node.target) else x.triu)(diagonal)
+
+
+# ---- indices ---------------------------------------------------------------------------------------------------------
+
+
+@row("embedding.default")
+def embedding(on: Call, table: Value, indices: Value, padding: Any = -1, *_: Any) -> Value:
+    found = table.gather(indices, 0)
+    if padding is None or padding < 0 or not on.trained(0):
+        return found
+    is_padding = indices.equal(on.value(padding, indices.dtype)).unsqueeze(indices.rank)
+    return is_padding.where(detach(on, found), found)  # the row of the padding is not trained
+
+
+@row("index_select.default")
+def index_select(on: Call, x: Value, axis: int, indices: Value) -> Value:
+    return x.gather(indices, axis_of(x, axis))
+
+
+@row("gather.default")
+def gather(on: Call, x: Value, axis: int, indices: Value, **_: Any) -> Value:
+    return x.gather_elements(indices, axis_of(x, axis)) if x.rank else x
+
+
+@row("scatter.src", "scatter.value", "scatter_add.default")
+def scatter(on: Call, x: Value, axis: int, indices: Value, source: Any, **_: Any) -> Value:
+    if not isinstance(source, Value):
+        source = on.full(source, indices.shape, x.dtype)
+    elif source.shape != indices.shape:
+        for position, size in enumerate(indices.shape):
+            source = sliced(on, source, position, 0, size)
+    return x.scatter_elements(indices, source, axis_of(x, axis), "add" if "add" in str(on.node.target) else "replace")
+
+
+def joint_indices(on: Call, x: Value, indices: Sequence[Optional[Value]]) -> Tuple[int, Value]:
+    """The first of the axes that have indices, which must be adjacent, and the indices (…,K)."""
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    given = [indices[axis] for axis in axes]
+    if any(index.dtype == "bool" for index in given):
+        raise on.refuse("elements chosen by a mask have a number that depends on the data: use torch.where")
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        raise on.refuse("indices of axes that are not adjacent are not covered")
+    shape: List[Any] = []
+    for index in given:  # broadcast
+        both = [index.shape, tuple(shape)] if len(index.shape) >= len(shape) else [tuple(shape), index.shape]
+        offset = len(both[0]) - len(both[1])
+        shape = [size if i < offset or both[1][i - offset] == 1 else both[1][i - offset] for i, size in enumerate(both[0])]
+    whole = []
+    for axis, index in zip(axes, given):
+        size = x.shape[axis]
+        if isinstance(size, int):  # negative ones count from the end
+            index = index.less(on.value(0, index.dtype)).where(index.add(on.value(size, index.dtype)), index)
+        whole.append((index.expand(shape) if shape else index).unsqueeze(len(shape)))
+    return axes[0], ops.concat(whole, len(shape)) if len(whole) > 1 else whole[0]
+
+
+@row("index.Tensor")
+def index(on: Call, x: Value, indices: Sequence[Optional[Value]]) -> Value:
+    given = [item for item in indices if item is not None]
+    if len(given) == 1 and given[0].dtype != "bool":
+        return x.gather(given[0], next(axis for axis, item in enumerate(indices) if item is not None))
+    first, places = joint_indices(on, x, indices)
+    if first == 0:
+        return x.gather_nd(places)
+    many, rank = places.rank - 1, x.rank
+    moved = x.transpose(list(range(first, first + len(given))) + list(range(first)) + list(range(first + len(given), rank)))
+    found = moved.gather_nd(places)  # (…, axes before, axes after)
+    return found.transpose(list(range(many, many + first)) + list(range(many)) + list(range(many + first, found.rank)))
+
+
+@row("index_put.default")
+def index_put(on: Call, x: Value, indices: Sequence[Optional[Value]], values: Value, accumulate: bool = False) -> Value:
+    if any(item is not None and item.dtype == "bool" for item in indices):
+        masks = [item for item in indices if item is not None]
+        if len(masks) == 1 and indices[0] is not None and not values.rank and not accumulate:
+            mask = masks[0].reshape(list(masks[0].shape) + [1] * (x.rank - masks[0].rank))
+            return mask.where(on.value(values, x.dtype), x)
+    first, places = joint_indices(on, x, indices)
+    if first:
+        raise on.refuse("only the first axes are written by indices")
+    shape = list(places.shape[:-1]) + list(x.shape[places.shape[-1]:])
+    values = on.value(values, x.dtype)
+    return x.scatter_nd(places, values.expand(shape) if shape else values, "add" if accumulate else "replace")
+
+
+# ---- random numbers --------------------------------------------------------------------------------------------------
+
+
+@row("native_dropout.default")
+def dropout(on: Call, x: Value, rate: float, train: Optional[bool] = True) -> Tuple[Value, Any]:
+    if train is False or rate == 0:
+        return x, Absent()
+    return (x.scale(0.0) if rate == 1 else x.dropout(rate)), Absent()

@@ -1,0 +1,320 @@
+"""The table's operators with weights: products, convolutions, norms, pools, attention, recurrence; and losses of classes."""
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+from .. import ops
+from ..graph import Value
+from .operators import row
+from .trace import Absent, Call, Running
+
+# ---- products --------------------------------------------------------------------------------------------------------
+
+
+@row("mm.default", "bmm.default")
+def mm(on: Call, a: Value, b: Value) -> Value:
+    return a.matmul(b)
+
+
+@row("matmul.default")
+def matmul(on: Call, a: Value, b: Value) -> Value:
+    """Vectors stand for a row and a column."""
+    a, b = a.unsqueeze(0) if a.rank == 1 else a, b.unsqueeze(1) if b.rank == 1 else b
+    made = a.matmul(b)
+    return made if list(made.shape) == on.shape else made.reshape(on.shape)
+
+
+@row("addmm.default")
+def addmm(on: Call, bias: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1) -> Value:
+    made = a.matmul(b)
+    return (made if alpha == 1 else made.scale(alpha)) + (bias if beta == 1 else bias.scale(beta))
+
+
+@row("linear.default")
+def linear(on: Call, x: Value, weight: Value, bias: Optional[Value] = None) -> Value:
+    made = (x.unsqueeze(0) if x.rank == 1 else x).matmul(weight, transpose_b=True)
+    made = made.squeeze(0) if x.rank == 1 else made
+    return made if bias is None else made + bias
+
+
+@row("einsum.default")
+def einsum(on: Call, equation: str, values: Sequence[Value], **_: Any) -> Value:
+    return ops.einsum(equation.replace(" ", ""), values)
+
+
+# ---- convolutions and pools ------------------------------------------------------------------------------------------
+
+
+@row("convolution.default")
+def convolution(on: Call, x: Value, weight: Value, bias: Optional[Value], stride: Sequence[int], padding: Sequence[int],
+                dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int) -> Value:
+    if weight.rank > 4:
+        raise on.refuse("convolutions have one or two dimensions")
+    size = {1: "1d", 2: "2d"}[weight.rank - 2]
+    sides = [padding[0], padding[0]] if size == "1d" else [padding[0], padding[1], padding[0], padding[1]]
+    settings = {"stride": list(stride), "padding": sides, "dilation": list(dilation), "groups": groups, "all_padding": True}
+    if transposed:
+        return getattr(x, f"conv_transpose{size}")(weight, bias, output_padding=list(output_padding), **settings)
+    return getattr(x, f"conv{size}")(weight, bias, **settings)
+
+
+def two(numbers: Any, usual: Optional[Sequence[int]] = None) -> List[int]:
+    """Height and width of what may be one number, or none."""
+    numbers = [numbers] if isinstance(numbers, int) else list(numbers or ())
+    return list(usual) if not numbers and usual is not None else numbers * 2 if len(numbers) == 1 else numbers
+
+
+def images(x: Value) -> Value:
+    """(C,H,W) as (1,C,H,W)."""
+    return x if x.rank == 4 else x.unsqueeze(0)
+
+
+@row("max_pool2d.default", "max_pool2d_with_indices.default")
+def max_pool(on: Call, x: Value, window: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False) -> Any:
+    window, sides = two(window), two(padding)
+    made = images(x).max_pool(window, stride=two(stride, window), padding=sides + sides, dilation=two(dilation), ceil=ceil, all_padding=True)
+    made = made if x.rank == 4 else made.squeeze(0)
+    return (made, Absent()) if "indices" in str(on.node.target) else made
+
+
+@row("avg_pool2d.default")
+def average_pool(on: Call, x: Value, window: Any, stride: Any = (), padding: Any = 0, ceil: bool = False, count_padding: bool = True,
+                 divisor: Optional[int] = None) -> Value:
+    window, sides = two(window), two(padding)
+    if divisor is not None:
+        raise on.refuse("divisor_override is not covered: scale the result instead")
+    if ceil and any(sides) and count_padding:
+        raise on.refuse("ceil_mode with count_include_pad is not covered: set one of them to False")
+    made = images(x).average_pool(window, stride=two(stride, window), padding=sides + sides, ceil=ceil, all_padding=True,
+                                  skip_padding=ceil or not count_padding)
+    return made if x.rank == 4 else made.squeeze(0)
+
+
+@row("avg_pool1d.default")
+def average_pool_of_lines(on: Call, x: Value, window: Any, stride: Any = (), padding: Any = 0, ceil: bool = False,
+                          count_padding: bool = True) -> Value:
+    """(…,C,L) as images of one row."""
+    number = [values if isinstance(values, int) else values[0] if values else None for values in (window, stride, padding)]
+    made = average_pool(on, x.unsqueeze(x.rank - 1), [1, number[0]], [1, number[1] or number[0]], [0, number[2]], ceil, count_padding)
+    return made.squeeze(x.rank - 1)
+
+
+@row("adaptive_avg_pool1d.default")
+def adaptive_pool_of_lines(on: Call, x: Value, size: Any) -> Value:
+    made = images(x.unsqueeze(x.rank - 1)).adaptive_average_pool(1, size if isinstance(size, int) else size[0])
+    return made.reshape(on.shape)
+
+
+@row("_adaptive_avg_pool2d.default", "adaptive_max_pool2d.default")
+def adaptive_pool(on: Call, x: Value, size: Any) -> Any:
+    height, width = two(size)
+    is_max = "max" in str(on.node.target)
+    made = (images(x).adaptive_max_pool if is_max else images(x).adaptive_average_pool)(height, width)
+    made = made if x.rank == 4 else made.squeeze(0)
+    return (made, Absent()) if is_max else made
+
+
+@row("upsample_nearest2d.vec", "upsample_bilinear2d.vec", "upsample_bicubic2d.vec")
+def upsample(on: Call, x: Value, *_: Any) -> Value:
+    """Arguments are the size or None, align_corners of the last two, and the scales or None."""
+    name, given = str(on.node.target), on.node.args
+    height, width = on.shape[-2:]
+    scales, corners = given[-1], "nearest" not in name and given[2]
+    if isinstance(height, str) or isinstance(width, str):
+        raise on.refuse("images with open sizes are not resized")
+    mode = "nearest" if "nearest" in name else "cubic" if "bicubic" in name else "linear"
+    return x.resize_image(height, width, mode=mode, scale=list(scales) if scales else None, rounding="floor",
+                          coordinates="asymmetric" if mode == "nearest" else "align-corners" if corners else "half-pixel")
+
+
+# ---- norms -----------------------------------------------------------------------------------------------------------
+
+
+def per_channel(x: Value, numbers: Value) -> Value:
+    """(C) to be broadcast over x (N,C,...)."""
+    return numbers.reshape(list(numbers.shape) + [1] * (x.rank - 2))
+
+
+def normal(x: Value, axes: Sequence[int], epsilon: float) -> Value:
+    apart = x - x.mean(list(axes), True)
+    return apart.mul((apart.mul(apart).mean(list(axes), True) + epsilon).rsqrt())
+
+
+@row("layer_norm.default", "native_layer_norm.default")
+def layer_norm(on: Call, x: Value, shape: Sequence[int], weight: Optional[Value] = None, bias: Optional[Value] = None,
+               epsilon: float = 1e-5, *_: Any) -> Any:
+    size = 1
+    for number in shape:
+        size *= number
+    rows = x if len(shape) == 1 else x.reshape(list(x.shape[:x.rank - len(shape)]) + [size])
+    weight = on.full(1.0, [size]) if weight is None else weight.reshape(size)
+    made = on.graph.apply("layer_norm", rows, weight, *([] if bias is None else [bias.reshape(size)]), epsilon=epsilon)
+    made = made if len(shape) == 1 else made.reshape(x.shape)
+    return (made, Absent(), Absent()) if "native" in str(on.node.target) else made
+
+
+@row("rms_norm.default")
+def rms_norm(on: Call, x: Value, shape: Sequence[int], weight: Optional[Value] = None, epsilon: Optional[float] = None) -> Value:
+    if len(shape) != 1:
+        raise on.refuse("rows of more than one axis are not covered: flatten them")
+    weight = on.full(1.0, list(shape)) if weight is None else weight
+    return on.graph.apply("rms_norm", x, weight, epsilon=2**-23 if epsilon is None else epsilon)
+
+
+@row("group_norm.default", "native_group_norm.default")
+def group_norm(on: Call, x: Value, *given: Any) -> Any:
+    if "native" in str(on.node.target):
+        weight, bias, _, _, _, groups, epsilon = given
+    else:
+        groups, weight, bias, epsilon = (given + (None, None, 1e-5)[len(given) - 1:])[:4]
+    size = 1
+    for number in x.shape[1:]:
+        if isinstance(number, str):
+            raise on.refuse("images with open sizes are not covered")
+        size *= number
+    made = normal(x.reshape([x.shape[0], groups, size // groups]), [2], epsilon).reshape(x.shape)
+    made = made if weight is None else made.mul(per_channel(x, weight))
+    made = made if bias is None else made + per_channel(x, bias)
+    return (made, Absent(), Absent()) if "native" in str(on.node.target) else made
+
+
+def batch_norm_by(on: Call, x: Value, weight: Any, bias: Any, mean: Value, variance: Value, **more: Any) -> Value:
+    channels = x.shape[1]
+    weight = on.full(1.0, [channels]) if weight is None else weight
+    bias = on.full(0.0, [channels]) if bias is None else bias
+    return x.batch_norm_by(weight, bias, mean, variance, **more)
+
+
+@row("_native_batch_norm_legit_functional.default")
+def batch_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Value, variance: Value, training: bool, momentum: float,
+               epsilon: float) -> Any:
+    mean, variance = (value.statistic if isinstance(value, Running) else value for value in (mean, variance))
+    made = batch_norm_by(on, x, weight, bias, mean, variance, momentum=momentum, epsilon=epsilon, frozen=not training)
+    return made, Absent(), Absent(), Running(mean), Running(variance)
+
+
+@row("_native_batch_norm_legit_no_training.default")
+def frozen_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Value, variance: Value, momentum: float, epsilon: float) -> Any:
+    return batch_norm_by(on, x, weight, bias, mean, variance, epsilon=epsilon, frozen=True), Absent(), Absent()
+
+
+@row("_native_batch_norm_legit.no_stats")
+def instance_norm(on: Call, x: Value, weight: Any, bias: Any, training: bool, momentum: float, epsilon: float) -> Any:
+    made = normal(x, [axis for axis in range(x.rank) if axis != 1], epsilon)
+    made = made if weight is None else made.mul(per_channel(x, weight))
+    return (made if bias is None else made + per_channel(x, bias)), Absent(), Absent()
+
+
+# ---- attention -------------------------------------------------------------------------------------------------------
+
+
+def composed_attention(on: Call, q: Value, k: Value, v: Value, mask: Any, dropout: float, scale: float) -> Value:
+    """From products and a softmax; for masks that are trained."""
+    scores = q.matmul(k, transpose_b=True).scale(scale)
+    weights = (scores + mask).softmax(scores.rank - 1)
+    return (weights.dropout(dropout) if dropout else weights).matmul(v)
+
+
+@row("scaled_dot_product_attention.default")
+def attention(on: Call, q: Value, k: Value, v: Value, mask: Optional[Value] = None, dropout: float = 0.0, causal: bool = False,
+              scale: Optional[float] = None, enable_gqa: bool = False) -> Value:
+    """q is (...,T,D), k and v are (...,S,D); with heads in the third axis from the end, if there is one."""
+    if q.rank not in (3, 4) or q.shape[-1] != v.shape[-1]:
+        raise on.refuse("expected (batch,heads,length,size) or (batch,length,size), with one size of q, k and v")
+    heads, key_heads = (q.shape[1], k.shape[1]) if q.rank == 4 else (1, 1)
+    factor = float(q.shape[-1]) ** -0.5 if scale is None else scale
+    if mask is not None and len(on.node.args) > 3 and on.trained(3):
+        if key_heads != heads:
+            raise on.refuse("a trained mask with fewer heads of keys than of queries is not covered")
+        return composed_attention(on, q, k, v, mask, dropout, factor)
+
+    def flat(x: Value) -> Value:
+        """(B,heads,T,D) as (B,T,heads*D)."""
+        batch, count, length, size = x.shape
+        return x.transpose([0, 2, 1, 3]).reshape([batch, length, count * size])
+    if q.rank == 4:
+        batch, _, length, size = q.shape
+        q, k, v = flat(q), flat(k), flat(v)
+    if mask is not None:
+        mask = mask if mask.dtype in ("bool", "float32") else mask.cast("float32")
+        mask = mask.unsqueeze(0) if mask.rank == 2 else mask
+        mask = mask.unsqueeze(1 if on.fake.dim() == 3 else 0) if mask.rank == 3 else mask
+        mask = mask.expand([mask.shape[0], mask.shape[1], on.fake_of(0).shape[-2] if isinstance(q.shape[1], int) else q.shape[1], k.shape[1]])
+    made = q.attention(k, v, heads=heads, key_heads=0 if key_heads == heads else key_heads, causal=causal, scale=factor, mask=mask,
+                       dropout=dropout or None)
+    return made if on.fake.dim() == 3 else made.reshape([batch, length, heads, size]).transpose([0, 2, 1, 3])
+
+
+# ---- recurrence ------------------------------------------------------------------------------------------------------
+
+
+def recurrent_part(on: Call, kind: str, x: Value, weights: Sequence[Value], start: Sequence[Value], reverse: bool) -> Tuple[Value, ...]:
+    """One direction of one layer, on x (B,T,inputs): the results (B,T,units), and the last states (B,units)."""
+    by_input, by_state, *biases = weights
+    units = by_state.shape[1]
+    given, last_bias = x.matmul(by_input, transpose_b=True), None
+    if biases:
+        first, second = biases
+        if kind == "gru":  # what the state gives to n is multiplied by r
+            last_bias = second.slice(0, 2 * units, None)
+            second = second.slice(0, 0, 2 * units).pad([0, units])
+        given = given + first + second
+    elif kind == "gru":
+        last_bias = on.full(0.0, [units])
+    middle = [last_bias] if kind == "gru" else []
+    settings = {"relu": "relu" in str(on.node.target)} if kind == "rnn" else {}
+    made = on.graph.apply(kind, given, by_state, *middle, *start, reverse=reverse, **settings)
+    return (made, *(made.result(position + 1) for position in range(len(start))))
+
+
+@row("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
+def recurrent(on: Call, x: Value, start: Any, weights: Sequence[Value], has_biases: bool, layers: int, dropout: float, train: bool,
+              bidirectional: bool, batch_first: bool) -> Tuple[Value, ...]:
+    """start is (layers * directions, B, units), for an LSTM a list with the cells."""
+    kind = str(on.node.target).split(".")[1].split("_")[0]
+    starts = list(start) if kind == "lstm" else [start]
+    each = len(weights) // (layers * (2 if bidirectional else 1))
+    if each not in ((4,) if has_biases else (2,)):
+        raise on.refuse("projections of the states (proj_size) are not covered")
+    x = x if batch_first else x.transpose([1, 0, 2])
+    lasts: List[List[Value]] = [[] for _ in starts]
+    for layer in range(layers):
+        sides = []
+        for side in range(2 if bidirectional else 1):
+            part = layer * (2 if bidirectional else 1) + side
+            begin = [value.slice(0, part, part + 1).squeeze(0) for value in starts]
+            made, *last = recurrent_part(on, kind, x, weights[part * each:(part + 1) * each], begin, side == 1)
+            sides.append(made)
+            for kept, value in zip(lasts, last):
+                kept.append(value.unsqueeze(0))
+        x = ops.concat(sides, 2) if len(sides) > 1 else sides[0]
+        if train and dropout and layer + 1 < layers:
+            x = x.dropout(dropout)
+    x = x if batch_first else x.transpose([1, 0, 2])
+    return (x, *(ops.concat(kept, 0) if len(kept) > 1 else kept[0] for kept in lasts))
+
+
+# ---- losses of classes -----------------------------------------------------------------------------------------------
+
+
+@row("cross_entropy_loss.default")
+def cross_entropy(on: Call, logits: Value, target: Value, weight: Optional[Value] = None, reduction: int = 1, ignored: int = -100,
+                  label_smoothing: float = 0.0) -> Value:
+    """logits are (N,classes,...) or (classes); target has their shape without the classes, or their shape."""
+    labels = target.dtype != "float32"
+    if logits.rank == 1:
+        logits, target = logits.unsqueeze(0), target.unsqueeze(0)
+    if logits.rank > 2:
+        order = [0, *range(2, logits.rank), 1]
+        logits, target = logits.transpose(order), target if labels else target.transpose(order)
+    if reduction == 0:
+        if label_smoothing or weight is not None or not labels:
+            raise on.refuse("reduction='none' with class weights, label smoothing or distributions is not covered")
+        counts = target.not_equal(on.value(ignored, target.dtype))
+        places = counts.where(target, on.value(0, target.dtype)).unsqueeze(target.rank)
+        each = logits.log_softmax(logits.rank - 1).gather_elements(places, logits.rank - 1).neg().reshape(on.shape)
+        return counts.reshape(on.shape).where(each, on.value(0.0))
+    if not labels and (weight is not None or label_smoothing):
+        raise on.refuse("distributions as targets with class weights or label smoothing are not covered")
+    return logits.cross_entropy(target, label_smoothing=label_smoothing or None, class_weights=weight, ignores=labels,
+                                ignored=ignored if labels else None, sum=reduction == 2)

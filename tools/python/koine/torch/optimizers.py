@@ -1,0 +1,93 @@
+"""Which optimizers of PyTorch are Koine's, by a table: with the same formula, the same options and the same moments."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+
+import torch
+
+
+class Rule(NamedTuple):
+    """Koine's optimizer; its setting for each option of PyTorch's; the kind of state for each of PyTorch's moments."""
+
+    name: str
+    options: Mapping[str, Any]
+    moments: Mapping[str, str]
+    counts: bool = True  # PyTorch keeps the number of steps with each parameter
+
+
+_ADAM = ({"betas": ("beta1", "beta2"), "eps": "epsilon", "amsgrad": "amsgrad"},
+         {"exp_avg": "moment1", "exp_avg_sq": "moment2", "max_exp_avg_sq": "moment2_max"})
+RULES: Dict[type, Rule] = {
+    torch.optim.SGD: Rule("sgd", {"momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov"}, {"momentum_buffer": "momentum"}, False),
+    torch.optim.Adam: Rule("adam", *_ADAM),
+    torch.optim.AdamW: Rule("adamw", *_ADAM),
+    torch.optim.RMSprop: Rule("rmsprop", {"alpha": "beta2", "eps": "epsilon", "momentum": "momentum", "centered": "centered"},
+                              {"square_avg": "moment2", "momentum_buffer": "momentum", "grad_avg": "moment1"}),
+    torch.optim.Adagrad: Rule("adagrad", {"lr_decay": "rate_decay", "eps": "epsilon", "initial_accumulator_value": "accumulator"}, {"sum": "sum"}),
+    torch.optim.Adadelta: Rule("adadelta", {"rho": "beta2", "eps": "epsilon"}, {"square_avg": "moment2", "acc_delta": "delta"}),
+}
+# Options of groups that differ from group to group and from step to step.
+_OWN = ("params", "lr", "weight_decay", "initial_lr", "param_names", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr")
+# Options about how PyTorch computes.
+_HOW = ("foreach", "fused", "capturable")
+
+
+def why_not(optimizer: Any) -> Optional[str]:
+    """Why an optimizer is not one of Koine's; None if it is."""
+    if type(optimizer) not in RULES:
+        return f"Koine has no {type(optimizer).__name__}"
+    rule, first = RULES[type(optimizer)], optimizer.param_groups[0]
+    for group in optimizer.param_groups:
+        for option, value in group.items():
+            if option in _OWN or option in _HOW:
+                continue
+            if option == "decoupled_weight_decay":
+                if value != (rule.name == "adamw"):
+                    return f"{type(optimizer).__name__} has decoupled_weight_decay={value}"
+            elif option not in rule.options:
+                if value:
+                    return f"Koine has no {option} in {rule.name}"
+            elif value != first.get(option):
+                return f"the groups have different {option}, {first.get(option)} and {value}"
+    return None
+
+
+def settings_of(optimizer: Any) -> Dict[str, Any]:
+    """Keywords of koine.Trainer for an optimizer; learning rates are set before each step."""
+    rule, first = RULES[type(optimizer)], optimizer.param_groups[0]
+    settings: Dict[str, Any] = {"optimizer": rule.name, "learning_rate": 1.0, "weight_decay": 0.0}
+    for option, ours in rule.options.items():
+        if isinstance(ours, tuple):
+            settings.update(zip(ours, (float(number) for number in first[option])))
+        else:
+            settings[ours] = bool(first[option]) if isinstance(first[option], bool) else float(first[option])
+    return settings
+
+
+def decays_of(optimizer: Any) -> List[float]:
+    return [float(group.get("weight_decay", 0)) for group in optimizer.param_groups]
+
+
+def rates_of(optimizer: Any) -> List[float]:
+    return [float(group["lr"]) for group in optimizer.param_groups]
+
+
+def steps_of(optimizer: Any) -> int:
+    """How many steps the optimizer has made: what it keeps for all parameters alike."""
+    rule, found = RULES[type(optimizer)], set()
+    for state in optimizer.state.values():
+        if rule.counts and "step" in state:
+            found.add(int(state["step"]))
+        elif not rule.counts and state.get("momentum_buffer") is not None:
+            found.add(1)  # not the first, which is undampened
+    if rule.name == "adagrad" and found == {0}:
+        return 0  # it makes its sums at once
+    if len(found) > 1:
+        raise ValueError(f"the optimizer has made {', '.join(map(str, sorted(found)))} steps with different parameters; expected "
+                         "one number for all: begin with a new optimizer")
+    return found.pop() if found else 0
+
+
+def keep_steps(state: Dict[str, Any], steps: int, rule: Rule) -> None:
+    if rule.counts:
+        state["step"] = torch.tensor(float(steps), dtype=torch.float32)

@@ -1,0 +1,307 @@
+"""From a module of PyTorch to a graph: torch.export writes the operators down, a table (operators.py) builds each."""
+from __future__ import annotations
+
+import contextlib
+import re
+import warnings
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+from torch.export import Dim, default_decompositions, export
+from torch.export.graph_signature import InputKind, OutputKind
+
+from .._arrays import as_array
+from ..errors import KoineError, error_of
+from ..graph import Graph, Value
+
+UNSUPPORTED = 5
+
+# Floats are computed in float32, integers of more than 8 bits in int32.
+TYPES = {torch.float32: "float32", torch.float64: "float32", torch.float16: "float32", torch.bfloat16: "float32",
+         torch.int64: "int32", torch.int32: "int32", torch.int16: "int32", torch.int8: "int8", torch.uint8: "uint8", torch.bool: "bool"}
+
+# Ends of names that no other symbol of a shape may have.
+LOSSES, SLOT = "koine.losses", "koine.slot"
+KEPT_LOSSES = 1024
+
+
+def koine_type(dtype: Any, what: str) -> str:
+    try:
+        return TYPES[dtype]
+    except KeyError:
+        raise error_of(UNSUPPORTED, f"{what} is {dtype}; expected one of {', '.join(map(str, TYPES))}") from None
+
+
+class StepModule(torch.nn.Module):
+    """The model and the loss as one module, whose arguments are the leaves of what a step is given."""
+
+    def __init__(self, model: torch.nn.Module, loss: Callable[..., Any], unflatten: Callable[[Sequence[Any]], Tuple[tuple, dict]]) -> None:
+        super().__init__()
+        self.model, self._unflatten = model, unflatten
+        self.loss = loss if isinstance(loss, torch.nn.Module) else None
+        self._loss_function = loss
+        self.training = model.training
+
+    def forward(self, *leaves: Any) -> Any:
+        arguments, keywords = self._unflatten(leaves)
+        return self._loss_function(self.model(*arguments[:-1], **keywords), arguments[-1])
+
+
+def exported(module: StepModule, leaves: Sequence[Any], dynamic: bool, kept: Sequence[Any]) -> Any:
+    """The program of a step, decomposed into core ATen but for the operators `kept`."""
+    shapes = tuple({0: Dim.AUTO} if dynamic and isinstance(leaf, torch.Tensor) and leaf.dim() else None for leaf in leaves)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the tracer's own, about modules that are as they are
+        program = export(module, tuple(leaves), dynamic_shapes={"leaves": shapes}, strict=False)
+        table = default_decompositions()
+        for operator in kept:
+            table.pop(operator, None)
+        return program.run_decompositions(table)
+
+
+class Running:
+    """Stands for the next value of running statistics, to which the builder of a batch norm sets them."""
+
+    def __init__(self, statistic: Value) -> None:
+        self.statistic = statistic
+
+
+class Absent:
+    """Stands for a result of an operator that Koine does not compute, such as the places of a pooled maximum."""
+
+
+class Call:
+    """One node of the program while it is built: what a row of the table is given first."""
+
+    def __init__(self, build: "Build", node: Any) -> None:
+        self.build, self.graph, self.node = build, build.graph, node
+
+    @property
+    def fake(self) -> Any:
+        """The result's type and shape as the tracer found them; of several results, the first's."""
+        found = self.node.meta["val"]
+        return found[0] if isinstance(found, (tuple, list)) else found
+
+    @property
+    def dtype(self) -> str:
+        return koine_type(self.fake.dtype, f"the result of {self.node.target}")
+
+    @property
+    def shape(self) -> List[Any]:
+        return self.build.sizes(self.fake.shape)
+
+    def fake_of(self, position: int) -> Any:
+        """Type and shape of an argument; a number is itself."""
+        argument = self.node.args[position]
+        return argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument
+
+    def trained(self, position: int) -> bool:
+        """Whether an argument depends on trained parameters."""
+        return self.node.args[position] in self.build.trained
+
+    def value(self, x: Any, dtype: Optional[str] = None) -> Value:
+        """A value, a number or a size, as a value of a type."""
+        if isinstance(x, str):  # an expression of symbols: counted
+            x = self.graph.number(1).expand(x).sum()
+        elif not isinstance(x, Value):
+            kind = dtype or ("bool" if isinstance(x, bool) else "int32" if isinstance(x, int) else "float32")
+            return self.graph.constant(x, kind)
+        return x if dtype in (None, x.dtype) else x.not_equal(self.value(0, x.dtype)) if dtype == "bool" else x.cast(dtype)
+
+    def pair(self, x: Any, y: Any) -> Tuple[Value, Value]:
+        """Both in the type that PyTorch computes in."""
+        kind = koine_type(torch.result_type(self.fake_of(0), self.fake_of(1)), f"{self.node.target}")
+        return self.value(x, kind), self.value(y, kind)
+
+    def full(self, number: Any, shape: Optional[Sequence[Any]] = None, dtype: Optional[str] = None) -> Value:
+        shape = self.shape if shape is None else list(shape)
+        made = self.value(number, dtype or self.dtype)
+        return made.expand(shape) if shape else made
+
+    def refuse(self, why: str) -> KoineError:
+        return error_of(UNSUPPORTED, f"{self.node.target} of {self.build.place(self.node)}: {why}")
+
+
+class Build:
+    """Builds the graph of a program. `names`: the state of each parameter that is trained or kept frozen, and of each buffer, by
+    the name in the program; `trained`: those that the optimizer has."""
+
+    def __init__(self, program: Any, rows: Mapping[str, Callable[..., Any]], reasons: Mapping[str, str],
+                 parameters: Mapping[str, Tuple[str, Any, bool]], buffers: Mapping[str, Tuple[str, Any]]) -> None:
+        self.program, self.rows, self.reasons, self.graph = program, rows, reasons, Graph()
+        self.values: Dict[Any, Any] = {}
+        self.trained: set = set()
+        self.symbols: Dict[str, str] = {}
+        self.parameters: Dict[str, Any] = {}  # states and their tensors
+        self.buffers: Dict[str, Any] = {}
+        self.extra: List[Value] = []  # what a step computes besides the loss, for the states that it changes
+        self.constants: List[Any] = []  # tensors whose elements are in the graph
+        self.inputs: List[Tuple[int, str]] = []  # positions of leaves, and their inputs
+        self._known_parameters, self._known_buffers = parameters, buffers
+        signature = program.graph_signature
+        self._changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
+        self._specs = {spec.arg.name: spec for spec in signature.input_specs}
+        self._leaf = 0
+        for node in program.graph.nodes:
+            self._add(node)
+        self._finish()
+
+    # ---- sizes -------------------------------------------------------------------------------------------------------
+
+    def size(self, size: Any) -> Any:
+        """A number, or an expression of the graph's symbols as text."""
+        if isinstance(size, int):
+            return size
+        text = str(size.node.expr)
+        if re.fullmatch(r"-?\d+", text):
+            return int(text)
+        text = re.sub(r"\b(\w+)//(\w+)\b", r"\1/\2", text.replace(" ", ""))
+        if re.search(r"\*\*|[A-Za-z_]\w*\(", text):
+            raise error_of(UNSUPPORTED, f"the size {size.node.expr} is no sum, product or quotient of open sizes")
+        return re.sub(r"[A-Za-z_]\w*", lambda match: self.symbols.get(match.group(), match.group()), text)
+
+    def sizes(self, shape: Sequence[Any]) -> List[Any]:
+        return [self.size(size) for size in shape]
+
+    def _name_symbols(self, shape: Sequence[Any]) -> None:
+        for position, size in enumerate(shape):
+            text = "" if isinstance(size, int) else str(size.node.expr)
+            if text.isidentifier() and text not in self.symbols:
+                free = position == 0 and "batch" not in self.symbols.values()
+                self.symbols[text] = "batch" if free else text
+
+    # ---- nodes -------------------------------------------------------------------------------------------------------
+
+    def place(self, node: Any) -> str:
+        """The path of the module that a node comes from, and its line."""
+        stack = list((node.meta.get("nn_module_stack") or {}).values())
+        path = stack[-1][0] if stack else ""
+        path = path[len("model."):] if path.startswith("model.") else path if path != "model" else ""
+        trace = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines() if line.strip()]
+        lines = [line for before, line in zip(trace, trace[1:]) if before.startswith("File ") and __file__ not in before]
+        return (f"module '{path}'" if path else "the model" if stack and stack[-1][0].startswith("model") else "the loss") + \
+            (f" (`{lines[-1]}`)" if lines else "")
+
+    @contextlib.contextmanager
+    def _scope(self, node: Any) -> Iterator[None]:
+        """Names of what is built begin with the module's path."""
+        stack = list((node.meta.get("nn_module_stack") or {}).values())
+        path = re.sub(r"[^\w./-]", "_", str(stack[-1][0] or "step") if stack else "loss")
+        with self.graph.scope("in." + path):
+            yield
+
+    def _add(self, node: Any) -> None:
+        if node.op == "placeholder":
+            self.values[node] = self._placeholder(node)
+        elif node.op == "get_attr":
+            raise error_of(UNSUPPORTED, f"the program reads {node.target}: control flow of torch.ops.higher_order is not covered; "
+                           "write the model without torch.cond, torch.no_grad inside forward, and the like")
+        elif node.op == "call_function":
+            with self._scope(node):
+                self.values[node] = self._call(node)
+            if any(argument in self.trained for argument in node.all_input_nodes):
+                self.trained.add(node)
+
+    def _argument(self, argument: Any) -> Any:
+        if isinstance(argument, torch.fx.Node):
+            found = self.values[argument]
+            if isinstance(found, Absent):
+                raise error_of(UNSUPPORTED, f"{argument} of {self.place(argument)} is used, which Koine does not compute")
+            return found
+        if isinstance(argument, (list, tuple)):
+            return [self._argument(item) for item in argument]
+        return argument
+
+    def _call(self, node: Any) -> Any:
+        found = node.meta.get("val")
+        if isinstance(found, (torch.SymInt, int)) and not isinstance(found, bool):
+            return self.size(found)
+        name = str(node.target)
+        if name.startswith("<built-in function getitem"):
+            made = self.values[node.args[0]][node.args[1]]
+            return made
+        row = self.rows.get(name)
+        if row is None:
+            if found is None:
+                return None  # an assertion
+            why = self.reasons.get(name, "it is not in Koine's table of operators")
+            raise error_of(UNSUPPORTED, f"the operator {name} of {self.place(node)} cannot be trained here: {why}. Replace it in the "
+                           "model, or train with PyTorch; docs/torch-operators.md lists what there is")
+        arguments, keywords = self._argument(node.args), {key: self._argument(item) for key, item in node.kwargs.items()}
+        try:
+            return row(Call(self, node), *arguments, **keywords)
+        except KoineError as error:
+            if name in str(error):
+                raise
+            raise error_of(error.code, f"{name} of {self.place(node)}: {error}") from error
+
+    # ---- leaves ------------------------------------------------------------------------------------------------------
+
+    def _placeholder(self, node: Any) -> Any:
+        spec = self._specs[node.name]
+        if not node.users and spec.kind != InputKind.USER_INPUT:
+            return None
+        if spec.kind == InputKind.USER_INPUT:
+            position, self._leaf = self._leaf, self._leaf + 1
+            fake = node.meta.get("val")
+            if not isinstance(fake, torch.Tensor):
+                return fake
+            self._name_symbols(fake.shape)
+            name = f"input{position}"
+            self.inputs.append((position, name))
+            return self.graph.input(name, self.sizes(fake.shape), koine_type(fake.dtype, f"input {position}"))
+        if spec.kind == InputKind.PARAMETER:
+            name, tensor, trained = self._known_parameters[spec.target]
+            if trained:
+                self.trained.add(node)
+            return self._state(name, tensor, trained)
+        if spec.kind == InputKind.BUFFER and spec.target in self._changed:
+            name, tensor = self._known_buffers[spec.target]
+            self.buffers[name] = tensor
+            found = self.graph.find(name)
+            return found if found is not None else self.graph.statistic(name, list(tensor.shape), koine_type(tensor.dtype, spec.target))
+        if spec.kind in (InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            tensor = self._known_buffers[spec.target][1] if spec.target in self._known_buffers else self.program.constants[spec.target]
+            self.constants.append(tensor)
+            return self.graph.constant(self._numbers(tensor, spec.target), koine_type(tensor.dtype, spec.target))
+        raise error_of(UNSUPPORTED, f"the program has an input of kind {spec.kind.name}, {spec.target}: only tensors are taken")
+
+    @staticmethod
+    def _numbers(tensor: Any, name: str) -> Any:
+        array = as_array(tensor.float() if tensor.dtype == torch.bfloat16 else tensor)
+        if array.dtype.kind == "i" and array.size and not -2**31 <= array.min() <= array.max() < 2**31:
+            raise error_of(UNSUPPORTED, f"the buffer {name} has numbers beyond 32 bits, in which Koine computes integers")
+        return array
+
+    def _state(self, name: str, tensor: Any, trained: bool) -> Value:
+        if name in self.parameters:
+            return self.graph.find(name)
+        if tensor.dtype != torch.float32:
+            raise error_of(UNSUPPORTED, f"the parameter {name} is {tensor.dtype}; expected torch.float32: model.float() converts all")
+        self.parameters[name] = tensor
+        made = self.graph.parameter(name, list(tensor.shape), init=0.0)
+        return made if trained else made.freeze()
+
+    # ---- the end -----------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        output = next(node for node in self.program.graph.nodes if node.op == "output")
+        results = {node.name: node for node in output.args[0] if isinstance(node, torch.fx.Node)}
+        found = [spec.arg.name for spec in self.program.graph_signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
+        loss = self.values[results[found[0]]] if len(found) == 1 and found[0] in results else None
+        if not isinstance(loss, Value) or results[found[0]].meta["val"].dim():
+            shape = tuple(results[found[0]].meta["val"].shape) if isinstance(loss, Value) else type(loss).__name__
+            raise error_of(3, f"the loss is {shape}; expected one tensor without dimensions, such as a mean")
+        self._update_buffers(results)
+        self.loss = loss if loss.dtype == "float32" else loss.cast("float32")
+        slot = self.graph.input(SLOT, "1", "int32")
+        self.losses = self.loss.reshape("1,1,1").cache(slot, KEPT_LOSSES, LOSSES)
+        self.extra.append(self.losses)
+
+    def _update_buffers(self, results: Mapping[str, Any]) -> None:
+        """Batch norms have updated their own."""
+        for target, result in self._changed.items():
+            next_value = self.values[results[result]]
+            if isinstance(next_value, Value):
+                self.graph.find(self._known_buffers[target][0]).next(next_value)
+                self.extra.append(next_value)
