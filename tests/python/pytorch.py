@@ -293,7 +293,7 @@ def the_model_sees_what_the_device_has():
     optimizer = torch.optim.SGD(other.parameters(), .1)
     step = koine.torch.train_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), .1))
     for x, y in batches(3):
-        step(x, y)
+        loss = step(x, y)
         pytorch(other, F.cross_entropy, optimizer, [(x, y)])
         expect(distance({"": model(x)}, {"": other(x)}) < 1e-5, "a call of the model brings the parameters back")
         with torch.no_grad():
@@ -303,6 +303,7 @@ def the_model_sees_what_the_device_has():
     expect(distance(twin.state_dict(), other.state_dict()) < 1e-5)
     step.close()
     expect(distance(model.state_dict(), other.state_dict()) < 1e-5)
+    expect(loss.item() > 0, "losses are read before the step is closed")
     with raises(koine.KoineError, "closed"):
         step(*batches(1)[0])
 
@@ -319,6 +320,21 @@ def dropout_is_koines():
     expect(losses(1)[0] == found and losses(2)[0] != found and len(set(found)) == 4)
     wanted = F.cross_entropy(model(x), y).item()
     expect(abs(found[0] - wanted) < .05, f"{found}, PyTorch's {wanted}")
+
+
+@case
+def parts_without_gradients_have_none():
+    class Partly(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(5)
+            self.one, self.two = nn.Linear(6, 3), nn.Linear(6, 3)
+
+        def forward(self, x):
+            with torch.no_grad():
+                target = self.one(x) * 2
+            return self.one(x) * target + self.two(x).detach() * x.sum()
+    same(lambda model: torch.optim.SGD([model.one.weight, model.one.bias], .01), model=Partly)
 
 
 @case
@@ -358,6 +374,11 @@ def mistakes_are_explained():
         return koine.torch.train_step(model, loss, torch.optim.SGD(model.parameters(), .1))
     with raises(koine.UnsupportedError, "aten._fft_r2c.default", "inner.spectrum", 'self.last(self.inner["spectrum"](x))', "torch-operators.md"):
         step_of(Uncovered())(x, y)
+    class Deciding(nn.Linear):
+        def forward(self, x):
+            return super().forward(x if x.sum() > 0 else -x)
+    with raises(koine.UnsupportedError, "torch.export does not trace", "data-dependent"):
+        step_of(Deciding(6, 3))(x, y)
     with raises(koine.ShapeError, "(8,)", "one tensor without dimensions"):
         step_of(net(), nn.CrossEntropyLoss(reduction="none"))(x, y)
     with raises(koine.UnsupportedError, "model.float()"):

@@ -30,6 +30,7 @@ class States(Handle, Mapping[str, np.ndarray]):
     states["conv1.weight"] = array sets it. A session adds what it needs when it is compiled or first run."""
 
     _error = "kn_states_error"
+    _places: Dict[str, int] = {}  # of each name, as it was last seen
 
     def __init__(self, context: Optional[Context] = None, seed: int = 1) -> None:
         """States on a device; what a session adds is initialised from the seed and its name."""
@@ -52,6 +53,18 @@ class States(Handle, Mapping[str, np.ndarray]):
                 found[name] = info
         return found
 
+    def _find(self, name: str) -> Any:
+        """Element type and shape of a state, or None. Where it was found it is looked for first: there may be thousands."""
+        info = ffi.new("kn_tensor_info *")
+        place = self._places.get(name, -1)
+        if text(lib.kn_states_entry(self._pointer, place, info)) == name:
+            return info
+        self._places = {found: position for position, found in enumerate(self)}
+        return self._infos().get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(name) is not None
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._infos())
 
@@ -62,10 +75,10 @@ class States(Handle, Mapping[str, np.ndarray]):
         return shape_of(self._info(name))
 
     def _info(self, name: str) -> Any:
-        try:
-            return self._infos()[name]
-        except KeyError:
-            raise KeyError(name) from None
+        info = self._find(name)
+        if info is None:
+            raise KeyError(name)
+        return info
 
     def __getitem__(self, name: str) -> np.ndarray:
         array = empty_for(self._info(name))
@@ -73,7 +86,7 @@ class States(Handle, Mapping[str, np.ndarray]):
         return array
 
     def __setitem__(self, name: str, value: Any) -> None:
-        known = self._infos().get(name)
+        known = self._find(name)
         if known is None:  # kept for a session that has not been compiled yet; numpy's own type for numbers is rarely meant
             array = np.asarray(value)
             number = type_number("float32" if array.dtype == np.float64 else array.dtype)

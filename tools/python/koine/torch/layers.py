@@ -105,7 +105,7 @@ def adaptive_pool_of_lines(on: Call, x: Value, size: Any) -> Value:
     return made.reshape(on.shape)
 
 
-@row("_adaptive_avg_pool2d.default", "adaptive_max_pool2d.default")
+@row("_adaptive_avg_pool2d.default", "adaptive_avg_pool2d.default", "adaptive_max_pool2d.default")
 def adaptive_pool(on: Call, x: Value, size: Any) -> Any:
     height, width = two(size)
     is_max = "max" in str(on.node.target)

@@ -266,6 +266,8 @@ class TrainStep:
         """Brings all back and frees the device's memory; model and optimizer are PyTorch's alone again."""
         if not self.states.closed:
             self.sync()
+            if self._pending:
+                self._read_losses()
             for hook in self._hooks:
                 hook.remove()
             for traced in self._traced:

@@ -52,11 +52,28 @@ def exported(module: StepModule, leaves: Sequence[Any], dynamic: bool, kept: Seq
     shapes = tuple({0: Dim.AUTO} if dynamic and isinstance(leaf, torch.Tensor) and leaf.dim() else None for leaf in leaves)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the tracer's own, about modules that are as they are
-        program = export(module, tuple(leaves), dynamic_shapes={"leaves": shapes}, strict=False)
+        try:
+            program = export(module, tuple(leaves), dynamic_shapes={"leaves": shapes}, strict=False)
+        except Exception as error:
+            raise error_of(UNSUPPORTED, f"torch.export does not trace the step: {type(error).__name__}: "
+                           f"{str(error).strip().splitlines()[0]}") from error
+        block_gradients(program.graph)
         table = default_decompositions()
         for operator in kept:
             table.pop(operator, None)
         return program.run_decompositions(table)
+
+
+def block_gradients(graph: Any) -> None:
+    """Detaches what a part under torch.no_grad reads: decomposed, the part would not be known from the rest."""
+    for node in list(graph.nodes):
+        if node.target is torch.ops.higher_order.wrap_with_set_grad_enabled and not node.args[0]:
+            for position, argument in enumerate(node.args[2:], 2):
+                if isinstance(argument, torch.fx.Node) and isinstance(argument.meta.get("val"), torch.Tensor):
+                    with graph.inserting_before(node):
+                        detached = graph.call_function(torch.ops.aten.detach.default, (argument,))
+                    detached.meta = dict(argument.meta)
+                    node.update_arg(position, detached)
 
 
 class Running:
@@ -194,8 +211,8 @@ class Build:
         if node.op == "placeholder":
             self.values[node] = self._placeholder(node)
         elif node.op == "get_attr":
-            raise error_of(UNSUPPORTED, f"the program reads {node.target}: control flow of torch.ops.higher_order is not covered; "
-                           "write the model without torch.cond, torch.no_grad inside forward, and the like")
+            raise error_of(UNSUPPORTED, f"the program reads {node.target}: torch.cond and other control flow on the device are "
+                           "not covered: write the model without them")
         elif node.op == "call_function":
             with self._scope(node):
                 self.values[node] = self._call(node)
