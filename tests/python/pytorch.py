@@ -321,6 +321,21 @@ def dropout_is_koines():
     wanted = F.cross_entropy(model(x), y).item()
     expect(abs(found[0] - wanted) < .05, f"{found}, PyTorch's {wanted}")
 
+    class Dropping(nn.Module):
+        """Whole channels, and whole samples."""
+
+        def __init__(self):
+            super().__init__()
+            self.scale, self.dropout = nn.Parameter(torch.ones(8)), nn.Dropout1d(.25)
+
+        def forward(self, x):
+            kept = torch.empty(x.shape[0], 1, 1).bernoulli_(.8)
+            return self.dropout(x * self.scale[:, None]) * kept
+    model, x = Dropping(), torch.ones(512, 8, 4)
+    step = koine.torch.train_step(model, lambda output, places: (output.mean() - places.mean()) * 1, torch.optim.SGD(model.parameters(), 0.))
+    found = [step(x, torch.zeros(1)).item() for _ in range(4)]
+    expect(all(abs(number - .8) < .06 for number in found) and len(set(found)) == 4, str(found))
+
 
 @case
 def parts_without_gradients_have_none():

@@ -112,6 +112,7 @@ CASES = {
     "index_put": (lambda x, y: x.index_put((LABELS[:2] % 4, LABELS[:2]), y[0, :2]) + x.index_put((LABELS % 4,), y, accumulate=True), [(4, 6), (4, 6)]),
     "index_put of a mask": (lambda x: torch.index_put(x, (MASK,), torch.tensor(2.)) + x, [(4, 6)]),
     "dropout of nothing": (lambda x: F.dropout(x, 0.) + F.dropout(x, 1.) + F.dropout(x, .5, training=False), [(4, 6)]),
+    "bernoulli of certainty": (lambda x: x * aten.bernoulli.p(x.detach(), 1.) + x * aten.bernoulli.p(x.detach(), 0.), [(4, 6)]),
     "matmul": (lambda a, b, v: (a @ b).sum((0, 1)) + v @ b + (b.t() @ v), [(2, 3, 4), (4, 4), (4,)]),
     "mm": (lambda a, b: torch.mm(a, b) + torch.addmm(b[0, :3], a, b[:, :3], beta=.5, alpha=2), [(4, 6), (6, 3)]),
     "bmm": (lambda a, b: torch.bmm(a, b) + torch.baddbmm(a[:, :, :3], a, b), [(2, 4, 6), (2, 6, 3)]),

@@ -349,6 +349,14 @@ def index_put(on: Call, x: Value, indices: Sequence[Optional[Value]], values: Va
 # ---- random numbers --------------------------------------------------------------------------------------------------
 
 
+@row("bernoulli.p")
+def bernoulli(on: Call, x: Value, share: float = 0.5, **_: Any) -> Value:
+    """1 for a share of the elements, 0 for the others: what a dropout leaves of ones."""
+    if share in (0, 1):
+        return on.full(float(share))
+    return on.value(on.full(1.0, dtype="float32").dropout(1 - share).greater(on.value(0.0)), on.dtype)
+
+
 @row("native_dropout.default")
 def dropout(on: Call, x: Value, rate: float, train: Optional[bool] = True) -> Tuple[Value, Any]:
     if train is False or rate == 0:
