@@ -76,6 +76,15 @@ def run():
     report.run(cases)
 
 
+def end_without(module, name):
+    """Runs the cases so far and ends the test, where a package that the others need is missing."""
+    if importlib.util.find_spec(module) is None:
+        def missing():
+            raise Skipped(f"{name} is not installed")
+        cases.append((f"with {name}", missing))
+        run()
+
+
 def _skipped():
     raise Skipped(f"this Python lacks {' and '.join(_missing)}: python3-cffi and python3-numpy, or pip install cffi numpy")
 

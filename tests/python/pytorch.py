@@ -7,7 +7,7 @@ import subprocess
 import sys
 import warnings
 
-from package import Skipped, case, expect, expect_equal, raises, run
+from package import case, end_without, expect, expect_equal, raises, run
 
 import koine
 
@@ -21,14 +21,7 @@ def the_package_does_not_import_pytorch():
             koine.torch
 
 
-def without_pytorch():
-    raise Skipped("PyTorch is not installed")
-
-
-if not importlib.util.find_spec("torch"):
-    case(without_pytorch)
-    run()
-    sys.exit()
+end_without("torch", "PyTorch")
 
 import copy  # noqa: E402
 import io  # noqa: E402

@@ -2,22 +2,13 @@
 
 usage: pytorch_operators.py HOUSE_FOLDER SOURCE_ROOT [NAME…]
 """
-import importlib.util
 import pathlib
 import sys
 import warnings
 
-from package import Skipped, case, expect, expect_equal, run
+from package import case, end_without, expect, expect_equal, run
 
-
-def without_pytorch():
-    raise Skipped("PyTorch is not installed")
-
-
-if not importlib.util.find_spec("torch"):
-    case(without_pytorch)
-    run()
-    sys.exit()
+end_without("torch", "PyTorch")
 
 import koine  # noqa: E402
 import numpy as np  # noqa: E402

@@ -350,11 +350,11 @@ def index_put(on: Call, x: Value, indices: Sequence[Optional[Value]], values: Va
 
 
 @row("bernoulli.p")
-def bernoulli(on: Call, x: Value, share: float = 0.5, **_: Any) -> Value:
-    """1 for a share of the elements, 0 for the others: what a dropout leaves of ones."""
-    if share in (0, 1):
-        return on.full(float(share))
-    return on.value(on.full(1.0, dtype="float32").dropout(1 - share).greater(on.value(0.0)), on.dtype)
+def bernoulli(on: Call, x: Value, fraction: float = 0.5, **_: Any) -> Value:
+    """1 for a fraction of the elements, 0 for the others: what a dropout leaves of ones."""
+    if fraction in (0, 1):
+        return on.full(float(fraction))
+    return on.value(on.full(1.0, dtype="float32").dropout(1 - fraction).greater(on.value(0.0)), on.dtype)
 
 
 @row("native_dropout.default")
