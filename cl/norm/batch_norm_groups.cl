@@ -28,7 +28,13 @@
  *   as moments; partials is (C,parts,2): sums of dy, and of dy times the normalised x.
  * kn_batch_norm_backward(x, dy, partials, weight, mean, inverse, dx, dweight, dbias, channels, inner,
  *                        line_multiplier, total, slice, parts)
- *   as normalise. */
+ *   as normalise.
+ *
+ * Where the work-items of a group can hold all elements of its channels, in KN_FLIGHT vectors each, one launch does both:
+ * kn_batch_norm_held(x, weight, bias, …)  and
+ * kn_batch_norm_held_gradient(x, dy, weight, …)
+ *   work-groups (1, channels / KN_CHANNELS); the arguments of normalise and of backward without partials, slice and
+ *   parts. */
 #define KN_PARTIALS local
 #include "common/divide.cl"
 #include "common/epilogue.cl"
@@ -139,6 +145,24 @@ static inline void load_parts(global const KN_A *partials, local KN_A *sums, con
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
+/* Merges the moments of a group's work-items; the first KN_CHANNELS get those of their channels. */
+static inline moments moments_of_group(moments all, local KN_A *counts, local KN_A *means, local KN_A *others) {
+    const int item = get_local_id(0);
+    for (int reach = KN_ITEMS / 2; reach >= KN_CHANNELS; reach /= 2) {
+        if (item >= reach && item < 2 * reach) {
+            counts[item] = all.count;
+            means[item] = all.mean;
+            others[item] = all.squares;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < reach) {
+            const moments other = {counts[item + reach], means[item + reach], others[item + reach]};
+            all = moments_merge(all, other);
+        }
+    }
+    return all;
+}
+
 #if KN_WANTED(kn_batch_norm_moments)
 KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_STORED(KN_HALF_x) *restrict x, global KN_A *restrict partials,
                                                 int channels, int inner, uint line_multiplier, int total,
@@ -164,18 +188,7 @@ KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_STORED(KN_HALF_x
         }
         all = moments_merge(all, moments_of_run(count * KN_VECTOR, start, KN_ADDED(sum), KN_ADDED(squares)));
     }
-    for (int reach = KN_ITEMS / 2; reach >= KN_CHANNELS; reach /= 2) {
-        if (item >= reach && item < 2 * reach) {
-            counts[item] = all.count;
-            means[item] = all.mean;
-            others[item] = all.squares;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (item < reach) {
-            const moments other = {counts[item + reach], means[item + reach], others[item + reach]};
-            all = moments_merge(all, other);
-        }
-    }
+    all = moments_of_group(all, counts, means, others);
     if (item >= KN_CHANNELS || KN_CHANNEL >= channels) return;
     partials += 3 * ((KN_INDEX)KN_CHANNEL * parts + KN_GROUP(0, KN_ITEMS));
     partials[0] = all.count;
@@ -183,6 +196,31 @@ KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_STORED(KN_HALF_x
     partials[2] = all.squares;
 }
 #endif
+
+/* What a group needs of its channels' moments; `stores`: it also stores what follows from them. Macros, since the
+ * epilogue uses the kernels' parameters. */
+#define KN_TAKE_MOMENTS(stores)                                                                              \
+    centers[KN_SLOT] = KN_TO(KN_T, all.mean);                                                                \
+    scales[KN_SLOT] = (KN_A)weight[channel] * KN_TO(KN_T, inverse_of(all, epsilon));                         \
+    shifts[KN_SLOT] = bias[channel];                                                                         \
+    if (stores)                                                                                              \
+        store_statistics(all, channel, running_mean, running_variance, mean, inverse, next_mean,             \
+                         next_variance, epsilon, momentum);
+#if KN_FLAT
+#define KN_RESULT_PLACE                                                                                      \
+    const KN_INDEX inside = place * KN_VECTOR % inner_size, line = place * KN_VECTOR / inner_size;           \
+    const KN_INDEX middle = line % middle_size, outer = line / middle_size;
+#else
+#define KN_RESULT_PLACE const KN_INDEX inside = walk.inside * KN_VECTOR, middle = channel, outer = walk.image;
+#endif
+#define KN_NORMALISE                                                                                         \
+    const KN_A center = centers[KN_SLOT], scale = scales[KN_SLOT], shift = shifts[KN_SLOT];                  \
+    KN_EACH_VECTOR(i, walk) {                                                                                \
+        const vector value = (loaded[i] - center) * scale + shift;                                           \
+        const KN_INDEX place = walk_place(&walk, channels);                                                  \
+        KN_RESULT_PLACE                                                                                      \
+        KN_KEEP_AS(KN_HALF_y, KN_RESULT(value, outer, middle, inside), place, y);                            \
+    }
 
 #if KN_WANTED(kn_batch_norm_normalise)
 KN_WORK_GROUP kernel void
@@ -203,28 +241,63 @@ kn_batch_norm_normalise(global const KN_STORED(KN_HALF_x) *restrict x, global co
     if (get_local_id(0) < KN_CHANNELS && channel < channels) {
         moments all;
         moments_of_parts(&all, sums + KN_SLOT * 3 * parts, 1, parts);
-        centers[KN_SLOT] = KN_TO(KN_T, all.mean);
-        scales[KN_SLOT] = (KN_A)weight[channel] * KN_TO(KN_T, inverse_of(all, epsilon));
-        shifts[KN_SLOT] = bias[channel];
-        if (KN_GROUP(0, KN_ITEMS) == 0)
-            store_statistics(all, channel, running_mean, running_variance, mean, inverse, next_mean,
-                             next_variance, epsilon, momentum);
+        KN_TAKE_MOMENTS(KN_GROUP(0, KN_ITEMS) == 0)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    const KN_A center = centers[KN_SLOT], scale = scales[KN_SLOT], shift = shifts[KN_SLOT];
-    KN_EACH_VECTOR(i, walk) {
-        const vector value = (loaded[i] - center) * scale + shift;
-        const KN_INDEX place = walk_place(&walk, channels);
-#if KN_FLAT
-        const KN_INDEX inside = place * KN_VECTOR % inner_size, line = place * KN_VECTOR / inner_size;
-        const KN_INDEX middle = line % middle_size, outer = line / middle_size;
-#else
-        const KN_INDEX inside = walk.inside * KN_VECTOR, middle = channel, outer = walk.image;
-#endif
-        KN_KEEP_AS(KN_HALF_y, KN_RESULT(value, outer, middle, inside), place, y);
-    }
+    KN_NORMALISE
 }
 #endif
+
+#if KN_WANTED(kn_batch_norm_held)
+KN_WORK_GROUP kernel void
+kn_batch_norm_held(global const KN_STORED(KN_HALF_x) *restrict x, global const KN_T *restrict weight,
+                   global const KN_T *restrict bias, global const KN_T *running_mean,
+                   global const KN_T *running_variance, global KN_STORED(KN_HALF_y) *restrict y,
+                   global KN_T *restrict mean, global KN_T *restrict inverse, global KN_T *next_mean,
+                   global KN_T *next_variance, int channels, int inner, uint line_multiplier, int total, float epsilon,
+                   float momentum, KN_INDEX middle_size, KN_INDEX inner_size KN_EPILOGUE_PARAMETERS) {
+    local KN_A counts[KN_ITEMS], means[KN_ITEMS], others[KN_ITEMS];
+    local KN_A centers[KN_CHANNELS], scales[KN_CHANNELS], shifts[KN_CHANNELS];
+    walk walk;
+    walk_begin(&walk, total, total, channels, inner, line_multiplier);
+    KN_LOAD_VECTORS(loaded, x, walk)
+    const KN_A start = KN_FIRST(loaded[0]);
+    vector sum = 0, squares = 0;
+    int count = 0;
+    struct walk visit = walk;
+    KN_EACH_VECTOR(i, visit) {
+        const vector apart = loaded[i] - start;
+        sum += apart;
+        squares += apart * apart;
+        count++;
+    }
+    moments all = {0, 0, 0};
+    if (count > 0) all = moments_of_run(count * KN_VECTOR, start, KN_ADDED(sum), KN_ADDED(squares));
+    all = moments_of_group(all, counts, means, others);
+    const int channel = KN_CHANNEL;
+    if (get_local_id(0) < KN_CHANNELS && channel < channels) {
+        KN_TAKE_MOMENTS(true)
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    KN_NORMALISE
+}
+#endif
+
+/* Adds the sums of a group's work-items; the first KN_CHANNELS get those of their channels. */
+static inline void add_in_group(KN_A *sum, KN_A *product, local KN_A *sums, local KN_A *products) {
+    const int item = get_local_id(0);
+    for (int reach = KN_ITEMS / 2; reach >= KN_CHANNELS; reach /= 2) {
+        if (item >= reach && item < 2 * reach) {
+            sums[item] = *sum;
+            products[item] = *product;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < reach) {
+            *sum += sums[item + reach];
+            *product += products[item + reach];
+        }
+    }
+}
 
 #if KN_WANTED(kn_batch_norm_slopes)
 KN_WORK_GROUP kernel void kn_batch_norm_slopes(global const KN_STORED(KN_HALF_x) *restrict x, global const KN_STORED(KN_HALF_dy) *restrict dy,
@@ -251,23 +324,30 @@ KN_WORK_GROUP kernel void kn_batch_norm_slopes(global const KN_STORED(KN_HALF_x)
         sum += KN_ADDED(run_sum);
         product += KN_ADDED(run_product);
     }
-    for (int reach = KN_ITEMS / 2; reach >= KN_CHANNELS; reach /= 2) {
-        if (item >= reach && item < 2 * reach) {
-            sums[item] = sum;
-            products[item] = product;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (item < reach) {
-            sum += sums[item + reach];
-            product += products[item + reach];
-        }
-    }
+    add_in_group(&sum, &product, sums, products);
     if (item >= KN_CHANNELS || KN_CHANNEL >= channels) return;
     partials += 2 * ((KN_INDEX)channel * parts + KN_GROUP(0, KN_ITEMS));
     partials[0] = sum;
     partials[1] = product;
 }
 #endif
+
+/* What a group needs of its channels' sums, and dx of what it has loaded. */
+#define KN_TAKE_SUMS(stores)                                                                                 \
+    const KN_T whole_sum = KN_TO(KN_T, sum), whole_product = KN_TO(KN_T, product);                           \
+    means[KN_SLOT] = whole_sum / (KN_A)total;                                                                \
+    products[KN_SLOT] = whole_product / (KN_A)total;                                                         \
+    if (stores) {                                                                                            \
+        dbias[KN_CHANNEL] = whole_sum;                                                                       \
+        dweight[KN_CHANNEL] = whole_product;                                                                 \
+    }
+#define KN_SLOPES                                                                                            \
+    const KN_A factor = weight[channel] * scale, mean_sum = means[KN_SLOT], mean_product = products[KN_SLOT]; \
+    KN_EACH_VECTOR(i, walk) {                                                                                \
+        const vector normal = (loaded[i] - center) * scale;                                                  \
+        KN_KEEP_AS(KN_HALF_dx, KN_TO_ELEMENTS(factor * (slopes[i] - (mean_sum + normal * mean_product))),    \
+                   walk_place(&walk, channels), dx);                                                         \
+    }
 
 #if KN_WANTED(kn_batch_norm_backward)
 KN_WORK_GROUP kernel void
@@ -289,22 +369,42 @@ kn_batch_norm_backward(global const KN_STORED(KN_HALF_x) *restrict x, global con
             sum += sums[2 * (KN_SLOT * parts + p)];
             product += sums[2 * (KN_SLOT * parts + p) + 1];
         }
-        const KN_T whole_sum = KN_TO(KN_T, sum), whole_product = KN_TO(KN_T, product);
-        means[KN_SLOT] = whole_sum / (KN_A)total;
-        products[KN_SLOT] = whole_product / (KN_A)total;
-        if (KN_GROUP(0, KN_ITEMS) == 0) {
-            dbias[KN_CHANNEL] = whole_sum;
-            dweight[KN_CHANNEL] = whole_product;
-        }
+        KN_TAKE_SUMS(KN_GROUP(0, KN_ITEMS) == 0)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const int channel = min(KN_CHANNEL, channels - 1);
-    const KN_A center = mean[channel], scale = inverse[channel], factor = weight[channel] * scale;
-    const KN_A sum = means[KN_SLOT], product = products[KN_SLOT];
-    KN_EACH_VECTOR(i, walk) {
-        const vector normal = (loaded[i] - center) * scale;
-        KN_KEEP_AS(KN_HALF_dx, KN_TO_ELEMENTS(factor * (slopes[i] - (sum + normal * product))),
-                   walk_place(&walk, channels), dx);
+    const KN_A center = mean[channel], scale = inverse[channel];
+    KN_SLOPES
+}
+#endif
+
+#if KN_WANTED(kn_batch_norm_held_gradient)
+KN_WORK_GROUP kernel void
+kn_batch_norm_held_gradient(global const KN_STORED(KN_HALF_x) *restrict x, global const KN_STORED(KN_HALF_dy) *restrict dy,
+                            global const KN_T *restrict weight, global const KN_T *restrict mean,
+                            global const KN_T *restrict inverse, global KN_STORED(KN_HALF_dx) *restrict dx,
+                            global KN_T *restrict dweight, global KN_T *restrict dbias, int channels, int inner,
+                            uint line_multiplier, int total) {
+    local KN_A sums[KN_ITEMS], others[KN_ITEMS];
+    local KN_A means[KN_CHANNELS], products[KN_CHANNELS];
+    walk walk;
+    walk_begin(&walk, total, total, channels, inner, line_multiplier);
+    KN_LOAD_VECTORS(slopes, dy, walk)
+    KN_LOAD_VECTORS(loaded, x, walk)
+    const int channel = min(KN_CHANNEL, channels - 1);
+    const KN_A center = mean[channel], scale = inverse[channel];
+    vector all_sums = 0, all_products = 0;
+    struct walk visit = walk;
+    KN_EACH_VECTOR(i, visit) {
+        all_sums += slopes[i];
+        all_products += slopes[i] * ((loaded[i] - center) * scale);
     }
+    KN_A sum = KN_ADDED(all_sums), product = KN_ADDED(all_products);
+    add_in_group(&sum, &product, sums, others);
+    if (get_local_id(0) < KN_CHANNELS && KN_CHANNEL < channels) {
+        KN_TAKE_SUMS(true)
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    KN_SLOPES
 }
 #endif

@@ -66,6 +66,9 @@ size_t kn_group_items(const kn_target *target, const char *file);
 size_t kn_group_items_for(const kn_target *target, const char *file, int64_t number, size_t most);
 /* At least so many work-items, for a kernel that ignores those beyond: any group size will do. */
 void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target);
+/* The arguments middle_size and inner_size: the axes that the epilogue (step.h) sees in results of this shape
+ * in the plain layout, which are images where they have rank 4. */
+void kn_step_epilogue_sizes(kn_step *step, const kn_shape *shape);
 /* Vectors in a row of a tile of the wide-vector kernels (KN_VECTORS), for so many columns. */
 int64_t kn_wide_vectors(int64_t width, int64_t columns);
 /* Adds parts in order, without local memory; the results have one type, and the parts that of the node's

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/shape/shape.h"
+
 enum { IMAGES = 2, CHANNELS = 3, HEIGHT = 13, WIDTH = 11, PIXELS = HEIGHT * WIDTH, LAYERS = 4, WIDEST = 80 };
 
 /* Channels, side of the filter, groups: sizes for which the last tile, panel and part are incomplete. */
@@ -186,46 +188,78 @@ static void shared_statistics_follow_both(void **state) {
     kn_session_destroy(&training);
 }
 
+enum { MOST = 9216 };
+
+/* The gradient by x of a layer norm, for a gradient of its result of r + 1. */
+static kn_value *layer_norm_gradient(kn_value *x, kn_value *r) {
+    const int rank = x->shape.rank;
+    const kn_dim *dims = x->shape.dims;
+    kn_value *inputs[5] = {x, kn_shift(r, 1), kn_broadcast_to(kn_number(x->graph, 2), 1, dims + rank - 1),
+                           kn_broadcast_to(kn_number(x->graph, 0.5), rank - 1, dims),
+                           kn_broadcast_to(kn_number(x->graph, 3), rank - 1, dims)};
+    return kn_node_add(x->graph, kn_operator_find("layer_norm_gradient"), NULL, inputs, 5, NULL);
+}
+
+static kn_value *batch_norm(kn_value *x, kn_value *r) {
+    (void)r;
+    return kn_batch_norm(x, NULL);
+}
+
+typedef struct norm_case {
+    kn_value *(*norm)(kn_value *x, kn_value *r);
+    const char *row, *shape;
+    size_t count;
+} norm_case;
+
 /* y = relu(norm(x) * r), of the shape of x. */
-static void run_scaled(kn_context *context, const char *shape, const char *switches, size_t count, float *y) {
-    float x[4096], r[4096];
+static void run_scaled(kn_context *context, const norm_case *of, const char *variant, float *y) {
+    static float x[MOST], r[MOST];
+    char switches[64];
     kn_graph *graph = kn_graph_create(NULL);
-    kn_value *norm = kn_batch_norm(kn_input(graph, "x", KN_FLOAT32, shape), NULL);
-    kn_value *made = kn_output(kn_relu(kn_mul(norm, kn_input(graph, "r", KN_FLOAT32, shape))), "y");
-    if (kn_graph_status(graph)) fail_msg("%s: %s", shape, kn_graph_error(graph));
+    kn_value *at = kn_input(graph, "x", KN_FLOAT32, of->shape),
+             *by = kn_input(graph, "r", KN_FLOAT32, of->shape);
+    kn_value *made = kn_output(kn_relu(kn_mul(of->norm(at, by), by)), "y");
+    if (kn_graph_status(graph)) fail_msg("%s: %s", of->shape, kn_graph_error(graph));
     kn_session_params params;
     kn_session_params_init(&params);
     params.training = true;
+    snprintf(switches, sizeof switches, "%s=%s", of->row, variant);
     params.switches = switches;
     kn_session *session = kn_session_create(context, &made, 1, &params);
     kn_graph_destroy(&graph);
     session_good(session, kn_session_status(session));
-    fill_numbers(x, count, 7);
-    fill_numbers(r, count, 8);
-    kn_feed feeds[2] = {{"x", x, count * sizeof *x}, {"r", r, count * sizeof *r}};
-    kn_fetch fetch = {"y", y, count * sizeof *y};
+    fill_numbers(x, of->count, 7);
+    fill_numbers(r, of->count, 8);
+    kn_feed feeds[2] = {{"x", x, of->count * sizeof *x}, {"r", r, of->count * sizeof *r}};
+    kn_fetch fetch = {"y", y, of->count * sizeof *y};
     session_good(session, kn_session_run(session, feeds, 2, &fetch, 1));
     kn_session_destroy(&session);
 }
 
 /* What follows a norm reads its operands at the places of the norm's results: as where it is computed
- * separately, after the plain kernels. */
+ * separately, after the plain kernels. The long ones do not fit in a work-group. */
 static void epilogues_read_their_places(void **state) {
-    static const struct {
-        const char *shape;
-        size_t count;
-    } cases[] = {{"131,9", 1179},  {"5,3,37", 555},    {"3,5,4,6", 360},
-                 {"3,5,3,7", 315}, {"2,3,2,5,4", 240}, {"2,3,2,4,5", 240}};
-    float fused[4096], separate[4096];
+#define BATCH_NORM(shape, count)                                                                             \
+    { batch_norm, "batch_norm", shape, count }
+#define LAYER_NORM(shape, count)                                                                             \
+    { layer_norm_gradient, "layer_norm_gradient", shape, count }
+    static const norm_case cases[] = {
+        BATCH_NORM("131,9", 1179),      BATCH_NORM("5,3,37", 555),     BATCH_NORM("3,5,4,6", 360),
+        BATCH_NORM("3,5,3,7", 315),     BATCH_NORM("2,3,2,5,4", 240),  BATCH_NORM("2,3,2,4,5", 240),
+        BATCH_NORM("3001,3", 9003),     BATCH_NORM("2,1,64,66", 8448), BATCH_NORM("3,1,37,59", 6549),
+        BATCH_NORM("3,1,7,59,7", 8673), LAYER_NORM("131,9", 1179),     LAYER_NORM("5,3,37", 555),
+        LAYER_NORM("3,5,4,6", 360),     LAYER_NORM("2,3,2,5,4", 240),  LAYER_NORM("37", 37)};
+    static float fused[MOST], separate[MOST];
     kn_context_params params = device_params();
     params.kind = 2;
     kn_context *context = device_open(&params);
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
-        run_scaled(context, cases[i].shape, "batch_norm=parts", cases[i].count, fused);
-        run_scaled(context, cases[i].shape, "batch_norm=plain", cases[i].count, separate);
-        for (size_t k = 0; k < cases[i].count; k++)
-            if (!(fabsf(fused[k] - separate[k]) <= 1e-5f))
-                fail_msg("x (%s), element %zu: %g, expected %g", cases[i].shape, k, (double)fused[k],
+        const norm_case *of = &cases[i];
+        run_scaled(context, of, of->norm == batch_norm ? "parts" : "tree", fused);
+        run_scaled(context, of, "plain", separate);
+        for (size_t k = 0; k < of->count; k++)
+            if (!(fabsf(fused[k] - separate[k]) <= 1e-5f * (1 + fabsf(separate[k]))))
+                fail_msg("%s of (%s), element %zu: %g, expected %g", of->row, of->shape, k, (double)fused[k],
                          (double)separate[k]);
     }
     device_close(&context);

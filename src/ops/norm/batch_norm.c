@@ -214,7 +214,6 @@ static kn_status lower_whole_norm(kn_lowering *lowering, const division *work) {
 
 static kn_status lower_norm(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
-    const kn_shape *x = &node->inputs[0]->shape;
     const kn_statistics *given = gathered(lowering);
     division work = divide_work(lowering);
     kn_status status = KN_OK;
@@ -254,9 +253,7 @@ static kn_status lower_norm(kn_lowering *lowering) {
     kn_step_int(step, "inner", work.form.inner);
     kn_step_index(step, "count", work.count);
     kn_step_index(step, "chunk", work.chunk);
-    bool image = x->rank == 4;
-    kn_step_index(step, "middle_size", image ? x->dims[1] : x->dims[x->rank - 2]);
-    kn_step_index(step, "inner_size", image ? x->dims[2] * x->dims[3] : x->dims[x->rank - 1]);
+    kn_step_epilogue_sizes(step, &node->inputs[0]->shape);
     kn_batch_norm_cost(step, lowering, 2, 3);
     kn_step_epilogue(step, lowering);
     size_by_element(step, lowering, &work);

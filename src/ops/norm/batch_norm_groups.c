@@ -1,9 +1,10 @@
-/* Batch norm by work-groups that share local memory: two launches in each direction, of which the second one
- * also finishes the sums of the first (cl/norm/batch_norm_groups.cl). */
+/* Batch norm by work-groups that share local memory: one launch in each direction where a group can hold a
+ * channel; else two, of which the second one also finishes the sums of the first
+ * (cl/norm/batch_norm_groups.cl). */
 #include "ops/norm/norm.h"
 
 static const char *const file = "norm/batch_norm_groups.cl";
-enum { MAX_PARTS = 64 };
+enum { MAX_PARTS = 64, HELD = 8 };
 
 /* How a channel's elements are divided among work-groups: parts are summed, and slices computed. */
 typedef struct division {
@@ -20,17 +21,38 @@ static int64_t pieces_of(const division *work, int64_t most, int64_t *piece) {
     return kn_divide_up(work->form.total, *piece);
 }
 
+/* The form of x, and what a vector and a work-group have of it. */
+static division describe(const kn_value *x) {
+    division work = {.form = kn_batch_norm_form_of(&x->shape), .channels = 1};
+    /* A vector lies in one line of the result, as the epilogue sees it. */
+    int64_t line = x->shape.rank > 4 ? x->shape.dims[x->shape.rank - 1] : work.form.inner;
+    work.vector = line % 4 == 0 ? 4 : 1;
+    return work;
+}
+
+/* Adjacent elements belong to adjacent channels, which a group has then. */
+static int64_t adjacent_channels(const division *work) {
+    return work->form.inner == 1 ? 8 : 1;
+}
+
+/* Whether the work-items of a group can hold its channels, HELD vectors each: then the group has one slice.
+ */
+static bool is_held(const kn_lowering *lowering, division *work) {
+    *work = describe(lowering->node->inputs[0]);
+    int64_t adjacent = adjacent_channels(work);
+    work->slice_items = kn_group_items_for(
+        lowering->target, file, kn_divide_up(adjacent * work->form.total, work->vector * HELD), 256);
+    if ((int64_t)work->slice_items >= adjacent) work->channels = adjacent;
+    work->slices = 1;
+    return work->form.total <= HELD * work->vector * (int64_t)work->slice_items / work->channels;
+}
+
 /* `flight`: vectors of a slice that a work-item loads; `each`: numbers that are kept of a part. */
 static division divide_work(kn_lowering *lowering, int64_t flight, int64_t each) {
     const kn_target *target = lowering->target;
     const kn_value *x = lowering->node->inputs[0];
-    division work = {.form = kn_batch_norm_form_of(&x->shape), .channels = 1};
-    int64_t total = work.form.total;
-    /* A vector lies in one line of the result, as the epilogue sees it. */
-    int64_t line = x->shape.rank > 4 ? x->shape.dims[x->shape.rank - 1] : work.form.inner;
-    work.vector = line % 4 == 0 ? 4 : 1;
-    /* Adjacent elements belong to adjacent channels. */
-    int64_t adjacent = work.form.inner == 1 ? 8 : 1;
+    division work = describe(x);
+    int64_t total = work.form.total, adjacent = adjacent_channels(&work);
     work.sum_items = kn_group_items_for(target, file, adjacent * total / 8, 64);
     work.slice_items = kn_group_items_for(target, file, adjacent * total / (work.vector * flight), 256);
     if ((int64_t)work.sum_items >= adjacent && (int64_t)work.slice_items >= adjacent)
@@ -40,7 +62,6 @@ static division divide_work(kn_lowering *lowering, int64_t flight, int64_t each)
     work.parts = pieces_of(&work, most > even ? most : even, &work.part);
     work.slices =
         pieces_of(&work, flight * work.vector * (int64_t)work.slice_items / work.channels, &work.slice);
-    if (work.slices < 1) work.slices = 1; /* which stores statistics, though there are no elements */
     uint64_t numbers =
         (uint64_t)each * (uint64_t)(work.parts ? work.parts : 1) * (uint64_t)work.form.channels;
     work.partials =
@@ -61,25 +82,38 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     return step;
 }
 
-/* The arguments that say which elements a work-group has, and the size of the launch: `count` groups for the
- * channels of each. */
-static void size_by(kn_step *step, const division *work, const char *name, int64_t size, int64_t count,
-                    size_t items) {
+/* The arguments that say where elements are, and the size of the launch: `count` groups for the channels of
+ * each. */
+static void size_by(kn_step *step, const division *work, int64_t count, size_t items) {
     const kn_batch_norm_form *form = &work->form;
     kn_step_int(step, "channels", form->channels);
     kn_step_int(step, "inner", form->inner);
     kn_step_uint(step, "line_multiplier", form->inner ? kn_divide_multiplier(form->inner / work->vector) : 0);
     kn_step_int(step, "total", form->total);
-    kn_step_int(step, name, size);
-    kn_step_int(step, "parts", work->parts);
     kn_step_size2(step, (size_t)count * items, (size_t)kn_divide_up(form->channels, work->channels), items,
                   1);
 }
 static void size_by_part(kn_step *step, const division *work) {
-    size_by(step, work, "part", work->part, work->parts, work->sum_items);
+    size_by(step, work, work->parts, work->sum_items);
+    kn_step_int(step, "part", work->part);
+    kn_step_int(step, "parts", work->parts);
 }
+/* work->parts 0: the group holds its channels. */
 static void size_by_slice(kn_step *step, const division *work) {
-    size_by(step, work, "slice", work->slice, work->slices, work->slice_items);
+    size_by(step, work, work->slices, work->slice_items);
+    if (!work->parts) return;
+    kn_step_int(step, "slice", work->slice);
+    kn_step_int(step, "parts", work->parts);
+}
+
+/* The first launch of two: the moments of parts. */
+static kn_status lower_moments(kn_lowering *lowering, const division *work, int64_t flight) {
+    kn_step *step = begin(lowering, work, "kn_batch_norm_moments", work->sum_items, flight);
+    kn_step_read(step, "x", lowering->node->inputs[0]);
+    kn_step_scratch(step, "partials", work->partials);
+    size_by_part(step, work);
+    kn_batch_norm_cost(step, lowering, 1, 3);
+    return kn_step_end(step, lowering);
 }
 
 /* x is (N,C,...). */
@@ -87,19 +121,17 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
     enum { FLIGHT = 4 };
     const kn_node *node = lowering->node;
     const kn_shape *x = &node->inputs[0]->shape;
-    division work = divide_work(lowering, FLIGHT, 3);
-    kn_step *step = begin(lowering, &work, "kn_batch_norm_moments", work.sum_items, FLIGHT);
-    kn_step_read(step, "x", node->inputs[0]);
-    kn_step_scratch(step, "partials", work.partials);
-    size_by_part(step, &work);
-    kn_batch_norm_cost(step, lowering, 1, 3);
-    kn_status status = kn_step_end(step, lowering);
+    division work;
+    const bool held = is_held(lowering, &work);
+    if (!held) work = divide_work(lowering, FLIGHT, 3);
+    kn_status status = held ? KN_OK : lower_moments(lowering, &work, FLIGHT);
     if (status != KN_OK) return status;
-    step = begin(lowering, &work, "kn_batch_norm_normalise", work.slice_items, FLIGHT);
+    kn_step *step = begin(lowering, &work, held ? "kn_batch_norm_held" : "kn_batch_norm_normalise",
+                          work.slice_items, held ? HELD : FLIGHT);
     bool images = x->rank == 3 || x->rank == 4; /* whose axes are those of the epilogue */
     kn_step_define(step, "KN_FLAT", "%d", !images);
     kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read_scratch(step, "partials", work.partials);
+    if (!held) kn_step_read_scratch(step, "partials", work.partials);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_read(step, "bias", node->inputs[2]);
     kn_step_read(step, "running_mean", node->inputs[3]);
@@ -112,10 +144,23 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
     size_by_slice(step, &work);
     kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
     kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
-    kn_step_index(step, "middle_size", x->dims[x->rank - 2]);
-    kn_step_index(step, "inner_size", x->dims[x->rank - 1]);
-    kn_batch_norm_cost(step, lowering, 2, 3);
+    kn_step_epilogue_sizes(step, x);
+    kn_batch_norm_cost(step, lowering, held ? 3 : 2, held ? 6 : 3);
     kn_step_epilogue(step, lowering);
+    return kn_step_end(step, lowering);
+}
+
+/* The first launch of two: the sums of parts. */
+static kn_status lower_slopes(kn_lowering *lowering, const division *work, int64_t flight) {
+    const kn_node *node = lowering->node;
+    kn_step *step = begin(lowering, work, "kn_batch_norm_slopes", work->sum_items, flight);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "dy", node->inputs[1]);
+    kn_step_read(step, "mean", node->inputs[3]);
+    kn_step_read(step, "inverse", node->inputs[4]);
+    kn_step_scratch(step, "partials", work->partials);
+    size_by_part(step, work);
+    kn_batch_norm_cost(step, lowering, 2, 4);
     return kn_step_end(step, lowering);
 }
 
@@ -123,30 +168,23 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
 kn_status kn_batch_norm_groups_gradient_lower(kn_lowering *lowering) {
     enum { FLIGHT = 2 };
     const kn_node *node = lowering->node;
-    kn_value *x = node->inputs[0], *dy = node->inputs[1], *weight = node->inputs[2];
-    kn_value *mean = node->inputs[3], *inverse = node->inputs[4];
-    division work = divide_work(lowering, FLIGHT, 2);
-    kn_step *step = begin(lowering, &work, "kn_batch_norm_slopes", work.sum_items, FLIGHT);
-    kn_step_read(step, "x", x);
-    kn_step_read(step, "dy", dy);
-    kn_step_read(step, "mean", mean);
-    kn_step_read(step, "inverse", inverse);
-    kn_step_scratch(step, "partials", work.partials);
-    size_by_part(step, &work);
-    kn_batch_norm_cost(step, lowering, 2, 4);
-    kn_status status = kn_step_end(step, lowering);
+    division work;
+    const bool held = is_held(lowering, &work);
+    if (!held) work = divide_work(lowering, FLIGHT, 2);
+    kn_status status = held ? KN_OK : lower_slopes(lowering, &work, FLIGHT);
     if (status != KN_OK) return status;
-    step = begin(lowering, &work, "kn_batch_norm_backward", work.slice_items, FLIGHT);
-    kn_step_read(step, "x", x);
-    kn_step_read(step, "dy", dy);
-    kn_step_read_scratch(step, "partials", work.partials);
-    kn_step_read(step, "weight", weight);
-    kn_step_read(step, "mean", mean);
-    kn_step_read(step, "inverse", inverse);
+    kn_step *step = begin(lowering, &work, held ? "kn_batch_norm_held_gradient" : "kn_batch_norm_backward",
+                          work.slice_items, held ? HELD : FLIGHT);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "dy", node->inputs[1]);
+    if (!held) kn_step_read_scratch(step, "partials", work.partials);
+    kn_step_read(step, "weight", node->inputs[2]);
+    kn_step_read(step, "mean", node->inputs[3]);
+    kn_step_read(step, "inverse", node->inputs[4]);
     kn_step_write(step, "dx", lowering->result);
     kn_step_write(step, "dweight", node->outputs[KN_NORM_DWEIGHT]);
     kn_step_write(step, "dbias", node->outputs[KN_NORM_DBIAS]);
     size_by_slice(step, &work);
-    kn_batch_norm_cost(step, lowering, 3, 5);
+    kn_batch_norm_cost(step, lowering, held ? 5 : 3, held ? 9 : 5);
     return kn_step_end(step, lowering);
 }

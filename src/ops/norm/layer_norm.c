@@ -211,10 +211,13 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int par
     kn_step_index(step, "rows", work->rows);
     kn_step_index(step, "count", work->count);
     kn_step_index(step, "chunk", work->part);
-    if (work->method == KN_METHOD_WIDE)
+    if (work->method == KN_METHOD_WIDE) {
         kn_step_size1(step, (size_t)work->parts, 1);
-    else
-        size_by_row_and_column(step, lowering->target, work);
+        return kn_step_end(step, lowering);
+    }
+    kn_step_epilogue_sizes(step, &node->inputs[0]->shape);
+    kn_step_epilogue(step, lowering);
+    size_by_row_and_column(step, lowering->target, work);
     return kn_step_end(step, lowering);
 }
 
@@ -321,6 +324,7 @@ static kn_status norm_gradient(kn_gradient_call *call) {
                 {.name = "tree",                                                                             \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
                  .lower = gradient_tree,                                                                     \
+                 .promise.takes_epilogue = true,                                                             \
                  .promise.halves = {3, 1}},                                                                  \
                 {.name = "plain",                                                                            \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
