@@ -54,20 +54,6 @@ static kn_status end_tiled(kn_step *step, kn_lowering *lowering, const kn_attent
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_delta(kn_lowering *lowering, const kn_attention_form *form, int64_t rows, int delta) {
-    kn_step *step = begin_tiled(lowering, form, rows, "kn_attention_delta");
-    kn_step_read(step, "dy", lowering->node->inputs[KN_ATTENTION_DY]);
-    kn_step_read(step, "y", lowering->node->inputs[KN_ATTENTION_Y]);
-    kn_step_scratch(step, "delta", delta);
-    kn_step_int(step, "queries", form->queries);
-    kn_step_int(step, "heads", form->heads);
-    kn_step_index(step, "y_row", form->y_row);
-    size_t items = (size_t)(4 * rows);
-    kn_step_size3(step, (size_t[3]){(size_t)form->queries, (size_t)form->heads, (size_t)form->batches},
-                  (size_t[3]){items, 1, 1});
-    return kn_step_end(step, lowering);
-}
-
 static kn_status lower_tiled_gradient(kn_lowering *lowering, const kn_attention_form *form, int64_t rows) {
     const kn_node *node = lowering->node;
     kn_dtype type = kn_accumulator(node, node->outputs[0]->shape.dtype);
@@ -75,13 +61,17 @@ static kn_status lower_tiled_gradient(kn_lowering *lowering, const kn_attention_
     kn_cost cost;
     kn_node_cost(node, &cost);
     int delta = kn_emit_scratch(lowering, sums * kn_dtype_bytes(type));
-    kn_status status = lower_delta(lowering, form, rows, delta);
+    kn_status status = KN_OK;
     for (int by_keys = 0; by_keys < 2 && status == KN_OK; by_keys++) {
         kn_step *step =
             begin_tiled(lowering, form, rows, by_keys ? "kn_attention_keys" : "kn_attention_queries");
         kn_step_read(step, "dy", node->inputs[KN_ATTENTION_DY]);
+        if (!by_keys) kn_step_read(step, "y", node->inputs[KN_ATTENTION_Y]);
         kn_step_read(step, "log_sum", node->inputs[KN_ATTENTION_LOG_SUM]);
-        kn_step_scratch(step, "delta", delta);
+        if (by_keys)
+            kn_step_read_scratch(step, "delta", delta);
+        else
+            kn_step_scratch(step, "delta", delta);
         kn_attention_read_parts(step, node, form, KN_ATTENTION_Q);
         for (int part = by_keys; part <= 2 * by_keys; part++)
             kn_step_write(step, kn_attention_gradient_names[part],
