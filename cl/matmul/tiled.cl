@@ -4,18 +4,20 @@
  *   KN_TRANSPOSE_A 0   1: A is stored as (..,K,M)
  *   KN_TRANSPOSE_B 0   1: B is stored as (..,N,K)
  *   KN_HALF_a, _b, _c  whether they are stored in 16 bits (common/storage.cl)
+ *   KN_ROW_SUMS        defined where the sums of A's rows are wanted too; not with KN_FRAGMENT
  *   KN_VECTOR 1        4: the stored rows of A and of B, and N, are multiples of 4 long; reads four at a time; with
  *                      KN_FRAGMENT also 8
  * Global loads: at most 4 * (1 / KN_TILE_M + 1 / KN_TILE_N) bytes per multiply-add, 2 bytes for 16 with the
  * defaults.
  *
  * kn_matmul(a, b, c, partials, m, n, k, batches, parts, part_depth, middle, inner, a_outer, a_middle, a_inner,
- *           b_outer, b_middle, b_inner, EPILOGUE)
+ *           b_outer, b_middle, b_inner, ROW_SUMS, EPILOGUE)
  *   work-groups of (KN_ITEMS,1,1), in number (ceil(n / KN_TILE_N), ceil(m / KN_TILE_M), batches * parts).
  *   Batch t is (t / (middle * inner), t / inner % middle, t % inner); the strides of a and b by these count
  *   elements, and 0 repeats a matrix. The epilogue sees (batch, row, column).
  *   With parts > 1, part p sums k from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
- *   partials (parts,batches,M,N), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
+ *   partials (parts,batches,M,N), for kn_sum_parts (common/sum_parts.cl), which has the epilogue.
+ *   With KN_ROW_SUMS there is one batch, and row_sums is (parts,M). */
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "common/storage.cl"
@@ -38,6 +40,12 @@
 #endif
 #ifndef KN_HALF_c
 #define KN_HALF_c 0
+#endif
+
+#ifdef KN_ROW_SUMS
+#define KN_ROW_SUMS_PARAMETERS , global KN_A *restrict row_sums
+#else
+#define KN_ROW_SUMS_PARAMETERS
 #endif
 
 /* Pieces lie across the tile in a matrix stored (K,side), and along k in one stored (side,K). */
@@ -97,10 +105,18 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
             : (KN_PIECE)0;                                                                                   \
     a += KN_TRANSPOSE_A ? KN_TILE_K * (KN_INDEX)m : KN_TILE_K;                                               \
     b += KN_TRANSPOSE_B ? KN_TILE_K : KN_TILE_K * (KN_INDEX)n;
-#define KN_PUT_SLICE(turn)                                                                                   \
+/* Each work-item adds what it loads of A: the sums of rows are complete when those of the group are added. */
+#ifdef KN_ROW_SUMS
+#define KN_ADD_PIECES KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_sums[p] += a_next[p];
+#else
+#define KN_ADD_PIECES
+#endif
+#define KN_PUT_A(pieces, slice)                                                                              \
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++)                                                          \
-        KN_OF(put_, KN_VECTOR)(a_next[p], p, KN_TRANSPOSE_A, KN_TILE_M, KN_LEFT_ROW,                         \
-                               left + (turn) * KN_LEFT_SLICE);                                               \
+        KN_OF(put_, KN_VECTOR)(pieces[p], p, KN_TRANSPOSE_A, KN_TILE_M, KN_LEFT_ROW, slice);
+#define KN_PUT_SLICE(turn)                                                                                   \
+    KN_ADD_PIECES                                                                                            \
+    KN_PUT_A(a_next, left + (turn) * KN_LEFT_SLICE)                                                          \
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)                                                          \
         KN_OF(put_, KN_VECTOR)(b_next[p], p, KN_B_ACROSS, KN_TILE_N, KN_RIGHT_ROW,                           \
                                right + (turn) * KN_RIGHT_SLICE);
@@ -133,7 +149,7 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict 
                                     global KN_STORED(KN_HALF_c) *restrict c, global KN_A *restrict partials,
                                     int m, int n, int k, int batches, int parts, int part_depth, int middle, int inner,
                                     KN_INDEX a_outer, KN_INDEX a_middle, KN_INDEX a_inner, KN_INDEX b_outer,
-                                    KN_INDEX b_middle, KN_INDEX b_inner KN_EPILOGUE_PARAMETERS) {
+                                    KN_INDEX b_middle, KN_INDEX b_inner KN_ROW_SUMS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
     KN_SLICES(2)
     const int batch = KN_GROUP(2, 1) / parts, part = KN_GROUP(2, 1) % parts;
     const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
@@ -149,7 +165,21 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict 
         b_at[p] = element_at(p, KN_B_ACROSS, KN_TILE_N, column0, n, KN_TRANSPOSE_B ? k : n);
     sums sums;
     sums_clear(&sums);
+#ifdef KN_ROW_SUMS
+    KN_PIECE a_sums[KN_A_PIECES];
+    KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_sums[p] = 0;
+#endif
     KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
+#ifdef KN_ROW_SUMS
+    KN_PUT_A(a_sums, left)
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = get_local_id(0); column0 == 0 && i < min(KN_TILE_M, m - row0); i += KN_ITEMS) {
+        KN_A sum = 0;
+        for (int at = 0; at < KN_TILE_K; at++)
+            sum += left[at * KN_LEFT_ROW + i];
+        row_sums[part * (KN_INDEX)m + row0 + i] = sum;
+    }
+#endif
     if (parts > 1)
         partials += ((KN_INDEX)part * batches + batch) * m * n;
     else

@@ -114,7 +114,8 @@ typedef struct kn_lowering {
     kn_statistics *gathers; /* of `result`, to be set if the kernel can collect them; NULL: not wanted */
     const kn_statistics *gathered; /* of input 0; NULL, or parts 0: none */
     const kn_producer
-        *producer; /* the producer of input 0, to be computed here; NULL: input 0 is in memory */
+        *producer;    /* the producer of input 0, to be computed here; NULL: input 0 is in memory */
+    kn_value *summed; /* the result of a sum over input 0, to be computed too; NULL: none */
     int tile; /* of matrix products with many threads: one of kn_product_tile_name; 0: chosen by the shape */
     kn_error *error;
 } kn_lowering;
@@ -163,6 +164,8 @@ typedef struct kn_promise {
     bool fusible;          /* its node may be fused into its consumer: the intermediate is never stored */
     /* Whether it can compute `producer`, which makes input 0, itself. NULL: never. */
     bool (*fuses)(const kn_target *target, const kn_node *node, const kn_node *producer);
+    /* Whether it can compute `sum`, another node that reads input 0, besides. NULL: never. */
+    bool (*sums)(const kn_target *target, const kn_node *node, const kn_node *sum);
     /* Layouts of inputs and outputs, by position; plain by default. `any`: plain or blocked, the same for all
      * rank-4 values of the node. */
     kn_layout inputs[8];

@@ -1,5 +1,6 @@
 /* The fuse pass: pointwise nodes with results of the same shape are fused into one kernel, and those after a
- * matrix product or convolution into its epilogue, so that the values between them are never stored.
+ * matrix product or convolution into its epilogue, so that the values between them are never stored. A sum
+ * over an operand of a product, such as the gradient of a bias, is fused into that.
  *
  * Nodes are visited in graph order, and each is added to the group of one of its inputs where that creates no
  * cycle between groups; depend.h keeps the dependences to test that. */
@@ -184,6 +185,44 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
     return true;
 }
 
+/* ---- sums ---------------------------------------------------------------------------------------- */
+
+/* Lets the kernel of `group` compute the sum whose group is `from`, if it can: neither needs the other. */
+static bool take_sum(fuse_pass *pass, kn_group *group, kn_group *from) {
+    kn_planner *planner = pass->planner;
+    if (!from || from == group || !from->anchor || from->member_count || from->summed) return false;
+    if (!group->variant->promise.sums(planner->target, group->anchor, from->anchor)) return false;
+    if (kn_depends_reach(&pass->depends, group->id, from->id, false) ||
+        kn_depends_reach(&pass->depends, from->id, group->id, false))
+        return false;
+    group->summed = from->anchor;
+    planner->group_of[from->anchor->id] = group;
+    from->anchor = NULL;
+    kn_depends_take(&pass->depends, group->id, from->id);
+    return true;
+}
+
+/* Looks for such a sum among the readers of a value, through views too. */
+static bool find_sum(fuse_pass *pass, kn_group *group, const kn_value *value) {
+    const kn_consumers *consumers = &pass->planner->consumers;
+    for (int i = 0; i < consumers->counts[value->id]; i++) {
+        const kn_node *reader = consumers->nodes[value->id][i];
+        pass->planner->work++;
+        if (reader->op->class == KN_CLASS_VIEW ? find_sum(pass, group, reader->outputs[0])
+                                               : take_sum(pass, group, pass->planner->group_of[reader->id]))
+            return true;
+    }
+    return false;
+}
+
+static void fuse_sums(fuse_pass *pass) {
+    for (int i = 0; i < pass->planner->group_count; i++) {
+        kn_group *group = pass->planner->groups[i];
+        if (group->anchor && group->variant && group->variant->promise.sums)
+            find_sum(pass, group, kn_value_root(group->anchor->inputs[0]));
+    }
+}
+
 /* ---- the pass ------------------------------------------------------------------------------------ */
 
 static kn_status assign_group(fuse_pass *pass, kn_node *node) {
@@ -239,6 +278,7 @@ kn_status kn_pass_fuse(kn_planner *planner) {
     if (status == KN_OK && !pass.updates) status = kn_fail_memory(planner->error, graph->node_count);
     for (size_t i = 0; status == KN_OK && i < graph->node_count; i++)
         status = assign_group(&pass, graph->nodes[i]);
+    if (status == KN_OK) fuse_sums(&pass);
     if (status == KN_OK && pass.depends.failed)
         status = kn_fail_memory(planner->error, pass.depends.edge_count * sizeof *pass.depends.edges);
     kn_depends_finish(&pass.depends);

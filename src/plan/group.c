@@ -43,7 +43,7 @@ bool kn_group_add_member(kn_planner *planner, kn_group *group, kn_node *node) {
 }
 
 static bool in_group(const kn_group *group, const kn_node *node) {
-    if (node == group->anchor) return true;
+    if (node == group->anchor || node == group->summed) return true;
     for (int i = 0; i < group->member_count; i++)
         if (group->members[i] == node) return true;
     return false;
@@ -75,6 +75,7 @@ void kn_group_reads(const kn_planner *planner, const kn_group *group, kn_visit_v
     (void)planner;
     seen_values seen = {.count = 0};
     if (group->anchor) visit_reads(group, group->anchor, &seen, visit, user);
+    if (group->summed) visit_reads(group, group->summed, &seen, visit, user);
     for (int i = 0; i < group->member_count; i++)
         visit_reads(group, group->members[i], &seen, visit, user);
 }
@@ -93,6 +94,7 @@ void kn_group_writes(const kn_planner *planner, const kn_group *group, kn_visit_
         for (int i = epilogue ? 1 : 0; i < group->anchor->output_count; i++)
             visit(user, group->anchor->outputs[i]);
         if (epilogue) visit(user, kn_group_result(group));
+        if (group->summed) visit(user, group->summed->outputs[0]);
         return;
     }
     for (int i = 0; i < group->member_count; i++)

@@ -34,6 +34,7 @@ static int *find_positions(kn_planner *planner) {
         const kn_group *group = planner->groups[i];
         planner->work += 1 + (uint64_t)group->member_count;
         if (group->anchor) positions[group->anchor->id] = i;
+        if (group->summed) positions[group->summed->id] = i;
         for (int m = 0; m < group->member_count; m++)
             positions[group->members[m]->id] = i;
     }

@@ -31,6 +31,7 @@ static kn_status lower_anchor(kn_planner *planner, kn_group *group) {
     lowering.gathers = group->gathers;
     lowering.gathered = group->gathered;
     lowering.result = kn_group_result(group);
+    lowering.summed = group->summed ? group->summed->outputs[0] : NULL;
     if (group->member_count) {
         kn_status status = kn_make_epilogue(planner, group, false, &epilogue);
         if (status != KN_OK) return status;

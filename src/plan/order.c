@@ -90,6 +90,7 @@ static kn_turn turn_of(const kn_group *group) {
 static int rank_of(const kn_group *group) {
     int rank = group->anchor ? group->anchor->id : -1;
     if (turn_of(group) == KN_TURN_FIRST) return -1;
+    if (group->summed && group->summed->id > rank) rank = group->summed->id;
     for (int i = 0; i < group->member_count; i++)
         if (group->members[i]->id > rank) rank = group->members[i]->id;
     return rank;

@@ -83,8 +83,8 @@ static kn_group *repeat_group(recompute_pass *pass, const kn_group *group) {
 
 /* Lets the nodes of a group of the backward pass read what is repeated. */
 static bool read_again(recompute_pass *pass, kn_group *group) {
-    for (int m = -1; m < group->member_count; m++) {
-        kn_node *node = m < 0 ? group->anchor : group->members[m];
+    for (int m = -2; m < group->member_count; m++) {
+        kn_node *node = m < -1 ? group->summed : m < 0 ? group->anchor : group->members[m];
         for (int i = 0; node && i < node->input_count; i++)
             if (node->inputs[i] && !(node->inputs[i] = replacement(pass, node->inputs[i]))) return false;
     }

@@ -78,6 +78,7 @@ static void add_work(choice *own, int group, const kn_node *node) {
 
 static bool all_gradients(const kn_group *group) {
     if (group->anchor && !group->anchor->gradient) return false;
+    if (group->summed && !group->summed->gradient) return false;
     for (int m = 0; m < group->member_count; m++)
         if (!group->members[m]->gradient) return false;
     return true;
@@ -119,6 +120,7 @@ static void collect(choice *own) {
         for (int i = 0; i < own->writes[g].count && !own->failed; i++)
             note_maker(own, g, own->items[own->writes[g].first + i]);
         if (group->anchor) add_work(own, g, group->anchor);
+        if (group->summed) add_work(own, g, group->summed);
         for (int m = 0; m < group->member_count; m++)
             add_work(own, g, group->members[m]);
     }
@@ -131,7 +133,7 @@ static void collect(choice *own) {
 static bool can_repeat(const choice *own, int g) {
     const kn_planner *planner = own->chosen->planner;
     const kn_group *group = planner->groups[g];
-    if (group->fused || group->producer || group->updates) return false;
+    if (group->fused || group->producer || group->summed || group->updates) return false;
     const kn_node *anchor = group->anchor;
     if (anchor && (anchor->op->class == KN_CLASS_ASSIGN || !group->variant || kn_node_is_transfer(anchor) ||
                    kn_node_shares(anchor)))

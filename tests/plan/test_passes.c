@@ -251,6 +251,27 @@ static void fuse_makes_bias_and_activation_an_epilogue(void **state) {
     passes_end(&passes);
 }
 
+/* The gradients of a weight and of a bias read the same slopes; if the product depends on the sum, both are
+ * computed separately. */
+static void fuse_gives_a_product_the_sum_over_its_operand(void **state) {
+    (void)state;
+    kn_value *slopes = kn_input(graph, "slopes", KN_FLOAT32, "batch,5");
+    for (int depends = 0; depends < 2; depends++) {
+        kn_value *sum = kn_sum(slopes, "0", false);
+        kn_value *by = depends ? kn_mul(x, kn_sum(sum, NULL, false)) : x;
+        kn_value *outputs[2] = {kn_matmul(slopes, by, true, false), sum};
+        check_built();
+        pass_run passes;
+        passes_begin(&passes, outputs, 2, false, NULL, NULL);
+        passes_run(&passes, "fuse");
+        assert_int_equal(passes.planner.group_count, depends ? 4 : 1);
+        assert_true((passes_group_of(&passes, "matmul")->summed == NULL) == depends);
+        passes_run(&passes, "place");
+        assert_int_equal(passes_count_steps(&passes, "reduce/reduce.cl"), depends ? 2 : 0);
+        passes_end(&passes);
+    }
+}
+
 /* The product is read twice, so it must reach memory. */
 static void fuse_keeps_what_others_read(void **state) {
     (void)state;
@@ -700,6 +721,7 @@ int main(void) {
         CASE(choose_names_a_forced_variant_that_does_not_fit),
         CASE(fuse_joins_a_chain),
         CASE(fuse_makes_bias_and_activation_an_epilogue),
+        CASE(fuse_gives_a_product_the_sum_over_its_operand),
         CASE(fuse_keeps_what_others_read),
         CASE(fuse_makes_no_cycle),
         CASE(fuse_sees_views),

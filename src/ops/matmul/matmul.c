@@ -257,6 +257,7 @@ KN_OPERATOR(
                  .promise.halves = {3, 1},
                  .choice.accepts = kn_matmul_tiled_accepts,
                  .lower = kn_matmul_tiled_lower,
+                 .promise.sums = kn_matmul_sums_rows,
                  .promise.takes_epilogue = true},
                 {.name = "plain",
                  .choice.accepts = kn_matmul_tiled_accepts,

@@ -17,6 +17,7 @@ typedef struct kn_product {
     size_t items;  /* of a work-group */
     int64_t parts, part_depth;
     int partials; /* scratch memory for the parts, if there are several */
+    int row_sums; /* and for those of the sums of the left side's rows, if they are wanted */
 } kn_product;
 
 /* Whether the unit can have one of its tiles. */

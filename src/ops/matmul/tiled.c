@@ -2,6 +2,7 @@
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/product.h"
+#include "ops/reduce/reduce.h"
 
 enum { TILED_LEVELS = 3 };
 
@@ -57,6 +58,40 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     if (lowering->target->emulates_matrix_unit) kn_step_define(step, "KN_EMULATED", "1");
 }
 
+/* A stored as (K,M), and a sum over all but the last of the dimensions that it has where it is summed. */
+bool kn_matmul_sums_rows(const kn_target *target, const kn_node *node, const kn_node *sum) {
+    const kn_value *rows = sum->inputs[0], *result = sum->outputs[0];
+    kn_matmul_form form;
+    if (target->wide_vector || sum->op != &kn_row_sum) return false;
+    kn_matmul_describe(node, &form);
+    const kn_attribute_value *axes = kn_attribute_of(sum, "axes");
+    if (!form.transpose_a || form.batches != 1 || form.n == 0) return false;
+    if (axes->count == 0 || axes->count != rows->shape.rank - 1) return false;
+    for (int i = 0; i < axes->count; i++)
+        if ((axes->list[i] + rows->shape.rank) % rows->shape.rank == rows->shape.rank - 1) return false;
+    return rows->shape.dims[rows->shape.rank - 1] == form.m &&
+           result->shape.dtype == kn_accumulator(node, node->outputs[0]->shape.dtype) &&
+           result->shape.dtype == kn_accumulator(sum, rows->shape.dtype);
+}
+
+/* The sums of A's rows are (parts,M). */
+static void add_row_sums(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
+    kn_step_define(step, "KN_ROW_SUMS", "1");
+    if (product->parts > 1)
+        kn_step_scratch(step, "row_sums", product->row_sums);
+    else
+        kn_step_write(step, "row_sums", lowering->summed);
+}
+
+static kn_status finish_row_sums(kn_lowering *lowering, const kn_product *product) {
+    const kn_part_sum sum = {.partials = product->row_sums,
+                             .result = lowering->summed,
+                             .stride = product->rows,
+                             .elements = product->rows,
+                             .parts = product->parts};
+    return product->parts > 1 ? kn_emit_sums(lowering, &sum, 1) : KN_OK;
+}
+
 static kn_status lower(kn_lowering *lowering, kn_matrix_unit unit) {
     const kn_node *node = lowering->node;
     int64_t elements = kn_elements_of(lowering->result);
@@ -71,6 +106,9 @@ static kn_status lower(kn_lowering *lowering, kn_matrix_unit unit) {
                           .batches = form.batches};
     if (elements == 0) return KN_OK;
     kn_product_plan(lowering, &product, elements);
+    if (lowering->summed && product.parts > 1)
+        product.row_sums = kn_emit_scratch(lowering, (uint64_t)(product.parts * form.m) *
+                                                         kn_dtype_bytes(lowering->summed->shape.dtype));
     kn_step *step = kn_step_begin(lowering, product.file, "kn_matmul");
     define(step, lowering, &product);
     kn_step_read(step, "a", node->inputs[0]);
@@ -91,11 +129,12 @@ static kn_status lower(kn_lowering *lowering, kn_matrix_unit unit) {
     kn_step_index(step, "b_outer", form.b_strides[2]);
     kn_step_index(step, "b_middle", form.b_strides[1]);
     kn_step_index(step, "b_inner", form.b_strides[0]);
+    if (lowering->summed) add_row_sums(step, lowering, &product);
     kn_step_epilogue(step, lowering);
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);
-    if (status != KN_OK) return status;
-    return kn_product_finish(lowering, &product, define, elements, form.m, form.n);
+    if (status == KN_OK) status = kn_product_finish(lowering, &product, define, elements, form.m, form.n);
+    return status == KN_OK && lowering->summed ? finish_row_sums(lowering, &product) : status;
 }
 
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
