@@ -336,7 +336,11 @@ static void add_epilogue(kn_step *step, const kn_epilogue *epilogue) {
     if (!step || !epilogue) return;
     kn_step_generate(step, epilogue->macro);
     for (int i = 0; i < epilogue->operand_count; i++) {
-        kn_step_read(step, kn_step_name(step, "%s%d", epilogue->operand, i), epilogue->operands[i].value);
+        const char *name = kn_step_name(step, "%s%d", epilogue->operand, i);
+        if (epilogue->operands[i].written)
+            kn_step_write(step, name, epilogue->operands[i].value);
+        else
+            kn_step_read(step, name, epilogue->operands[i].value);
         for (int j = 0; j < 3; j++)
             kn_step_index(step, kn_step_name(step, "%s%d_%s", epilogue->operand, i, kn_epilogue_axes[j]),
                           epilogue->operands[i].strides[j]);

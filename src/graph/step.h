@@ -82,6 +82,7 @@ typedef struct kn_step {
     kn_step_tiles tiles;
     const kn_part_sum *sums; /* sum_count 0: the step does other things than adding parts */
     int sum_count;
+    bool given;        /* a later step adds these parts (kn_take_sum): the plan drops this one */
     const char *tuned; /* the name of the kernel, if it was chosen by a measurement; NULL: by rule */
     const kn_node *node;
     kn_status failed; /* the first failure, reported by kn_step_end */
@@ -200,6 +201,7 @@ struct kn_epilogue {
     int operand_count;
     struct {
         kn_value *value;
+        bool written; /* not an operand, but a result on the way, which is stored too */
         /* in elements, for outer, middle (in blocked layout: one block), inner; 0 repeats */
         int64_t strides[3];
     } operands[KN_EPILOGUE_OPERANDS];

@@ -1,5 +1,6 @@
 /* Epilogues: writes the pointwise nodes after a matrix product or convolution as macros for its kernel
  * (step.h describes how the kernel uses them). */
+#include <stdio.h>
 #include <string.h>
 
 #include "plan/plan_private.h"
@@ -35,6 +36,11 @@ static bool is_inside(const kn_group *group, const kn_value *value) {
 }
 
 static bool find_operands(const kn_group *group, kn_epilogue *epilogue) {
+    if (group->between) {
+        epilogue->operands[0].value = group->between;
+        epilogue->operands[0].written = true;
+        epilogue->operand_count = 1;
+    }
     for (int m = 0; m < group->member_count; m++)
         for (int i = 0; i < group->members[m]->input_count; i++) {
             kn_value *value = group->members[m]->inputs[i];
@@ -74,18 +80,33 @@ static void find_strides(const kn_planner *planner, const kn_group *group, kn_va
     }
 }
 
+/* Stores a result on the way, which is in variable `name`, if others read it. */
+static void write_between(const kn_epilogue *epilogue, const kn_value *value, const char *name,
+                          kn_text *text) {
+    for (int i = 0; i < epilogue->operand_count; i++)
+        if (epilogue->operands[i].written && epilogue->operands[i].value == value)
+            kn_text_format(text, " *x%d = %s;", i, name);
+}
+
 static kn_status write_function(kn_planner *planner, const kn_group *group, const kn_epilogue *epilogue,
                                 const char *type, const char *ending, kn_text *text) {
     epilogue_names naming = {.group = group, .epilogue = epilogue};
     kn_text_format(text, "static %s %s%s(const %s v", type, epilogue->function, ending, type);
     for (int i = 0; i < epilogue->operand_count; i++)
-        kn_text_format(text, ", const %s x%d", type, i);
+        if (epilogue->operands[i].written)
+            kn_text_format(text, ", global %s *x%d", type, i);
+        else
+            kn_text_format(text, ", const %s x%d", type, i);
     kn_text_add(text, ") {");
+    write_between(epilogue, group->anchor->outputs[0], "v", text);
     for (int m = 0; m < group->member_count; m++) {
         kn_text_format(text, " const %s v%d = ", type, m);
         kn_status status = kn_pointwise_write(planner, group->members[m], type, name_of, &naming, NULL, text);
         if (status != KN_OK) return status;
         kn_text_add(text, ";");
+        char name[16];
+        snprintf(name, sizeof name, "v%d", m);
+        write_between(epilogue, group->members[m]->outputs[0], name, text);
     }
     kn_text_format(text, " return v%d; }\n", group->member_count - 1);
     return KN_OK;
@@ -96,12 +117,13 @@ static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
     kn_text_format(text, "#define %s(v, outer, middle, inner) %s(v", epilogue->macro, epilogue->function);
     for (int i = 0; i < epilogue->operand_count; i++) {
         const int half = kn_half_kind(epilogue->operands[i].value->shape.dtype);
-        if (half)
+        const bool written = epilogue->operands[i].written;
+        if (half && !written)
             kn_text_format(text, ", KN_READ_AS(%d, %s%d + ", half, e, i);
         else
-            kn_text_format(text, ", %s%d[", e, i);
+            kn_text_format(text, written ? ", %s%d + (" : ", %s%d[", e, i);
         kn_text_format(text, "(outer) * %s%d_outer + (middle) * %s%d_middle + (inner) * %s%d_inner%s", e, i,
-                       e, i, e, i, half ? ")" : "]");
+                       e, i, e, i, half || written ? ")" : "]");
     }
     kn_text_add(text, ")\n");
 }

@@ -150,12 +150,23 @@ static bool is_computed_as_float(const kn_value *value) {
     return value->shape.dtype == KN_FLOAT32 || kn_is_half(value->shape.dtype);
 }
 
+/* Whether others read `through` too. Then the epilogue may store it, if it is float32, once, unless a plan
+ * did not fit in memory: what follows it in the epilogue cannot be computed again alone. */
+static bool is_shared(const fuse_pass *pass, const kn_value *through) {
+    return through->wanted || pass->planner->consumers.counts[through->id] != 1;
+}
+static bool can_store_between(const fuse_pass *pass, const kn_group *group, const kn_value *through) {
+    const uint64_t live_bytes = pass->planner->request->live_bytes;
+    return group->variant->promise.stores_between && !group->between && through->shape.dtype == KN_FLOAT32 &&
+           (live_bytes == 0 || live_bytes == UINT64_MAX);
+}
+
 static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_value *through) {
     if (!group->anchor || !group->variant || !group->variant->promise.takes_epilogue) return false;
     if (pass->updates[node->id]) return false;
     kn_node *last = group->member_count ? group->members[group->member_count - 1] : group->anchor;
-    if (through != last->outputs[0] || through->wanted || pass->planner->consumers.counts[through->id] != 1)
-        return false;
+    const bool shared = is_shared(pass, through);
+    if (through != last->outputs[0] || (shared && !can_store_between(pass, group, through))) return false;
     const kn_shape *space = &group->anchor->outputs[0]->shape;
     if (!kn_shape_same(space, &node->outputs[0]->shape) || node->op->random) return false;
     if (!is_computed_as_float(node->outputs[0]) || !is_computed_as_float(group->anchor->outputs[0]))
@@ -164,9 +175,10 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
     if (kn_is_half(node->outputs[0]->shape.dtype) && !(group->variant->promise.halves.results & 1))
         return false;
     if (creates_cycle(pass, group, node)) return false;
-    int middle, inner, operands = 0;
+    int middle, inner, operands = shared || group->between;
     epilogue_axes(group->anchor, &middle, &inner);
     kn_group trial = *group;
+    if (shared) trial.between = through;
     if (!kn_group_add_member(pass->planner, &trial, node)) return false;
     for (int m = 0; m < trial.member_count; m++)
         for (int i = 0; i < trial.members[m]->input_count; i++) {

@@ -94,6 +94,7 @@ void kn_group_writes(const kn_planner *planner, const kn_group *group, kn_visit_
         for (int i = epilogue ? 1 : 0; i < group->anchor->output_count; i++)
             visit(user, group->anchor->outputs[i]);
         if (epilogue) visit(user, kn_group_result(group));
+        if (group->between) visit(user, group->between);
         if (group->summed) visit(user, group->summed->outputs[0]);
         return;
     }

@@ -144,7 +144,8 @@ typedef struct kn_plan_request {
     void *device;          /* passed to the judge's functions */
     uint64_t guard;        /* unused bytes after each value; if not 0, values share no memory */
     kn_dtype precision;    /* KN_FLOAT16, KN_BFLOAT16: the type that results may be stored in; else float32 */
-    uint64_t live_bytes;   /* the most that kn_repeats.live_bytes should be; 0: any, and it is not counted */
+    uint64_t live_bytes;   /* the most that kn_repeats.live_bytes should be; 0: any, and it is not counted;
+                              UINT64_MAX: any */
     bool keeps;            /* results of steps that run once may be kept in memory */
     double *seconds;       /* by pass: its time is added; NULL: not measured */
 } kn_plan_request;

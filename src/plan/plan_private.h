@@ -17,6 +17,7 @@ typedef struct kn_group {
     bool tuned;                /* the anchor's variant and tile were measured to be the fastest */
     kn_node **members;         /* pointwise nodes in graph order; with an anchor: its epilogue */
     int member_count, member_capacity;
+    kn_value *between;      /* of the anchor or a member before the last: stored as well; NULL: none */
     kn_node *summed;        /* a sum over input 0 of the anchor, whose kernel computes it too; NULL: none */
     kn_shape space;         /* of a pointwise group: the shape of its results */
     kn_layout layout;       /* of a pointwise group: the layout of its results */

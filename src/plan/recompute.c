@@ -76,6 +76,7 @@ static kn_group *repeat_group(recompute_pass *pass, const kn_group *group) {
         kn_node *node = repeat_node(pass, group, group->members[m]);
         if (!node || !kn_group_add_member(planner, made, node)) return NULL;
     }
+    if (group->between) made->between = pass->instead[group->between->id];
     return made;
 }
 
