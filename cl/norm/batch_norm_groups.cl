@@ -34,7 +34,8 @@
  * kn_batch_norm_held(x, weight, bias, …)  and
  * kn_batch_norm_held_gradient(x, dy, weight, …)
  *   work-groups (1, channels / KN_CHANNELS); the arguments of normalise and of backward without partials, slice and
- *   parts. */
+ *   parts. With KN_X_PARTS kn_batch_norm_held adds the parts of x, from x_offset and x_stride apart, in order, and
+ *   stores x in x_sum; x itself is absent. */
 #define KN_PARTIALS local
 #include "common/divide.cl"
 #include "common/epilogue.cl"
@@ -248,6 +249,24 @@ kn_batch_norm_normalise(global const KN_STORED(KN_HALF_x) *restrict x, global co
 }
 #endif
 
+#ifdef KN_X_PARTS
+#define KN_X_PARTS_PARAMETERS                                                                                \
+    , global const KN_A *restrict x_parts, global KN_T *restrict x_sum, KN_INDEX x_offset, KN_INDEX x_stride, int x_count
+#define KN_LOAD_HELD                                                                                         \
+    vector loaded[KN_FLIGHT];                                                                                \
+    KN_UNROLL for (int i = 0; i < KN_FLIGHT; i++) loaded[i] = 0;                                             \
+    for (int part = 0; part < x_count; part++) {                                                             \
+        global const vector *from = (global const vector *)(x_parts + x_offset + part * x_stride);           \
+        struct walk next = walk;                                                                             \
+        KN_EACH_VECTOR(i, next) loaded[i] += from[walk_place(&next, channels)];                              \
+    }                                                                                                        \
+    struct walk stored = walk;                                                                               \
+    KN_EACH_VECTOR(i, stored) KN_KEEP_AS(0, KN_TO_ELEMENTS(loaded[i]), walk_place(&stored, channels), x_sum);
+#else
+#define KN_X_PARTS_PARAMETERS
+#define KN_LOAD_HELD KN_LOAD_VECTORS(loaded, x, walk)
+#endif
+
 #if KN_WANTED(kn_batch_norm_held)
 KN_WORK_GROUP kernel void
 kn_batch_norm_held(global const KN_STORED(KN_HALF_x) *restrict x, global const KN_T *restrict weight,
@@ -255,12 +274,13 @@ kn_batch_norm_held(global const KN_STORED(KN_HALF_x) *restrict x, global const K
                    global const KN_T *running_variance, global KN_STORED(KN_HALF_y) *restrict y,
                    global KN_T *restrict mean, global KN_T *restrict inverse, global KN_T *next_mean,
                    global KN_T *next_variance, int channels, int inner, uint line_multiplier, int total, float epsilon,
-                   float momentum, KN_INDEX middle_size, KN_INDEX inner_size KN_EPILOGUE_PARAMETERS) {
+                   float momentum, KN_INDEX middle_size,
+                   KN_INDEX inner_size KN_X_PARTS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
     local KN_A counts[KN_ITEMS], means[KN_ITEMS], others[KN_ITEMS];
     local KN_A centers[KN_CHANNELS], scales[KN_CHANNELS], shifts[KN_CHANNELS];
     walk walk;
     walk_begin(&walk, total, total, channels, inner, line_multiplier);
-    KN_LOAD_VECTORS(loaded, x, walk)
+    KN_LOAD_HELD
     const KN_A start = KN_FIRST(loaded[0]);
     vector sum = 0, squares = 0;
     int count = 0;

@@ -50,6 +50,14 @@ bool kn_is_read(const kn_value *value) {
     return false;
 }
 
+bool kn_is_read_by_one(const kn_value *value) {
+    int readers = value->wanted;
+    for (size_t i = 0; i < value->graph->node_count; i++)
+        for (int j = 0; j < value->graph->nodes[i]->input_count; j++)
+            readers += value->graph->nodes[i]->inputs[j] == value;
+    return readers == 1;
+}
+
 enum { STREAMED_BYTES = 4 << 20 };
 
 bool kn_is_streamed(const kn_value *value) {
@@ -118,6 +126,31 @@ void kn_step_epilogue_sizes(kn_step *step, const kn_shape *shape) {
 int64_t kn_wide_vectors(int64_t width, int64_t columns) {
     int64_t most = width == 8 ? 2 : 4, vectors = kn_divide_up(columns, width);
     return vectors < most ? vectors : most;
+}
+
+static bool touches(const kn_step *step, const kn_value *value) {
+    for (int a = 0; a < step->argument_count; a++)
+        if (step->arguments[a].value && step->arguments[a].value == value) return true;
+    return false;
+}
+
+bool kn_take_sum(kn_lowering *lowering, const kn_value *value, int64_t vector, kn_part_sum *sum) {
+    enum { SHORTLY = 16 };
+    const kn_emitter *emitter = lowering->emitter;
+    if (value->shape.dtype != KN_FLOAT32 || lowering->target->wide_vector) return false;
+    for (int s = emitter->step_count - 1; s >= 0 && s >= emitter->step_count - SHORTLY; s--) {
+        kn_step *step = emitter->steps[s];
+        const kn_part_sum *found = step->sum_count == 1 ? step->sums : NULL;
+        if (found && found->result == value && !step->given &&
+            (found->offset | found->stride) % vector == 0 &&
+            kn_accumulator(step->node, KN_FLOAT32) == kn_accumulator(lowering->node, KN_FLOAT32)) {
+            *sum = *found;
+            step->given = true;
+            return true;
+        }
+        if (touches(step, value)) return false;
+    }
+    return false;
 }
 
 void kn_step_types(kn_step *step, const kn_node *node, kn_dtype type) {

@@ -74,6 +74,12 @@ int64_t kn_wide_vectors(int64_t width, int64_t columns);
 /* Adds parts in order, without local memory; the results have one type, and the parts that of the node's
  * sums. The planner may do it later, together with others. */
 kn_status kn_emit_sums(kn_lowering *lowering, const kn_part_sum *sums, int count);
+/* If a step emitted shortly before does nothing but add the parts of this value, of float32, lets the kernel
+ * that is being lowered do that instead, and returns true: by vectors of so many elements. The kernel must
+ * write the value too if others read it. */
+bool kn_take_sum(kn_lowering *lowering, const kn_value *value, int64_t vector, kn_part_sum *sum);
+/* Whether only this node reads the value. */
+bool kn_is_read_by_one(const kn_value *value);
 /* Defines KN_T and KN_A for a kernel that computes with values of a type; those of 16 bits are stored so only
  * (cl/common/storage.cl). */
 void kn_step_types(kn_step *step, const kn_node *node, kn_dtype type);

@@ -85,6 +85,7 @@ kn_status kn_pass_sums(kn_planner *planner) {
         kn_step *step = planner->emitter.steps[s];
         int group = planner->step_group[s];
         planner->work++;
+        if (step->given) continue;
         /* What is computed once is not mixed with what is computed in each run. */
         bool waits = step->sum_count > 0 && !planner->invariant[step->sums[0].result->id];
         bool begins = is_pointwise(step) && !in_run;

@@ -22,7 +22,7 @@ int test_once(void);
 int test_precompile(void);
 int test_statistics(void);
 int test_producers(test_part part);
-int test_row_sums(void);
+int test_joined(void);
 int test_measured(void);
 int test_tuning(void);
 int test_faults(void);

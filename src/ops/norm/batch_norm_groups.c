@@ -116,6 +116,16 @@ static kn_status lower_moments(kn_lowering *lowering, const division *work, int6
     return kn_step_end(step, lowering);
 }
 
+/* Lets the kernel add the parts of x, and store it for the gradient. */
+static void read_parts(kn_step *step, kn_value *x, const kn_part_sum *sum) {
+    kn_step_define(step, "KN_X_PARTS", "1");
+    kn_step_read_scratch(step, "x_parts", sum->partials);
+    kn_step_write(step, "x_sum", x);
+    kn_step_index(step, "x_offset", sum->offset);
+    kn_step_index(step, "x_stride", sum->stride);
+    kn_step_int(step, "x_count", sum->parts);
+}
+
 /* x is (N,C,...). */
 kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
     enum { FLIGHT = 4 };
@@ -126,11 +136,13 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
     if (!held) work = divide_work(lowering, FLIGHT, 3);
     kn_status status = held ? KN_OK : lower_moments(lowering, &work, FLIGHT);
     if (status != KN_OK) return status;
+    kn_part_sum sum = {.parts = 0};
+    const bool in_parts = held && kn_take_sum(lowering, node->inputs[0], work.vector, &sum);
     kn_step *step = begin(lowering, &work, held ? "kn_batch_norm_held" : "kn_batch_norm_normalise",
                           work.slice_items, held ? HELD : FLIGHT);
     bool images = x->rank == 3 || x->rank == 4; /* whose axes are those of the epilogue */
     kn_step_define(step, "KN_FLAT", "%d", !images);
-    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "x", in_parts ? NULL : node->inputs[0]);
     if (!held) kn_step_read_scratch(step, "partials", work.partials);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_read(step, "bias", node->inputs[2]);
@@ -145,6 +157,7 @@ kn_status kn_batch_norm_groups_lower(kn_lowering *lowering) {
     kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
     kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
     kn_step_epilogue_sizes(step, x);
+    if (in_parts) read_parts(step, node->inputs[0], &sum);
     kn_batch_norm_cost(step, lowering, held ? 3 : 2, held ? 6 : 3);
     kn_step_epilogue(step, lowering);
     return kn_step_end(step, lowering);

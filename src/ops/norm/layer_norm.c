@@ -200,9 +200,12 @@ static kn_status lower_norm(kn_lowering *lowering, kn_method method) {
 
 static kn_status lower_data(kn_lowering *lowering, const division *work, int partials) {
     const kn_node *node = lowering->node;
+    kn_part_sum sum;
+    const bool in_parts = work->method != KN_METHOD_WIDE && kn_is_read_by_one(node->inputs[1]) &&
+                          kn_take_sum(lowering, node->inputs[1], 1, &sum);
     kn_step *step = begin(lowering, work, "kn_layer_norm_gradient");
     kn_step_read(step, "x", node->inputs[0]);
-    kn_step_read(step, "dy", node->inputs[1]);
+    kn_step_read(step, "dy", in_parts ? NULL : node->inputs[1]);
     kn_step_read(step, "weight", node->inputs[2]);
     kn_step_read(step, "mean", is_centered(node) ? node->inputs[3] : NULL);
     kn_step_read(step, "inverse", node->inputs[node->input_count - 1]);
@@ -216,6 +219,13 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int par
         return kn_step_end(step, lowering);
     }
     kn_step_epilogue_sizes(step, &node->inputs[0]->shape);
+    if (in_parts) {
+        kn_step_define(step, "KN_DY_PARTS", "1");
+        kn_step_read_scratch(step, "dy_parts", sum.partials);
+        kn_step_index(step, "dy_offset", sum.offset);
+        kn_step_index(step, "dy_stride", sum.stride);
+        kn_step_int(step, "dy_count", sum.parts);
+    }
     kn_step_epilogue(step, lowering);
     size_by_row_and_column(step, lowering->target, work);
     return kn_step_end(step, lowering);
