@@ -30,7 +30,8 @@
  *                        line_multiplier, total, slice, parts)
  *   as normalise.
  *
- * Where the work-items of a group can hold all elements of its channels, in KN_FLIGHT vectors each, one launch does both:
+ * Where the work-items of a group can hold all elements of its channels, in KN_FLIGHT vectors each, one launch does
+ * both:
  * kn_batch_norm_held(x, weight, bias, …)  and
  * kn_batch_norm_held_gradient(x, dy, weight, …)
  *   work-groups (1, channels / KN_CHANNELS); the arguments of normalise and of backward without partials, slice and

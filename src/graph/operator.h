@@ -159,8 +159,8 @@ typedef struct kn_halves {
 typedef struct kn_promise {
     kn_halves halves; /* it can read, and write, so: its kernels use cl/common/storage.cl */
     bool takes_epilogue;
-    bool stores_between; /* an epilogue may store: it is called for each result once, and for nothing else */
-    bool gathers;        /* can collect statistics of a blocked result while computing it */
+    bool stores_between;   /* an epilogue may store: it is called for each result, and for nothing else */
+    bool gathers;          /* can collect statistics of a blocked result while computing it */
     bool takes_statistics; /* of input 0, instead of reading input 0 to compute them */
     bool fusible;          /* its node may be fused into its consumer: the intermediate is never stored */
     /* Whether it can compute `producer`, which makes input 0, itself. NULL: never. */

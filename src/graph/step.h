@@ -188,7 +188,8 @@ const char *kn_opencl_type(kn_dtype dtype);
  * Vector kernels store KN_EPILOGUE_VECTOR(v, outer, middle, inner), where v is KN_WIDTH results along the
  * inner axis (matrix product) or the middle one (blocked layout), starting at that position.
  * KN_EPILOGUE_PREFETCH(outer, middle, inner) prefetches what the vector form reads there. A kernel that
- * collects statistics (kn_statistics) collects them of what it stores.
+ * collects statistics (kn_statistics) collects them of what it stores. KN_EPILOGUE may also store a result on
+ * the way, where the variant promises to call it for each result and for nothing else (stores_between).
  *
  * A kernel that computes its producer itself (kn_producer) has KN_PRODUCER_PARAMETERS before those and
  * applies KN_PRODUCER_VECTOR to the producer's results. */

@@ -128,9 +128,14 @@ int64_t kn_wide_vectors(int64_t width, int64_t columns) {
     return vectors < most ? vectors : most;
 }
 
+/* Whether a step has the value, or a view of it, as an argument. */
 static bool touches(const kn_step *step, const kn_value *value) {
-    for (int a = 0; a < step->argument_count; a++)
-        if (step->arguments[a].value && step->arguments[a].value == value) return true;
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_value *at = step->arguments[a].value;
+        while (at && at != value && at->producer && at->producer->op->class == KN_CLASS_VIEW)
+            at = at->producer->inputs[0];
+        if (at == value) return true;
+    }
     return false;
 }
 
