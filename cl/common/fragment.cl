@@ -263,26 +263,46 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
             stage[KN_SUM_ROW(KN_LANE, e) * KN_STAGE_ROW + j * KN_COLUMNS + KN_SUM_COLUMN(KN_LANE, e)] =
                 ((const float *)&sums->at[i][j])[e];
 }
+/* Stores all sums, by way of the stage: STORE(row, from) for `width` of them that are adjacent, of a row of the
+ * work-group's tile and from column KN_STAGED_COLUMN(width) on, which is the same for all sums of a work-item. */
+#define KN_STAGED_COLUMN(width) ((int)get_local_id(0) % (KN_TILE_N / (width)) * (width))
+#define KN_STORE_STAGED(width, STORE)                                                                        \
+    KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) {                                                   \
+        sums_stage(&sums, i, stage);                                                                         \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        for (int r = get_local_id(0) / (KN_TILE_N / (width)); r < KN_STAGE_ROWS;                             \
+             r += KN_ITEMS * (width) / KN_TILE_N) {                                                          \
+            STORE(KN_STAGED_ROW(i, r), stage + r * KN_STAGE_ROW + KN_STAGED_COLUMN(width))                   \
+        }                                                                                                    \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+    }
 
 /* ---- pieces ------------------------------------------------------------------------------------------- */
 
 /* A side of a slice is loaded in pieces of `vector` numbers, 1, 4 or 8, that are adjacent and aligned. In a matrix of
  * rows along k a piece lies in a row; in one of rows across the side it has two rows, so that what is stored to
- * local memory are pairs along k. There 16 / vector pieces are adjacent across, and the others along k. */
-#define KN_PIECES(side, vector, across) ((side) * KN_TILE_K / (vector) / ((across) ? 2 : 1) / KN_ITEMS)
+ * local memory are pairs along k. There 16 / vector pieces are adjacent across, and the others along k.
+ * Where numbers along k need not be adjacent in memory they are gathered one by one: pieces along k of 2, or deep ones
+ * of 8. Deep pieces are adjacent across, as numbers there are in memory; those of a work-item begin at the same k. */
+#define KN_ALONG 0
+#define KN_ACROSS 1
+#define KN_DEEP 2
+#define KN_PIECES(side, vector, order) ((side) * KN_TILE_K / (vector) / ((order) == KN_ACROSS ? 2 : 1) / KN_ITEMS)
 typedef struct position {
     int k, i;
 } position;
-static inline position piece_at(const int p, const bool across, const int side, const int vector) {
-    const int piece = p * KN_ITEMS + (int)get_local_id(0), width = across ? 16 / vector : KN_TILE_K / vector;
-    const int pairs = KN_TILE_K / 2, line = piece / width;
-    const position along = {piece % width * vector, line};
+static inline position piece_at(const int p, const int order, const int side, const int vector) {
+    const int item = get_local_id(0), piece = p * KN_ITEMS + item;
+    const int width = order == KN_ACROSS ? 16 / vector : KN_TILE_K / vector;
+    const int pairs = KN_TILE_K / 2, line = piece / width, items = KN_ITEMS * vector / KN_TILE_K;
+    const position along = {piece % width * vector, line}, deep = {item / items * vector, p * items + item % items};
     const position pair = {line % pairs * 2, (line / pairs * width + piece % width) * vector};
-    return across ? pair : along;
+    return order == KN_ACROSS ? pair : order == KN_DEEP ? deep : along;
 }
 
 /* Two numbers in each word, but of a single one. */
 #define KN_RAW_1 ushort
+#define KN_RAW_2 uint
 #define KN_RAW_4 uint2
 #define KN_RAW_8 uint4
 #define KN_FLOATS_1 float
@@ -324,8 +344,24 @@ static inline uint4 round_8(const float8 n) {
 #define round_8(numbers) as_uint4(kn_to_bfloat_8(numbers))
 #endif
 
-/* A piece on its way to local memory; of one along k only
- * the first line is used. */
+/* The numbers at from[at], or 0 where they are not wanted. PTX has loads with a condition. Other compilers branch, and
+ * wait in each branch for what it loads and packs: there the first numbers are loaded instead. */
+#if KN_FRAGMENT == 1
+#define KN_LOAD_RAW_IF(wanted, kind, vector, from, at)                                                       \
+    ((wanted) ? KN_LOAD_RAW(kind, vector, (from) + (at)) : (KN_PASTE(KN_RAW_, vector))0)
+#else
+#define KN_LOAD_RAW_IF(wanted, kind, vector, from, at)                                                       \
+    KN_PASTE(keep_, vector)(wanted, KN_LOAD_RAW(kind, vector, (from) + ((wanted) ? (at) : 0)))
+#define KN_DEFINE_KEEP(vector)                                                                               \
+    static inline KN_RAW_##vector keep_##vector(const bool wanted, const KN_RAW_##vector bits) {             \
+        return wanted ? bits : (KN_RAW_##vector)0;                                                           \
+    }
+KN_DEFINE_KEEP(1)
+KN_DEFINE_KEEP(4)
+KN_DEFINE_KEEP(8)
+#endif
+
+/* A piece on its way to local memory; of one along k only the first line is used. */
 #define KN_PUT(left, slice, i, k) ((slice) + ((left) ? KN_LEFT_PLACE(i, k) : KN_RIGHT_PLACE(i, k)))
 #define KN_DEFINE_PIECE(vector)                                                                              \
     typedef struct piece_##vector {                                                                          \
@@ -348,6 +384,7 @@ static inline uint4 round_8(const float8 n) {
             }                                                                                                \
         }                                                                                                    \
     }
+KN_DEFINE_PIECE(2)
 KN_DEFINE_PIECE(4)
 KN_DEFINE_PIECE(8)
 typedef struct piece_1 {
@@ -360,7 +397,20 @@ static inline void put_piece_1(const piece_1 piece, const position at, const boo
     else
         *KN_PUT(left, slice, at.i, at.k) = piece.line[0];
 }
-#define KN_PIECE KN_PASTE(piece_, KN_VECTOR)
-#define KN_RAW KN_PASTE(KN_RAW_, KN_VECTOR)
-#define KN_PUT_PIECE KN_PASTE(put_piece_, KN_VECTOR)
+#define KN_PUT_PIECES(next, order, side, vector, left, slice)                                                \
+    KN_UNROLL for (int p = 0; p < KN_PIECES(side, vector, order); p++)                                       \
+        KN_PASTE(put_piece_, vector)(next[p], piece_at(p, order, side, vector), (order) == KN_ACROSS, left, slice);
+
+/* Loads a piece from k on: LOAD(vector, k) has the numbers that are adjacent there, as bits; with vector 1 `count` of
+ * them are gathered. */
+#define KN_LOAD_PIECE(piece, order, vector, count, LOAD, k)                                                  \
+    KN_PASTE(KN_LOAD_PIECE_, vector)(piece, order, count, LOAD, k)
+#define KN_LOAD_PIECE_1(piece, order, count, LOAD, k)                                                        \
+    KN_UNROLL for (int w = 0; w < (count) / 2; w++)                                                          \
+        ((uint *)&piece.line[0])[w] = (uint)LOAD(1, (k) + 2 * w) | (uint)LOAD(1, (k) + 2 * w + 1) << 16;
+#define KN_LOAD_PIECE_4(piece, order, count, LOAD, k) KN_LOAD_LINES(piece, order, 4, LOAD, k)
+#define KN_LOAD_PIECE_8(piece, order, count, LOAD, k) KN_LOAD_LINES(piece, order, 8, LOAD, k)
+#define KN_LOAD_LINES(piece, order, vector, LOAD, k)                                                         \
+    piece.line[0] = LOAD(vector, k);                                                                         \
+    if ((order) == KN_ACROSS) piece.line[1] = LOAD(vector, (k) + 1);
 #endif

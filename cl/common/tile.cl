@@ -158,6 +158,17 @@ static inline void sums_add(sums *sums, local const KN_A *left, local const KN_A
 }
 #endif
 
+/* Stores four sums that are adjacent: as partial sums where there are several parts, otherwise in the result, which is
+ * stored as `kind` (common/storage.cl), after their epilogues: RESULT(sum, l) is that of the sum l after the first. */
+#define KN_STORE_ADJACENT(kind, to, to_partials, four, RESULT)                                               \
+    if (parts > 1) {                                                                                         \
+        *(global KN_A4 *)(to_partials) = four;                                                               \
+    } else {                                                                                                 \
+        const KN_A4 out =                                                                                    \
+            (KN_A4)(RESULT(four.s0, 0), RESULT(four.s1, 1), RESULT(four.s2, 2), RESULT(four.s3, 3));         \
+        KN_WRITE_4_AS(kind, KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(out), to);                               \
+    }
+
 /* Adds the slices from k_first to k_end. FETCH(k0) loads the slice at k0 into private variables, PUT(turn) stores
  * these to slice `turn` of the local memory. */
 #define KN_ADD_SLICES(k_first, k_end, FETCH, PUT)                                                            \

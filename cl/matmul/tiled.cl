@@ -58,6 +58,8 @@
 #define KN_LOAD(kind, pointer) KN_TO_A(KN_READ_AS(kind, pointer))
 #endif
 #else
+#define KN_PIECE KN_PASTE(piece_, KN_VECTOR)
+#define KN_RAW KN_PASTE(KN_RAW_, KN_VECTOR)
 #define KN_PIECES_OF(side, across) KN_PIECES(side, KN_VECTOR, across)
 #endif
 
@@ -87,12 +89,8 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
     KN_FETCH_SIDE(a_next, KN_A_PIECES, KN_TILE_M, KN_TRANSPOSE_A, KN_HALF_a, a, a_at, m, k0)                 \
     KN_FETCH_SIDE(b_next, KN_B_PIECES, KN_TILE_N, KN_B_ACROSS, KN_HALF_b, b, b_at, n, k0)
 #define KN_PUT_SLICE(turn)                                                                                   \
-    KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++)                                                          \
-        KN_PUT_PIECE(a_next[p], piece_at(p, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR), KN_TRANSPOSE_A, 1,        \
-                     left + (turn) * KN_LEFT_SLICE);                                                         \
-    KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)                                                          \
-        KN_PUT_PIECE(b_next[p], piece_at(p, KN_B_ACROSS, KN_TILE_N, KN_VECTOR), KN_B_ACROSS, 0,              \
-                     right + (turn) * KN_RIGHT_SLICE);
+    KN_PUT_PIECES(a_next, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR, 1, left + (turn) * KN_LEFT_SLICE)            \
+    KN_PUT_PIECES(b_next, KN_B_ACROSS, KN_TILE_N, KN_VECTOR, 0, right + (turn) * KN_RIGHT_SLICE)
 #else
 #define KN_FETCH_SLICE(k0)                                                                                   \
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_next[p] =                                              \
@@ -124,15 +122,9 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
 
 /* Stores four sums of a row. */
 #if KN_VECTOR >= 4
+#define KN_RESULT(sum, l) KN_EPILOGUE(sum, batch, row, column + (l))
 #define KN_STORE_FOUR(four, row, column)                                                                     \
-    if (parts > 1) {                                                                                         \
-        *(global KN_A4 *)(partials + row * n + column) = four;                                               \
-    } else {                                                                                                 \
-        const KN_A4 out = (KN_A4)(                                                                           \
-            KN_EPILOGUE(four.s0, batch, row, column), KN_EPILOGUE(four.s1, batch, row, column + 1),          \
-            KN_EPILOGUE(four.s2, batch, row, column + 2), KN_EPILOGUE(four.s3, batch, row, column + 3));     \
-        KN_WRITE_4_AS(KN_HALF_c, KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(out), c + row * n + column);        \
-    }
+    KN_STORE_ADJACENT(KN_HALF_c, c + row * n + column, partials + row * n + column, four, KN_RESULT)
 #else
 #define KN_STORE_FOUR(four, row, column)                                                                     \
     const KN_A each[4] = {four.s0, four.s1, four.s2, four.s3};                                               \
@@ -143,6 +135,13 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
             KN_WRITE_AS(KN_HALF_c, KN_TO_T(KN_EPILOGUE(each[l], batch, row, column + l)),                    \
                         c + row * n + column + l);
 #endif
+
+#define KN_STORE_ROW(row_at, from)                                                                           \
+    const KN_INDEX row = row0 + (row_at);                                                                    \
+    if (row < m && column < n) {                                                                             \
+        const KN_A4 four = *(local const KN_A4 *)(from);                                                     \
+        KN_STORE_FOUR(four, row, column)                                                                     \
+    }
 
 KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict a,
                                     global const KN_STORED(KN_HALF_b) *restrict b,
@@ -185,18 +184,8 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict 
     else
         c += (KN_INDEX)batch * m * n;
 #ifdef KN_FRAGMENT
-    KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) {
-        sums_stage(&sums, i, stage);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int at = get_local_id(0); at < KN_STAGE_ROWS * KN_TILE_N / 4; at += KN_ITEMS) {
-            const int r = at / (KN_TILE_N / 4), four_at = at % (KN_TILE_N / 4) * 4;
-            const KN_INDEX row = row0 + KN_STAGED_ROW(i, r), column = column0 + four_at;
-            if (row >= m || column >= n) continue;
-            const KN_A4 four = *(local const KN_A4 *)(stage + r * KN_STAGE_ROW + four_at);
-            KN_STORE_FOUR(four, row, column)
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    const KN_INDEX column = column0 + KN_STAGED_COLUMN(4);
+    KN_STORE_STAGED(4, KN_STORE_ROW)
 #else
     KN_UNROLL for (int i = 0; i < KN_ITEM_M; i++)
         KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) {

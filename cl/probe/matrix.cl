@@ -44,6 +44,7 @@ kernel void kn_probe_claims(global const ushort *x, global uint *y) {
 #endif
 #include "common/tile.cl"
 
+#define KN_STORE_ROW(row, from) y[(row) * KN_TILE_N + KN_STAGED_COLUMN(1)] = *(from);
 KN_WORK_GROUP kernel void kn_probe_matrix(global const ushort *x, global float *y) {
     KN_SLICES(1)
     sums sums;
@@ -55,14 +56,6 @@ KN_WORK_GROUP kernel void kn_probe_matrix(global const ushort *x, global float *
     barrier(CLK_LOCAL_MEM_FENCE);
     sums_add(&sums, left, right);
     barrier(CLK_LOCAL_MEM_FENCE);
-    KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) {
-        sums_stage(&sums, i, stage);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int at = get_local_id(0); at < KN_STAGE_ROWS * KN_TILE_N; at += KN_ITEMS) {
-            const int r = at / KN_TILE_N, column = at % KN_TILE_N;
-            y[KN_STAGED_ROW(i, r) * KN_TILE_N + column] = stage[r * KN_STAGE_ROW + column];
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    KN_STORE_STAGED(1, KN_STORE_ROW)
 }
 #endif

@@ -51,11 +51,15 @@ enum { UNITS = 128, FEW_ITEMS = 32, MIN_PART = 128, MAX_PARTS = 128 };
 static const double unit_multiply_adds_per_second = 240e9, load_seconds = 0.35e-6;
 static const double bytes_per_second = 2e12, launch_seconds = 4e-6;
 
-/* Two slices of both sides, and the convolutions' tables of k and of columns. */
-static uint64_t local_bytes(int tile, int slice, size_t element) {
-    return 2 * (uint64_t)slice *
-               (2 * (uint64_t)(tile + 4) * element + 2 * sizeof(int64_t) + 2 * sizeof(int32_t)) +
-           (uint64_t)tile * (sizeof(int64_t) + 2 * sizeof(int32_t));
+/* The convolutions' tables of k, for two slices, and of columns. */
+static uint64_t table_bytes(const product_tile *tile) {
+    return 2 * (uint64_t)tile->slice * (2 * sizeof(int64_t) + 2 * sizeof(int32_t)) +
+           (uint64_t)tile->side * (sizeof(int64_t) + 2 * sizeof(int32_t));
+}
+
+/* Two slices of both sides. */
+static uint64_t local_bytes(const product_tile *tile, size_t element) {
+    return 2 * 2 * (uint64_t)tile->slice * (uint64_t)(tile->side + 4) * element + table_bytes(tile);
 }
 
 /* Two slices of both sides in 16 bits, which the rows of sums on their way to the result fit in, and what
@@ -63,7 +67,7 @@ static uint64_t local_bytes(int tile, int slice, size_t element) {
 static uint64_t matrix_local_bytes(const kn_target *target, const product_tile *tile, const unit_waves *unit,
                                    size_t items) {
     const uint64_t exchanged = 2 * (uint64_t)items / (uint64_t)unit->lanes * (uint64_t)unit->numbers;
-    return 2 * 2 * 2 * (uint64_t)tile->side * (uint64_t)(tile->slice + SLICE_PADDING) +
+    return 2 * 2 * 2 * (uint64_t)tile->side * (uint64_t)(tile->slice + SLICE_PADDING) + table_bytes(tile) +
            (target->emulates_matrix_unit ? exchanged : 0);
 }
 
@@ -111,18 +115,30 @@ static bool is_possible(const kn_target *target, const kn_product *product, cons
     const size_t items = items_of(tile, product->unit);
     const int registers = registers_of(tile, product->unit);
     const uint64_t local = tile->matrix ? matrix_local_bytes(target, tile, &units[product->unit], items)
-                                        : local_bytes(tile->side, tile->slice, element);
+                                        : local_bytes(tile, element);
     return items <= kn_group_limit(target, product->file) &&
            (!target->local_bytes || local <= target->local_bytes) &&
            (!registers ||
             registers <= (target->item_registers ? target->item_registers(target->device) : 128));
 }
 
-bool kn_product_unit_fits(const kn_target *target, kn_matrix_unit unit) {
-    const kn_product product = {.file = "matmul/tiled.cl", .unit = unit};
-    for (int i = 0; i < TILES && tiles[i].matrix; i++)
-        if (is_possible(target, &product, &tiles[i], 0)) return true;
-    return false;
+/* The type of 16 bits that a matrix unit may multiply in: that of the first input. The second has it too, or
+ * is float32 and rounded as it is read. KN_FLOAT32: none. */
+static kn_dtype matrix_type(const kn_node *node) {
+    const kn_dtype type = node->inputs[0]->shape.dtype,
+                   others[] = {node->inputs[1]->shape.dtype, node->outputs[0]->shape.dtype};
+    for (int i = 0; i < 2; i++)
+        if (others[i] != type && others[i] != KN_FLOAT32) return KN_FLOAT32;
+    return kn_is_half(type) ? type : KN_FLOAT32;
+}
+
+kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, const char *file) {
+    const kn_dtype type = matrix_type(node);
+    if (target->wide_vector || !kn_is_half(type) || !target->matrix_unit) return KN_MATRIX_NONE;
+    const kn_product product = {.file = file, .unit = target->matrix_unit(target->device, type)};
+    for (int i = 0; product.unit && i < TILES && tiles[i].matrix; i++)
+        if (is_possible(target, &product, &tiles[i], 0)) return product.unit;
+    return KN_MATRIX_NONE;
 }
 
 /* Whether a split is chosen for it. */
@@ -173,6 +189,7 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     const double bytes = (double)result_elements * (double)kn_dtype_bytes(type);
     choose_parts(product, bytes);
     const product_tile *chosen = choose_tile(lowering, product, kn_dtype_bytes(type));
+    product->emulated = lowering->target->emulates_matrix_unit;
     product->tile_m = product->tile_n = chosen->side;
     product->item_m = chosen->item_m;
     product->item_n = chosen->item_n;
@@ -198,9 +215,21 @@ bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]) {
     return true;
 }
 
+int kn_product_vector(const kn_product *product, int64_t row) {
+    /* A piece of two lines for each work-item at least. */
+    const bool wide = product->unit && (size_t)(product->tile_m * product->slice) >= 2 * 8 * product->items;
+    return wide && row % 8 == 0 ? 8 : row % 4 == 0 ? 4 : 1;
+}
+
 void kn_product_define(kn_step *step, const kn_product *product) {
     kn_step_types(step, step->node, step->node->outputs[0]->shape.dtype);
     kn_product_define_tile(step, product);
+    if (!product->unit) return;
+    kn_step_define(step, "KN_FRAGMENT", "%d", (int)product->unit);
+    kn_step_define(step, "KN_NUMBERS", "%d", kn_half_kind(matrix_type(step->node)));
+    kn_step_define(step, "KN_WAVE_M", "%d", product->wave_m);
+    kn_step_define(step, "KN_WAVE_N", "%d", product->wave_n);
+    if (product->emulated) kn_step_define(step, "KN_EMULATED", "1");
 }
 
 void kn_product_define_tile(kn_step *step, const kn_product *product) {

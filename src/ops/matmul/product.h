@@ -10,6 +10,7 @@ typedef struct kn_product {
     const char *file; /* of its kernels */
     int64_t rows, columns, depth, batches;
     kn_matrix_unit unit; /* that multiplies; KN_MATRIX_NONE: the work-items do */
+    bool emulated;       /* by plain code, for tests */
     int wave_m, wave_n;  /* the sums of a wave of the unit */
     int tile_m, tile_n, item_m, item_n;
     int slice;     /* along the sum */
@@ -20,11 +21,14 @@ typedef struct kn_product {
     int row_sums; /* and for those of the sums of the left side's rows, if they are wanted */
 } kn_product;
 
-/* Whether the unit can have one of its tiles. */
-bool kn_product_unit_fits(const kn_target *target, kn_matrix_unit unit);
+/* The matrix unit that can multiply the first two inputs of a node, in kernels of `file`; KN_MATRIX_NONE:
+ * none. */
+kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, const char *file);
 /* Chooses the tile and the split by the shape, and takes scratch memory for the parts of the result. */
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements);
-/* Defines the macros of cl/common/tile.cl. */
+/* How many numbers that are adjacent in memory, in rows of `row` of them, a work-item loads at once. */
+int kn_product_vector(const kn_product *product, int64_t row);
+/* Defines the macros of cl/common/tile.cl, and with a matrix unit those of cl/common/fragment.cl. */
 void kn_product_define(kn_step *step, const kn_product *product);
 /* Those without the types. */
 void kn_product_define_tile(kn_step *step, const kn_product *product);

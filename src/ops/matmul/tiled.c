@@ -5,6 +5,7 @@
 #include "ops/reduce/reduce.h"
 
 enum { TILED_LEVELS = 3 };
+static const char file[] = "matmul/tiled.cl";
 
 bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node) {
     (void)target;
@@ -13,26 +14,8 @@ bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node) {
     return form.levels <= TILED_LEVELS && kn_has_kernels(node->outputs[0]->shape.dtype);
 }
 
-/* The type of 16 bits that a matrix unit may multiply this product in: that of a. b has it too, or is float32
- * and rounded as it is read. KN_FLOAT32: none. */
-static kn_dtype matrix_type(const kn_node *node) {
-    const kn_dtype type = node->inputs[0]->shape.dtype,
-                   others[] = {node->inputs[1]->shape.dtype, node->outputs[0]->shape.dtype};
-    for (int i = 0; i < 2; i++)
-        if (others[i] != type && others[i] != KN_FLOAT32) return KN_FLOAT32;
-    return kn_is_half(type) ? type : KN_FLOAT32;
-}
-
-static kn_matrix_unit unit_of(const kn_target *target, const kn_node *node) {
-    const kn_dtype type = matrix_type(node);
-    return kn_is_half(type) && target->matrix_unit ? target->matrix_unit(target->device, type)
-                                                   : KN_MATRIX_NONE;
-}
-
 bool kn_matmul_matrix_accepts(const kn_target *target, const kn_node *node) {
-    if (target->wide_vector || !kn_matmul_tiled_accepts(target, node)) return false;
-    const kn_matrix_unit unit = unit_of(target, node);
-    return unit != KN_MATRIX_NONE && kn_product_unit_fits(target, unit);
+    return kn_matmul_tiled_accepts(target, node) && kn_product_unit(target, node, file) != KN_MATRIX_NONE;
 }
 
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
@@ -42,20 +25,9 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     kn_product_define(step, product);
     kn_step_define(step, "KN_TRANSPOSE_A", "%d", (int)form.transpose_a);
     kn_step_define(step, "KN_TRANSPOSE_B", "%d", (int)form.transpose_b);
-    const int vector = a_row % 4 == 0 && b_row % 4 == 0 && form.n % 4 == 0 ? 4 : 1;
-    if (!product->unit) {
-        kn_step_define(step, "KN_VECTOR", "%d", vector);
-        return;
-    }
-    /* A piece of two lines for each work-item at least. */
-    const bool wide = a_row % 8 == 0 && b_row % 8 == 0 &&
-                      (size_t)(product->tile_m * product->slice) >= 2 * 8 * product->items;
-    kn_step_define(step, "KN_VECTOR", "%d", vector == 4 && wide ? 8 : vector);
-    kn_step_define(step, "KN_FRAGMENT", "%d", (int)product->unit);
-    kn_step_define(step, "KN_NUMBERS", "%d", kn_half_kind(matrix_type(lowering->node)));
-    kn_step_define(step, "KN_WAVE_M", "%d", product->wave_m);
-    kn_step_define(step, "KN_WAVE_N", "%d", product->wave_n);
-    if (lowering->target->emulates_matrix_unit) kn_step_define(step, "KN_EMULATED", "1");
+    const int a_vector = kn_product_vector(product, a_row), b_vector = kn_product_vector(product, b_row);
+    const int vector = form.n % 4 ? 1 : a_vector < b_vector ? a_vector : b_vector;
+    kn_step_define(step, "KN_VECTOR", "%d", vector);
 }
 
 /* A stored as (K,M), and a sum over all but the last of the dimensions that it has where it is summed. */
@@ -98,7 +70,7 @@ static kn_status lower(kn_lowering *lowering, kn_matrix_unit unit) {
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
     kn_matmul_merge_batches(&form, lowering->epilogue);
-    kn_product product = {.file = "matmul/tiled.cl",
+    kn_product product = {.file = file,
                           .unit = unit,
                           .rows = form.m,
                           .columns = form.n,
@@ -142,5 +114,5 @@ kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
 }
 
 kn_status kn_matmul_matrix_lower(kn_lowering *lowering) {
-    return lower(lowering, unit_of(lowering->target, lowering->node));
+    return lower(lowering, kn_product_unit(lowering->target, lowering->node, file));
 }
