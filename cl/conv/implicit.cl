@@ -34,7 +34,7 @@
     entry.x = tap_x * dilation_x;                                                                            \
     entry.at = (KN_INDEX)c * height * width + KN_OFFSET(entry.y, entry.x);                                   \
     entry.left = k;
-#define KN_RESULT(sum, channel) KN_EPILOGUE(sum, outer, channel, inner)
+#define KN_RESULT(sum, channel, l) KN_EPILOGUE(sum, outer, channel, inner + (l))
 #define KN_RESULT_COLUMN(column)                                                                             \
     const KN_INDEX outer = column / pixels, inner = column % pixels;                                         \
     const KN_INDEX first = outer * outputs * pixels + inner;

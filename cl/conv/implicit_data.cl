@@ -63,17 +63,17 @@ static inline phase find_phase(const int rest, const int stride, const int pad, 
 
 #define KN_WRITE_ENTRY(k)                                                                                    \
     const int output = divide_short(k, taps_multiplier), tap = (k) - output * taps;                          \
-    const int tap_y = divide_short(tap, width_multiplier), tap_x = tap - tap_y * in_x.taps;             \
+    const int tap_y = divide_short(tap, width_multiplier), tap_x = tap - tap_y * in_x.taps;                  \
     entry.y = -tap_y * in_y.distance;                                                                        \
     entry.x = -tap_x * in_x.distance;                                                                        \
     entry.at = (KN_INDEX)output * out_height * out_width + KN_OFFSET(entry.y, entry.x);                      \
     entry.left = (KN_INDEX)output * group_channels * left_row +                                              \
                  (in_y.tap + tap_y * in_y.tap_step) * filter_width + in_x.tap + tap_x * in_x.tap_step;
-#define KN_RESULT(sum, channel) KN_EPILOGUE(sum, outer, channel, inner)
+#define KN_RESULT(sum, channel, l) KN_EPILOGUE(sum, outer, channel, inner + (l))
 #define KN_RESULT_COLUMN(column)                                                                             \
-    const KN_INDEX outer = column / pixels, pixel = column % pixels;                                         \
-    const KN_INDEX inner = (in_y.first + pixel / in_x.count * KN_STRIDE(stride_y)) * width + in_x.first +    \
-                           pixel % in_x.count * KN_STRIDE(stride_x);                                         \
+    const KN_INDEX outer = column / per_image, pixel = column % per_image;                                   \
+    const KN_INDEX inner = (in_y.first + pixel / per_row * KN_STRIDE(stride_y)) * width + in_x.first +       \
+                           pixel % per_row * KN_STRIDE(stride_x);                                            \
     const KN_INDEX first = outer * channels * plane + inner;
 
 KN_WORK_GROUP kernel void kn_conv_data(global const KN_STORED(KN_HALF_dy) *restrict dy,
@@ -97,6 +97,8 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_STORED(KN_HALF_dy) *restr
     const int row0 = KN_GROUP(1, 1) * KN_TILE_M;
     const KN_INDEX column0 = (KN_INDEX)KN_GROUP(0, KN_ITEMS) * KN_TILE_N, plane = (KN_INDEX)height * width;
     const KN_INDEX pixels = (KN_INDEX)in_y.count * in_x.count, columns = images * pixels;
+    /* Of a phase without pixels too, numbers to divide by. */
+    const KN_INDEX per_image = max(pixels, (KN_INDEX)1), per_row = max(in_x.count, 1);
     /* Where another phase has more pixels than this one, there is nothing to sum. */
     const int k_first = part * part_depth, k_last = parts > 1 ? min(k_first + part_depth, depth) : depth;
     const int k_end = column0 < columns ? k_last : k_first;
@@ -104,13 +106,14 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_STORED(KN_HALF_dy) *restr
     const KN_INDEX left_row = filter_height * filter_width;
     const int row_end = group_channels;
     global const KN_STORED(KN_HALF_dy) *right_from = dy;
-    global const KN_STORED(KN_HALF_weight) *left_from = weight + (KN_INDEX)group * group_outputs * group_channels * left_row;
+    global const KN_STORED(KN_HALF_weight) *left_from =
+        weight + (KN_INDEX)group * group_outputs * group_channels * left_row;
     place places[KN_PLACES];
     KN_UNROLL for (int q = 0; q < KN_PLACES; q++) {
-        const KN_INDEX column = column0 + KN_PLACE_COLUMN(q), image = column / max(pixels, (KN_INDEX)1);
+        const KN_INDEX column = column0 + KN_PLACE_COLUMN(q), image = column / per_image;
         const int pixel = column - image * pixels;
-        places[q].y = pixel / max(in_x.count, 1) + in_y.base;
-        places[q].x = pixel % max(in_x.count, 1) + in_x.base;
+        places[q].y = pixel / (int)per_row + in_y.base;
+        places[q].x = pixel % (int)per_row + in_x.base;
         places[q].at = (image * outputs + group * group_outputs) * out_height * out_width +
                        KN_OFFSET(places[q].y, places[q].x);
         if (column >= columns) places[q].y = KN_OUTSIDE;

@@ -9,7 +9,8 @@
  * Sizes, strides, padding and dilation are arguments, batch included. Defines: those of common/tile.cl, and
  *   KN_LEFT_VECTOR 1    4: loads the left side four at a time. Four values of k, from a multiple of four on, are
  *                       adjacent there; with KN_LEFT_ACROSS four rows
- *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns
+ *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns. With KN_FRAGMENT also 8
+ *   KN_RESULT_VECTOR 1  with KN_FRAGMENT; 4: four columns, from a multiple of four on, are adjacent in the result
  *   KN_LEFT_HALF, KN_RIGHT_HALF, KN_RESULT_HALF   how left_from, right_from and the result are stored
  *                       (common/storage.cl), set by the file that includes this one */
 #ifndef KN_IMPLICIT_TILE_CL
@@ -19,6 +20,9 @@
 #endif
 #ifndef KN_RIGHT_VECTOR
 #define KN_RIGHT_VECTOR 1
+#endif
+#ifndef KN_RESULT_VECTOR
+#define KN_RESULT_VECTOR 1
 #endif
 #include "common/divide.cl"
 #include "common/storage.cl"
@@ -40,6 +44,10 @@ typedef struct entry {
     int y, x;
 } entry;
 
+static inline bool is_inside(const place place, const entry entry, const window window) {
+    return ((uint)(place.y + entry.y) < (uint)window.height) & ((uint)(place.x + entry.x) < (uint)window.width);
+}
+
 /* KN_LEFT_ACROSS 1: adjacent work-items load adjacent rows; 0: adjacent k. */
 #ifndef KN_LEFT_ACROSS
 #define KN_LEFT_ACROSS 0
@@ -48,18 +56,48 @@ typedef struct entry {
 #ifndef KN_RIGHT_ACROSS
 #define KN_RIGHT_ACROSS 1
 #endif
+#ifdef KN_FRAGMENT
+/* What is not loaded four or eight at a time is gathered: on the left along k, on the right in deep pieces with
+ * KN_RIGHT_ACROSS, otherwise along k. */
+#if KN_LEFT_VECTOR == 1
+#define KN_LEFT_ORDER KN_ALONG
+#define KN_LEFT_COUNT 2
+#else
+#define KN_LEFT_ORDER KN_LEFT_ACROSS
+#define KN_LEFT_COUNT KN_LEFT_VECTOR
+#endif
+#if KN_RIGHT_VECTOR == 1 && KN_RIGHT_ACROSS
+#define KN_RIGHT_ORDER KN_DEEP
+#define KN_RIGHT_COUNT 8
+#elif KN_RIGHT_VECTOR == 1
+#define KN_RIGHT_ORDER KN_ALONG
+#define KN_RIGHT_COUNT 2
+#else
+#define KN_RIGHT_ORDER KN_RIGHT_ACROSS
+#define KN_RIGHT_COUNT KN_RIGHT_VECTOR
+#endif
+#define KN_LEFT_PIECES KN_PIECES(KN_TILE_M, KN_LEFT_COUNT, KN_LEFT_ORDER)
+#define KN_RIGHT_PIECES KN_PIECES(KN_TILE_N, KN_RIGHT_COUNT, KN_RIGHT_ORDER)
+#define KN_LEFT_PIECE KN_PASTE(piece_, KN_LEFT_COUNT)
+#define KN_RIGHT_PIECE KN_PASTE(piece_, KN_RIGHT_COUNT)
+#define KN_LEFT_PIECE_AT(p) piece_at(p, KN_LEFT_ORDER, KN_TILE_M, KN_LEFT_COUNT)
+#define KN_RIGHT_PIECE_AT(p) piece_at(p, KN_RIGHT_ORDER, KN_TILE_N, KN_RIGHT_COUNT)
+#define KN_COLUMNS_OF_ITEM KN_RIGHT_PIECES
+#else
 #define KN_LEFT_PIECES KN_PIECES(KN_TILE_M, KN_LEFT_VECTOR)
 #define KN_RIGHT_PIECES KN_PIECES(KN_TILE_N, KN_RIGHT_VECTOR)
 #define KN_LEFT_PIECE KN_OF(KN_PIECE_, KN_LEFT_VECTOR)
 #define KN_RIGHT_PIECE KN_OF(KN_PIECE_, KN_RIGHT_VECTOR)
+#define KN_RIGHT_PIECE_AT(p) piece_at(p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR)
+#define KN_COLUMNS_OF_ITEM (KN_PIECE_WIDTH(1, KN_TILE_N, KN_RIGHT_VECTOR) / KN_ITEMS)
+#endif
 /* The position of piece p's column, and with KN_RIGHT_ACROSS the column of the tile whose position is places[q]. */
 #if KN_RIGHT_ACROSS
-#define KN_RIGHT_WIDTH KN_PIECE_WIDTH(1, KN_TILE_N, KN_RIGHT_VECTOR)
-#define KN_PLACES (KN_RIGHT_WIDTH > KN_ITEMS ? KN_RIGHT_WIDTH / KN_ITEMS : 1)
+#define KN_PLACES (KN_COLUMNS_OF_ITEM > 1 ? KN_COLUMNS_OF_ITEM : 1)
 #define KN_PLACE_OF(p) places[(p) % KN_PLACES]
-#define KN_PLACE_COLUMN(q) piece_at(q, 1, KN_TILE_N, KN_RIGHT_VECTOR).i
+#define KN_PLACE_COLUMN(q) KN_RIGHT_PIECE_AT(q).i
 #else
-#define KN_PLACE_OF(p) places[piece_at(p, 0, KN_TILE_N, KN_RIGHT_VECTOR).i]
+#define KN_PLACE_OF(p) places[KN_RIGHT_PIECE_AT(p).i]
 #endif
 #define KN_OUTSIDE (-(1 << 28))
 
@@ -92,6 +130,31 @@ typedef struct entry {
     KN_WRITE_TABLE(k_first, 0)                                                                               \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
     KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
+#ifdef KN_FRAGMENT
+#define KN_LEFT_BITS(vector, k)                                                                              \
+    KN_LOAD_RAW_IF(slice_k + (k) < k_end, KN_LEFT_HALF, vector, left_from,                                   \
+                   row * left_row + table[loaded * KN_TILE_K + (k)].left)
+#define KN_RIGHT_BITS(vector, k)                                                                             \
+    KN_LOAD_RAW_IF(is_inside(place, table[loaded * KN_TILE_K + (k)], window), KN_RIGHT_HALF, vector,         \
+                   right_from, place.at + table[loaded * KN_TILE_K + (k)].at)
+#define KN_FETCH_SLICE(k0)                                                                                   \
+    const int slice_k = k0;                                                                                  \
+    KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++) {                                                    \
+        const int k = KN_RIGHT_PIECE_AT(p).k;                                                                \
+        const place place = KN_PLACE_OF(p);                                                                  \
+        KN_LOAD_PIECE(right_next[p], KN_RIGHT_ORDER, KN_RIGHT_VECTOR, KN_RIGHT_COUNT, KN_RIGHT_BITS, k)      \
+    }                                                                                                        \
+    KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {                                                     \
+        const position at = KN_LEFT_PIECE_AT(p);                                                             \
+        const int row = min(row0 + at.i, row_end - (KN_LEFT_ACROSS ? KN_LEFT_VECTOR : 1));                   \
+        KN_LOAD_PIECE(left_next[p], KN_LEFT_ORDER, KN_LEFT_VECTOR, KN_LEFT_COUNT, KN_LEFT_BITS, at.k)        \
+    }                                                                                                        \
+    loaded = 1 - loaded;                                                                                     \
+    KN_WRITE_TABLE(slice_k + KN_TILE_K, loaded)
+#define KN_PUT_SLICE(turn)                                                                                   \
+    KN_PUT_PIECES(left_next, KN_LEFT_ORDER, KN_TILE_M, KN_LEFT_COUNT, 1, left + (turn) * KN_LEFT_SLICE)      \
+    KN_PUT_PIECES(right_next, KN_RIGHT_ORDER, KN_TILE_N, KN_RIGHT_COUNT, 0, right + (turn) * KN_RIGHT_SLICE)
+#else
 /* A piece of KN_LEFT or KN_RIGHT. */
 #define KN_LOAD_SIDE(side, pointer) KN_OF(KN_LOAD_AS_, side##_VECTOR)(side##_HALF, pointer)
 #define KN_LOAD_AS_1(kind, pointer) KN_TO_A(KN_READ_AS(kind, pointer))
@@ -105,11 +168,9 @@ typedef struct entry {
             (k0) + place.k < k_end ? KN_LOAD_SIDE(KN_LEFT, left_from + at) : (KN_LEFT_PIECE)0;               \
     }                                                                                                        \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++) {                                                    \
-        const int k = piece_at(p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR).k;                            \
-        const entry entry = table[loaded * KN_TILE_K + k];                                                   \
+        const entry entry = table[loaded * KN_TILE_K + KN_RIGHT_PIECE_AT(p).k];                              \
         const place place = KN_PLACE_OF(p);                                                                  \
-        const bool inside = (uint)(place.y + entry.y) < (uint)window.height &&                               \
-                            (uint)(place.x + entry.x) < (uint)window.width;                                  \
+        const bool inside = is_inside(place, entry, window);                                                 \
         right_next[p] = inside ? KN_LOAD_SIDE(KN_RIGHT, right_from + place.at + entry.at)                    \
                                : (KN_RIGHT_PIECE)0;                                                          \
     }                                                                                                        \
@@ -122,10 +183,33 @@ typedef struct entry {
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++)                                                      \
         KN_OF(put_, KN_RIGHT_VECTOR)(right_next[p], p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_ROW,             \
                                      right + (turn) * KN_RIGHT_SLICE);
+#endif
 
 /* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element
- * of channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel) is its epilogue. partials,
- * with parts > 1, has the result's shape. */
+ * of channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel, l) is its epilogue, and that of
+ * the column l later where it is adjacent. partials, with parts > 1, has the result's shape. */
+#ifdef KN_FRAGMENT
+/* Of columns beyond the last nothing is stored, but the work-item is counted by barriers. */
+#define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \
+    global KN_STORED(KN_RESULT_HALF) *to = result;                                                           \
+    const int first_row = row0, end_row = column0 + KN_STAGED_COLUMN(KN_RESULT_VECTOR) < columns ? rows : 0; \
+    const KN_INDEX first_channel = channel0, channel_distance = plane;                                       \
+    const KN_INDEX column = min(column0 + KN_STAGED_COLUMN(KN_RESULT_VECTOR), columns - 1);                  \
+    KN_RESULT_COLUMN(column)                                                                                 \
+    KN_STORE_STAGED(KN_RESULT_VECTOR, KN_STORE_ROW)
+#define KN_STORE_ROW(row_at, from)                                                                           \
+    const KN_INDEX row = first_row + (row_at), channel = first_channel + row;                                \
+    const KN_INDEX at = first + channel * channel_distance;                                                  \
+    if (row < end_row) { KN_STORE_RESULTS(from) }
+#define KN_CHANNEL_RESULT(sum, l) KN_RESULT(sum, channel, l)
+#if KN_RESULT_VECTOR == 4
+#define KN_STORE_RESULTS(from)                                                                               \
+    const KN_A4 four = *(local const KN_A4 *)(from);                                                         \
+    KN_STORE_ADJACENT(KN_RESULT_HALF, to + at, partials + at, four, KN_CHANNEL_RESULT)
+#else
+#define KN_STORE_RESULTS(from) KN_STORE_RESULT(to, *(from))
+#endif
+#else
 #define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \
     KN_UNROLL for (int j = 0; j < KN_ITEM_N; j++) {                                                          \
         const KN_INDEX column = column0 + KN_COLUMN(j / 4) + j % 4;                                          \
@@ -139,13 +223,14 @@ typedef struct entry {
                                  : j % 4 == 1 ? four.s1                                                      \
                                  : j % 4 == 2 ? four.s2                                                      \
                                               : four.s3;                                                     \
-                if (row < rows) {                                                                            \
-                    if (parts > 1)                                                                           \
-                        partials[at] = sum;                                                                  \
-                    else                                                                                     \
-                        KN_WRITE_AS(KN_RESULT_HALF, KN_TO_T(KN_RESULT(sum, channel)), result + at);          \
-                }                                                                                            \
+                if (row < rows) { KN_STORE_RESULT(result, sum) }                                             \
             }                                                                                                \
         }                                                                                                    \
     }
+#endif
+#define KN_STORE_RESULT(result, sum)                                                                         \
+    if (parts > 1)                                                                                           \
+        partials[at] = sum;                                                                                  \
+    else                                                                                                     \
+        KN_WRITE_AS(KN_RESULT_HALF, KN_TO_T(KN_RESULT(sum, channel, 0)), result + at);
 #endif

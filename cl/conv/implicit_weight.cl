@@ -33,9 +33,8 @@
     entry.x = column * stride_x - pad_left;                                                                  \
     entry.at = (KN_INDEX)image * channels * height * width + KN_OFFSET(entry.y, entry.x);                    \
     entry.left = (KN_INDEX)image * outputs * pixels + pixel;
-#define KN_RESULT(sum, channel) KN_EPILOGUE(sum, channel, middle, inner)
-#define KN_RESULT_COLUMN(column)                                                                             \
-    const KN_INDEX middle = column / taps, inner = column % taps, first = column;
+#define KN_RESULT(sum, channel, l) KN_EPILOGUE(sum, channel, (first + (l)) / taps, (first + (l)) % taps)
+#define KN_RESULT_COLUMN(column) const KN_INDEX first = column;
 
 KN_WORK_GROUP kernel void kn_conv_weight(global const KN_STORED(KN_HALF_dy) *restrict dy,
                                          global const KN_STORED(KN_HALF_x) *restrict x,

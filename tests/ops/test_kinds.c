@@ -28,9 +28,9 @@ static const char wide_kernels[] =
 static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add";
 
 /* Of a matrix unit, its numbers in the lanes where that has them. */
-#define MATRIX(tile, unit, type)                                                                             \
-    .operators = "matmul", .quick = "matmul", .variants = "matrix" tile, .matrix_unit = unit,                \
-    .precision = KN_PRECISION_##type
+#define MATRIX(tile, unit, type, few)                                                                        \
+    .operators = "matmul,conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix" tile,         \
+    .matrix_unit = unit, .precision = KN_PRECISION_##type
 
 static const forced forcings[] = {
     {"vectors of 4", WIDE, 4, .operators = vectors, .quick = "sum,matmul,softmax,add",
@@ -43,14 +43,14 @@ static const forced forcings[] = {
     {"64-bit indices of many threads", MANY, .wide_indices = true, .operators = "mul,sum,matmul,conv2d",
      .quick = "mul,sum,matmul"},
     {"many sums a work-item", MANY, .registers = 256, .operators = "matmul,conv2d", .quick = "matmul,conv2d"},
-    {"mma in bfloat16", MANY, MATRIX("", "emulated-mma", BFLOAT16)},
-    {"mma in float16", MANY, MATRIX(":64x64x32", "emulated-mma", FLOAT16)},
-    {"wmma in float16", MANY, MATRIX("", "emulated-wmma", FLOAT16)},
-    {"wmma12 in bfloat16", MANY, MATRIX(":64x64x32", "emulated-wmma12", BFLOAT16)},
-    {"mfma in float16", MANY, MATRIX("", "emulated-mfma", FLOAT16)},
-    {"small mfma in bfloat16", MANY, MATRIX(":64x64x32", "emulated-mfma", BFLOAT16)},
-    {"dpas8 in bfloat16", MANY, MATRIX("", "emulated-dpas8", BFLOAT16)},
-    {"dpas16 in float16", MANY, MATRIX(":64x64x32", "emulated-dpas16", FLOAT16)},
+    {"mma in bfloat16", MANY, MATRIX("", "emulated-mma", BFLOAT16, "matmul")},
+    {"mma in float16", MANY, MATRIX(":64x64x32", "emulated-mma", FLOAT16, "conv2d_weight")},
+    {"wmma in float16", MANY, MATRIX("", "emulated-wmma", FLOAT16, "conv2d")},
+    {"wmma12 in bfloat16", MANY, MATRIX(":64x64x32", "emulated-wmma12", BFLOAT16, "conv2d_data")},
+    {"mfma in float16", MANY, MATRIX("", "emulated-mfma", FLOAT16, "matmul")},
+    {"small mfma in bfloat16", MANY, MATRIX(":64x64x32", "emulated-mfma", BFLOAT16, "conv2d_weight")},
+    {"dpas8 in bfloat16", MANY, MATRIX("", "emulated-dpas8", BFLOAT16, "conv2d_data")},
+    {"dpas16 in float16", MANY, MATRIX(":64x64x32", "emulated-dpas16", FLOAT16, "matmul")},
     {"blocks of 16 MiB", .small_blocks = true, .operators = "add,neg", .quick = "add,neg"},
 };
 
@@ -115,8 +115,8 @@ static void forced_kernels_are_right(void **state) {
     device_close(&context);
 }
 
-/* A product of a network takes the unit where results have 16 bits: weights of 1 + 2^-9 are rounded to 1
- * then. In float32, and without the unit, they are not. */
+/* A product or a convolution of a network takes the unit where results have 16 bits: weights of 1 + 2^-9 are
+ * rounded to 1 then. In float32, and without the unit, they are not. */
 static void networks_take_the_matrix_unit(void **state) {
     (void)state;
     static const struct {
@@ -132,27 +132,29 @@ static void networks_take_the_matrix_unit(void **state) {
         weights[i] = 1.001953125f;
     for (int i = 0; i < ROWS * DEPTH; i++)
         given[i] = 1;
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    for (size_t c = 0; c < 2 * sizeof cases / sizeof *cases; c++) {
+        const bool images = c % 2;
         kn_context_params params = device_params();
         params.kind = MANY;
-        params.matrix_unit = cases[c].unit;
+        params.matrix_unit = cases[c / 2].unit;
         kn_context *context = device_open(&params);
         kn_graph *graph = kn_graph_create(NULL);
-        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "8,32");
-        kn_value *w = kn_constant(graph, KN_FLOAT32, "32,24", weights, sizeof weights);
-        kn_value *y = kn_name(kn_matmul(kn_relu(x), w, false, false), "y");
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, images ? "1,32,2,4" : "8,32");
+        kn_value *w = kn_constant(graph, KN_FLOAT32, images ? "24,32,1,1" : "32,24", weights, sizeof weights);
+        kn_value *y = kn_name(
+            images ? kn_conv2d(kn_relu(x), w, NULL, NULL) : kn_matmul(kn_relu(x), w, false, false), "y");
         kn_session_params how;
         kn_session_params_init(&how);
-        how.precision = cases[c].precision;
+        how.precision = cases[c / 2].precision;
         kn_session *session = kn_session_create(context, &y, 1, &how);
         kn_graph_destroy(&graph);
         kn_feed feed = {"x", given, sizeof given};
         kn_fetch fetch = {"y", got, sizeof got};
         if (kn_session_run(session, &feed, 1, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
         for (int i = 0; i < ROWS * COLUMNS; i++)
-            if (got[i] != cases[c].result)
+            if (got[i] != cases[c / 2].result)
                 fail_msg("case %zu, element %d: %g, expected %g", c, i, (double)got[i],
-                         (double)cases[c].result);
+                         (double)cases[c / 2].result);
         assert_int_equal(device_counts(context).variants_refused, 0);
         kn_session_destroy(&session);
         device_close(&context);

@@ -538,8 +538,16 @@ static void what_targets_take(void **state) {
     assert_string_equal(taken(kn_matmul(x, x, false, true), &many), "matrix");
     assert_string_equal(taken(kn_matmul(y, y, false, true), &many), "tiled");
     assert_string_equal(taken(kn_matmul(rows, rows, false, true), &many), "tiled");
+    kn_value *filtered[2] = {x, y};
+    for (int i = 0; i < 2; i++)
+        filtered[i] = kn_conv2d(kn_reshape(filtered[i], "1,16,16,16"), kn_reshape(filtered[i], "16,16,4,4"),
+                                NULL, NULL);
+    assert_string_equal(taken(filtered[0], &many), "matrix");
+    assert_string_equal(taken(filtered[1], &many), "implicit");
+    assert_string_equal(taken(first->producer->inputs[0], &many), "implicit");
     many.local_bytes = 16384;
     assert_string_equal(taken(kn_matmul(x, x, false, true), &many), "tiled");
+    assert_string_equal(taken(filtered[0], &many), "implicit");
     wide.vector_width = 2;
     assert_string_equal(taken(second->producer->inputs[0], &wide), "implicit");
     assert_string_equal(taken(kn_matmul(rows, rows, false, true), &wide), "tiled");

@@ -211,14 +211,17 @@ static kn_status data_gradient(kn_gradient_call *call) {
 /* Depthwise convolutions have separate kernels. On wide-vector devices images are blocked: both
  * sides, or all but a source of few channels, or, where the result's channels fill no block, only in
  * scratch memory. */
-#define IMPLICIT                                                                                             \
+#define PRODUCT(word, accepting, lowering)                                                                   \
     {                                                                                                        \
-        .name = "implicit", .choice.accepts = kn_takes_kernel_types, .lower = kn_conv_implicit_lower,        \
-        .promise.takes_epilogue = true, .promise.halves = {                                                  \
+        .name = word, .choice.accepts = accepting, .lower = lowering, .promise.takes_epilogue = true,        \
+        .promise.halves = {                                                                                  \
             3,                                                                                               \
             1                                                                                                \
         }                                                                                                    \
     }
+#define IMPLICIT                                                                                             \
+    PRODUCT("matrix", kn_conv_matrix_accepts, kn_conv_matrix_lower),                                         \
+        PRODUCT("implicit", kn_takes_kernel_types, kn_conv_implicit_lower)
 #define PLAIN                                                                                                \
     {                                                                                                        \
         .name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = kn_conv_plain_lower,              \

@@ -1,5 +1,5 @@
-/* Convolutions on many-thread devices: steps for cl/conv/implicit.cl, implicit_data.cl and
- * implicit_weight.cl. */
+/* Convolutions on many-thread devices, by work-items or by a matrix unit: steps for cl/conv/implicit.cl,
+ * implicit_data.cl and implicit_weight.cl. */
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
 #include "ops/matmul/product.h"
@@ -12,12 +12,19 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     const bool forward = lowering->node->op == &kn_row_conv2d,
                data = lowering->node->op == &kn_row_conv2d_data;
     const int64_t channels = form.channels / form.groups, taps = form.filter_height * form.filter_width;
-    const bool pixels = form.out_height * form.out_width % 4 == 0;
-    const bool left = forward ? channels * taps % 4 == 0 : data ? channels % 4 == 0 && taps == 1 : pixels;
+    const int64_t pixels = form.out_height * form.out_width;
+    const bool strided = form.stride[0] > 1 || form.stride[1] > 1;
+    const int64_t left = forward ? channels * taps : !data ? pixels : taps == 1 ? channels : 1;
+    const int64_t result = forward   ? pixels
+                           : !data   ? channels * taps
+                           : strided ? 1
+                                     : form.height * form.width;
     kn_product_define(step, product);
-    kn_step_define(step, "KN_LEFT_VECTOR", "%d", left ? 4 : 1);
-    kn_step_define(step, "KN_RIGHT_VECTOR", "%d", kn_conv_is_pointwise(&form) && pixels ? 4 : 1);
-    if (data) kn_step_define(step, "KN_STRIDED", "%d", form.stride[0] > 1 || form.stride[1] > 1);
+    kn_step_define(step, "KN_LEFT_VECTOR", "%d", kn_product_vector(product, left));
+    kn_step_define(step, "KN_RIGHT_VECTOR", "%d",
+                   kn_conv_is_pointwise(&form) ? kn_product_vector(product, pixels) : 1);
+    if (product->unit) kn_step_define(step, "KN_RESULT_VECTOR", "%d", result % 4 ? 1 : 4);
+    if (data) kn_step_define(step, "KN_STRIDED", "%d", (int)strided);
 }
 
 /* The most taps of a filter, along one axis, that reach the pixels of one phase of the stride. */
@@ -51,7 +58,20 @@ void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form) {
     kn_step_int(step, "groups", form->groups);
 }
 
-kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
+static const char *file_of(const kn_node *node) {
+    return node->op == &kn_row_conv2d        ? "conv/implicit.cl"
+           : node->op == &kn_row_conv2d_data ? "conv/implicit_data.cl"
+                                             : "conv/implicit_weight.cl";
+}
+
+/* In place of pixels outside its kernels load the first ones. */
+bool kn_conv_matrix_accepts(const kn_target *target, const kn_node *node) {
+    return kn_takes_kernel_types(target, node) && kn_elements_of(node->inputs[0]) > 0 &&
+           kn_elements_of(node->inputs[1]) > 0 &&
+           kn_product_unit(target, node, file_of(node)) != KN_MATRIX_NONE;
+}
+
+static kn_status lower(kn_lowering *lowering, kn_matrix_unit unit) {
     const kn_node *node = lowering->node;
     const kn_shape *result = &node->outputs[0]->shape;
     bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
@@ -66,14 +86,13 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     int64_t pixels =
         form.images * kn_divide_up(form.height, form.stride[0]) * kn_divide_up(form.width, form.stride[1]);
     int64_t out_pixels = form.images * form.out_height * form.out_width;
-    kn_product product = {.batches = form.groups * phases};
+    kn_product product = {.file = file_of(node), .unit = unit, .batches = form.groups * phases};
     product.rows = data ? channels : outputs;
     product.columns = forward ? out_pixels : data ? pixels : channels * taps;
     product.depth = forward ? channels * taps : out_pixels;
     if (data)
         product.depth = outputs * phase_taps(form.filter_height, form.stride[0], form.dilation[0]) *
                         phase_taps(form.filter_width, form.stride[1], form.dilation[1]);
-    product.file = forward ? "conv/implicit.cl" : data ? "conv/implicit_data.cl" : "conv/implicit_weight.cl";
     kn_product_plan(lowering, &product, elements);
     kn_step *step = kn_step_begin(lowering, product.file,
                                   forward ? "kn_conv"
@@ -104,4 +123,12 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     if (status != KN_OK) return status;
     return kn_product_finish(lowering, &product, define, elements, result->dims[1],
                              result->dims[2] * result->dims[3]);
+}
+
+kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
+    return lower(lowering, KN_MATRIX_NONE);
+}
+
+kn_status kn_conv_matrix_lower(kn_lowering *lowering) {
+    return lower(lowering, kn_product_unit(lowering->target, lowering->node, file_of(lowering->node)));
 }
