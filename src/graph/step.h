@@ -202,7 +202,7 @@ struct kn_epilogue {
     int operand_count;
     struct {
         kn_value *value;
-        bool written; /* not an operand, but a result on the way, which is stored too */
+        bool written; /* not an operand, but an intermediate result, which is stored too */
         /* in elements, for outer, middle (in blocked layout: one block), inner; 0 repeats */
         int64_t strides[3];
     } operands[KN_EPILOGUE_OPERANDS];

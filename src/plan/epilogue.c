@@ -80,7 +80,7 @@ static void find_strides(const kn_planner *planner, const kn_group *group, kn_va
     }
 }
 
-/* Stores a result on the way, which is in variable `name`, if others read it. */
+/* Stores an intermediate result, which is in variable `name`, if others read it. */
 static void write_between(const kn_epilogue *epilogue, const kn_value *value, const char *name,
                           kn_text *text) {
     for (int i = 0; i < epilogue->operand_count; i++)

@@ -272,7 +272,7 @@ static void fuse_gives_a_product_the_sum_over_its_operand(void **state) {
     }
 }
 
-/* The sum is read twice: the product's kernel stores it on the way, unless memory is short. */
+/* The sum is read twice: the product's kernel stores it too, unless memory is short. */
 static void fuse_stores_what_an_epilogue_passes_through(void **state) {
     (void)state;
     kn_value *sum = kn_linear(x, 5, NULL), *outputs[2] = {kn_relu(sum), kn_name(sum, "sum")};

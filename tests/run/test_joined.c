@@ -1,4 +1,4 @@
-/* What kernels of many threads do besides, which would otherwise be launches of their own: products add the
+/* What kernels of many threads do besides, which would otherwise be separate launches: products add the
  * rows of an operand, and store what their epilogue passes through; norms add the parts of a product that
  * they read. */
 #include "run_tests.h"
@@ -174,7 +174,7 @@ static void batch_norms_add_parts(void **state) {
     check_near("images", found, expected, (size_t)2 * 3 * 11 * 36);
 }
 
-/* The gradient of a layer norm whose dy is a product in parts; where dy is a result too a launch of its own
+/* The gradient of a layer norm whose dy is a product in parts; where dy is a result too a separate launch
  * adds them, in the same order. */
 static void layer_norms_add_parts(void **state) {
     kn_context *context = *state;
