@@ -13,6 +13,8 @@ typedef struct train_run {
     training_setup setup;
     train_learner learner;
     train_workers *workers; /* NULL: there is one */
+    kn_communicator world;  /* of all processes, if there are others */
+    bool among_others;
     kn_context *context;
     FILE *log;
     train_report report;
@@ -36,7 +38,7 @@ static bool file_there(const char *path) {
 static bool outputs_free(train_options *options, const training_setup *setup) {
     const char *log = options->log, *report = options->report, *trace = options->trace;
     train_mark(options, setup);
-    if (options->check) return true;
+    if (options->check || options->follows) return true;
     if (!train_choose_path(options, setup)) return false;
     const output_file outputs[] = {
         {"the model", options->path}, {"--log", log}, {"--report", report}, {"--trace", trace}};
@@ -140,6 +142,12 @@ static bool on_step(void *user, const kn_fit_step *step) {
     return going;
 }
 
+static bool on_step_of_follower(void *user, const kn_fit_step *step) {
+    (void)user;
+    (void)step;
+    return !interrupted();
+}
+
 /* A checkpoint has the states of its step, and the trace and the page show steps one by one. */
 static bool wait_for(void *user, uint64_t step) {
     train_run *run = user;
@@ -176,6 +184,7 @@ static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
 
 static bool to_best(void *user) {
     train_run *run = user;
+    if (run->options->follows) return true; /* it saves nothing */
     return checkpoints_to_best(&run->checkpoints);
 }
 
@@ -209,10 +218,10 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.find_not_finite = options->find_nan;
     params.averages = options->rule.average > 0;
     params.user = run;
-    params.on_step = on_step;
+    params.on_step = options->follows ? on_step_of_follower : on_step;
     params.wait_for = wait_for;
-    params.on_epoch = on_epoch;
-    params.remember = run->checkpoints.files != NULL;
+    params.on_epoch = options->follows ? NULL : on_epoch;
+    params.remember = options->checkpoints != NULL;
     params.to_best = to_best;
     return params;
 }
@@ -247,6 +256,7 @@ static int fit(train_run *run) {
         return command_fail("%s. Nothing was saved.%s A lower --lr or --clip 1 often helps", result.message,
                             options->find_nan ? "" : " --find-nan names the operator where it begins.");
     if (status != KN_OK) return command_fail("%s. Nothing was saved", result.message);
+    if (options->follows) return EXIT_DONE;
     bool checkpointed = checkpoints_at_end(checkpoints, &result);
     /* The file should contain what was evaluated. */
     if (options->rule.average > 0 && kn_trainer_use_averages(run->learner.trainer, true) != KN_OK)
@@ -300,26 +310,33 @@ static void tell_judging(const train_run *run) {
                  run->setup.accuracy ? "accuracy" : "loss");
 }
 
-static int train(train_options *options, const char *model, const train_checkpoints *checkpoints) {
-    train_run run = {.options = options, .checkpoints = *checkpoints};
-    run.learner = (train_learner){.options = options, .setup = &run.setup};
-    int status = EXIT_FAILED;
-    progress_setup(&options->common);
-    options->goes_on = options->resume != NULL;
-    if (precompiling()) options->trace = options->report = options->checkpoints = options->run = NULL;
-    if (precompiling() && model && train_resumes_by_itself(options)) options->resume = NULL;
-    if (!run_open(options, model ? model : options->resume)) return EXIT_FAILED;
-    if (options->report) {
-        options->common.timeline = true;
-        if (!(run.page = page_open(options))) return command_fail("out of memory");
-    }
+static int files_apart(const train_options *options) {
     const output_file outputs[] = {{"--save", options->save},
                                    {"--log", options->log},
                                    {"--report", options->report},
                                    {"--trace", options->trace}};
-    if ((status = outputs_apart(outputs, 4)) != EXIT_DONE) goto done;
+    return outputs_apart(outputs, 4);
+}
+
+static int train(train_options *options, const char *model, const train_checkpoints *checkpoints) {
+    train_run run = {.options = options, .checkpoints = *checkpoints};
+    run.learner = (train_learner){.options = options, .setup = &run.setup};
+    int status = EXIT_FAILED;
+    if (!world_open(options, &run.world, &run.among_others)) goto done;
+    progress_setup(&options->common);
+    options->goes_on = options->resume != NULL;
+    if (precompiling()) options->trace = options->report = options->checkpoints = options->run = NULL;
+    if (precompiling() && model && train_resumes_by_itself(options)) options->resume = NULL;
+    if (!run_open(options, model ? model : options->resume)) goto done;
+    options->common.timeline = options->common.timeline || options->report;
+    if (options->report && !(run.page = page_open(options))) {
+        command_fail("out of memory");
+        goto done;
+    }
+    if ((status = files_apart(options)) != EXIT_DONE) goto done;
     status = EXIT_FAILED;
     if (!checkpoints_open(options, &run.checkpoints)) goto done;
+    if (options->follows) kn_checkpoints_destroy(&run.checkpoints.files);
     if (!train_take_shards(options)) goto done;
     if (!model) model = options->resume;
     if (!model) {
@@ -332,7 +349,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
         !choose_device(&run) || !(run.context = context_open(&options->common)) ||
         !devices_join(run.context, &options->common, run.setup.model))
         goto done;
-    if (!options->device_count) precompile_allow(&options->common, run.context);
+    if (!options->device_count && !run.among_others) precompile_allow(&options->common, run.context);
     progress_clear();
     command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
@@ -342,8 +359,11 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_about(run.setup.all);
     tell_judging(&run);
     run.learner.context = run.context;
+    if (run.among_others) run.learner.communicator = &run.world;
+    if (run.among_others && !world_choose_shards(options, &run.world)) goto done;
     if (!workers_open(&run.learner, &run.workers) || !learner_open(&run.learner) ||
-        !train_load(&run.setup, run.learner.trainer, options) || !workers_prepare(run.workers, &run.learner))
+        !train_load(&run.setup, run.learner.trainer, options) ||
+        !workers_prepare(run.workers, &run.learner) || (run.among_others && !world_agrees(&run.learner)))
         goto done;
     tell_compiling(run.context);
     if (precompiling()) {
@@ -368,6 +388,7 @@ done:
     page_close(&run.page);
     learner_close(&run.learner);
     workers_close(&run.workers);
+    world_close(&run.world, run.among_others, status);
     setup_finish(&run.setup);
     kn_context_destroy(&run.context);
     return status;
@@ -595,7 +616,7 @@ const command command_train = {
     "  cut-mix=A          the same with a rectangle of the other; with both, half of the batches each\n"
     "\n"
     "--devices trains on several devices at once, each with a part of every batch; --shards 16 gives the\n"
-    "same bits on any number of them.\n"
+    "same bits on any number of them. mpirun -n N koine train ... does so with N processes.\n"
     "\n"
     "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
     "\n"

@@ -124,6 +124,7 @@ typedef struct train_options {
     char mark[17];               /* of this training run, in the files written with the model */
     char run_files[4][RUN_PATH]; /* with --run */
     kn_trainer_params how;       /* the resulting trainer parameters */
+    bool follows;                /* another process reports and writes the files */
     const char *devices, *dealt; /* --devices, --deal */
     uint64_t shards;             /* UINT64_MAX: not given */
     char device_names[WORKERS_MOST][WORKER_NAME];
@@ -176,6 +177,18 @@ bool workers_prepare(train_workers *workers, const train_learner *first);
 bool workers_start(train_workers *workers, const kn_dataset *dataset, const kn_fit_params *params);
 void workers_wait(train_workers *workers);
 void workers_close(train_workers **workers);
+
+/* ---- train_ranks.c: processes that mpirun has started ---------------------------------------------------
+ */
+
+/* Where this process is one of several, opens the communicator of all, sets *found, and chooses the device of
+ * this one. Reports an error and returns false. */
+bool world_open(train_options *options, kn_communicator *world, bool *found);
+bool world_choose_shards(train_options *options, const kn_communicator *world);
+/* Whether all processes train the same; the first reports which does not. */
+bool world_agrees(const train_learner *learner);
+/* After a failure (status), ends the other processes, and this one. */
+void world_close(const kn_communicator *world, bool found, int status);
 
 /* ---- train_run.c: --run ------------------------------------------------------------------------- */
 

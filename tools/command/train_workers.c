@@ -108,11 +108,12 @@ int workers_check(train_options *own) {
     if (own->shards < 1 || own->shards > WORKER_SHARDS || (own->shards & (own->shards - 1)))
         return command_misuse("--shards is %llu; expected a power of two, at most %d",
                               (unsigned long long)own->shards, WORKER_SHARDS);
-    if (own->shards < (uint64_t)own->device_count || own->shards > own->batch)
-        return command_misuse(
-            "--shards is %llu; expected at least one for each of %d devices, and at most %llu, the "
-            "samples of a batch",
-            (unsigned long long)own->shards, own->device_count, (unsigned long long)own->batch);
+    if (own->shards < (uint64_t)own->device_count)
+        return command_misuse("--shards is %llu; expected at least one for each of %d devices",
+                              (unsigned long long)own->shards, own->device_count);
+    if (own->shards > own->batch)
+        return command_misuse("--shards is %llu; expected at most %llu, the samples of a batch",
+                              (unsigned long long)own->shards, (unsigned long long)own->batch);
     return EXIT_DONE;
 }
 

@@ -1,0 +1,81 @@
+"""mpirun koine train: processes of MPI on one model.
+
+usage: processes.py KOINE HOUSE_TESTS LIBRARY_FOLDER [LAUNCHER]
+LIBRARY_FOLDER has libkoine-mpi; LAUNCHER: mpirun of the MPI that it was built with
+"""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from koine import ENVIRONMENT, KOINE, Skipped, bytes_of, case, expect, problem, run_cases, train
+
+FOLDER, (LAUNCHER,) = sys.argv[3], sys.argv[4:] or ("",)
+# More processes than processors, also as root; in Open MPI's words of 4 and of 5.
+MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1",
+           PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+HOW = ("--batch", "32", "--validation", "0.2", "--optimizer", "adam", "--shards", "4")
+
+
+def start(folder, ranks, words):
+    if not LAUNCHER:
+        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+    sockets = tempfile.mkdtemp(prefix="koine-mpi-")  # their paths must be short
+    return subprocess.Popen([LAUNCHER, "-n", str(ranks), *words], cwd=folder, env=dict(MPI, TMPDIR=sockets),
+                            stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True)
+
+
+def ranks_train(folder, ranks, *more):
+    child = start(folder, ranks, [KOINE, "train", *problem(folder), *more])
+    out, err = child.communicate(timeout=300)
+    return child.returncode, out, err
+
+
+@case
+def one_file_however_many_processes(folder):
+    train(folder, *HOW, "--epochs", "2", "--save", "one")
+    for ranks in (2, 3):
+        status, out, err = ranks_train(folder, ranks, *HOW, "--epochs", "2", "--save", f"{ranks}", "--log", "log",
+                                       "--overwrite")
+        expect(status == 0 and out.count("done after") == 1, f"status {status}: {out}{err}")
+        expect(f"on {ranks} processes, each batch cut into 4 shards" in err, f"found {err}")
+        expect(bytes_of(os.path.join(folder, "one")) == bytes_of(os.path.join(folder, f"{ranks}")),
+               f"{ranks} processes save other bits than one")
+
+
+@case
+def checkpoints_are_those_of_one(folder):
+    more = (*HOW, "--schedule", "constant", "--checkpoints", "kept", "--checkpoint-every", "2")
+    status, out, err = ranks_train(folder, 2, *more, "--steps", "4", "--save", "part")
+    expect(status == 0, f"status {status}: {out}{err}")
+    train(folder, *more, "--steps", "6", "--resume", "auto", "--save", "part", "--overwrite", err="going on after step 4")
+    train(folder, *HOW, "--schedule", "constant", "--checkpoints", "alone", "--steps", "6", "--save", "whole")
+    expect(bytes_of(os.path.join(folder, "part")) == bytes_of(os.path.join(folder, "whole")),
+           "one process goes on with other bits than two")
+
+
+@case
+def different_trainings_are_refused(folder):
+    words = [KOINE, "train", *problem(folder), *HOW, "--steps", "3", "--lr"]
+    child = start(folder, 1, [*words, "0.1", ":", "-n", "1", *words, "0.2"])
+    _, err = child.communicate(timeout=300)
+    expect(child.returncode != 0 and "rank 1 trains something else than rank 0" in err, f"found {err}")
+
+
+@case
+def a_killed_process_ends_all(folder):
+    child = start(folder, 2, [KOINE, "train", *problem(folder), "--steps", "1000000", "--log", "log"])
+    path = os.path.join(folder, "log")
+    while not (os.path.exists(path) and bytes_of(path).count(b"\n") > 2) and child.poll() is None:
+        time.sleep(0.01)
+    found = subprocess.run(["pgrep", "-P", str(child.pid)], capture_output=True, text=True, check=False).stdout.split()
+    expect(len(found) == 2, f"the processes of mpirun are {found}")
+    begin = time.monotonic()
+    os.kill(int(found[1]), signal.SIGKILL)
+    out, err = child.communicate(timeout=60)
+    expect(child.returncode != 0 and time.monotonic() - begin < 30, f"status {child.returncode}: {out}{err}")
+
+
+run_cases()
