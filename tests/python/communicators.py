@@ -51,6 +51,27 @@ def a_group_ends_with_a_reason():
 
 
 @case
+def workers_train_one_model():
+    """To the bits of one worker, with the same shards."""
+    points = np.random.default_rng(1).random((22, 3), np.float32)
+    targets = points.sum(1, keepdims=True)
+
+    def work(end):
+        graph = koine.Graph()
+        x, y = graph.input("x", "batch,3"), graph.input("y", "batch,1")
+        with koine.Context() as context:
+            trainer = koine.Trainer(x.linear(4).tanh().linear(1).mse(y), context, seed=3, communicator=end, shards=4)
+            own = trainer.part(22)
+            losses = [trainer.step(count=22, x=points[own], y=targets[own]) for _ in range(4)]
+            trainer.close()
+        return own.stop - own.start, losses
+    (rows, alone), = of_all(1, work)
+    two = of_all(2, work)
+    expect_equal((rows, [part for part, _ in two]), (22, [12, 10]))
+    expect(all(losses == alone for _, losses in two), f"{alone} and {two}")
+
+
+@case
 def mpi_is_opened():
     """Here without mpirun: one process."""
     from koine import _library

@@ -97,7 +97,7 @@ def the_package_reaches_every_function():
     used = set(re.findall(r"\bkn_\w+", sources)) | set(ops.CALLS) | set(_declarations.INITS.values())
     # Those of sessions and trainers are called by the end of their name.
     used |= {f"{kind}_{name}" for kind in ("kn_session", "kn_trainer") for names in
-             re.findall(r'_function\("(\w+)"\)|"(plan_\w+)", "kn_', sources) for name in names if name}
+             re.findall(r'_function\("(\w+)"\)|"(plan_\w+)"', sources) for name in names if name}
     # And those of files by their kind.
     used |= {f"{kind}_{name}" for kind in re.findall(r'"(kn_\w+_file)"', sources) for name in re.findall(r"\{kind\}_(\w+)", sources)}
     used |= {f"kn_onnx_file_{side}{more}" for side in ("input", "output") for more in re.findall(r"kn_onnx_file_\{side\}(\w*)", sources)}

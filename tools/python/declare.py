@@ -23,7 +23,7 @@ OPENCL = "\n".join(f"typedef void *{name};" for name in ("cl_context", "cl_devic
                    ) + "\ntypedef uint32_t cl_uint;"
 # The other headers need what the first declare.
 FIRST = ["export.h", "defaults.h", "status.h", "host.h", "version.h", "tensor.h", "device.h", "context.h", "graph.h",
-         "session.h", "data.h", "train.h", "model.h", "fit.h", "custom.h"]
+         "session.h", "data.h", "communicator.h", "train.h", "model.h", "fit.h", "custom.h"]
 
 # ---- the headers -----------------------------------------------------------------------------------------------------
 

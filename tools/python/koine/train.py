@@ -18,6 +18,7 @@ import numpy as np
 from ._arrays import fetches_of
 from ._handle import busy, close_late
 from ._library import NULL, Record, ffi, fields_of, lib, make, number_of, put, read, text, unknown, with_fields
+from .communicator import Communicator
 from .dataset import Dataset, loader_params
 from .device import Context, default_context, progress_into
 from .errors import error_of
@@ -69,8 +70,8 @@ def trainer_params(keep: List[Any], optimizer: str = "adam", groups: Sequence[Ma
 
 
 # The keywords of trainers.
-RULE = [name for name in fields_of("kn_trainer_params") if name not in ("size", "session", "extra", "extra_count", "group_count",
-                                                                       "milestone_count")]
+RULE = [name for name in fields_of("kn_trainer_params") if name not in (
+    "size", "session", "extra", "extra_count", "group_count", "milestone_count", "communicator", "deal")]
 _OF_OPTIMIZERS = ("momentum", "dampening", "nesterov", "amsgrad", "centered", "beta1", "beta2", "epsilon", "rate_decay", "accumulator")
 
 
@@ -78,14 +79,15 @@ class Trainer(Runs):
     """Trains all unfrozen parameters that a loss, a scalar, depends on. It belongs to one thread at a time.
 
     optimizer: a name of optimizers(), whose usual values other keywords override. extra: values to compute in each step
-    besides the loss. groups: settings for some parameters, [{"pattern": "*.bias", "weight_decay": 0}, …].
+    besides the loss. groups: settings for some parameters, [{"pattern": "*.bias", "weight_decay": 0}, …]. communicator: of
+    this worker among several; shards and deal: how batches are cut, and how many each worker computes.
     """
 
     _error, _kind = "kn_trainer_error", "kn_trainer"
 
     def __init__(self, loss: Value, context: Optional[Context] = None, *, optimizer: str = "adam", extra: Sequence[Value] = (),
                  states: Optional[States] = None, groups: Sequence[Mapping[str, Any]] = (), milestones: Sequence[int] = (),
-                 progress: Any = None, **more: Any) -> None:
+                 communicator: Optional[Communicator] = None, deal: Sequence[int] = (), progress: Any = None, **more: Any) -> None:
         context = context or default_context()
         keep: List[Any] = []
         of_session = {name: more.pop(name) for name in list(more) if name in fields_of("kn_session_params")}
@@ -95,12 +97,17 @@ class Trainer(Runs):
         session.states = self.states._pointer
         params = trainer_params(keep, optimizer, groups, milestones, **more)
         params.session = session
+        if communicator is not None:
+            params.communicator = communicator._pointer
+        if deal:
+            put(params, "deal", list(deal), keep)
         values = ffi.new("kn_value *[]", [value._pointer for value in extra] or 1)
         params.extra, params.extra_count = values, len(extra)
         self.context, self._inputs = context, inputs_of(loss.graph)
         with loss.graph._lock:
             made = lib.kn_trainer_create(context._pointer, loss._pointer, params)
-            self._open_checked(made, lib.kn_trainer_destroy, lib.kn_trainer_status, context, self.states, lock=self.states._core.lock)
+            self._open_checked(made, lib.kn_trainer_destroy, lib.kn_trainer_status, context, self.states,
+                               *([communicator] if communicator is not None else []), lock=self.states._core.lock)
         self._core.keep += keep
 
     def _batch(self, feeds: Optional[Mapping[str, Any]], more: Mapping[str, Any], count: Optional[int], keep: List[Any]) -> Tuple[int, Any, int]:
@@ -134,6 +141,12 @@ class Trainer(Runs):
             number, made, feed_count = self._batch(feeds, more, count, keep)
             fetches = fetches_of([value.name for value, _ in values.values()], [array for _, array in values.values()], keep)
             self._call(lib.kn_trainer_evaluate, number, made, feed_count, pointers, fetches, len(values))
+
+    def part(self, count: int) -> slice:
+        """The samples of a batch of `count` that this worker computes, and feeds to step()."""
+        first, own = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        self._call(lib.kn_trainer_part, count, first, own)
+        return slice(int(first[0]), int(first[0] + own[0]))
 
     def compile(self, count: int, feeds: Optional[Mapping[str, Any]] = None) -> None:
         """Compiles the step for batches of `count`; feeds give other open sizes."""
@@ -231,7 +244,7 @@ class Trainer(Runs):
         return "<koine.Trainer, closed>" if self.closed else f"<koine.Trainer after {self.steps} steps>"
 
 
-Trainer.__init__.__doc__ = with_fields("kn_trainer_params", "optimizer", "groups", "milestones", "session", "extra")(Trainer.__init__).__doc__
+Trainer.__init__.__doc__ = with_fields("kn_trainer_params", "optimizer", "groups", "milestones", "session", "extra", "communicator", "deal")(Trainer.__init__).__doc__
 Trainer.fit.__doc__ = with_fields("kn_fit_params", "loader", "validation", "judge", "loss", "accuracy", "on_step", "on_epoch",
                                   "wait_for", "to_best")(Trainer.fit).__doc__
 
