@@ -27,11 +27,9 @@ static void add_states(const kn_executable *executable, kn_text *text) {
     static const struct {
         const char *name;
         kn_state_role role;
-    } kinds[] = {{"weights", KN_STATE_PARAMETER},
-                 {"moments", KN_STATE_OPTIMIZER},
-                 {"statistics", KN_STATE_STATISTIC},
-                 {"caches", KN_STATE_CACHE},
-                 {"others", KN_STATE_CONTROL}};
+    } kinds[] = {{"weights", KN_STATE_PARAMETER},    {"moments", KN_STATE_OPTIMIZER},
+                 {"statistics", KN_STATE_STATISTIC}, {"caches", KN_STATE_CACHE},
+                 {"sums", KN_STATE_PASSING},         {"others", KN_STATE_CONTROL}};
     for (size_t k = 0; k < KN_COUNT_OF(kinds); k++) {
         uint64_t bytes = 0;
         for (size_t i = 0; i < executable->plan.placement_count; i++) {
