@@ -3,11 +3,12 @@
 usage: workers.py KOINE HOUSE_TESTS
 """
 import os
+import re
 import signal
 import subprocess
 import time
 
-from koine import ENVIRONMENT, KOINE, bytes_of, case, expect, koine, problem, run_cases, train
+from koine import ENVIRONMENT, KOINE, Skipped, bytes_of, case, expect, koine, problem, run_cases, train
 
 DEVICE = str(next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])["index"])
 TWO, THREE = ",".join([DEVICE] * 2), ",".join([DEVICE] * 3)
@@ -45,6 +46,17 @@ def a_training_goes_on_with_another_number(folder):
 def the_default_is_a_shard_for_each(folder):
     train(folder, *HOW, "--steps", "2", "--devices", TWO, err="each batch is cut into 2 shards")
     train(folder, *HOW, "--steps", "2", "--devices", THREE, err="each batch is cut into 16 shards")
+
+
+@case
+def different_devices_are_dealt_by_speed(folder):
+    devices = [one for one in koine("devices", "--json").objects() if one["usable"]]
+    other = next((one for one in devices if one["name"] != devices[0]["name"]), None)
+    if not other:
+        raise Skipped("there are no two devices of different kinds")
+    found = train(folder, *HOW, "--steps", "3", "--devices", f"{devices[0]['index']},{other['index']}")
+    dealt = re.search(r"each batch is cut into 16 shards, dealt (\d+),(\d+)$", found.err, flags=re.M)
+    expect(dealt and int(dealt[1]) + int(dealt[2]) == 16 or "is left out" in found.err, f"found {found}")
 
 
 @case

@@ -552,7 +552,7 @@ static int run(int count, char **arguments) {
          "cut each batch into so many parts, a power of two, which gives the same bits on any number of "
          "devices",
          &own.shards},
-        {"deal", OPTION_TEXT, "N,N,…", "how many of the shards each of --devices computes (equally many)",
+        {"deal", OPTION_TEXT, "N,N,…", "how many of the shards each of --devices computes (by their speed)",
          &own.dealt},
         PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),

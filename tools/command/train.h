@@ -178,6 +178,14 @@ bool workers_start(train_workers *workers, const kn_dataset *dataset, const kn_f
 void workers_wait(train_workers *workers);
 void workers_close(train_workers **workers);
 
+/* ---- train_deal.c ----------------------------------------------------------------------------------------
+ */
+
+/* Deals the shards of the options by the time that a step on one takes on each device: so that all are done
+ * early. Tells which devices get none; the first gets at least one. */
+void deal_by_speed(const train_learner *learner, kn_context *const *contexts, int count, int *deal);
+void deal_shards(const double *seconds, int count, int shards, int *deal);
+
 /* ---- train_ranks.c: processes that mpirun has started ---------------------------------------------------
  */
 

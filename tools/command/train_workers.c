@@ -22,7 +22,8 @@ typedef struct worker {
 struct train_workers {
     kn_group *group;
     worker others[WORKERS_MOST - 1];
-    int count; /* with the first */
+    int count;                    /* with the first */
+    char dealt[8 * WORKERS_MOST]; /* the deal, if it was measured */
 };
 
 /* ---- the command line ------------------------------------------------------------------------------------
@@ -119,13 +120,18 @@ int workers_check(train_options *own) {
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
-/* One shard for each of equal devices, if their number is a power of two; otherwise more, which can be dealt.
- */
-static bool choose_shards(train_options *own, const train_workers *workers, kn_context *first) {
+/* Whether all devices are of one kind. */
+static bool are_equal(const train_workers *workers, kn_context *first) {
     bool equal = true;
     for (int i = 1; i < workers->count; i++)
         equal = equal && !strcmp(kn_context_device(first)->name,
                                  kn_context_device(workers->others[i - 1].context)->name);
+    return equal;
+}
+
+/* One shard for each of equal devices, if their number is a power of two; otherwise more, which can be dealt.
+ */
+static bool choose_shards(train_options *own, const train_workers *workers, bool equal) {
     const uint64_t count = (uint64_t)workers->count;
     if (own->shards == UINT64_MAX) {
         own->shards = equal && !(count & (count - 1)) ? count : USUAL_SHARDS;
@@ -138,6 +144,30 @@ static bool choose_shards(train_options *own, const train_workers *workers, kn_c
                (unsigned long long)own->batch, (unsigned long long)own->shards, workers->count) == EXIT_DONE;
 }
 
+/* Deals the shards by speed, and closes the devices that get none. */
+static void deal_and_close(train_workers *workers, const train_learner *learner) {
+    train_options *options = learner->options;
+    kn_context *contexts[WORKERS_MOST] = {learner->context};
+    int kept = 1;
+    size_t used = 0;
+    for (int i = 1; i < workers->count; i++)
+        contexts[i] = workers->others[i - 1].context;
+    deal_by_speed(learner, contexts, workers->count, options->deal);
+    for (int i = 1; i < workers->count; i++) {
+        if (!options->deal[i]) {
+            kn_context_destroy(&contexts[i]);
+            continue;
+        }
+        workers->others[kept - 1].context = contexts[i];
+        options->deal[kept++] = options->deal[i];
+    }
+    workers->count = kept;
+    for (int i = 0; i < kept; i++)
+        used += (size_t)snprintf(workers->dealt + used, sizeof workers->dealt - used, "%s%d", i ? "," : "",
+                                 options->deal[i]);
+    options->dealt = workers->dealt;
+}
+
 static void tell_workers(const train_options *own, const train_workers *workers) {
     for (int i = 1; i < workers->count; i++)
         command_tell("and on %s", kn_context_device(workers->others[i - 1].context)->name);
@@ -145,29 +175,40 @@ static void tell_workers(const train_options *own, const train_workers *workers)
                  own->dealt ? ", dealt " : "", own->dealt ? own->dealt : "");
 }
 
+static bool open_contexts(train_workers *workers, const train_options *options) {
+    for (workers->count = 1; workers->count < options->device_count; workers->count++) {
+        common_options common = options->common;
+        common.device = options->device_names[workers->count];
+        common.timeline = false;
+        kn_context *context = workers->others[workers->count - 1].context = context_open(&common);
+        if (!context) return false;
+    }
+    return true;
+}
+
 bool workers_open(train_learner *learner, train_workers **made) {
     train_options *options = learner->options;
     if (!options->device_count) return true;
     train_workers *workers = *made = calloc(1, sizeof *workers);
-    if (!workers || kn_group_create(options->device_count, NULL, &workers->group) != KN_OK)
-        return command_fail("out of memory") == EXIT_DONE;
-    workers->count = 1;
-    for (int i = 1; i < options->device_count; i++) {
-        worker *own = &workers->others[i - 1];
-        common_options common = options->common;
-        common.device = options->device_names[i];
-        common.timeline = false;
-        own->learner = (train_learner){.options = options,
-                                       .setup = learner->setup,
-                                       .samples = learner->samples,
-                                       .communicator = kn_group_rank(workers->group, i)};
-        own->learner.context = own->context = context_open(&common);
-        if (!own->context) return false;
-        workers->count++;
+    if (!workers) return command_fail("out of memory") == EXIT_DONE;
+    if (!open_contexts(workers, options)) return false;
+    const bool equal = are_equal(workers, learner->context), given = options->shards != UINT64_MAX;
+    if (!choose_shards(options, workers, equal)) return false;
+    if (!equal && !options->dealt) deal_and_close(workers, learner);
+    if (workers->count == 1 && !given) {
+        options->shards = 1;
+        options->dealt = NULL;
     }
-    learner->communicator = kn_group_rank(workers->group, 0);
-    if (!choose_shards(options, workers, learner->context)) return false;
     tell_workers(options, workers);
+    if (kn_group_create(workers->count, NULL, &workers->group) != KN_OK)
+        return command_fail("out of memory") == EXIT_DONE;
+    learner->communicator = kn_group_rank(workers->group, 0);
+    for (int i = 1; i < workers->count; i++)
+        workers->others[i - 1].learner = (train_learner){.options = options,
+                                                         .setup = learner->setup,
+                                                         .context = workers->others[i - 1].context,
+                                                         .samples = learner->samples,
+                                                         .communicator = kn_group_rank(workers->group, i)};
     return true;
 }
 

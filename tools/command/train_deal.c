@@ -1,0 +1,62 @@
+/* Which of several devices computes how many shards: by the time that each takes for one. */
+#include <math.h>
+#include <string.h>
+
+#include "batch.h"
+#include "train.h"
+
+enum { TIMED = 3 };
+
+/* Seconds of a training step on `batch` samples; infinite where the device cannot run it, which is told. */
+static double time_step(const train_learner *learner, kn_context *context, uint64_t batch) {
+    const training_setup *setup = learner->setup;
+    kn_session_params session;
+    kn_trainer_params params = learner_params(learner->options, learner->samples, &session);
+    params.shards = 1;
+    params.deal = NULL;
+    kn_trainer *trainer = kn_trainer_create(context, setup->loss.value, &params);
+    kn_loader_params how = KN_LOADER_DEFAULTS;
+    how.batch = batch;
+    how.bytes = true;
+    how.augmentation = &setup->augmentation;
+    kn_loader *loader = kn_loader_create(setup->train ? setup->train : setup->all, &how);
+    kn_batch one = KN_BATCH_DEFAULTS;
+    double loss, least = INFINITY;
+    bool good = kn_trainer_status(trainer) == KN_OK && kn_loader_next(loader, &one) == KN_OK;
+    for (int i = 0; i <= TIMED && good; i++) { /* the first compiles */
+        const double begin = clock_now();
+        good = kn_trainer_step(trainer, (int64_t)one.count, one.feeds, one.feed_count, &loss) == KN_OK;
+        if (i) least = fmin(least, clock_now() - begin);
+    }
+    if (!good)
+        command_warn("%s is left out: %s", kn_context_device(context)->name,
+                     kn_loader_status(loader) == KN_OK ? kn_trainer_error(trainer) : kn_loader_error(loader));
+    kn_loader_destroy(&loader);
+    kn_trainer_destroy(&trainer);
+    return good ? least : INFINITY;
+}
+
+void deal_shards(const double *seconds, int count, int shards, int *deal) {
+    memset(deal, 0, (size_t)count * sizeof *deal);
+    deal[0] = 1; /* it reports and saves */
+    for (int dealt = 1; dealt < shards; dealt++) {
+        int next = 0;
+        for (int i = 1; i < count; i++)
+            if ((deal[i] + 1) * seconds[i] < (deal[next] + 1) * seconds[next]) next = i;
+        deal[next]++;
+    }
+}
+
+void deal_by_speed(const train_learner *learner, kn_context *const *contexts, int count, int *deal) {
+    const train_options *options = learner->options;
+    const int shards = (int)options->shards;
+    const uint64_t batch = options->batch < learner->samples ? options->batch : learner->samples;
+    double seconds[WORKERS_MOST] = {0};
+    for (int i = 0; i < count; i++)
+        seconds[i] = time_step(learner, contexts[i], (batch + options->shards - 1) / options->shards);
+    deal_shards(seconds, count, shards, deal);
+    for (int i = 0; i < count; i++)
+        if (!deal[i] && isfinite(seconds[i]))
+            command_tell("%s is left out: one shard of %d takes it %.3g s, and the others all of them less",
+                         kn_context_device(contexts[i])->name, shards, seconds[i]);
+}
