@@ -1,0 +1,383 @@
+/* Each pass before and after, from the one that orders groups on: what it must change, and that no other pass
+ * changes it. */
+#include "support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <koine/operators.h>
+
+#include "pass_tests.h"
+#include "train/train.h"
+
+/* ---- order and states --------------------------------------------------------------------------- */
+
+/* w is read by a node created after its new value: that node must still read the old value. */
+static kn_status assign_early(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
+    (void)user, (void)count, (void)error;
+    kn_value *w = kn_graph_find(bound, "w");
+    kn_assign(bound, w, kn_scale(w, 2));
+    /* Another reader, created later. */
+    kn_value *late = kn_sum(kn_mul(w, w), NULL, false);
+    kn_assign(bound, kn_state_add(bound, "late", &late->shape, KN_STATE_OPTIMIZER, NULL), late);
+    (void)values;
+    return KN_OK;
+}
+
+static void order_reads_states_before_they_change(void **state) {
+    (void)state;
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "8,4", NULL);
+    kn_value *y = kn_matmul(x, w, false, false);
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, true, assign_early, NULL);
+    passes_run(&passes, "lower");
+    kn_group *change = passes_group_of(&passes, "scale");
+    assert_non_null(change);
+    assert_true(passes_group_of(&passes, "matmul")->id < change->id);
+    assert_true(passes_group_of(&passes, "mul")->id < change->id);
+    /* Then the new value is written in place: no copy. */
+    for (int i = 0; i < passes.planner.emitter.step_count; i++)
+        assert_int_not_equal(passes.planner.emitter.steps[i]->kind, KN_STEP_COPY);
+    kn_value *bound_w = kn_graph_find(passes.graph, "w");
+    assert_ptr_equal(kn_memory_root(&passes.planner, change->members[0]->outputs[0]), bound_w);
+    passes_end(&passes);
+}
+
+/* The running statistics of a batch norm are updated in place. */
+static void order_updates_statistics_in_place(void **state) {
+    (void)state;
+    kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,16,3,5");
+    kn_value *y = kn_batch_norm(image, NULL);
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, true, NULL, NULL);
+    passes_run(&passes, "lower");
+    for (int i = 0; i < passes.planner.emitter.step_count; i++)
+        assert_int_not_equal(passes.planner.emitter.steps[i]->kind, KN_STEP_COPY);
+    const kn_node *norm = passes_group_of(&passes, "batch_norm")->anchor;
+    for (int i = 3; i < 5; i++)
+        assert_ptr_equal(kn_memory_root(&passes.planner, norm->outputs[i]), norm->inputs[i]);
+    passes_end(&passes);
+}
+
+/* The number of steps that run this kernel. */
+static int count_kernels(const pass_run *passes, const char *kernel) {
+    int count = 0;
+    for (int i = 0; i < passes->planner.emitter.step_count; i++) {
+        const kn_step *step = passes->planner.emitter.steps[i];
+        count += step->kind == KN_STEP_KERNEL && !strcmp(step->kernel, kernel);
+    }
+    return count;
+}
+
+/* The surroundings of a batch norm of an image (batch,64,9,9) computed by a convolution. */
+typedef enum norm_place {
+    ALONE,
+    BESIDE_A_READER,
+    TWICE,
+    BEHIND_A_POOL,
+    BEHIND_AN_INPUT,
+    TRANSPOSED,
+    FROZEN
+} norm_place;
+
+/* The number of batch norms that get statistics from convolutions. */
+static int count_gathered(norm_place place, bool training, const char *variants) {
+    const kn_conv_params same = {.size = sizeof same, .padding = {1}};
+    const kn_batch_norm_params norm = {
+        .size = sizeof norm, .epsilon = 1e-5, .momentum = 0.1, .frozen = place == FROZEN};
+    kn_graph *own = kn_graph_create(NULL);
+    kn_value *made = kn_input(own, "image", KN_FLOAT32, "batch,64,9,9");
+    const kn_conv_params twice = {.size = sizeof twice, .stride = {2}};
+    if (place == TRANSPOSED)
+        made = kn_conv_transpose(made, 64, 3, 3, &twice);
+    else if (place != BEHIND_AN_INPUT)
+        made = kn_conv(made, 64, 3, 3, &same);
+    if (place == BEHIND_A_POOL) made = kn_max_pool(made, 2, NULL);
+    kn_value *y = kn_batch_norm(made, &norm);
+    if (place == BESIDE_A_READER) y = kn_add(y, made);
+    if (place == TWICE) y = kn_add(y, kn_batch_norm(made, &norm));
+    assert_int_equal(kn_graph_status(own), KN_OK);
+    pass_run passes;
+    passes_begin(&passes, &y, 1, training, NULL, NULL);
+    passes_wide(&passes, 16, variants);
+    passes_run(&passes, "lower");
+    int count = count_kernels(&passes, "kn_batch_norm_gathered");
+    passes_end(&passes);
+    kn_graph_destroy(&own);
+    return count;
+}
+
+static void lower_gathers_statistics_where_images_are_made(void **state) {
+    (void)state;
+    assert_int_equal(count_gathered(ALONE, true, "conv2d=wide"), 1);
+    assert_int_equal(count_gathered(ALONE, true, "conv2d=winograd4"), 1);
+    assert_int_equal(count_gathered(ALONE, true, "conv2d=winograd4_phases"), 1);
+    assert_int_equal(count_gathered(BESIDE_A_READER, true, "conv2d=wide"), 1);
+    assert_int_equal(count_gathered(TWICE, true, "conv2d=wide"), 2);
+    assert_int_equal(count_gathered(BEHIND_A_POOL, true, "conv2d=wide"), 0);
+    assert_int_equal(count_gathered(BEHIND_AN_INPUT, true, ""), 0);
+    assert_int_equal(count_gathered(TRANSPOSED, true, "conv2d_data=wide"), 0);
+    assert_int_equal(count_gathered(FROZEN, true, "conv2d=wide"), 0);
+    assert_int_equal(count_gathered(ALONE, false, "conv2d=wide"), 0);
+    assert_int_equal(count_gathered(ALONE, true, "conv2d=implicit"), 0);
+    assert_int_equal(count_gathered(ALONE, true, "conv2d=wide,statistics=separate"), 0);
+}
+
+/* a becomes b and b becomes a: one of the two cannot be written in place. */
+static kn_status swap(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
+    (void)user, (void)values, (void)count, (void)error;
+    kn_value *a = kn_graph_find(bound, "a"), *b = kn_graph_find(bound, "b");
+    kn_assign(bound, a, kn_scale(b, 2));
+    kn_assign(bound, b, kn_transpose(a, "1,0"));
+    return KN_OK;
+}
+
+static void order_survives_states_that_swap(void **state) {
+    (void)state;
+    kn_value *a = kn_parameter(graph, "a", KN_FLOAT32, "8,8", NULL);
+    kn_value *b = kn_parameter(graph, "b", KN_FLOAT32, "8,8", NULL);
+    kn_value *y = kn_add(kn_matmul(x, a, false, false), kn_matmul(x, b, false, false));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, true, swap, NULL);
+    passes_run(&passes, "lower");
+    int copies = 0;
+    for (int i = 0; i < passes.planner.emitter.step_count; i++)
+        copies += passes.planner.emitter.steps[i]->kind == KN_STEP_COPY;
+    assert_int_equal(copies, 1);
+    passes_end(&passes);
+}
+
+/* ---- layout ------------------------------------------------------------------------------------- */
+
+static void layout_inserts_one_conversion(void **state) {
+    (void)state;
+    kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,16,9,9");
+    const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
+    kn_value *h = kn_relu(kn_conv(kn_relu(kn_conv(image, 32, 3, 3, &same)), 32, 3, 3, &same));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &h, 1, false, NULL, NULL);
+    passes_wide(&passes, 16, "conv2d=wide");
+    passes_run(&passes, "lower");
+    /* The image is converted to the blocked layout (unless the first convolution reads it plain), and the
+     * result back to plain. */
+    int conversions = passes.planner.conversions;
+    assert_true(conversions == 1 || conversions == 2);
+    assert_int_equal(passes_group_of(&passes, "conv2d")->anchor->outputs[0]->layout, KN_LAYOUT_BLOCKED);
+    assert_int_equal(passes.planner.wanted[0]->layout, KN_LAYOUT_PLAIN);
+    passes_end(&passes);
+    /* On a device with many threads everything is plain. */
+    passes_begin(&passes, &h, 1, false, NULL, NULL);
+    passes_run(&passes, "lower");
+    assert_int_equal(passes.planner.conversions, 0);
+    passes_end(&passes);
+}
+
+/* A blocked image read by two flattening readers is converted once. */
+static void layout_converts_once_for_all_readers(void **state) {
+    (void)state;
+    kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,1,9,9");
+    const kn_conv_params plain = {.size = sizeof plain, .no_bias = true};
+    kn_value *h = kn_conv(image, 16, 3, 3, &plain);
+    kn_value *outputs[2] = {kn_name(kn_linear(kn_flatten(h), 4, NULL), "a"),
+                            kn_name(kn_linear(kn_flatten(h), 5, NULL), "b")};
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, outputs, 2, false, NULL, NULL);
+    passes_wide(&passes, 16, "conv2d=wide_first,matmul=tiled");
+    passes_run(&passes, "layout");
+    bool blocked = passes_group_of(&passes, "conv2d")->anchor->outputs[0]->layout == KN_LAYOUT_BLOCKED;
+    assert_int_equal(passes.planner.conversions, blocked ? 1 : 0);
+    assert_true(blocked);
+    passes_end(&passes);
+}
+
+/* ---- lower and bucket ------------------------------------------------------------------------------ */
+
+static void lower_shares_text_between_sizes(void **state) {
+    (void)state;
+    kn_value *small = kn_input(graph, "small", KN_FLOAT32, "batch,3");
+    kn_value *outputs[2] = {kn_name(kn_exp(kn_neg(x)), "a"), kn_name(kn_exp(kn_neg(small)), "b")};
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, outputs, 2, false, NULL, NULL);
+    passes_run(&passes, "lower");
+    assert_int_equal(passes_count_steps(&passes, "pointwise/pointwise.cl"), 2);
+    assert_string_equal(passes.planner.emitter.steps[0]->prelude, passes.planner.emitter.steps[1]->prelude);
+    passes_end(&passes);
+}
+
+static bool has_vectors(kn_value *y, int width, bool training) {
+    pass_run passes;
+    passes_begin(&passes, &y, 1, training, NULL, NULL);
+    if (width) passes_wide(&passes, width, NULL);
+    passes_run(&passes, "lower");
+    assert_int_equal(passes_count_steps(&passes, "pointwise/pointwise.cl"), 1);
+    const char *body = strstr(passes.planner.emitter.steps[0]->prelude, "define KN_VECTOR_BODY");
+    if (body && width == 8) assert_non_null(strstr(body, "const float8 v0 = "));
+    passes_end(&passes);
+    return body != NULL;
+}
+
+/* Functions and random numbers get vector bodies where the device has vectors; the compiler vectorizes the
+ * rest. */
+static void lower_writes_vectors_of_functions(void **state) {
+    (void)state;
+    kn_value *exp = kn_exp(x), *neg = kn_neg(x), *dropped = kn_dropout(x, 0.5);
+    check_built();
+    assert_true(has_vectors(exp, 8, false));
+    assert_true(has_vectors(exp, 16, false));
+    assert_false(has_vectors(neg, 8, false));
+    assert_false(has_vectors(exp, 0, false));
+    assert_true(has_vectors(dropped, 8, true));
+    assert_false(has_vectors(dropped, 0, true));
+}
+
+/* Biases have a separate learning rate and weight decay. */
+static kn_status train(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
+    (void)count;
+    const kn_trainer_params *params = user;
+    kn_update_setting settings[4] = {{1, params->weight_decay, 0}, {1, 0, 0}, {2, 0, 0}, {2, 0, 0}};
+    return kn_optimizer_extend(params, settings, KN_PRECISION_FLOAT32, NULL, bound, values, count, error);
+}
+
+/* Four parameters are updated in one launch; steps that advance counters may be joined as well. */
+static void check_joined(kn_value *loss, kn_trainer_params *params) {
+    pass_run passes;
+    passes_begin(&passes, &loss, 1, true, train, params);
+    passes_run(&passes, "lower");
+    int before = passes_count_steps(&passes, "pointwise/pointwise.cl");
+    passes_end(&passes);
+    passes_begin(&passes, &loss, 1, true, train, params);
+    passes_run(&passes, "bucket");
+    int after = passes_count_steps(&passes, "pointwise/pointwise.cl"), updates = 0;
+    for (int i = 0; i < passes.planner.emitter.step_count; i++) {
+        const kn_step *step = passes.planner.emitter.steps[i];
+        if (step->kind == KN_STEP_KERNEL && !strcmp(step->kernel, "pointwise_bucket"))
+            updates += strstr(step->label, " and 3 more") != NULL;
+    }
+    if (before - after < 3 || before - after > 4 || updates != 1)
+        fail_msg("optimizer %d: %d pointwise steps became %d, and %d of them updates", (int)params->optimizer,
+                 before, after, updates);
+    passes_end(&passes);
+}
+
+static void bucket_joins_updates(void **state) {
+    (void)state;
+    kn_value *target = kn_input(graph, "target", KN_INT32, "batch");
+    kn_value *logits = kn_linear(kn_relu(kn_linear(x, 16, NULL)), 3, NULL);
+    kn_value *loss = kn_cross_entropy(logits, target, NULL);
+    check_built();
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    check_joined(loss, &params);
+    /* With all options; LAMB and clipping by the norm are excluded, since they compute norms in between. */
+    const kn_parameter_group biases = {sizeof biases, "*.bias", 2, 0, false};
+    for (int rule = 0; rule < kn_optimizer_count(); rule++) {
+        if (rule == KN_LAMB) continue;
+        kn_trainer_params_init(&params);
+        kn_trainer_params_choose(&params, (kn_optimizer)rule);
+        params.weight_decay = 0.1;
+        params.groups = &biases;
+        params.group_count = 1;
+        params.amsgrad = params.centered = true;
+        params.clip_value = 1;
+        params.average = 0.9;
+        check_joined(loss, &params);
+        params.accumulate = 2;
+        check_joined(loss, &params);
+    }
+}
+
+/* ---- launches ------------------------------------------------------------------------------------- */
+
+/* Begins the passes of a training step of the mean of y * y. */
+static void begin_training(kn_value *y, pass_run *passes) {
+    kn_value *loss = kn_mean(kn_mul(y, y), NULL, false);
+    check_built();
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    passes_begin(passes, &loss, 1, true, train, &params);
+}
+
+/* The launches of a training step of the mean of y * y on a device with many threads: those of norms, and at
+ * most `most` in all. */
+static void check_launches(kn_value *y, int norms, int most) {
+    pass_run passes;
+    begin_training(y, &passes);
+    passes_run(&passes, "bucket");
+    int found = 0;
+    for (int i = 0; i < passes.planner.emitter.step_count; i++) {
+        const kn_step *step = passes.planner.emitter.steps[i];
+        found += step->kind == KN_STEP_KERNEL && !strncmp(step->file, "norm/", 5);
+    }
+    assert_int_equal(found, norms);
+    assert_in_range(passes_count_steps(&passes, NULL), 1, most);
+    passes_end(&passes);
+}
+
+/* A batch norm takes one launch in each direction where a work-group holds a channel, else two. */
+static void batch_norms_take_few_launches(void **state) {
+    (void)state;
+    const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
+    kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,8,9,9");
+    check_launches(kn_relu(kn_batch_norm(kn_conv(image, 16, 3, 3, &same), NULL)), 2, 11);
+    image = kn_input(graph, "large", KN_FLOAT32, "batch,8,64,64");
+    check_launches(kn_relu(kn_batch_norm(kn_conv(image, 16, 3, 3, &same), NULL)), 4, 14);
+}
+
+/* A layer norm takes one in each direction, and one adds the parts of the gradients of its weight and bias;
+ * what else flows back to its input is added as its own part is stored. */
+static void layer_norms_take_few_launches(void **state) {
+    (void)state;
+    kn_value *h = kn_linear(x, 24, NULL);
+    check_launches(kn_layer_norm(h, NULL), 2, 12);
+    check_launches(kn_add(h, kn_layer_norm(h, NULL)), 2, 11);
+}
+
+/* The sums of the parts of three weights' gradients are one step, before their updates, which are one as
+ * well. */
+static void sums_wait_for_a_reader(void **state) {
+    (void)state;
+    kn_value *y = kn_input(graph, "image", KN_FLOAT32, "batch,8,64,64");
+    const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
+    for (int i = 0; i < 3; i++)
+        y = kn_conv(y, 8, 3, 3, &same);
+    pass_run passes;
+    begin_training(y, &passes);
+    passes_run(&passes, "lower");
+    assert_int_equal(count_kernels(&passes, "kn_sums"), 3);
+    passes_run(&passes, "sums");
+    assert_int_equal(count_kernels(&passes, "kn_sums"), 1);
+    passes_run(&passes, "bucket");
+    for (int i = 0; i < passes.planner.emitter.step_count; i++) {
+        const kn_step *step = passes.planner.emitter.steps[i];
+        if (step->kind != KN_STEP_KERNEL || strcmp(step->kernel, "kn_sums")) continue;
+        assert_int_equal(step->sum_count, 3);
+        assert_int_equal(step->global[1], 3);
+        assert_string_equal(passes.planner.emitter.steps[i + 1]->file, "pointwise/pointwise.cl");
+    }
+    assert_int_equal(count_kernels(&passes, "pointwise_bucket"), 1);
+    passes_end(&passes);
+}
+
+int test_pass_steps(void) {
+    const struct CMUnitTest cases[] = {
+        GRAPH_CASE(order_reads_states_before_they_change),
+        GRAPH_CASE(order_updates_statistics_in_place),
+        GRAPH_CASE(lower_gathers_statistics_where_images_are_made),
+        GRAPH_CASE(order_survives_states_that_swap),
+        GRAPH_CASE(layout_inserts_one_conversion),
+        GRAPH_CASE(layout_converts_once_for_all_readers),
+        GRAPH_CASE(lower_shares_text_between_sizes),
+        GRAPH_CASE(lower_writes_vectors_of_functions),
+        GRAPH_CASE(bucket_joins_updates),
+        GRAPH_CASE(batch_norms_take_few_launches),
+        GRAPH_CASE(layer_norms_take_few_launches),
+        GRAPH_CASE(sums_wait_for_a_reader),
+    };
+    return cmocka_run_group_tests_name("steps", cases, NULL, NULL);
+}
