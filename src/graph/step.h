@@ -8,6 +8,7 @@ typedef enum kn_step_kind {
     KN_STEP_COPY,    /* all bytes of the value read to the value written */
     KN_STEP_FILL,    /* with zero bytes */
     KN_STEP_PRODUCT, /* matrix products by a library: reads a and b, writes the result, then scratch */
+    /* From here on values move between the device and others. */
     KN_STEP_SEND,    /* all bytes of the value read, to another device */
     KN_STEP_RECEIVE, /* the value written, from another device */
     KN_STEP_SHARE,   /* all bytes of the value read, to the workers of a training */

@@ -203,9 +203,6 @@ int kn_transfer_device(const kn_node *node);
 /* Adds nodes that make the sum of a float32 value over all workers, each of which has `count` sums of shards
  * (kn_subtrees), all of one shape. *token orders the totals of a graph: NULL before the first. */
 kn_value *kn_total_add(kn_graph *graph, kn_value *const *sums, int count, kn_value **token);
-bool kn_node_is_total(const kn_node *node);
-/* Whether it is one of these nodes. */
-bool kn_node_shares(const kn_node *node);
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 

@@ -4,28 +4,17 @@
  * total nodes in the order of the graph, which is that of every worker. */
 #include "plan/plan_private.h"
 
-static kn_shape token_shape(void) {
-    return (kn_shape){.dtype = KN_FLOAT32, .rank = 1, .dims = {0}};
-}
-
 /* token = share(sum of some shards, …) */
 static kn_status share_shape(kn_shape_call *call) {
-    call->outputs[0] = token_shape();
+    call->outputs[0] = kn_token_shape();
     return KN_OK;
 }
 
 /* x, token = total(token of the share node, token of the previous total) */
 static kn_status total_shape(kn_shape_call *call) {
     call->outputs[0] = call->inputs[0]->producer->inputs[0]->shape;
-    call->outputs[1] = token_shape();
+    call->outputs[1] = kn_token_shape();
     return KN_OK;
-}
-
-static void total_cost(const kn_node *node, kn_cost *cost) {
-    uint64_t bytes = 0;
-    const kn_value *value = kn_node_is_total(node) ? node->outputs[0] : node->inputs[0];
-    if (!kn_value_bytes(value, &bytes)) bytes = 0;
-    *cost = (kn_cost){.flops = 0, .bytes = (double)bytes};
 }
 
 static kn_status lower_share(kn_lowering *lowering) {
@@ -46,7 +35,7 @@ static const kn_operator share_row = {
     .min_inputs = 1,
     .max_inputs = KN_MAX_SUBTREES,
     .shape = share_shape,
-    .cost = total_cost,
+    .cost = kn_transfer_cost,
     KN_VARIANTS({.name = "host", .lower = lower_share}),
 };
 
@@ -58,13 +47,9 @@ static const kn_operator total_row = {
     .max_inputs = 2,
     .outputs = 2,
     .shape = total_shape,
-    .cost = total_cost,
+    .cost = kn_transfer_cost,
     KN_VARIANTS({.name = "host", .lower = lower_total}),
 };
-
-bool kn_node_is_total(const kn_node *node) {
-    return node->op == &total_row;
-}
 
 bool kn_node_shares(const kn_node *node) {
     return node->op == &share_row || node->op == &total_row;

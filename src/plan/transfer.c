@@ -4,13 +4,13 @@
 
 enum { TRANSFER, DEVICE, DTYPE, SHAPE }; /* the attributes, by position */
 
-static kn_shape token_shape(void) {
+kn_shape kn_token_shape(void) {
     return (kn_shape){.dtype = KN_FLOAT32, .rank = 1, .dims = {0}};
 }
 
 /* token = send(x, previous token) */
 static kn_status send_shape(kn_shape_call *call) {
-    call->outputs[0] = token_shape();
+    call->outputs[0] = kn_token_shape();
     return KN_OK;
 }
 
@@ -21,13 +21,15 @@ static kn_status receive_shape(kn_shape_call *call) {
     *result = (kn_shape){.dtype = (kn_dtype)call->attributes[DTYPE].integer, .rank = shape->count};
     for (int i = 0; i < shape->count; i++)
         result->dims[i] = shape->list[i];
-    call->outputs[1] = token_shape();
+    call->outputs[1] = kn_token_shape();
     return KN_OK;
 }
 
-static void transfer_cost(const kn_node *node, kn_cost *cost) {
+void kn_transfer_cost(const kn_node *node, kn_cost *cost) {
+    /* What comes in is the result before the token, what goes out is the first input. */
+    const kn_value *moved = node->output_count > 1 ? node->outputs[0] : node->inputs[0];
     uint64_t bytes = 0;
-    if (!kn_value_bytes(kn_node_is_receive(node) ? node->outputs[0] : node->inputs[0], &bytes)) bytes = 0;
+    if (!kn_value_bytes(moved, &bytes)) bytes = 0;
     *cost = (kn_cost){.flops = 0, .bytes = (double)bytes};
 }
 
@@ -45,7 +47,7 @@ static const kn_operator send_row = {
     .min_inputs = 1,
     .max_inputs = 2,
     .shape = send_shape,
-    .cost = transfer_cost,
+    .cost = kn_transfer_cost,
     KN_ATTRIBUTES(KN_INT("transfer", 0, ""), KN_INT("device", 0, "")),
     KN_VARIANTS({.name = "host", .lower = lower_send}),
 };
@@ -56,7 +58,7 @@ static const kn_operator receive_row = {
     .max_inputs = 1,
     .outputs = 2,
     .shape = receive_shape,
-    .cost = transfer_cost,
+    .cost = kn_transfer_cost,
     KN_ATTRIBUTES(KN_INT("transfer", 0, ""), KN_INT("device", 0, ""), KN_INT("dtype", 0, ""),
                   KN_DIMS("shape", "", "")),
     KN_VARIANTS({.name = "host", .lower = lower_receive}),
