@@ -27,6 +27,11 @@ kn_status kn_shards_deal(kn_shards *shards, int count, int ranks, int rank, cons
     if (dealt != count)
         return kn_fail(error, KN_ERROR_ARGUMENT, "%d shards are dealt to %d workers; expected all %d", dealt,
                        ranks, count);
+    for (int shard = shards->firsts[rank]; shard < shards->firsts[rank + 1]; shard++) {
+        kn_subtree list[KN_MAX_SUBTREES];
+        const int before = kn_subtrees(shards, shards->firsts[rank], shard, list);
+        if (before > shards->places) shards->places = before;
+    }
     return KN_OK;
 }
 
@@ -76,15 +81,4 @@ kn_shard_place kn_shard_place_of(const kn_shards *shards, int shard) {
     const int before = kn_subtrees(shards, begin, shard, list);
     const int after = kn_subtrees(shards, begin, shard + 1, list);
     return (kn_shard_place){.place = after - 1, .merged = before + 1 - after};
-}
-
-int kn_shards_places(const kn_shards *shards) {
-    kn_subtree list[KN_MAX_SUBTREES];
-    const int begin = shards->firsts[shards->rank], end = shards->firsts[shards->rank + 1];
-    int most = 0;
-    for (int shard = begin; shard < end; shard++) {
-        const int count = kn_subtrees(shards, begin, shard, list);
-        if (count > most) most = count;
-    }
-    return most;
 }

@@ -8,6 +8,7 @@
 enum { KN_MAX_SHARDS = 1024, KN_MAX_SUBTREES = 20 };
 typedef struct kn_shards {
     int count, ranks, rank;
+    int places; /* the most sums on this rank's stack before one of its shards (kn_shard_place) */
     int firsts[KN_MAX_SHARDS + 1];
 } kn_shards;
 
@@ -36,7 +37,5 @@ typedef struct kn_shard_place {
     int place, merged; /* merged: how many */
 } kn_shard_place;
 kn_shard_place kn_shard_place_of(const kn_shards *shards, int shard);
-/* The most sums on the stack before any of this rank's shards. */
-int kn_shards_places(const kn_shards *shards);
 
 #endif

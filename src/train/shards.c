@@ -13,7 +13,6 @@ typedef struct sharing {
     kn_value *weight;                  /* scalar: the part of the batch that is in this shard */
     kn_value *merges[KN_MAX_SUBTREES]; /* by place, bool scalars: its sum is added to this shard's; */
     kn_value *stores[KN_MAX_SUBTREES]; /* the sum goes there */
-    int places;
     kn_value *token;
 } sharing;
 
@@ -39,11 +38,11 @@ static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name)
     kn_graph *graph = own->update->graph;
     kn_value *sum = kn_mul(value, own->weight);
     kn_value *places[KN_MAX_SUBTREES], *given[KN_MAX_SUBTREES];
-    for (int p = own->places - 1; p >= 0; p--) {
+    for (int p = own->shards->places - 1; p >= 0; p--) {
         places[p] = sum_in_place(own, value, name, p);
         sum = kn_where(own->merges[p], kn_add(places[p], sum), sum);
     }
-    for (int p = 0; p < own->places; p++)
+    for (int p = 0; p < own->shards->places; p++)
         kn_assign(graph, places[p], kn_where(own->stores[p], sum, places[p]));
     if (own->shards->ranks == 1) return sum;
     const int last = own->shards->firsts[own->shards->rank + 1] - 1;
@@ -86,15 +85,15 @@ static void count_draws(kn_graph *graph) {
 
 void kn_shards_prepare(kn_update *update) {
     count_draws(update->graph);
-    if (kn_shards_places(update->shards))
+    if (update->shards->places)
         update->more = kn_greater(kn_update_scalar(update, KN_TRAIN_MORE), kn_number(update->graph, 0));
 }
 
 kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn_update_part *parts,
                           size_t part_count, kn_error *error) {
-    sharing own = {.update = update, .shards = update->shards, .places = kn_shards_places(update->shards)};
+    sharing own = {.update = update, .shards = update->shards};
     own.weight = kn_update_scalar(update, KN_TRAIN_WEIGHT);
-    for (int p = 0; p < own.places; p++) {
+    for (int p = 0; p < own.shards->places; p++) {
         own.merges[p] = flag_of_place(&own, "merge", p);
         own.stores[p] = flag_of_place(&own, "store", p);
     }
@@ -128,10 +127,9 @@ static kn_status set_draw(kn_session *session, uint64_t number) {
 
 kn_status kn_shard_set(kn_session *session, const kn_shards *shards, int shard, uint64_t step) {
     const kn_shard_place own = kn_shard_place_of(shards, shard);
-    const int places = kn_shards_places(shards);
     char name[KN_TRAIN_NAME_BYTES];
     kn_status status = set_draw(session, step * (uint64_t)shards->count + (uint64_t)shard);
-    for (int p = 0; p < places && status == KN_OK; p++) {
+    for (int p = 0; p < shards->places && status == KN_OK; p++) {
         kn_train_place_name("merge", p, name);
         status = kn_session_set_scalar(session, name, p >= own.place && p < own.place + own.merged);
         kn_train_place_name("store", p, name);

@@ -28,7 +28,7 @@ static int add_own(const kn_shards *shards, sum *list) {
         sum added;
         snprintf(added.text, sizeof added.text, "%d", shard);
         assert_int_equal(own.place + own.merged, height);
-        assert_true(height <= kn_shards_places(shards));
+        assert_true(height <= shards->places);
         while (height > own.place) {
             merge(&stack[height - 1], &added);
             added = stack[--height];
