@@ -237,6 +237,10 @@ kn_states *kn_session_states(kn_session *session) {
     return session ? session->states : NULL;
 }
 
+const kn_host *kn_session_host(const kn_session *session) {
+    return &session->host;
+}
+
 kn_value *kn_session_value(const kn_session *session, size_t position) {
     return session && session->failure.status == KN_OK && position < session->value_count
                ? session->values[position]

@@ -58,7 +58,7 @@ kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *ses
     kn_status status = kn_dataset_status(dataset);
     if (status != KN_OK) return status;
     double start = kn_clock();
-    const kn_host host = kn_host_defaults();
+    const kn_host *host = kn_session_host(session);
     kn_loader_params params = {.size = sizeof params, .batch = batch, .no_shuffle = true, .bytes = true};
     kn_loader *loader = kn_loader_create(dataset, &params);
     judge_run judging = {.session = session,
@@ -66,9 +66,9 @@ kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *ses
                          .loss = loss,
                          .accuracy = accuracy,
                          .batches = kn_loader_batches(loader)};
-    judging.means = kn_allocate(&host, (size_t)judging.batches + 1, 2 * sizeof *judging.means);
+    judging.means = kn_allocate(host, (size_t)judging.batches + 1, 2 * sizeof *judging.means);
     status = judging.means ? judge_batches(&judging, loader, batch) : KN_ERROR_MEMORY;
-    kn_release(&host, judging.means);
+    kn_release(host, judging.means);
     kn_loader_destroy(&loader);
     if (status != KN_OK) return status;
     double samples = (double)judging.samples;
