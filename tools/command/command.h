@@ -173,6 +173,8 @@ int pin_option_check(const common_options *common);
 /* Pins the model's layers as --pin says, and opens each device that layers are pinned to, including by the
  * model's text, and joins it to the context. Reports an error and returns false. */
 bool devices_join(kn_context *context, const common_options *common, kn_model *model);
+/* FNV-1a. */
+uint64_t text_hash(const char *text);
 /* Whether a path has an ending, with something before it. */
 bool path_ends(const char *path, const char *ending, bool any_case);
 /* Whether a path has the ending of ONNX files. */

@@ -189,6 +189,13 @@ kn_context *context_open(const common_options *common) {
     return NULL;
 }
 
+uint64_t text_hash(const char *text) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return hash;
+}
+
 bool path_ends(const char *path, const char *ending, bool any_case) {
     size_t length = strlen(path), own = strlen(ending);
     if (length <= own) return false;

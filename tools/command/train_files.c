@@ -264,13 +264,10 @@ static bool is_checkpoint(const char *path) {
 void train_mark(train_options *options, const training_setup *setup) {
     char text[2 * RUN_PATH];
     const train_rule *rule = &options->rule;
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
     snprintf(text, sizeof text, "%s %s %s %s %.9g %.9g %llu %llu", kn_model_name(setup->model), options->data,
              options->loss ? options->loss : "", rule->optimizer ? rule->optimizer : "", rule->rate,
              options->validation, (unsigned long long)options->seed, (unsigned long long)options->batch);
-    for (const char *at = text; *at; at++)
-        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
-    snprintf(options->mark, sizeof options->mark, "%016llx", (unsigned long long)hash);
+    snprintf(options->mark, sizeof options->mark, "%016llx", (unsigned long long)text_hash(text));
 }
 
 bool train_replaces(const train_options *options, const char *path) {

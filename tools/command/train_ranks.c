@@ -104,23 +104,16 @@ bool world_choose_shards(train_options *options, const kn_communicator *world) {
                         world->ranks) == EXIT_DONE;
 }
 
-/* FNV-1a. */
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash;
-}
-
 bool world_agrees(const train_learner *learner) {
     const kn_communicator *world = learner->communicator;
     const train_options *options = learner->options;
     char text[256];
-    snprintf(text, sizeof text, "%s %s %llu %llu %llu %llu %llu %llu", kn_version_text(), options->mark,
-             (unsigned long long)learner->samples, (unsigned long long)options->batch,
-             (unsigned long long)options->rule.accumulate, (unsigned long long)learner->total_steps,
-             (unsigned long long)options->shards, (unsigned long long)kn_trainer_steps(learner->trainer));
-    const uint64_t own =
-        hash_text(hash_text(0xcbf29ce484222325u, text), options->common.arithmetic.exact ? "e" : "f");
+    snprintf(text, sizeof text, "%s %s %s %llu %llu %llu %llu %llu %llu", kn_version_text(), options->mark,
+             options->common.arithmetic.exact ? "exact" : "fast", (unsigned long long)learner->samples,
+             (unsigned long long)options->batch, (unsigned long long)options->rule.accumulate,
+             (unsigned long long)learner->total_steps, (unsigned long long)options->shards,
+             (unsigned long long)kn_trainer_steps(learner->trainer));
+    const uint64_t own = text_hash(text);
     uint64_t *all = calloc((size_t)world->ranks, sizeof *all);
     bool good = all && kn_all_gather(world, &own, all, sizeof own) == KN_OK;
     if (!good) command_fail("%s", all ? world->error(world->user) : "out of memory");
