@@ -181,10 +181,14 @@ void workers_close(train_workers **workers);
 /* ---- train_deal.c ----------------------------------------------------------------------------------------
  */
 
+/* Sets the number of shards of the options, unless it is given: one for each of equal workers whose number is
+ * a power of two, otherwise 16 or more, which can be dealt. Reports fewer shards than workers and returns
+ * false.
+ */
+bool shards_choose(train_options *options, int workers, bool equal);
 /* Deals the shards of the options by the time that a step on one takes on each device: so that all are done
  * early. Tells which devices get none; the first gets at least one. */
 void deal_by_speed(const train_learner *learner, kn_context *const *contexts, int count, int *deal);
-void deal_shards(const double *seconds, int count, int shards, int *deal);
 
 /* ---- train_ranks.c: processes that mpirun has started ---------------------------------------------------
  */

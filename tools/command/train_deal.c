@@ -1,11 +1,28 @@
-/* Which of several devices computes how many shards: by the time that each takes for one. */
+/* How many shards a batch has, and which of several devices computes how many of them: by the time that each
+ * takes for one. */
 #include <math.h>
 #include <string.h>
 
 #include "batch.h"
 #include "train.h"
 
-enum { TIMED = 3 };
+enum { USUAL_SHARDS = 16, TIMED = 3 };
+
+bool shards_choose(train_options *options, int workers, bool equal) {
+    const uint64_t count = (uint64_t)workers;
+    if (options->shards == UINT64_MAX) {
+        options->shards = equal && !(count & (count - 1)) ? count : USUAL_SHARDS;
+        while (options->shards < count)
+            options->shards *= 2;
+        while (options->shards > options->batch)
+            options->shards /= 2;
+    }
+    if (options->shards >= count) return true;
+    return command_fail(
+               "a batch of %llu samples has %llu shards, fewer than %d workers: --batch and --shards set "
+               "them",
+               (unsigned long long)options->batch, (unsigned long long)options->shards, workers) == EXIT_DONE;
+}
 
 /* Seconds of a training step on `batch` samples; infinite where the device cannot run it, which is told. */
 static double time_step(const train_learner *learner, kn_context *context, uint64_t batch) {
@@ -36,7 +53,8 @@ static double time_step(const train_learner *learner, kn_context *context, uint6
     return good ? least : INFINITY;
 }
 
-void deal_shards(const double *seconds, int count, int shards, int *deal) {
+/* Gives each shard to the device that is done with it first. */
+static void deal_shards(const double *seconds, int count, int shards, int *deal) {
     memset(deal, 0, (size_t)count * sizeof *deal);
     deal[0] = 1; /* it reports and saves */
     for (int dealt = 1; dealt < shards; dealt++) {

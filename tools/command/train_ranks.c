@@ -87,21 +87,10 @@ bool world_open(train_options *options, kn_communicator *world, bool *found) {
 }
 
 bool world_choose_shards(train_options *options, const kn_communicator *world) {
-    const uint64_t ranks = (uint64_t)world->ranks;
-    if (options->shards == UINT64_MAX) {
-        for (options->shards = ranks & (ranks - 1) ? 16 : ranks; options->shards < ranks;)
-            options->shards *= 2;
-    }
-    if (options->shards >= ranks && options->shards <= options->batch) {
-        command_tell("on %d processes, each batch cut into %llu shards", world->ranks,
-                     (unsigned long long)options->shards);
-        return true;
-    }
-    return command_fail("%llu shards of a batch of %llu samples, for %d processes; expected at least one for "
-                        "each, and at "
-                        "most one a sample: --shards and --batch set them",
-                        (unsigned long long)options->shards, (unsigned long long)options->batch,
-                        world->ranks) == EXIT_DONE;
+    if (!shards_choose(options, world->ranks, true)) return false;
+    command_tell("on %d processes, each batch cut into %llu shards", world->ranks,
+                 (unsigned long long)options->shards);
+    return true;
 }
 
 bool world_agrees(const train_learner *learner) {

@@ -6,8 +6,6 @@
 
 #include "train.h"
 
-enum { USUAL_SHARDS = 16 };
-
 /* One of the others. */
 typedef struct worker {
     kn_context *context;
@@ -129,21 +127,6 @@ static bool are_equal(const train_workers *workers, kn_context *first) {
     return equal;
 }
 
-/* One shard for each of equal devices, if their number is a power of two; otherwise more, which can be dealt.
- */
-static bool choose_shards(train_options *own, const train_workers *workers, bool equal) {
-    const uint64_t count = (uint64_t)workers->count;
-    if (own->shards == UINT64_MAX) {
-        own->shards = equal && !(count & (count - 1)) ? count : USUAL_SHARDS;
-        while (own->shards > own->batch)
-            own->shards /= 2;
-    }
-    if (own->shards >= count) return true;
-    return command_fail(
-               "a batch of %llu samples has %llu shards, fewer than the %d devices: --batch takes more",
-               (unsigned long long)own->batch, (unsigned long long)own->shards, workers->count) == EXIT_DONE;
-}
-
 /* Deals the shards by speed, and closes the devices that get none. */
 static void deal_and_close(train_workers *workers, const train_learner *learner) {
     train_options *options = learner->options;
@@ -193,7 +176,7 @@ bool workers_open(train_learner *learner, train_workers **made) {
     if (!workers) return command_fail("out of memory") == EXIT_DONE;
     if (!open_contexts(workers, options)) return false;
     const bool equal = are_equal(workers, learner->context), given = options->shards != UINT64_MAX;
-    if (!choose_shards(options, workers, equal)) return false;
+    if (!shards_choose(options, workers->count, equal)) return false;
     if (!equal && !options->dealt) deal_and_close(workers, learner);
     if (workers->count == 1 && !given) {
         options->shards = 1;
