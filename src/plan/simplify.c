@@ -64,8 +64,9 @@ static void describe(const kn_node *node, kn_text *key) {
     }
 }
 
+/* Workers of a training have different plans and must share the same values: equal gradients stay two. */
 static kn_status merge_equal(simplify_pass *pass, kn_node *node) {
-    if (node->op->class == KN_CLASS_ASSIGN || node->op->random) return KN_OK;
+    if (node->op->class == KN_CLASS_ASSIGN || node->op->random || kn_node_shares(node)) return KN_OK;
     kn_text key;
     kn_text_init(&key, pass->planner->host);
     describe(node, &key);

@@ -38,6 +38,7 @@ class Case:
   accumulate: int = 1  # steps whose mean gradient makes an update
   average: float = 0.0  # decay of the moving average of the weights; 0: none
   decay_matrices: bool = False  # no weight decay for biases
+  shards: int = 1  # equal parts of a batch, each by a process of DistributedDataParallel
   samples: int = SAMPLES
   groups: list = field(default_factory=list)  # of {"pattern", "lr" (a factor), "decay" (-1: the others'), "frozen"}
 
@@ -212,6 +213,8 @@ CASES = [
   Case("alexnet2012_sgd", zoo.ALEXNET2012, "sgd", 0.02, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
   Case("resnet18c_sgd", zoo.RESNET18C, "sgd", 0.02, batch=4, seed=2, momentum=0.9, samples=ZOO_SAMPLES),
   Case("resnet50_sgd", zoo.RESNET50, "sgd", 0.002, batch=6, seed=12, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("resnet18c_sharded", zoo.RESNET18C, "sgd", 0.02, batch=16, seed=2, momentum=0.9, shards=4, samples=ZOO_SAMPLES),
+  Case("cnn_bn_sharded", networks.CNN_BN, "sgd", 0.05, momentum=0.9, shards=4),
   Case("vgg11c_sgd", zoo.VGG11C, "sgd", 0.02, batch=4, seed=3, momentum=0.9, samples=ZOO_SAMPLES),
   Case("mobilenetv2_sgd", zoo.MOBILENETV2, "sgd", 0.02, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
 ]
@@ -220,6 +223,18 @@ CASES = [
 def loss_of(network, values, x, labels, training):
   """The mean over all labels."""
   return F.cross_entropy(network.forward(values, x, training).flatten(0, -2), labels.flatten())
+
+
+def processes_of(case, values):
+  """What each process holds: the parameters are equal in all, the running statistics are each one's own."""
+  buffers = [name for name, _, _ in case.network.buffers]
+  return [{**values, **{name: values[name].clone() for name in buffers}} for _ in range(case.shards)]
+
+
+def sharded_loss(case, processes, x, labels):
+  """The mean over the processes, each with its part of the batch; its gradient is the mean of theirs."""
+  parts = zip(processes, x.chunk(case.shards), labels.chunk(case.shards))
+  return sum(loss_of(case.network, own, part, wanted, True) for own, part, wanted in parts) / case.shards
 
 
 @dataclass
@@ -238,11 +253,12 @@ def train(case, dtype, values=None):
   parameters = case.trained(values)
   optimizer = case.make_optimizer(values)
   losses, norms, averages = [], [], {}
+  processes = processes_of(case, values)
   for step in range(STEPS):
     x, labels = networks.batch(case.network, case.seed, step, case.batch, dtype)
     if step % case.accumulate == 0:
       optimizer.zero_grad()
-    loss = loss_of(case.network, values, x, labels, True)
+    loss = sharded_loss(case, processes, x, labels)
     (loss / case.accumulate).backward()
     losses.append(loss.item())
     if (step + 1) % case.accumulate:
@@ -260,6 +276,8 @@ def train(case, dtype, values=None):
           average = averages.setdefault(name, value.clone())
           average.lerp_(value, 1 - case.average)
   with torch.no_grad():
+    for name, _, _ in case.network.buffers:
+      values[name] = sum(own[name] for own in processes) / case.shards
     x, labels = networks.batch(case.network, case.seed, STEPS, case.batch, dtype)
     evaluation = loss_of(case.network, values, x, labels, False).item()
   final = {name: value.detach().to(torch.float64).numpy() for name, value in values.items()}
@@ -328,6 +346,7 @@ def golden(case):
     "optimizer": case.settings(),
     "seed": case.seed,
     "batch": case.batch,
+    **({"shards": case.shards} if case.shards > 1 else {}),
     "steps": STEPS,
     "torch": torch.__version__.split("+")[0],
     "first_inputs": [float(value) for value in x.reshape(-1)[:8]],

@@ -1,0 +1,34 @@
+"""The golden trajectories by two and by four processes of MPI: the same bits as one.
+
+usage: golden_ranks.py HOUSE_FOLDER LAUNCHER TEST_GOLDEN_RANKS GOLDEN_FOLDER NAME...
+LAUNCHER: mpirun of the MPI that the program was built with; "" if it is not there
+"""
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, sys.argv[1])
+from report import Skipped, run  # noqa: E402
+
+LAUNCHER, PROGRAM, FOLDER = sys.argv[2:5]
+# More processes than processors, also as root; in Open MPI's words of 4 and of 5.
+ENVIRONMENT = dict(os.environ, OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
+                   OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+def trajectory(ranks, name):
+    if not LAUNCHER:
+        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+    with tempfile.TemporaryDirectory(prefix="koine-mpi-") as folder:  # Open MPI keeps sockets there, whose paths are short
+        done = subprocess.run([LAUNCHER, "-n", str(ranks), PROGRAM, FOLDER, name], env=dict(ENVIRONMENT, TMPDIR=folder),
+                              text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=280)
+    if done.returncode == 77:
+        raise Skipped("there is no device")
+    good = done.returncode == 0 and f"{ranks} ranks find the same bits" in done.stdout
+    return [] if good else [f"status {done.returncode}", *done.stdout.splitlines()[:20]]
+
+
+run([(f"{name}, {ranks} ranks", functools.partial(trajectory, ranks, name)) for name in sys.argv[5:] for ranks in (2, 4)])
