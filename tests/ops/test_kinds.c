@@ -16,7 +16,7 @@ typedef struct forced {
     const char *name;
     int kind, width, registers;
     bool wide_indices, small_blocks;
-    const char *operators, *quick; /* quick: those that run without a part */
+    const char *operators, *quick; /* quick: those that run without a part, if any */
     const char *variants;
     const char *matrix_unit;
     kn_precision precision;
@@ -42,15 +42,15 @@ static const forced forcings[] = {
      .quick = "mul,sum,pad", .variants = wide_kernels},
     {"64-bit indices of many threads", MANY, .wide_indices = true, .operators = "mul,sum,matmul,conv2d",
      .quick = "mul,sum,matmul"},
-    {"many sums a work-item", MANY, .registers = 256, .operators = "matmul,conv2d", .quick = "matmul,conv2d"},
+    {"many sums a work-item", MANY, .registers = 256, .operators = "matmul,conv2d", .quick = "matmul"},
     {"mma in bfloat16", MANY, MATRIX("", "emulated-mma", BFLOAT16, "matmul")},
     {"mma in float16", MANY, MATRIX(":64x64x32", "emulated-mma", FLOAT16, "conv2d_weight")},
-    {"wmma in float16", MANY, MATRIX("", "emulated-wmma", FLOAT16, "conv2d")},
+    {"wmma in float16", MANY, MATRIX("", "emulated-wmma", FLOAT16, "")},
     {"wmma12 in bfloat16", MANY, MATRIX(":64x64x32", "emulated-wmma12", BFLOAT16, "conv2d_data")},
-    {"mfma in float16", MANY, MATRIX("", "emulated-mfma", FLOAT16, "matmul")},
+    {"mfma in float16", MANY, MATRIX("", "emulated-mfma", FLOAT16, "")},
     {"small mfma in bfloat16", MANY, MATRIX(":64x64x32", "emulated-mfma", BFLOAT16, "conv2d_weight")},
     {"dpas8 in bfloat16", MANY, MATRIX("", "emulated-dpas8", BFLOAT16, "conv2d_data")},
-    {"dpas16 in float16", MANY, MATRIX(":64x64x32", "emulated-dpas16", FLOAT16, "matmul")},
+    {"dpas16 in float16", MANY, MATRIX(":64x64x32", "emulated-dpas16", FLOAT16, "")},
     {"blocks of 16 MiB", .small_blocks = true, .operators = "add,neg", .quick = "add,neg"},
 };
 

@@ -402,6 +402,11 @@ static void losses_are_those_of_float32(void **state) {
     on_both(compare_losses);
 }
 
+int test_moments_losses(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(losses_are_those_of_float32)};
+    return cmocka_run_group_tests_name("moments: losses", tests, NULL, NULL);
+}
+
 int test_moments(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_averages_follow),
@@ -413,7 +418,6 @@ int test_moments(void) {
         cmocka_unit_test_setup_teardown(what_cannot_be_stored_is_refused, device_setup, device_teardown),
         cmocka_unit_test_setup_teardown(files_with_other_moments_can_be_loaded, device_setup,
                                         device_teardown),
-        cmocka_unit_test(losses_are_those_of_float32),
     };
     return cmocka_run_group_tests_name("moments", tests, NULL, NULL);
 }

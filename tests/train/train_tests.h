@@ -13,8 +13,9 @@ int test_not_finite(void);
 int test_resume(void);
 int test_same_bits(const char *program);
 int test_fit(void);
-int test_memory(void);
+int test_memory(test_part part);
 int test_moments(void);
+int test_moments_losses(void);
 int test_shards(void);
 int test_devices(void);
 /* What the child process of test_same_bits runs: trains and prints the hash of the states. */
