@@ -144,10 +144,12 @@ typedef struct kn_trainer_params {
      * same calls. A batch is cut into `shards` parts that differ by one sample at most. Each worker computes
      * the gradients of its shards and gets the mean over the batch, so that all make the same update; the
      * loss, running statistics and extra values, which must be float32 scalars, are means over the shards
-     * too. A batch norm takes the statistics of its shard. Sums follow a binary tree over the shards: with
-     * the same number of shards, any number of workers on devices of one kind computes the same bits, one
-     * alone too. A failure of one ends the calls of all. It must outlive the trainer; NULL: this worker is
-     * alone. */
+     * too. A batch norm takes the statistics of its shard. Where "batch" is a symbol of the graph, kn_sum
+     * over the batch is a sum over all shards. A sum or mean over the batch that depends on inputs alone,
+     * such as the number of targets that count, is that of the whole batch in each shard, so that weighted
+     * means are too; it is computed first. Sums follow a binary tree over the shards: with the same number of
+     * shards, any number of workers on devices of one kind computes the same bits, one alone too. A failure
+     * of one ends the calls of all. It must outlive the trainer; NULL: this worker is alone. */
     const kn_communicator *communicator;
     int shards;      /* a power of two; 0: one a worker or, if that is no power of two, at least 16 */
     const int *deal; /* how many shards each rank computes, at least one; NULL: as equally as possible */

@@ -87,6 +87,21 @@ kn_status kn_dim_evaluate(const kn_graph *graph, kn_dim dim, const kn_binding *b
     return KN_OK;
 }
 
+bool kn_dim_has(const kn_graph *graph, kn_dim dim, const char *symbol) {
+    if (kn_dim_known(dim)) return false;
+    kn_dim_sum sum;
+    kn_dim_load(graph, dim, &sum);
+    for (int i = 0; i < sum.count; i++)
+        for (int j = 0; j < sum.terms[i].degree; j++) {
+            const kn_dim_atom *atom = &graph->dims->atoms[sum.terms[i].atoms[j]];
+            if (atom->symbol ? !strcmp(atom->symbol, symbol)
+                             : kn_dim_has(graph, atom->numerator, symbol) ||
+                                   kn_dim_has(graph, atom->denominator, symbol))
+                return true;
+        }
+    return false;
+}
+
 static kn_status translate_atom(const kn_graph *from, int position, kn_graph *to, kn_dim *result,
                                 kn_error *error) {
     const kn_dim_atom *atom = &from->dims->atoms[position];

@@ -35,6 +35,8 @@ kn_dim kn_dim_parse(kn_graph *graph, const char *text, size_t length);
 void kn_dim_text(const kn_graph *graph, kn_dim dim, kn_text *text);
 /* Gets the number of an expression without symbols (it may be negative); false for others. */
 bool kn_dim_constant(const kn_graph *graph, kn_dim dim, int64_t *number);
+/* Whether a symbol is in an expression. */
+bool kn_dim_has(const kn_graph *graph, kn_dim dim, const char *symbol);
 /* The symbols of a graph in order of first appearance; NULL past the last. */
 const char *kn_graph_symbol(const kn_graph *graph, int position);
 

@@ -17,7 +17,7 @@ static kn_value *scalar_of(const kn_update *update, kn_train_scalar scalar, int 
     kn_train_scalar_name(scalar, setting, name);
     update->settings[setting].needs |= 1u << scalar;
     /* What belongs to a run is neither listed nor saved. */
-    const bool of_run = scalar == KN_TRAIN_WEIGHT || scalar == KN_TRAIN_MORE;
+    const bool of_run = scalar >= KN_TRAIN_WEIGHT && scalar <= KN_TRAIN_MORE;
     return control(update->graph, name, KN_FLOAT32, of_run ? KN_STATE_PASSING : KN_STATE_CONTROL);
 }
 

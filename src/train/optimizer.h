@@ -65,6 +65,11 @@ void kn_shards_prepare(kn_update *update);
 kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn_update_part *parts,
                           size_t part_count, kn_error *error);
 
+/* Assigns to each state, float32, the sum over the batch of a value that is a sum over a shard, or the mean
+ * of one that is a mean, in the last run of a step. */
+void kn_shards_count(kn_update *update, kn_value *const *values, const bool *means, kn_value *const *states,
+                     size_t count);
+
 /* ---- loss_scale.c: gradients that fit into float16 --------------------------------------------------- */
 
 /* Sets update->scale, and returns the loss times it. */

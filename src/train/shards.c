@@ -33,7 +33,8 @@ static kn_value *sum_in_place(const sharing *own, const kn_value *of, const char
     return kn_state_add(own->update->graph, text, &of->shape, KN_STATE_PASSING, NULL);
 }
 
-/* The mean over the batch, in the last run of a step, of a value that is a mean over a shard. */
+/* The mean over the batch, in the last run of a step, of a value that is a mean over a shard; with another
+ * weight than that of the shard another sum. */
 static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name) {
     kn_graph *graph = own->update->graph;
     kn_value *sum = kn_mul(value, own->weight);
@@ -83,20 +84,41 @@ static void count_draws(kn_graph *graph) {
             if (graph->nodes[i]->inputs[k] == steps) graph->nodes[i]->inputs[k] = draws;
 }
 
-void kn_shards_prepare(kn_update *update) {
-    count_draws(update->graph);
+static void find_more(kn_update *update) {
     if (update->shards->places)
         update->more = kn_greater(kn_update_scalar(update, KN_TRAIN_MORE), kn_number(update->graph, 0));
 }
 
-kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn_update_part *parts,
-                          size_t part_count, kn_error *error) {
+void kn_shards_prepare(kn_update *update) {
+    count_draws(update->graph);
+    find_more(update);
+}
+
+static sharing begin_sharing(const kn_update *update) {
     sharing own = {.update = update, .shards = update->shards};
     own.weight = kn_update_scalar(update, KN_TRAIN_WEIGHT);
     for (int p = 0; p < own.shards->places; p++) {
         own.merges[p] = flag_of_place(&own, "merge", p);
         own.stores[p] = flag_of_place(&own, "store", p);
     }
+    return own;
+}
+
+void kn_shards_count(kn_update *update, kn_value *const *values, const bool *means, kn_value *const *states,
+                     size_t count) {
+    find_more(update);
+    sharing own = begin_sharing(update);
+    kn_value *part = own.weight, *one = kn_update_scalar(update, KN_TRAIN_COUNTED), *more = update->more;
+    for (size_t i = 0; i < count; i++) {
+        own.weight = means[i] ? part : one;
+        kn_value *total = mean_of_shards(&own, values[i], states[i]->name);
+        kn_assign(update->graph, states[i], more ? kn_where(more, states[i], total) : total);
+    }
+}
+
+kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn_update_part *parts,
+                          size_t part_count, kn_error *error) {
+    sharing own = begin_sharing(update);
     kn_status status = share_states(&own, error);
     for (size_t i = 0; i < count && status == KN_OK; i++) {
         if (values[i]->shape.rank || values[i]->shape.dtype != KN_FLOAT32)

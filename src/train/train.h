@@ -19,13 +19,15 @@ typedef enum kn_train_scalar {
     KN_TRAIN_SHRINK, /* of a setting, AdamW and Lion: 1 - rate * decay */
     /* of a setting: the weight decay, added to the step (LAMB) or the gradient (if settings differ) */
     KN_TRAIN_DECAY,
-    KN_TRAIN_ROOT,   /* Adam and LAMB: 1 / sqrt(1 - beta2^t) */
-    KN_TRAIN_MEAN,   /* LAMB: 1 / (1 - beta1^t) */
-    KN_TRAIN_GAIN,   /* SGD with dampening: the fraction of the gradient that enters the momentum */
-    KN_TRAIN_FIRST,  /* accumulation: 1 in the first step of an update, otherwise 0 */
-    KN_TRAIN_WAIT,   /* accumulation: 0 in the last step of an update, otherwise 1 */
-    KN_TRAIN_WEIGHT, /* shards: the part of the batch that is in this one */
-    KN_TRAIN_MORE,   /* shards: 0 in the last run of a step, otherwise 1 */
+    KN_TRAIN_ROOT,    /* Adam and LAMB: 1 / sqrt(1 - beta2^t) */
+    KN_TRAIN_MEAN,    /* LAMB: 1 / (1 - beta1^t) */
+    KN_TRAIN_GAIN,    /* SGD with dampening: the fraction of the gradient that enters the momentum */
+    KN_TRAIN_FIRST,   /* accumulation: 1 in the first step of an update, otherwise 0 */
+    KN_TRAIN_WAIT,    /* accumulation: 0 in the last step of an update, otherwise 1 */
+    KN_TRAIN_WEIGHT,  /* shards: the part of the batch that is in this one */
+    KN_TRAIN_RATIO,   /* shards: samples of the batch divided by those that this run computes */
+    KN_TRAIN_COUNTED, /* shards: 0 for a shard that computes a sample of another for nothing, otherwise 1 */
+    KN_TRAIN_MORE,    /* shards: 0 in the last run of a step, otherwise 1 */
     KN_TRAIN_SCALARS
 } kn_train_scalar;
 enum { KN_TRAIN_NAME_BYTES = 48 };
@@ -39,17 +41,26 @@ typedef struct kn_update_setting {
     unsigned needs;
 } kn_update_setting;
 
-/* The values of a setting's scalars in step `step`, counted from 0; `plateau`: the fraction of the rate that
- * PLATEAU left; `weight`, `more`: of the run. */
+/* One run of a step's plan: of a shard, or of a step that is one run. */
+typedef struct kn_train_run {
+    uint64_t samples;
+    double weight, ratio; /* KN_TRAIN_WEIGHT, KN_TRAIN_RATIO */
+    bool more;            /* the step has another run after it */
+} kn_train_run;
+/* The values of a setting's scalars in a run of step `step`, counted from 0; `plateau`: the fraction of the
+ * rate that PLATEAU left. */
 typedef struct kn_train_moment {
     uint64_t step;
-    double plateau, weight;
-    bool more;
+    double plateau;
+    kn_train_run run;
 } kn_train_moment;
 void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_setting *setting,
                          const kn_train_moment *moment, double scalars[KN_TRAIN_SCALARS]);
 
 /* ---- shards.c: the runs of a step ------------------------------------------------------------------- */
+
+/* A state for each sum over a whole batch (counts.c). */
+#define KN_TRAIN_TOTAL "koine.total"
 
 /* A state that the host sets: what nodes that draw random numbers count, instead of steps. */
 #define KN_TRAIN_DRAW "koine.draw"

@@ -11,29 +11,30 @@ static const kn_shards *shards_of(const kn_trainer *trainer) {
 
 static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     const kn_trainer *trainer = user;
-    return kn_optimizer_extend(&trainer->params, trainer->settings, trainer->running.precision,
-                               shards_of(trainer), bound, values, count, error);
+    const size_t given = trainer->params.extra_count + 1;
+    kn_status status = kn_counts_use(trainer, bound, values, given, error);
+    if (status == KN_OK)
+        status = kn_optimizer_extend(&trainer->params, trainer->settings, trainer->running.precision,
+                                     shards_of(trainer), bound, values, given, error);
+    /* Those of the counts were given to be found. */
+    for (size_t i = given; i < count; i++)
+        values[i] = values[0];
+    return status;
 }
 
-static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
+static kn_status open_with(kn_trainer *trainer, kn_value *const *values, size_t count) {
     const kn_trainer_params *params = &trainer->params;
-    kn_value **values = kn_allocate(&trainer->host, params->extra_count + 1, sizeof *values);
-    if (!values) return kn_fail_memory(&trainer->error, (params->extra_count + 1) * sizeof *values);
-    values[0] = loss;
-    for (size_t i = 0; i < params->extra_count; i++)
-        values[1 + i] = params->extra[i];
     kn_session_params running = trainer->running;
     running.training = true;
     kn_session_request request = {.context = trainer->context,
                                   .values = values,
-                                  .count = params->extra_count + 1,
+                                  .count = count,
                                   .params = &running,
                                   .communicator = params->communicator,
                                   .shards = shards_of(trainer),
                                   .extend = extend,
                                   .user = trainer};
     trainer->session = kn_session_open(&request);
-    kn_release(&trainer->host, values);
     kn_status status = kn_session_status(trainer->session);
     if (status != KN_OK)
         return kn_fail(&trainer->error, status, "%s",
@@ -42,6 +43,22 @@ static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
     trainer->states = kn_session_states(trainer->session);
     kn_states_keep_whole(trainer->states);
     return KN_OK;
+}
+
+static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
+    const kn_trainer_params *params = &trainer->params;
+    const size_t given = params->extra_count + 1, room = given + loss->graph->value_count;
+    const kn_counts *counts = &trainer->counts;
+    kn_value **values = kn_allocate(&trainer->host, room, sizeof *values);
+    if (!values) return kn_fail_memory(&trainer->error, room * sizeof *values);
+    values[0] = loss;
+    for (size_t i = 0; i < params->extra_count; i++)
+        values[1 + i] = params->extra[i];
+    kn_status status = shards_of(trainer) ? kn_counts_find(trainer, values, given) : KN_OK;
+    if (status == KN_OK) status = open_with(trainer, values, given + counts->total_count + counts->sum_count);
+    if (status == KN_OK) status = kn_counts_open(trainer, values + given);
+    kn_release(&trainer->host, values);
+    return status;
 }
 
 static kn_status make(kn_trainer *trainer, kn_value *loss, const kn_trainer_params *params) {
@@ -85,6 +102,7 @@ void kn_trainer_destroy(kn_trainer **trainer) {
     for (int i = 0; i < EVALUATORS; i++)
         kn_session_destroy(&old->evaluators[i].session);
     kn_session_destroy(&old->session);
+    kn_counts_close(old);
     kn_trainer_release_params(old);
     kn_release(&host, old->loss_name);
     kn_release(&host, old);
@@ -120,8 +138,8 @@ static kn_status bind_batch(kn_trainer *trainer, kn_session *session, int64_t co
 }
 
 /* Sets the scalars that the update of the current plan reads. */
-static kn_status set_scalars(kn_trainer *trainer, double weight, bool more) {
-    const kn_train_moment moment = {trainer->steps, trainer->plateau.fraction, weight, more};
+static kn_status set_scalars(kn_trainer *trainer, const kn_train_run *run) {
+    const kn_train_moment moment = {trainer->steps, trainer->plateau.fraction, *run};
     double scalars[KN_TRAIN_SCALARS];
     char name[KN_TRAIN_NAME_BYTES];
     kn_status status = KN_OK;
@@ -140,86 +158,37 @@ static kn_status set_scalars(kn_trainer *trainer, double weight, bool more) {
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
-/* The feeds of some of this worker's samples, or the same. */
-typedef struct feed_list {
-    const kn_feed *feeds;
-    size_t count;
-} feed_list;
-
-/* The samples of a batch that this worker's shards need. */
-static uint64_t own_samples(const kn_trainer *trainer, uint64_t count, uint64_t *first) {
-    const kn_shards *shards = &trainer->shards;
-    *first = 0;
-    if (!shards->count) return count;
-    const int *firsts = shards->firsts + shards->rank;
-    return kn_shards_samples(shards->count, firsts[0], firsts[1], count, first);
-}
-
-kn_status kn_trainer_part(const kn_trainer *trainer, uint64_t count, uint64_t *first, uint64_t *own) {
-    if (!trainer || !count || !first || !own) return KN_ERROR_ARGUMENT;
-    *own = own_samples(trainer, count, first);
-    return KN_OK;
-}
-
-/* Makes `list` the feeds of `samples` samples from `first` on, of the `own` that it has. */
-static kn_status cut_feeds(kn_trainer *trainer, uint64_t own, uint64_t first, uint64_t samples,
-                           feed_list *list) {
-    if (!kn_reserve(&trainer->host, (void **)&trainer->feeds, &trainer->feed_capacity, list->count + 1,
-                    sizeof *trainer->feeds))
-        return kn_fail_memory(&trainer->error, list->count * sizeof *trainer->feeds);
-    for (size_t i = 0; i < list->count; i++) {
-        kn_feed *feed = &trainer->feeds[i];
-        *feed = list->feeds[i];
-        if (feed->bytes % own)
-            return kn_fail(
-                &trainer->error, KN_ERROR_SHAPE,
-                "the input '%s' of a training in shards has %zu bytes; expected a multiple of the %llu "
-                "samples that this worker computes: each has a part of it",
-                feed->name ? feed->name : "NULL", feed->bytes, (unsigned long long)own);
-        const size_t each = feed->bytes / (size_t)own;
-        if (feed->data) feed->data = (const char *)feed->data + (size_t)first * each;
-        feed->bytes = (size_t)samples * each;
-    }
-    list->feeds = trainer->feeds;
-    return KN_OK;
-}
-
 /* Everything before a run: of a shard, or of a step that is one run. */
-static kn_status prepare_run(kn_trainer *trainer, uint64_t samples, const feed_list *list, double weight,
-                             bool more) {
-    kn_status status = bind_batch(trainer, trainer->session, (int64_t)samples);
+static kn_status prepare_run(kn_trainer *trainer, const kn_feed_list *list, const kn_train_run *run) {
+    kn_status status = bind_batch(trainer, trainer->session, (int64_t)run->samples);
     if (status == KN_OK)
         status = fail_from(trainer, trainer->session,
                            kn_session_compile(trainer->session, list->feeds, list->count));
-    return status == KN_OK ? set_scalars(trainer, weight, more) : status;
+    return status == KN_OK ? set_scalars(trainer, run) : status;
 }
 
 /* Prepares the run of a shard; `list` becomes its feeds. */
-static kn_status prepare_shard(kn_trainer *trainer, uint64_t count, int shard, feed_list *list) {
-    const kn_shards *shards = &trainer->shards;
-    const bool more = shard + 1 < shards->firsts[shards->rank + 1];
-    uint64_t begin, first;
-    double weight;
-    const uint64_t own = own_samples(trainer, count, &begin);
-    const uint64_t samples = kn_shard_samples(shards->count, shard, count, &first, &weight);
-    kn_status status = cut_feeds(trainer, own, first - begin, samples, list);
-    if (status == KN_OK) status = prepare_run(trainer, samples, list, weight, more);
+static kn_status prepare_shard(kn_trainer *trainer, uint64_t count, int shard, kn_feed_list *list) {
+    kn_train_run run;
+    kn_status status = kn_part_of_shard(trainer, count, shard, list, &run);
+    if (status == KN_OK) status = prepare_run(trainer, list, &run);
     if (status != KN_OK) return status;
-    kn_session_exchange(trainer->session, !more);
+    kn_session_exchange(trainer->session, !run.more);
     return fail_from(trainer, trainer->session,
-                     kn_shard_set(trainer->session, shards, shard, trainer->steps));
+                     kn_shard_set(trainer->session, &trainer->shards, shard, trainer->steps));
 }
 
 /* Everything before the last run of a step; `list` becomes the feeds of that. */
-static kn_status prepare_step(kn_trainer *trainer, int64_t count, feed_list *list) {
+static kn_status prepare_step(kn_trainer *trainer, int64_t count, kn_feed_list *list) {
     if (trainer->averages_used)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
                        "the moving averages are in place of the weights; call "
                        "kn_trainer_use_averages(trainer, false) before training continues");
-    if (!trainer->shards.count || count <= 0) return prepare_run(trainer, (uint64_t)count, list, 1, false);
-    const feed_list whole = *list;
+    const kn_train_run only = {.samples = (uint64_t)count, .weight = 1, .ratio = 1};
+    if (!trainer->shards.count || count <= 0) return prepare_run(trainer, list, &only);
+    const kn_feed_list whole = *list;
     const int *firsts = trainer->shards.firsts + trainer->shards.rank;
-    kn_status status = KN_OK;
+    kn_status status = kn_counts_run(trainer, (uint64_t)count, list);
     for (int shard = firsts[0]; shard < firsts[1] && status == KN_OK; shard++) {
         *list = whole;
         status = prepare_shard(trainer, (uint64_t)count, shard, list);
@@ -254,7 +223,7 @@ kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_fee
     if (loss) all[wanted++] = (kn_fetch){trainer->loss_name, &number, sizeof number};
     for (size_t i = 0; i < fetch_count; i++)
         all[wanted++] = fetches[i];
-    feed_list list = {feeds, feed_count};
+    kn_feed_list list = {feeds, feed_count};
     status = prepare_step(trainer, count, &list);
     if (status == KN_OK)
         status = fail_from(trainer, trainer->session,
@@ -286,7 +255,7 @@ kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_fee
     kn_begun_step *begun = &trainer->begun[(trainer->oldest + trainer->begun_count) % KN_STEPS_BEGUN];
     const kn_fetch fetches[] = {{trainer->loss_name, &begun->loss, sizeof begun->loss},
                                 {extra, &begun->extra, sizeof begun->extra}};
-    feed_list list = {feeds, feed_count};
+    kn_feed_list list = {feeds, feed_count};
     begun->extra = NAN;
     status = prepare_step(trainer, count, &list);
     if (status == KN_OK)
@@ -382,16 +351,14 @@ kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed 
 kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                  size_t feed_count) {
     kn_status status = begin(trainer);
-    feed_list list = {feeds, feed_count};
+    kn_feed_list list = {feeds, feed_count};
     if (status != KN_OK) return status;
     const kn_shards *shards = &trainer->shards;
     if (shards->count && count > 0) {
-        uint64_t begin, first;
-        double weight;
-        const uint64_t own = own_samples(trainer, (uint64_t)count, &begin);
-        count = (int64_t)kn_shard_samples(shards->count, shards->firsts[shards->rank], (uint64_t)count,
-                                          &first, &weight);
-        status = cut_feeds(trainer, own, 0, (uint64_t)count, &list);
+        kn_train_run run = {.samples = 0};
+        status = kn_part_of_shard(trainer, (uint64_t)count, shards->firsts[shards->rank], &list, &run);
+        if (status == KN_OK) status = kn_counts_compile(trainer, &list, &run);
+        count = (int64_t)run.samples;
     }
     if (status == KN_OK) status = bind_batch(trainer, trainer->session, count);
     if (status != KN_OK) return status;

@@ -35,6 +35,15 @@ typedef struct kn_begun_step {
     kn_event read;
 } kn_begun_step;
 
+/* Sums over a whole batch that a training in shards needs (counts.c). */
+typedef struct kn_counts {
+    size_t total_count, sum_count;
+    bool *means;         /* by total: a mean, not a sum */
+    bool scaled;         /* sums that are no totals are scaled to the batch */
+    int depth;           /* how often the session runs for a step, so that totals of totals are right */
+    kn_session *session; /* computes the totals; NULL: there are none */
+} kn_counts;
+
 struct kn_trainer {
     kn_host host;
     kn_context *context;
@@ -55,7 +64,8 @@ struct kn_trainer {
     char *loss_name;
     uint64_t steps;
     kn_shards shards; /* count 0: not in shards */
-    kn_feed *feeds;   /* of one shard */
+    kn_counts counts;
+    kn_feed *feeds; /* of one shard */
     size_t feed_capacity;
     kn_begun_step begun[KN_STEPS_BEGUN]; /* begun and not ended, from position `oldest` on, around */
     int begun_count, oldest;
@@ -70,6 +80,35 @@ kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *p
 void kn_trainer_release_params(kn_trainer *trainer);
 /* Fails if a group's pattern matches none of the parameters that the loss depends on. */
 kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss);
+
+/* ---- parts.c: the feeds of a shard --------------------------------------------------------------------- */
+
+/* The feeds of some of this worker's samples, or the same. */
+typedef struct kn_feed_list {
+    const kn_feed *feeds;
+    size_t count;
+} kn_feed_list;
+
+/* Describes the run of a shard of this worker, in a batch of `count` samples; `list` becomes its feeds. */
+kn_status kn_part_of_shard(kn_trainer *trainer, uint64_t count, int shard, kn_feed_list *list,
+                           kn_train_run *run);
+
+/* ---- counts.c: sums over a whole batch ------------------------------------------------------------------
+ */
+
+/* Appends the totals and then the sums that the `given` values depend on, in the caller's graph, to `values`,
+ * which has room for all values of it. */
+kn_status kn_counts_find(kn_trainer *trainer, kn_value **values, size_t given);
+/* Opens the session that computes them: `totals` are those that were found. */
+kn_status kn_counts_open(kn_trainer *trainer, kn_value *const *totals);
+void kn_counts_close(kn_trainer *trainer);
+/* Replaces them in a bound graph: `values` are copies of the list. */
+kn_status kn_counts_use(const kn_trainer *trainer, kn_graph *bound, kn_value **values, size_t given,
+                        kn_error *error);
+/* Compiles what computes the totals of a run. */
+kn_status kn_counts_compile(kn_trainer *trainer, const kn_feed_list *list, const kn_train_run *run);
+/* Computes the totals of a batch, of which `list` feeds this worker's samples. */
+kn_status kn_counts_run(kn_trainer *trainer, uint64_t count, const kn_feed_list *list);
 
 /* ---- trainer.c: a step in two halves ---------------------------------------------------------------- */
 

@@ -1,0 +1,401 @@
+/* Sums over a whole batch, in shards. A loss with class weights or ignored targets is a sum over its samples
+ * divided by another, of weights: such a division is that of the whole batch if the divisor is its whole sum.
+ *
+ * A *total* is a sum or mean over the batch that depends on inputs alone, such as the sum of the weights of
+ * the targets. Its shards are known before the forward pass: a session computes them first, for all shards of
+ * a step, adds them up over shards and workers like gradients (shards.c), and leaves each total in a state,
+ * which takes the place of the shard's own one in the trainer's graphs. A total that depends on another one
+ * needs it first: then this session runs once more for each.
+ *
+ * Other sums over the batch are multiplied by the batch's samples over the shard's: then the mean over the
+ * shards, which trainers compute, is the sum over the batch. That is so where "batch" is a symbol of the
+ * graph, and no size of it is read as a number; elsewhere sums stay, and what totals would be divided by that
+ * ratio, totals are. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/ops.h"
+#include "train/optimizer.h"
+#include "train/trainer_private.h"
+
+/* ---- finding them in the caller's graph -----------------------------------------------------------------
+ */
+
+typedef enum sum_kind { SUM_NONE, SUM_TOTAL, SUM_MEAN_TOTAL, SUM_SCALED } sum_kind;
+
+/* What is known of a value. */
+typedef struct origin {
+    bool needed;  /* computed for the loss or an extra value */
+    bool fed;     /* depends on an input */
+    bool learnt;  /* depends on what a session of totals does not have: parameters, random numbers */
+    bool carries; /* has elements for each sample */
+    bool whole;   /* a sum over the batch in an integer type, which a cast reads */
+    int depth;    /* the most totals on a way to it */
+    sum_kind kind;
+} origin;
+
+typedef struct search {
+    const kn_graph *graph;
+    bool open;       /* the batch is a symbol */
+    bool sized;      /* a sum tells the size of the batch */
+    origin *origins; /* by value id */
+} search;
+
+static bool is_open(const kn_graph *graph) {
+    const char *symbol;
+    for (int i = 0; (symbol = kn_graph_symbol(graph, i)) != NULL; i++)
+        if (!strcmp(symbol, "batch")) return true;
+    return false;
+}
+
+static bool has_batch(const kn_graph *graph, const kn_shape *shape) {
+    for (int i = 0; i < shape->rank; i++)
+        if (kn_dim_has(graph, shape->dims[i], "batch")) return true;
+    return false;
+}
+
+static bool is_known(const kn_shape *shape) {
+    for (int i = 0; i < shape->rank; i++)
+        if (!kn_dim_known(shape->dims[i])) return false;
+    return true;
+}
+
+static bool is_row(const kn_node *node, const char *name) {
+    return !node->derivative && !strcmp(node->op->name, name);
+}
+
+static void look_at_leaf(const search *own, const kn_value *value) {
+    origin *found = &own->origins[value->id];
+    found->fed = value->kind == KN_VALUE_INPUT;
+    found->learnt = value->kind == KN_VALUE_STATE && !(value->role == KN_STATE_PARAMETER && value->frozen);
+    found->carries = own->open ? has_batch(own->graph, &value->shape) : found->fed;
+}
+
+/* Whether a node adds up all that it reads, or takes their mean. */
+static bool reduces_all(const kn_node *node) {
+    const int axes = kn_attribute_of(node, "axes")->count;
+    return !axes || axes == node->inputs[0]->shape.rank;
+}
+
+/* A sum or mean over the batch. */
+static void look_at_sum(search *own, const kn_node *node, origin *made) {
+    const kn_shape *shape = &node->outputs[0]->shape;
+    const bool mean = is_row(node, "mean");
+    if (made->fed && !made->learnt && is_known(shape)) {
+        made->kind = mean ? SUM_MEAN_TOTAL : SUM_TOTAL;
+        made->depth++;
+    } else if (!made->fed && !made->learnt) {
+        own->sized = true;
+    } else if (!mean) {
+        made->whole = !kn_dtype_is_float(shape->dtype);
+        made->kind = made->whole ? SUM_NONE : SUM_SCALED;
+    }
+}
+
+static void look_at_node(search *own, const kn_node *node) {
+    const kn_operator *row = node->op;
+    const bool reduces = is_row(node, "sum") || is_row(node, "mean");
+    origin made = {.learnt = row->random || row->training_only || row->without_training};
+    for (int i = 0; i < node->input_count; i++) {
+        if (!node->inputs[i]) continue;
+        const origin *read = &own->origins[node->inputs[i]->id];
+        made.fed = made.fed || read->fed;
+        made.learnt = made.learnt || read->learnt;
+        made.carries = made.carries || read->carries;
+        made.depth = read->depth > made.depth ? read->depth : made.depth;
+    }
+    for (int i = 0; i < node->output_count; i++) {
+        const kn_value *value = node->outputs[i];
+        origin *found = &own->origins[value->id];
+        const bool needed = found->needed;
+        *found = made;
+        found->needed = needed;
+        if (own->open)
+            found->carries = has_batch(own->graph, &value->shape);
+        else if (reduces && reduces_all(node))
+            found->carries = false;
+        if (reduces && own->origins[node->inputs[0]->id].carries && !found->carries)
+            look_at_sum(own, node, found);
+        if (is_row(node, "cast") && own->origins[node->inputs[0]->id].whole &&
+            kn_dtype_is_float(value->shape.dtype))
+            found->kind = SUM_SCALED;
+    }
+}
+
+/* Nodes come after the nodes they read. */
+static void look(search *own, kn_value *const *values, size_t count) {
+    const kn_graph *graph = own->graph;
+    for (size_t i = 0; i < count; i++)
+        own->origins[values[i]->id].needed = true;
+    for (size_t i = graph->node_count; i-- > 0;) {
+        const kn_node *node = graph->nodes[i];
+        bool needed = false;
+        for (int k = 0; k < node->output_count; k++)
+            needed = needed || own->origins[node->outputs[k]->id].needed;
+        for (int k = 0; k < node->input_count && needed; k++)
+            if (node->inputs[k]) own->origins[node->inputs[k]->id].needed = true;
+    }
+    own->open = is_open(graph);
+    for (size_t i = 0; i < graph->value_count; i++)
+        if (graph->values[i]->kind != KN_VALUE_RESULT) look_at_leaf(own, graph->values[i]);
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const kn_node *node = graph->nodes[i];
+        bool needed = false;
+        for (int k = 0; k < node->output_count; k++)
+            needed = needed || own->origins[node->outputs[k]->id].needed;
+        if (needed) look_at_node(own, node);
+    }
+}
+
+/* Whether these values are what a session takes; if not, it tells why. */
+static bool can_look(kn_value *const *values, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (kn_value_failed(values[i]) || values[i]->graph != values[0]->graph ||
+            values[i]->graph->error.status != KN_OK)
+            return false;
+    return true;
+}
+
+static void add_found(const search *own, kn_counts *counts, kn_value **values, size_t given) {
+    const kn_graph *graph = own->graph;
+    for (size_t i = 0; i < graph->value_count; i++) {
+        const origin *found = &own->origins[i];
+        if (found->kind != SUM_TOTAL && found->kind != SUM_MEAN_TOTAL) continue;
+        counts->means[counts->total_count] = found->kind == SUM_MEAN_TOTAL;
+        values[given + counts->total_count++] = graph->values[i];
+        if (found->depth > counts->depth) counts->depth = found->depth;
+    }
+    for (size_t i = 0; i < graph->value_count && counts->scaled; i++)
+        if (own->origins[i].kind == SUM_SCALED)
+            values[given + counts->total_count + counts->sum_count++] = graph->values[i];
+}
+
+kn_status kn_counts_find(kn_trainer *trainer, kn_value **values, size_t given) {
+    if (!can_look(values, given)) return KN_OK;
+    const kn_graph *graph = values[0]->graph;
+    kn_counts *counts = &trainer->counts;
+    search own = {.graph = graph};
+    own.origins = kn_allocate(&trainer->host, graph->value_count + 1, sizeof *own.origins);
+    counts->means = kn_allocate(&trainer->host, graph->value_count + 1, sizeof *counts->means);
+    kn_status status = own.origins && counts->means
+                           ? KN_OK
+                           : kn_fail_memory(&trainer->error, graph->value_count * sizeof *own.origins);
+    if (status == KN_OK) {
+        look(&own, values, given);
+        counts->scaled = own.open && !own.sized;
+        add_found(&own, counts, values, given);
+    }
+    kn_release(&trainer->host, own.origins);
+    return status;
+}
+
+/* ---- replacing them in bound graphs ---------------------------------------------------------------------
+ */
+
+typedef struct replacing {
+    kn_graph *graph;
+    size_t count;    /* values that were there before, */
+    size_t nodes;    /* and nodes */
+    kn_value **by;   /* by id of these: what takes the place of a value; NULL: nothing */
+    int *total_of;   /* by id: 1 + the position of a total, or 0 */
+    bool *scaled;    /* by id */
+    kn_value *ratio; /* scalar: the batch's samples over the run's */
+    kn_value **made; /* by total: its value in this run */
+} replacing;
+
+static kn_value *now(const replacing *own, kn_value *value) {
+    return value && (size_t)value->id < own->count && own->by[value->id] ? own->by[value->id] : value;
+}
+
+static kn_value *in_type(kn_value *value, kn_dtype dtype) {
+    return kn_value_failed(value) || value->shape.dtype == dtype ? value : kn_cast(value, dtype);
+}
+
+/* `value` times the ratio, or divided by it. */
+static kn_value *by_ratio(const replacing *own, kn_value *value, bool divided) {
+    kn_value *ratio = in_type(own->ratio, value->shape.dtype);
+    return divided ? kn_div(value, ratio) : kn_mul(value, ratio);
+}
+
+/* Repeats a node that reads something replaced. */
+static kn_status replace_node(const replacing *own, const kn_node *node) {
+    kn_value *inputs[KN_MAX_INPUTS];
+    const kn_node *made = node;
+    bool changed = false;
+    for (int i = 0; i < node->input_count; i++) {
+        inputs[i] = now(own, node->inputs[i]);
+        changed = changed || inputs[i] != node->inputs[i];
+    }
+    if (changed) made = kn_node_repeat(own->graph, node, inputs);
+    if (!made) return own->graph->error.status;
+    for (int i = 0; i < node->output_count; i++) {
+        const int id = node->outputs[i]->id;
+        kn_value *result = made->outputs[i];
+        if (own->total_of[id]) {
+            own->made[own->total_of[id] - 1] = result;
+            continue;
+        }
+        if (own->scaled[id]) result = by_ratio(own, result, false);
+        if (result != node->outputs[i]) own->by[id] = result;
+    }
+    return own->graph->error.status;
+}
+
+/* Replaces what is marked in the nodes that read it; statistics that the graph assigns included. */
+static kn_status replace(const replacing *own) {
+    kn_graph *graph = own->graph;
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < own->nodes && status == KN_OK; i++)
+        if (graph->nodes[i]->op->class != KN_CLASS_ASSIGN) status = replace_node(own, graph->nodes[i]);
+    for (size_t i = 0; i < own->count && status == KN_OK; i++) {
+        kn_value *state = graph->values[i];
+        if (state->kind != KN_VALUE_STATE || !state->assign) continue;
+        kn_value *value = now(own, state->assign->inputs[1]);
+        if (value != state->assign->inputs[1]) kn_assign_instead(graph, state, value);
+    }
+    return status;
+}
+
+/* The state of a total, float32, of its shape. */
+static kn_value *total_state(kn_graph *graph, size_t position, const kn_value *total) {
+    char name[KN_TRAIN_NAME_BYTES];
+    kn_shape shape = total->shape;
+    shape.dtype = KN_FLOAT32;
+    snprintf(name, sizeof name, "%s%zu", KN_TRAIN_TOTAL, position);
+    return kn_state_add(graph, name, &shape, KN_STATE_PASSING, NULL);
+}
+
+/* Marks the totals and sums in the bound graph: `found` are their values, totals first. states: by total. */
+static kn_status mark(const kn_counts *counts, replacing *own, kn_value *const *found, size_t sums,
+                      kn_value **states) {
+    kn_graph *graph = own->graph;
+    own->count = graph->value_count;
+    own->nodes = graph->node_count;
+    own->by = kn_arena_take(&graph->arena, own->count + 1, sizeof *own->by);
+    own->total_of = kn_arena_take(&graph->arena, own->count + 1, sizeof *own->total_of);
+    own->scaled = kn_arena_take(&graph->arena, own->count + 1, sizeof *own->scaled);
+    if (!own->by || !own->total_of || !own->scaled) return KN_ERROR_MEMORY;
+    for (size_t i = 0; i < counts->total_count; i++) {
+        const int id = found[i]->id;
+        states[i] = total_state(graph, i, found[i]);
+        kn_value *total = in_type(states[i], found[i]->shape.dtype);
+        if (own->ratio && !counts->scaled && !counts->means[i]) total = by_ratio(own, total, true);
+        own->total_of[id] = (int)i + 1;
+        own->by[id] = total;
+        own->made[i] = found[i];
+    }
+    for (size_t i = 0; i < sums; i++)
+        own->scaled[found[counts->total_count + i]->id] = true;
+    return graph->error.status;
+}
+
+kn_status kn_counts_use(const kn_trainer *trainer, kn_graph *bound, kn_value **values, size_t given,
+                        kn_error *error) {
+    const kn_counts *counts = &trainer->counts;
+    if (!counts->total_count && !counts->sum_count) return KN_OK;
+    const kn_update update = {.params = &trainer->params, .settings = trainer->settings, .graph = bound};
+    replacing own = {.graph = bound, .ratio = kn_update_scalar(&update, KN_TRAIN_RATIO)};
+    kn_value **states = kn_arena_take(&bound->arena, counts->total_count + 1, sizeof *states);
+    own.made = kn_arena_take(&bound->arena, counts->total_count + 1, sizeof *own.made);
+    if (!states || !own.made) return kn_fail_memory(error, counts->total_count * sizeof *states);
+    kn_status status = mark(counts, &own, values + given, counts->sum_count, states);
+    if (status == KN_OK) status = replace(&own);
+    if (status != KN_OK) return kn_fail(error, status, "%s", bound->error.text);
+    for (size_t i = 0; i < given; i++)
+        values[i] = now(&own, values[i]);
+    return KN_OK;
+}
+
+/* ---- the session that computes the totals ---------------------------------------------------------------
+ */
+
+/* Assigns the totals over the batch to their states. */
+static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
+    const kn_trainer *trainer = user;
+    kn_update_setting unused[2] = {{.needs = 0}};
+    kn_update update = {
+        .params = &trainer->params, .settings = unused, .graph = bound, .shards = &trainer->shards};
+    replacing own = {.graph = bound};
+    kn_value **states = kn_arena_take(&bound->arena, count + 1, sizeof *states);
+    own.made = kn_arena_take(&bound->arena, count + 1, sizeof *own.made);
+    if (!states || !own.made) return kn_fail_memory(error, count * sizeof *states);
+    kn_status status = mark(&trainer->counts, &own, values, 0, states);
+    if (status == KN_OK) status = replace(&own);
+    for (size_t i = 0; i < count && status == KN_OK; i++)
+        own.made[i] = in_type(own.made[i], KN_FLOAT32);
+    if (status == KN_OK) {
+        kn_shards_count(&update, own.made, trainer->counts.means, states, count);
+        status = bound->error.status;
+    }
+    for (size_t i = 0; i < count && status == KN_OK; i++)
+        values[i] = own.made[i];
+    return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", bound->error.text);
+}
+
+kn_status kn_counts_open(kn_trainer *trainer, kn_value *const *totals) {
+    kn_counts *counts = &trainer->counts;
+    if (!counts->total_count) return KN_OK;
+    kn_session_params running = trainer->running;
+    running.states = trainer->states;
+    running.training = false;
+    running.precision = KN_PRECISION_FLOAT32;
+    running.memory_bytes = 0;
+    const kn_session_request request = {.context = trainer->context,
+                                        .values = totals,
+                                        .count = counts->total_count,
+                                        .params = &running,
+                                        .communicator = trainer->params.communicator,
+                                        .shards = &trainer->shards,
+                                        .extend = extend,
+                                        .user = trainer};
+    counts->session = kn_session_open(&request);
+    kn_status status = kn_session_status(counts->session);
+    return status == KN_OK ? KN_OK
+                           : kn_fail(&trainer->error, status, "%s", kn_session_error(counts->session));
+}
+
+void kn_counts_close(kn_trainer *trainer) {
+    kn_session_destroy(&trainer->counts.session);
+    kn_release(&trainer->host, trainer->counts.means);
+}
+
+kn_status kn_counts_compile(kn_trainer *trainer, const kn_feed_list *list, const kn_train_run *run) {
+    kn_session *session = trainer->counts.session;
+    if (!session) return KN_OK;
+    kn_status status = kn_session_bind(session, "batch", (int64_t)run->samples);
+    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* the sizes may be fixed */
+        status = kn_session_compile(session, list->feeds, list->count);
+    return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_session_error(session));
+}
+
+/* Sets a scalar that totals may read. */
+static kn_status set_if_read(kn_session *session, kn_train_scalar scalar, double value) {
+    char name[KN_TRAIN_NAME_BYTES];
+    kn_train_scalar_name(scalar, 0, name);
+    kn_status status = kn_session_set_scalar(session, name, value);
+    return status == KN_ERROR_NOT_FOUND ? KN_OK : status;
+}
+
+static kn_status count_shard(kn_trainer *trainer, uint64_t count, int shard, kn_feed_list list) {
+    kn_session *session = trainer->counts.session;
+    kn_train_run run;
+    kn_status status = kn_part_of_shard(trainer, count, shard, &list, &run);
+    if (status == KN_OK) status = kn_counts_compile(trainer, &list, &run);
+    if (status != KN_OK) return status;
+    kn_session_exchange(session, !run.more);
+    status = set_if_read(session, KN_TRAIN_WEIGHT, run.weight);
+    if (status == KN_OK) status = set_if_read(session, KN_TRAIN_COUNTED, run.weight > 0);
+    if (status == KN_OK) status = set_if_read(session, KN_TRAIN_MORE, run.more);
+    if (status == KN_OK) status = kn_shard_set(session, &trainer->shards, shard, trainer->steps);
+    if (status == KN_OK) status = kn_session_start(session, list.feeds, list.count, false, NULL, 0, NULL);
+    return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_session_error(session));
+}
+
+kn_status kn_counts_run(kn_trainer *trainer, uint64_t count, const kn_feed_list *list) {
+    const int *firsts = trainer->shards.firsts + trainer->shards.rank;
+    kn_status status = KN_OK;
+    for (int pass = 0; pass < trainer->counts.depth; pass++)
+        for (int shard = firsts[0]; shard < firsts[1] && status == KN_OK; shard++)
+            status = count_shard(trainer, count, shard, *list);
+    return status;
+}

@@ -1,0 +1,311 @@
+/* Sums over a whole batch in shards: losses with class weights, ignored targets, masks and sums are those of
+ * the batch in one piece, for any number of shards and workers. */
+#include "train_tests.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST = 4, STEPS = 4, BATCH = 12, NUMBERS = CLASSES * INPUTS + CLASSES };
+#define RATE 0.2
+static const float weights_of_classes[CLASSES] = {1, 3, 0.5f};
+
+/* A graph on x (batch,6), class numbers y (batch) of which -1 is ignored, and m (batch), a mask. */
+typedef struct test_net {
+    kn_graph *graph;
+    kn_value *logits, *y, *m, *loss, *extra;
+} test_net;
+
+static test_net net_begin(const char *batch) {
+    char x[32];
+    snprintf(x, sizeof x, "%s,6", batch);
+    test_net made = {.graph = kn_graph_create(NULL)};
+    const kn_initializer begins = {KN_INITIALIZE_FILL, 0.1}, zero = {KN_INITIALIZE_FILL, 0};
+    const kn_linear_params named = {.size = sizeof named, .name = "out", .weight = &begins, .bias = &zero};
+    made.y = kn_input(made.graph, "y", KN_INT32, batch);
+    made.m = kn_input(made.graph, "m", KN_FLOAT32, batch);
+    made.logits = kn_linear(kn_input(made.graph, "x", KN_FLOAT32, x), CLASSES, &named);
+    return made;
+}
+
+static kn_value *class_loss(const test_net *own, bool weighted, bool sum, double smoothing) {
+    kn_cross_entropy_params params = {
+        .size = sizeof params, .ignores = true, .ignored = -1, .sum = sum, .label_smoothing = smoothing};
+    if (weighted)
+        params.class_weights =
+            kn_constant(own->graph, KN_FLOAT32, "3", weights_of_classes, sizeof weights_of_classes);
+    return kn_cross_entropy(own->logits, own->y, &params);
+}
+
+/* (batch): how far the logits are from 0. */
+static kn_value *distances(const test_net *own) {
+    return kn_sum(kn_mul(own->logits, own->logits), "1", false);
+}
+
+static test_net weighted_net(void) {
+    test_net made = net_begin("batch");
+    made.loss = class_loss(&made, true, false, 0);
+    return made;
+}
+
+/* Two losses that divide by different numbers, one that divides by none, and a penalty of a parameter. */
+static test_net mixed_net(void) {
+    test_net made = net_begin("batch");
+    const kn_initializer begins = {KN_INITIALIZE_FILL, 0.5};
+    kn_value *weight = kn_parameter(made.graph, "other", KN_FLOAT32, "3,1", &begins);
+    kn_value *errors =
+        kn_mul(kn_reshape(kn_abs(kn_matmul(kn_tanh(made.logits), weight, false, false)), "batch"), made.m);
+    kn_value *masked = kn_div(kn_sum(errors, NULL, false), kn_sum(made.m, NULL, false));
+    kn_value *penalty = kn_sum(kn_mul(weight, weight), NULL, false);
+    made.loss = kn_add(kn_add(class_loss(&made, true, false, 0.1), kn_scale(masked, 3)),
+                       kn_add(kn_mean(distances(&made), NULL, false), kn_scale(penalty, 0.5)));
+    /* The fraction of the counted samples whose first logit is positive, from integers. */
+    kn_value *counts = kn_cast(kn_greater(made.m, kn_number(made.graph, 0.5)), KN_INT32);
+    kn_value *first = kn_reshape(kn_slice(made.logits, 1, 0, 1), "batch");
+    kn_value *right = kn_mul(kn_cast(kn_greater(first, kn_number(made.graph, 0)), KN_INT32), counts);
+    made.extra = kn_div(kn_cast(kn_sum(right, NULL, false), KN_FLOAT32),
+                        kn_cast(kn_sum(counts, NULL, false), KN_FLOAT32));
+    return made;
+}
+
+static test_net sum_net(void) {
+    test_net made = net_begin("batch");
+    made.loss = kn_scale(class_loss(&made, false, true, 0), 0.1);
+    made.extra = kn_sum(made.m, NULL, false);
+    return made;
+}
+
+/* Weights that the batch normalises before the loss divides by their sum again; and a mean of the mask. */
+static test_net nested_net(void) {
+    test_net made = net_begin("batch");
+    kn_value *share = kn_div(made.m, kn_sum(made.m, NULL, false));
+    kn_value *square = kn_mul(share, kn_shift(share, 0.1));
+    made.loss =
+        kn_add(kn_div(kn_sum(kn_mul(distances(&made), square), NULL, false), kn_sum(square, NULL, false)),
+               kn_div(kn_mean(kn_mul(distances(&made), made.m), NULL, false), kn_mean(made.m, NULL, false)));
+    return made;
+}
+
+/* Sizes that are numbers: 3 samples a shard. */
+static test_net fixed_net(void) {
+    test_net made = net_begin("3");
+    made.loss = class_loss(&made, true, false, 0);
+    return made;
+}
+
+/* Each batch has other samples; in the first ones whole shards count for nothing. */
+static void draw_batch(int step, int32_t y[BATCH], float m[BATCH]) {
+    for (int i = 0; i < BATCH; i++) {
+        y[i] = sample_y[(step * 5 + i) % SAMPLES];
+        m[i] = (float)((i * 7 + step) % 4);
+        if (step < 3 ? i < 4 - step : i % 3 != 0) {
+            y[i] = -1;
+            m[i] = 0;
+        }
+    }
+}
+
+/* ---- training by several workers ---------------------------------------------------------------------- */
+
+typedef struct test_task {
+    test_net (*make)(void);
+    int shards;  /* 0: in one piece */
+    int samples; /* of the last batch */
+    uint64_t accumulate;
+} test_task;
+
+typedef struct worker {
+    const test_task *task;
+    const kn_communicator *communicator;
+    const int *deal;
+    kn_status status;
+    double losses[STEPS], extras[STEPS];
+    float numbers[NUMBERS];
+    char error[400];
+} worker;
+
+static void train(worker *own, kn_context *context, const test_net *net) {
+    kn_value *extra = net->extra;
+    kn_trainer_params params = adam();
+    params.optimizer = KN_SGD;
+    params.learning_rate = RATE;
+    params.momentum = 0;
+    params.accumulate = own->task->accumulate;
+    params.shards = own->task->shards;
+    params.communicator = own->communicator;
+    params.deal = own->deal;
+    params.extra = &extra;
+    params.extra_count = extra != NULL;
+    kn_trainer *trainer = kn_trainer_create(context, net->loss, &params);
+    own->status = kn_trainer_status(trainer);
+    for (int step = 0; step < STEPS && own->status == KN_OK; step++) {
+        const uint64_t count = step + 1 < STEPS ? BATCH : (uint64_t)own->task->samples;
+        uint64_t first, mine;
+        int32_t y[BATCH];
+        float m[BATCH], found = 0;
+        kn_fetch fetch = {extra ? kn_value_name(extra) : NULL, &found, sizeof found};
+        draw_batch(step, y, m);
+        own->status = kn_trainer_part(trainer, count, &first, &mine);
+        const kn_feed feeds[] = {{"x", sample_x[step * 5 + (int)first], mine * sizeof sample_x[0]},
+                                 {"y", y + first, mine * sizeof *y},
+                                 {"m", m + first, mine * sizeof *m}};
+        if (own->status == KN_OK)
+            own->status = kn_trainer_step_fetch(trainer, (int64_t)count, feeds, 3, &own->losses[step], &fetch,
+                                                extra != NULL);
+        own->extras[step] = found;
+    }
+    snprintf(own->error, sizeof own->error, "%s", kn_trainer_error(trainer));
+    if (own->status == KN_OK) {
+        state_get(kn_trainer_states(trainer), "out.weight", own->numbers, CLASSES * INPUTS);
+        state_get(kn_trainer_states(trainer), "out.bias", own->numbers + CLASSES * INPUTS, CLASSES);
+    }
+    kn_trainer_destroy(&trainer);
+}
+
+static void *work(void *argument) {
+    worker *own = argument;
+    kn_context_params params = device_params();
+    kn_context *context = device_open(&params);
+    test_net made = own->task->make();
+    train(own, context, &made);
+    kn_graph_destroy(&made.graph);
+    device_close(&context);
+    return NULL;
+}
+
+static worker train_by(const test_task *task, int count, const int *deal) {
+    worker workers[MOST] = {{.task = task}};
+    pthread_t threads[MOST];
+    kn_group *group = NULL;
+    assert_int_equal(kn_group_create(count, NULL, &group), KN_OK);
+    for (int r = 0; r < count; r++) {
+        workers[r] = (worker){.task = task, .communicator = kn_group_rank(group, r), .deal = deal};
+        assert_int_equal(pthread_create(&threads[r], NULL, work, &workers[r]), 0);
+    }
+    for (int r = 0; r < count; r++)
+        pthread_join(threads[r], NULL);
+    kn_group_destroy(&group);
+    for (int r = 0; r < count; r++) {
+        if (workers[r].status != KN_OK) fail_msg("worker %d of %d: %s", r, count, workers[r].error);
+        assert_memory_equal(workers[r].numbers, workers[0].numbers, sizeof workers[r].numbers);
+        assert_memory_equal(workers[r].losses, workers[0].losses, sizeof workers[r].losses);
+    }
+    return workers[0];
+}
+
+static void near(const char *what, int at, double found, double expected) {
+    if (!(fabs(found - expected) <= 2e-5 * (1 + fabs(expected))))
+        fail_msg("%s %d is %.9g, expected %.9g", what, at, found, expected);
+}
+
+static void same(const worker *found, const worker *expected) {
+    for (int i = 0; i < STEPS; i++) {
+        near("loss", i, found->losses[i], expected->losses[i]);
+        near("extra value", i, found->extras[i], expected->extras[i]);
+    }
+    for (int i = 0; i < NUMBERS; i++)
+        near("number", i, (double)found->numbers[i], (double)expected->numbers[i]);
+}
+
+/* Any number of shards computes what one piece does, and any number of workers the same bits. */
+static void check(test_task task) {
+    static const int uneven[] = {1, 3};
+    const worker whole = train_by(&task, 1, NULL);
+    task.shards = 16;
+    const worker sixteen = train_by(&task, 1, NULL);
+    task.shards = 4;
+    const worker four = train_by(&task, 1, NULL), others = train_by(&task, 2, uneven);
+    same(&sixteen, &whole);
+    same(&four, &whole);
+    assert_memory_equal(others.numbers, four.numbers, sizeof four.numbers);
+    assert_memory_equal(others.losses, four.losses, sizeof four.losses);
+}
+
+static void weighted_means_are_those_of_the_batch(void **state) {
+    (void)state;
+    check((test_task){.make = weighted_net, .samples = 3});
+}
+
+/* A batch of softmax regression in double precision: returns the loss, and updates weights (3,6) and bias. */
+static double reference_step(int step, int count, double weight[CLASSES][INPUTS], double bias[CLASSES]) {
+    double by_weight[CLASSES][INPUTS] = {{0}}, by_bias[CLASSES] = {0}, loss = 0, total = 0;
+    int32_t y[BATCH];
+    float m[BATCH];
+    draw_batch(step, y, m);
+    for (int i = 0; i < count; i++) {
+        const float *x = sample_x[step * 5 + i];
+        double powers[CLASSES], sum = 0;
+        if (y[i] < 0) continue;
+        const double own = (double)weights_of_classes[y[i]];
+        for (int c = 0; c < CLASSES; c++) {
+            double logit = bias[c];
+            for (int k = 0; k < INPUTS; k++)
+                logit += weight[c][k] * (double)x[k];
+            sum += powers[c] = exp(logit);
+        }
+        total += own;
+        loss -= own * log(powers[y[i]] / sum);
+        for (int c = 0; c < CLASSES; c++) {
+            const double by_logit = own * (powers[c] / sum - (c == y[i]));
+            by_bias[c] += by_logit;
+            for (int k = 0; k < INPUTS; k++)
+                by_weight[c][k] += by_logit * (double)x[k];
+        }
+    }
+    for (int c = 0; c < CLASSES; c++) {
+        bias[c] -= RATE * by_bias[c] / total;
+        for (int k = 0; k < INPUTS; k++)
+            weight[c][k] -= RATE * by_weight[c][k] / total;
+    }
+    return loss / total;
+}
+
+static void weighted_means_are_those_of_a_reference(void **state) {
+    const test_task task = {.make = weighted_net, .samples = 3, .shards = 8};
+    const worker found = train_by(&task, 3, NULL);
+    double weight[CLASSES][INPUTS], bias[CLASSES] = {0};
+    (void)state;
+    for (int i = 0; i < CLASSES * INPUTS; i++)
+        weight[i / INPUTS][i % INPUTS] = 0.1;
+    for (int step = 0; step < STEPS; step++)
+        near("loss", step, found.losses[step],
+             reference_step(step, step + 1 < STEPS ? BATCH : task.samples, weight, bias));
+    for (int i = 0; i < CLASSES * INPUTS; i++)
+        near("weight", i, (double)found.numbers[i], weight[i / INPUTS][i % INPUTS]);
+    for (int c = 0; c < CLASSES; c++)
+        near("bias", c, (double)found.numbers[CLASSES * INPUTS + c], bias[c]);
+}
+
+static void fixed_sizes_count_over_the_batch(void **state) {
+    const test_task whole = {.make = weighted_net, .samples = BATCH};
+    const test_task fixed = {.make = fixed_net, .samples = BATCH, .shards = 4};
+    const worker expected = train_by(&whole, 1, NULL), found = train_by(&fixed, 2, NULL);
+    (void)state;
+    same(&found, &expected);
+}
+
+static void several_losses_divide_by_their_own_counts(void **state) {
+    (void)state;
+    check((test_task){.make = mixed_net, .samples = 11, .accumulate = 2});
+}
+
+static void sums_are_those_of_the_batch(void **state) {
+    (void)state;
+    check((test_task){.make = sum_net, .samples = 5});
+}
+
+static void totals_may_depend_on_totals(void **state) {
+    (void)state;
+    check((test_task){.make = nested_net, .samples = 7});
+}
+
+int test_counts(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(weighted_means_are_those_of_the_batch),
+                                       cmocka_unit_test(weighted_means_are_those_of_a_reference),
+                                       cmocka_unit_test(fixed_sizes_count_over_the_batch),
+                                       cmocka_unit_test(several_losses_divide_by_their_own_counts),
+                                       cmocka_unit_test(sums_are_those_of_the_batch),
+                                       cmocka_unit_test(totals_may_depend_on_totals)};
+    return cmocka_run_group_tests_name("counts", tests, NULL, NULL);
+}
