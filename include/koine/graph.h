@@ -118,7 +118,10 @@ KN_API int kn_graph_pin(kn_graph *graph, const char *pattern, const char *device
 /* The names of the devices that nodes are pinned to, each once, in order of first use; NULL past the last. */
 KN_API const char *kn_graph_pinned(const kn_graph *graph, int position);
 
-/* Adds any operator by name, with attributes as text ("stride=2 padding=1"); attributes NULL: defaults. */
+/* Adds any operator by name, with attributes as text ("stride=2 padding=1"); attributes NULL: defaults. Of
+ * the operators of gradients it adds conv2d_data (of dy and weight), conv2d_weight (dy, x), average_pool_data
+ * (dy), layer_norm_gradient and batch_norm_gradient (x, dy, weight, mean, 1 / deviation), embedding_gradient
+ * (dy, indices), softmax_gradient and log_softmax_gradient (y, dy), for sizes without symbols. */
 KN_API kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *inputs, size_t count,
                           const char *attributes);
 /* Result `index` of the operator that made `value`, for operators with several results. */

@@ -225,8 +225,11 @@ struct kn_operator {
     int outputs;                /* visible; 0 means 1 */
     int hidden;                 /* outputs kept only for the gradient */
     bool backward;              /* built by gradients and builders only: not part of the text format */
-    bool random;                /* draws from node->random_key and the step counter (its last input) */
-    bool training_only;         /* in inference binding replaces the node by its first input */
+    /* A backward row that kn_apply takes: what is wrong with a node of a program, which its shape rule lets
+     * pass since gradients do not build such; NULL if nothing is. */
+    const char *(*wrong)(const kn_node *node);
+    bool random;        /* draws from node->random_key and the step counter (its last input) */
+    bool training_only; /* in inference binding replaces the node by its first input */
     /* When binding for inference, builds the replacement of the visible results from the bound inputs (batch
      * norm: with its running statistics). node belongs to the caller's graph. NULL: no replacement. */
     kn_status (*without_training)(kn_graph *bound, const kn_node *node, kn_value *const *inputs,

@@ -203,7 +203,7 @@ static kn_value *fail_unknown(kn_graph *graph, const char *name) {
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
         int distance = kn_edit_distance(name, row->name);
-        if (row->backward || row->class == KN_CLASS_ASSIGN || distance >= nearest) continue;
+        if ((row->backward && !row->wrong) || row->class == KN_CLASS_ASSIGN || distance >= nearest) continue;
         nearest = distance;
         near = row->name;
     }
@@ -225,6 +225,24 @@ kn_value *kn_row_apply(kn_graph *graph, const kn_operator *row, kn_value *const 
     return kn_node_add(graph, row, NULL, inputs, (int)count, read);
 }
 
+static bool has_symbols(const kn_value *value) {
+    for (int i = 0; value && i < value->shape.rank; i++)
+        if (!kn_dim_known(value->shape.dims[i])) return true;
+    return false;
+}
+
+/* Gradients fit their operator; those of a program must be seen to. */
+static kn_value *check_backward(kn_graph *graph, kn_value *made) {
+    const kn_node *node = made->producer;
+    bool open = has_symbols(made);
+    for (int i = 0; i < node->input_count; i++)
+        open = open || !node->inputs[i] || has_symbols(node->inputs[i]);
+    const char *wrong = open ? "expected all inputs, with sizes without symbols" : node->op->wrong(node);
+    if (!wrong) return made;
+    return kn_graph_fail(graph, KN_ERROR_SHAPE, "%s '%s': %s; found %s", node->op->name, node->name, wrong,
+                         kn_shape_words(graph, &node->inputs[0]->shape));
+}
+
 kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *inputs, size_t count,
                    const char *attributes) {
     if (!graph) return NULL;
@@ -233,8 +251,10 @@ kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_apply: %s is NULL",
                              operator_name ? "inputs" : "operator_name");
     const kn_operator *row = kn_operator_find(operator_name);
-    if (!row || row->backward || row->class == KN_CLASS_ASSIGN) return fail_unknown(graph, operator_name);
-    return kn_row_apply(graph, row, inputs, count, attributes);
+    if (!row || (row->backward && !row->wrong) || row->class == KN_CLASS_ASSIGN)
+        return fail_unknown(graph, operator_name);
+    kn_value *made = kn_row_apply(graph, row, inputs, count, attributes);
+    return row->wrong && !kn_value_failed(made) ? check_backward(graph, made) : made;
 }
 
 kn_value *kn_result(kn_value *value, int index) {

@@ -223,6 +223,11 @@ static kn_status split_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
+/* Takes one element only. */
+static const char *back_wrong(const kn_node *node) {
+    return node->inputs[0]->shape.dims[0] == 1 ? NULL : "expected one element";
+}
+
 static kn_status wrong_gradient(kn_gradient_call *call) {
     call->input_gradients[0] = kn_number(call->graph, 1);
     return KN_OK;
@@ -334,6 +339,13 @@ static const kn_operator rows[] = {
      .gradient = lost_gradient},
     {.name = "shapeless", .min_inputs = 1, .max_inputs = 1},
     {.name = "back", .min_inputs = 1, .max_inputs = 1, .outputs = 2, .shape = split_shape, .backward = true},
+    {.name = "given_back",
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .outputs = 2,
+     .shape = split_shape,
+     .backward = true,
+     .wrong = back_wrong},
     {.name = "double",
      .min_inputs = 1,
      .max_inputs = 1,
@@ -359,10 +371,10 @@ static const kn_operator rows[] = {
 };
 
 const kn_operator *const kn_operator_table[] = {
-    &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],
-    &rows[7],  &rows[8],  &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13],
-    &rows[14], &rows[15], &rows[16], &rows[17], &rows[18], &rows[19], &rows[20],
-    &rows[21], &rows[22], &rows[23], &rows[24], &rows[25], &rows[26], &rows[27],
+    &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],  &rows[7],
+    &rows[8],  &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13], &rows[14], &rows[15],
+    &rows[16], &rows[17], &rows[18], &rows[19], &rows[20], &rows[21], &rows[22], &rows[23],
+    &rows[24], &rows[25], &rows[26], &rows[27], &rows[28],
 };
 const int kn_operator_table_count = (int)KN_COUNT_OF(kn_operator_table);
 

@@ -100,6 +100,9 @@ static void test_names_and_scopes(void **state) {
     assert_string_equal(kn_value_name(split), "split1");
     assert_string_equal(kn_value_name(kn_result(split, 1)), "split1:1");
     assert_ptr_equal(kn_result(split, 0), split);
+    kn_value *back = apply1(kn_input(graph, "one", KN_FLOAT32, "1"), "given_back", NULL);
+    assert_false(kn_value_failed(back));
+    assert_string_equal(kn_value_name(kn_result(back, 1)), "given_back1:1");
     assert_int_equal(kn_graph_status(graph), KN_OK);
     kn_graph_destroy(&graph);
 }
@@ -161,6 +164,14 @@ static kn_value *short_constant(kn_graph *graph, kn_value *x) {
 static kn_value *unknown(kn_graph *graph, kn_value *x) {
     (void)graph;
     return apply1(x, "matmull", NULL);
+}
+static kn_value *open_back(kn_graph *graph, kn_value *x) {
+    (void)graph;
+    return apply1(x, "given_back", NULL);
+}
+static kn_value *wrong_back(kn_graph *graph, kn_value *x) {
+    (void)x;
+    return apply1(kn_input(graph, "y", KN_FLOAT32, "2"), "given_back", NULL);
 }
 static kn_value *backward(kn_graph *graph, kn_value *x) {
     (void)graph;
@@ -297,6 +308,8 @@ static void test_mistakes(void **state) {
         {short_constant, KN_ERROR_ARGUMENT, {"float32 (3)", "8 bytes"}},
         {unknown, KN_ERROR_NOT_FOUND, {"no operator 'matmull'", "did you mean 'matmul'?"}},
         {backward, KN_ERROR_NOT_FOUND, {"no operator 'back'"}},
+        {open_back, KN_ERROR_SHAPE, {"given_back 'given_back1'", "sizes without symbols", "(batch,10)"}},
+        {wrong_back, KN_ERROR_SHAPE, {"given_back 'given_back1'", "expected one element", "float32 (2)"}},
         {assign_applied, KN_ERROR_NOT_FOUND, {"no operator 'assign'"}},
         {few, KN_ERROR_ARGUMENT, {"mul 'mul1'", "takes 2 inputs, found 1"}},
         {many, KN_ERROR_ARGUMENT, {"takes 1 to 2 inputs, found 3"}},

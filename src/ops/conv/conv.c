@@ -201,6 +201,32 @@ static kn_status data_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
+/* What keeps a gradient row of a program from being that of a convolution; NULL: nothing. */
+static const char *gradient_wrong(const kn_node *node) {
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    const bool data = node->op == &kn_row_conv2d_data;
+    const kn_shape *dy = &node->inputs[0]->shape, *other = &node->inputs[1]->shape;
+    const kn_shape *weight = data ? other : &node->outputs[0]->shape;
+    if (other->dtype != dy->dtype) return "expected dy and the other input to be of one type";
+    if (dy->dims[0] != form.images) return "expected as many images in x as in dy";
+    if (form.channels / form.groups != weight->dims[1] || form.channels % form.groups ||
+        form.outputs % form.groups || form.outputs != weight->dims[0])
+        return "expected channels that are multiples of the groups";
+    const int64_t sizes[2] = {form.height, form.width}, filter[2] = {form.filter_height, form.filter_width};
+    const int64_t out[2] = {form.out_height, form.out_width};
+    for (int axis = 0; axis < 2; axis++) {
+        if (sizes[axis] < 0 || sizes[axis] > INT32_MAX || filter[axis] < 1 || filter[axis] > INT32_MAX ||
+            form.dilation[axis] > INT32_MAX)
+            return "expected filters of at least 1x1, and sizes of at most 32 bits";
+        int64_t reach = (filter[axis] - 1) * form.dilation[axis] + 1;
+        int64_t padded = sizes[axis] + form.padding[axis] + form.padding[axis + 2];
+        if (padded < reach || (padded - reach) / form.stride[axis] + 1 != out[axis])
+            return "expected dy to have the size that the convolution of x gives";
+    }
+    return NULL;
+}
+
 /* ---- the rows ------------------------------------------------------------------------------------------ */
 
 #define WINDOW                                                                                               \
@@ -345,7 +371,7 @@ KN_OPERATOR(
 KN_OPERATOR(
     conv2d_data, .help = "gradient of conv2d by its data, and what transposed convolutions are",
     .backward = true, KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")),
-    .min_inputs = 2, .max_inputs = 2, .shape = data_shape, .gradient = data_gradient,
+    .min_inputs = 2, .max_inputs = 2, .shape = data_shape, .wrong = gradient_wrong, .gradient = data_gradient,
     .reference = conv_reference, .cost = conv_cost, SWEEPS,
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
@@ -387,7 +413,8 @@ KN_OPERATOR(
 KN_OPERATOR(
     conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
-    .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
+    .max_inputs = 2, .shape = weight_shape, .wrong = gradient_wrong, .reference = conv_reference,
+    .cost = conv_cost,
     KN_VARIANTS(WINOGRAD_WEIGHTS(winograd4), WINOGRAD_WEIGHTS(winograd2),
                 WIDE("depthwise_wide", kn_conv_depthwise_wide,
                      .promise.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),

@@ -319,6 +319,28 @@ static kn_status pool_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
+/* What keeps a gradient row of a program from being that of a pool; NULL: nothing. */
+static const char *data_wrong(const kn_node *node) {
+    pool_form form = describe(node);
+    const kn_attribute_value *output = kn_attribute_of(node, "output");
+    const int64_t *padding = kn_attribute_of(node, "padding")->list;
+    const int64_t sizes[2] = {form.height, form.width}, out[2] = {form.out_height, form.out_width};
+    for (int axis = 0; axis < 2; axis++) {
+        if (sizes[axis] < 1 || sizes[axis] > INT32_MAX || form.stride[axis] > INT32_MAX)
+            return "expected sizes of at least 1x1 and at most 32 bits";
+        if (output->count) {
+            if (out[axis] != output->list[axis]) return "expected dy of the size of the output";
+            continue;
+        }
+        int64_t before = sizes[axis] + padding[axis], rest = before + padding[axis + 2] - form.window[axis];
+        int64_t whole = rest < 0 ? 0 : rest / form.stride[axis] + 1;
+        if (rest < 0 ||
+            (out[axis] != whole && (out[axis] != whole + 1 || whole * form.stride[axis] >= before)))
+            return "expected dy to have the size that the pool of x gives";
+    }
+    return NULL;
+}
+
 /* ---- the rows -------------------------------------------------------------------------------- */
 
 #define WINDOW                                                                                               \
@@ -384,7 +406,7 @@ KN_OPERATOR(max_pool_data, .help = "gradient of max_pool", KN_ATTRIBUTES(WINDOW,
                       .no_gradient = true,
                       .attributes = "window=3 stride=2 padding=1 size=7,6"}));
 KN_OPERATOR(average_pool_data, .help = "gradient of average_pool", KN_ATTRIBUTES(WINDOW, SIZE, SKIP),
-            .min_inputs = 1, .max_inputs = 1, BACKWARD,
+            .min_inputs = 1, .max_inputs = 1, .wrong = data_wrong, BACKWARD,
             KN_CASES({.inputs = {"2,2,2,2"}, .attributes = "size=5,4", .no_gradient = true, .smallest = true},
                      {.inputs = {"1,3,4,3"},
                       .no_gradient = true,

@@ -371,6 +371,12 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
     return bound->error.status;
 }
 
+/* What keeps the gradient's row of a program from being that of a norm; NULL: nothing. */
+static const char *gradient_wrong(const kn_node *node) {
+    const kn_shape *x = &node->inputs[0]->shape, *dy = &node->inputs[1]->shape;
+    return dy->rank == x->rank && dy->dtype == x->dtype ? NULL : "expected dy like x";
+}
+
 /* ---- the rows ----------------------------------------------------------------------------------------- */
 
 #define NORM_CASE(x, c)                                                                                      \
@@ -412,7 +418,7 @@ KN_OPERATOR(batch_norm,
     .inputs = {x, x, c, c, c}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"}, .no_gradient = true
 KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, by x, weight and bias",
             .min_inputs = 5, .max_inputs = 5, .outputs = 3, .backward = true, .shape = gradient_shape,
-            .reference = gradient_reference, .cost = norm_cost,
+            .wrong = gradient_wrong, .reference = gradient_reference, .cost = norm_cost,
             KN_VARIANTS({.name = "parts",
                          .choice.accepts = kn_takes_kernel_types,
                          .lower = gradient_parts,

@@ -306,6 +306,20 @@ static kn_status norm_gradient(kn_gradient_call *call) {
     return KN_OK;
 }
 
+/* What keeps the gradient's row of a program from being that of a norm; NULL: nothing. */
+static const char *gradient_wrong(const kn_node *node) {
+    const kn_shape *x = &node->inputs[0]->shape;
+    if (node->inputs[1]->shape.rank != x->rank) return "expected dy like x";
+    for (int i = 1; i < node->input_count; i++)
+        if (node->inputs[i]->shape.dtype != x->dtype) return "expected inputs of one type";
+    kn_shape rows = *x;
+    rows.rank--;
+    for (int i = 3; i < node->input_count; i++)
+        if (node->inputs[i]->shape.rank != rows.rank || !kn_shape_same(&node->inputs[i]->shape, &rows))
+            return "expected a mean and an inverse deviation for each row of x";
+    return NULL;
+}
+
 /* ---- the rows -------------------------------------------------------------------------------- */
 
 #define EPSILON KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added under the root"))
@@ -367,7 +381,7 @@ KN_OPERATOR(rms_norm, .help = "rows of x (...,D) divided by the root of their me
     .inputs = {x, x, d, rows, rows}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"},                  \
     .no_gradient = true
 KN_OPERATOR(layer_norm_gradient, .help = "gradients of layer_norm by x, weight and bias", .min_inputs = 5,
-            .max_inputs = 5, .outputs = 3, BACKWARD,
+            .max_inputs = 5, .outputs = 3, .wrong = gradient_wrong, BACKWARD,
             KN_CASES({GRADIENT_CASE("3,7", "7", "3"), .smallest = true},
                      {GRADIENT_CASE("31,93", "93", "31"), .smallest = true},
                      {GRADIENT_CASE("3,7,33", "33", "3,7")}, {GRADIENT_CASE("1033,7", "7", "1033")},

@@ -44,6 +44,12 @@ static kn_status gradient_shape(kn_shape_call *call) {
     return softmax_shape(call);
 }
 
+/* What keeps a gradient's row of a program from being that of a softmax; NULL: nothing. */
+static const char *gradient_wrong(const kn_node *node) {
+    const kn_shape *y = &node->inputs[0]->shape, *dy = &node->inputs[1]->shape;
+    return dy->rank == y->rank && dy->dtype == y->dtype ? NULL : "expected a gradient like the result";
+}
+
 /* ---- references ------------------------------------------------------------------------------------ */
 
 static kn_status softmax_reference(kn_reference_call *call) {
@@ -177,7 +183,8 @@ static kn_status softmax_gradient(kn_gradient_call *call) {
                  {.inputs = {"3,33"}, .ranges = {"special"}, .no_gradient = true})
 #define BACKWARD                                                                                             \
     AXIS, .min_inputs = 2, .max_inputs = 2, .backward = true, .shape = gradient_shape,                       \
-          .reference = softmax_gradient_reference, .cost = softmax_cost, VARIANTS, .tolerance = 4,           \
+          .wrong = gradient_wrong, .reference = softmax_gradient_reference, .cost = softmax_cost, VARIANTS,  \
+          .tolerance = 4,                                                                                    \
           KN_CASES(                                                                                          \
               {.inputs = {"3,7", "3,7"}, .no_gradient = true, .smallest = true},                             \
               {.inputs = {"2,7,3", "2,7,3"}, .attributes = "axis=1", .no_gradient = true, .smallest = true}, \
