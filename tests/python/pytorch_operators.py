@@ -137,6 +137,14 @@ CASES = {
                              + F.scaled_dot_product_attention(q, k, v, whole(2, 1, 5, 5).float() / 3) + F.scaled_dot_product_attention(q, k, v, whole(1, 3, 5, 5).float()), [(2, 3, 5, 8)] * 3),
     "attention with a trained mask": (lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), [(2, 3, 5, 8)] * 3 + [(3, 5, 5)]),
     "attention of few keys": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), [(2, 4, 5, 8), (2, 2, 5, 8), (2, 2, 5, 8)]),
+    "backward passes of convolutions": (lambda x, w: convolutions_backward(x, w) + convolutions_backward(x[:, :, 0], w[:, :, 0]) + x.sum() + w.sum(), [(2, 4, 6, 6), (6, 2, 3, 3)]),
+    "backward passes of pools": (lambda x, g: x * aten.max_pool2d_with_indices_backward(g.detach()[:, :, :3, :3], x.detach(), [3, 3], [2, 2], [1, 1], [1, 1], False, aten.max_pool2d_with_indices(x.detach(), [3, 3], [2, 2], [1, 1])[1])
+                                 + x * aten.avg_pool2d_backward(g.detach()[:, :, :3, :3], x.detach(), [2, 3], [2, 2], [0, 1], False, False, None) + x * aten._adaptive_avg_pool2d_backward(g.detach()[:, :, :2, :3], x.detach()), [(2, 3, 6, 5), (2, 3, 6, 5)]),
+    "places of maxima": (lambda x: x.sum() + sum(aten.max_pool2d_with_indices(x.detach(), *given)[1].float().sum() * x.sum() for given in (([2, 3],), ([3, 3], [2, 2], [1, 1], [1, 1], True), ([2, 2], [1, 2], [0, 1], [2, 1]))), [(2, 3, 7, 6)]),
+    "backward passes of norms": (lambda x, g, w: norms_backward(x.detach(), g.detach(), w.detach()) + x.sum() + g.sum() + w.sum(), [(2, 4, 3, 5), (2, 4, 3, 5), (4,)]),
+    "norms with their statistics": (lambda x, w: statistics(x, w[:, None].expand(4, 5)[0]) + aten.native_group_norm(x.unsqueeze(0), w, w, 1, 4, 5, 2, 1e-5)[1].detach().sum() + aten._native_batch_norm_legit.no_stats(x.unsqueeze(0), w, w, True, .1, 1e-5)[1].detach().sum(), [(4, 5), (4,)]),
+    "backward passes of tables and softmax": (lambda g, y: aten.embedding_dense_backward(g.detach(), LABELS, 7, -1, False).sum(0) * g + aten.embedding_dense_backward(g.detach(), LABELS, 7, 2, False).cos().sum(0) * g
+                                               + g * aten._softmax_backward_data(g.detach(), y.detach(), 1, torch.float32) + g * aten._log_softmax_backward_data(g.detach(), y.detach(), -1, torch.float32) + y, [(4, 6), (4, 6)]),
     "cross_entropy": (lambda x: F.cross_entropy(x, LABELS) + F.cross_entropy(x, LABELS, reduction="sum") + F.cross_entropy(x, LABELS, label_smoothing=.1)
                       + F.cross_entropy(x, LABELS, ignore_index=2) + F.cross_entropy(x, LABELS, weight=torch.arange(1., 7)) + F.cross_entropy(x[0], LABELS[0]), [(4, 6)]),
     "cross_entropy of elements": (lambda x: F.cross_entropy(x, LABELS, reduction="none") + F.cross_entropy(x, LABELS, reduction="none", ignore_index=2), [(4, 6)]),
@@ -160,6 +168,35 @@ tried = set()
 def comparisons(x, y):
     """Each with a value and with a number."""
     return sum(x * factor * (compare(x, y) + compare(y, .1)) for factor, compare in enumerate((torch.lt, torch.le, torch.gt, torch.ge, torch.eq, torch.ne), 1))
+
+
+def convolutions_backward(x, w):
+    """Sums of the gradients of a convolution in groups and of a transposed one, of images or lines."""
+    both, lines = w.dim() - 2, w.dim() == 3
+    x, w = x.detach(), w.detach()
+    settings = [2] * both, [1] * both, [1] * both
+    convolve = torch.nn.functional.conv1d if lines else torch.nn.functional.conv2d
+    turned = torch.nn.functional.conv_transpose1d if lines else torch.nn.functional.conv_transpose2d
+    one = aten.convolution_backward(convolve(x, w, None, *settings, 2).cos(), x, w, [6], *settings, False, [0] * both, 2, [True] * 3)
+    given = torch.cat([x, x[:, :2]], 1)
+    other = aten.convolution_backward(turned(given, w, None, 2, 1, 1, 1, 1).cos(), given, w, [2], *settings, True, [1] * both, 1, [True] * 3)
+    return sum(weighted(part) for part in (*one, *other))
+
+
+def norms_backward(x, g, w):
+    rows, weight = x.flatten(2), w.new_ones(15) * w[0]
+    _, mean, inverse = aten.native_layer_norm(rows, [15], weight, weight, 1e-5)
+    parts = aten.native_layer_norm_backward(g.flatten(2), rows, [15], mean, inverse, weight, weight, [True] * 3)
+    parts += aten.native_layer_norm_backward(g.flatten(2), rows, [4, 15], mean[:, :1].contiguous(), inverse[:, :1].contiguous(), None, None, [True, False, False])[:1]
+    own, scale = x.mean((0, 2, 3)), x.var((0, 2, 3), correction=0).rsqrt()
+    parts += aten.native_batch_norm_backward(g, x, w, None, None, own, scale, True, 1e-5, [True] * 3)
+    parts += aten.native_batch_norm_backward(g, x, w, own, scale, None, None, False, 1e-5, [True] * 3)
+    return sum(weighted(part) for part in parts)
+
+
+def statistics(x, w):
+    y, mean, inverse = aten.native_layer_norm(x, [5], w, None, 1e-5)
+    return weighted(y) + weighted(mean.detach()) + weighted(inverse.detach())
 
 
 class Case(torch.nn.Module):

@@ -19,7 +19,17 @@ from ..device import Context
 from .loss import Loss
 from .step import TrainStep
 
-__all__ = ["Loss", "TrainStep", "train_step"]
+__all__ = ["Loss", "TrainStep", "backend", "train_step"]
+
+
+def backend(module: Any, given: Any, **more: Any) -> Any:
+    """The backend of torch.compile: torch.compile(model, backend="koine"), or backend=koine.torch.backend.
+
+    options={…}: context; fallback=False makes an error of what Koine cannot compute; precision, memory_bytes, recompute, fast_math,
+    switches and progress are those of koine.Session.
+    """
+    from .compile import backend as compiled
+    return compiled(module, given, **more)
 
 
 def train_step(model: _torch.nn.Module, loss: Callable[..., Any], optimizer: _torch.optim.Optimizer, *,

@@ -354,11 +354,15 @@ def bernoulli(on: Call, x: Value, fraction: float = 0.5, **_: Any) -> Value:
     """1 for a fraction of the elements, 0 for the others: what a dropout leaves of ones."""
     if fraction in (0, 1):
         return on.full(float(fraction))
+    if on.build.functional:
+        raise on.refuse("PyTorch draws the random numbers of a compiled model")
     return on.value(on.full(1.0, dtype="float32").dropout(1 - fraction).greater(on.value(0.0)), on.dtype)
 
 
 @row("native_dropout.default")
 def dropout(on: Call, x: Value, rate: float, train: Optional[bool] = True) -> Tuple[Value, Any]:
     if train is False or rate == 0:
-        return x, Absent()
+        return x, on.full(True, dtype="bool")
+    if on.build.functional:
+        raise on.refuse("PyTorch draws the random numbers of a compiled model")
     return (x.scale(0.0) if rate == 1 else x.dropout(rate)), Absent()

@@ -74,6 +74,11 @@ class Exchange:
                 self.states[name] = array_of(tensor)
                 self._versions[name] = tensor._version
 
+    def written(self) -> None:
+        """The optimizer has written the trained parameters; fused ones do not count versions."""
+        for name in self._trained():
+            self._versions.pop(name, None)
+
     def pull(self, only_buffers: bool = False) -> None:
         """From the device."""
         self.push()  # what was written in PyTorch counts

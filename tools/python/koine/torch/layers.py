@@ -1,7 +1,11 @@
 """The table's operators with weights: products, convolutions, norms, pools, attention, recurrence; and losses of classes."""
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
 
 from .. import ops
 from ..graph import Value
@@ -74,7 +78,35 @@ def max_pool(on: Call, x: Value, window: Any, stride: Any = (), padding: Any = 0
     window, sides = two(window), two(padding)
     made = images(x).max_pool(window, stride=two(stride, window), padding=sides + sides, dilation=two(dilation), ceil=ceil, all_padding=True)
     made = made if x.rank == 4 else made.squeeze(0)
-    return (made, Absent()) if "indices" in str(on.node.target) else made
+    if "indices" not in str(on.node.target):
+        return made
+    places = places_of_most(on, images(x), window, two(stride, window), sides, two(dilation)) if on.reads(1) else None
+    return made, Absent() if places is None else places.reshape(on.shape)
+
+
+def places_of_most(on: Call, x: Value, window: Sequence[int], stride: Sequence[int], sides: Sequence[int], dilation: Sequence[int]) -> Value:
+    """Where in its image (H*W) each maximum of a window is: the first of the largest, as PyTorch counts them."""
+    sizes, given = on.shape[-2:], x.shape[-2:]
+    if window[0] * window[1] > 49:
+        raise on.refuse(f"the places of maxima in windows of {window[0]} x {window[1]} are not covered: at most 49 elements")
+    ends = [max(0, (sizes[i] - 1) * stride[i] + (window[i] - 1) * dilation[i] + 1 - given[i] - sides[i]) for i in (0, 1)]
+    x = x.pad([0, 0, sides[0], sides[1], 0, 0, ends[0], ends[1]], -math.inf) if any([*sides, *ends]) else x
+    most = places = None
+    for y, z in itertools.product(range(window[0]), range(window[1])):
+        tap = x
+        lines = []
+        for axis, begin in enumerate((y * dilation[0], z * dilation[1])):
+            last = begin + (sizes[axis] - 1) * stride[axis] + 1
+            tap = on.graph.apply("slice", tap, axis=axis + 2, begin=begin, end=last, step=stride[axis])
+            lines.append(np.arange(sizes[axis], dtype=np.int32) * stride[axis] + (begin - sides[axis]))
+        rows, columns = (np.clip(line, 0, size - 1) for line, size in zip(lines, given))
+        here = on.graph.constant((rows[:, None] * given[1] + columns).astype(np.int32)).expand(tap.shape)
+        if most is None:
+            most, places = tap, here
+        else:
+            is_more = tap.greater(most).logical_or(tap.isnan())
+            most, places = is_more.where(tap, most), is_more.where(here, places)
+    return places
 
 
 @row("avg_pool2d.default")
@@ -135,14 +167,25 @@ def per_channel(x: Value, numbers: Value) -> Value:
     return numbers.reshape(list(numbers.shape) + [1] * (x.rank - 2))
 
 
-def normal(x: Value, axes: Sequence[int], epsilon: float) -> Value:
-    apart = x - x.mean(list(axes), True)
-    return apart.mul((apart.mul(apart).mean(list(axes), True) + epsilon).rsqrt())
+def standard(x: Value, axes: Sequence[int], epsilon: float) -> Tuple[Value, Value, Value]:
+    """x with mean 0 and variance 1 along axes; the mean; and the inverse of the deviation. These keep the axes."""
+    mean = x.mean(list(axes), True)
+    apart = x - mean
+    inverse = (apart.mul(apart).mean(list(axes), True) + epsilon).rsqrt()
+    return apart.mul(inverse), mean, inverse
+
+
+def scaled(x: Value, weight: Optional[Value], bias: Optional[Value]) -> Value:
+    x = x if weight is None else x.mul(weight)
+    return x if bias is None else x + bias
 
 
 @row("layer_norm.default", "native_layer_norm.default")
 def layer_norm(on: Call, x: Value, shape: Sequence[int], weight: Optional[Value] = None, bias: Optional[Value] = None,
                epsilon: float = 1e-5, *_: Any) -> Any:
+    if "native" in str(on.node.target) and (on.reads(1) or on.reads(2)):
+        made, mean, inverse = standard(x, range(x.rank - len(shape), x.rank), epsilon)
+        return scaled(made, weight, bias), mean, inverse
     size = 1
     for number in shape:
         size *= number
@@ -172,10 +215,9 @@ def group_norm(on: Call, x: Value, *given: Any) -> Any:
         if isinstance(number, str):
             raise on.refuse("images with open sizes are not covered")
         size *= number
-    made = normal(x.reshape([x.shape[0], groups, size // groups]), [2], epsilon).reshape(x.shape)
-    made = made if weight is None else made.mul(per_channel(x, weight))
-    made = made if bias is None else made + per_channel(x, bias)
-    return (made, Absent(), Absent()) if "native" in str(on.node.target) else made
+    made, mean, inverse = standard(x.reshape([x.shape[0], groups, size // groups]), [2], epsilon)
+    made = scaled(made.reshape(x.shape), *(None if value is None else per_channel(x, value) for value in (weight, bias)))
+    return (made, mean.squeeze(2), inverse.squeeze(2)) if "native" in str(on.node.target) else made
 
 
 def batch_norm_by(on: Call, x: Value, weight: Any, bias: Any, mean: Value, variance: Value, **more: Any) -> Value:
@@ -185,9 +227,33 @@ def batch_norm_by(on: Call, x: Value, weight: Any, bias: Any, mean: Value, varia
     return x.batch_norm_by(weight, bias, mean, variance, **more)
 
 
+def composed_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float,
+                  epsilon: float) -> Tuple[Value, ...]:
+    """A batch norm whose statistics are arguments and results: those of the batch, and the next ones."""
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    factors = [None if value is None else per_channel(x, value) for value in (weight, bias)]
+    if not training:
+        inverse = (variance + epsilon).rsqrt()
+        scale = inverse if weight is None else inverse.mul(weight)
+        shift = mean.mul(scale).neg() if bias is None else bias.sub(mean.mul(scale))
+        none = on.graph.constant(np.zeros(0, np.float32))
+        return scaled(x, per_channel(x, scale), per_channel(x, shift)), none, none, mean, variance
+    made, own_mean, inverse = standard(x, axes, epsilon)
+    own_mean, inverse = own_mean.reshape(x.shape[1]), inverse.reshape(x.shape[1])
+    made = scaled(made, *factors)
+    if mean is None:
+        return made, own_mean, inverse
+    count = math.prod(x.shape[axis] for axis in axes)
+    own_variance = (inverse.mul(inverse).reciprocal() - epsilon) * (count / max(1, count - 1))
+    return (made, own_mean, inverse, mean * (1 - momentum) + own_mean * momentum,
+            variance * (1 - momentum) + own_variance * momentum)
+
+
 @row("_native_batch_norm_legit_functional.default")
 def batch_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Value, variance: Value, training: bool, momentum: float,
                epsilon: float) -> Any:
+    if on.build.functional:
+        return composed_norm(on, x, weight, bias, mean, variance, training, momentum, epsilon)
     mean, variance = (value.statistic if isinstance(value, Running) else value for value in (mean, variance))
     made = batch_norm_by(on, x, weight, bias, mean, variance, momentum=momentum, epsilon=epsilon, frozen=not training)
     return made, Absent(), Absent(), Running(mean), Running(variance)
@@ -195,14 +261,15 @@ def batch_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Value, variance
 
 @row("_native_batch_norm_legit_no_training.default")
 def frozen_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Value, variance: Value, momentum: float, epsilon: float) -> Any:
+    if on.build.functional:
+        return composed_norm(on, x, weight, bias, mean, variance, False, momentum, epsilon)[:3]
     return batch_norm_by(on, x, weight, bias, mean, variance, epsilon=epsilon, frozen=True), Absent(), Absent()
 
 
 @row("_native_batch_norm_legit.no_stats")
 def instance_norm(on: Call, x: Value, weight: Any, bias: Any, training: bool, momentum: float, epsilon: float) -> Any:
-    made = normal(x, [axis for axis in range(x.rank) if axis != 1], epsilon)
-    made = made if weight is None else made.mul(per_channel(x, weight))
-    return (made if bias is None else made + per_channel(x, bias)), Absent(), Absent()
+    made, mean, inverse = composed_norm(on, x, weight, bias, None, None, True, momentum, epsilon)
+    return made, mean, inverse
 
 
 # ---- attention -------------------------------------------------------------------------------------------------------

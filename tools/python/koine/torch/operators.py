@@ -42,9 +42,7 @@ _STRIDES = "values have no strides"
 _DRAWN = "random numbers other than dropout's are not drawn: feed them as an input"
 _KERNEL = "Koine has no kernel for it"
 REASONS = {f"aten.{name}": why for names, why in {
-    ("_adaptive_avg_pool2d_backward.default", "avg_pool2d_backward.default", "convolution_backward.default",
-     "embedding_dense_backward.default", "max_pool2d_with_indices_backward.default", "native_group_norm_backward.default",
-     "native_layer_norm_backward.default"): _BACKWARD,
+    ("native_group_norm_backward.default",): _BACKWARD,
     ("_local_scalar_dense.default", "nonzero.default", "masked_scatter.default"): _DATA,
     ("as_strided.default", "sym_storage_offset.default", "sym_stride.int"): _STRIDES,
     ("rand.default", "randn.default", "randperm.default"): _DRAWN,

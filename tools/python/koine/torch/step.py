@@ -17,7 +17,7 @@ from ..train import Trainer
 from .exchange import Exchange, array_of
 from .loss import Loss
 from .optimizers import decays_of, rates_of, settings_of, why_not
-from .table import REASONS, ROWS
+from .table import REASONS, ROWS, operators_kept
 from .trace import KEPT_LOSSES, LOSSES, SLOT, Build, StepModule, exported
 
 logger = logging.getLogger("koine")
@@ -26,17 +26,6 @@ TAKEN = ("clip_norm", "clip_value", "skip_not_finite", "precision", "memory_byte
 # After so many changes of a momentum, a decay and the like, each of which compiles the step again, PyTorch updates.
 _CHANGES = 3
 _TENSOR = object()
-
-
-def operators_kept() -> List[Any]:
-    """The table's operators, as PyTorch's objects; those that this version of PyTorch lacks are left out."""
-    found = []
-    for name in ROWS:
-        _, operator, overload = name.split(".")
-        packet = getattr(torch.ops.aten, operator, None)
-        if packet is not None and overload in packet.overloads():
-            found.append(getattr(packet, overload))
-    return found
 
 
 class Hook:
@@ -222,6 +211,7 @@ class TrainStep:
         if self._more.get("clip_norm"):
             torch.nn.utils.clip_grad_norm_(parameters, self._more["clip_norm"])
         self.optimizer.step()
+        self._exchange.written()
 
     # ---- between PyTorch and the device ------------------------------------------------------------------------------
 

@@ -2,20 +2,32 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Iterable, Set
+from typing import Any, Iterable, List, Set
 
 import torch
 
-from . import arrays, layers, pointwise  # noqa: F401  they put their rows into the table
+from . import arrays, backward, layers, pointwise  # noqa: F401  they put their rows into the table
 from .operators import REASONS, ROWS, SIZES
 
+BACKWARD = {name for name, function in ROWS.items() if function.__module__ == backward.__name__}
 HEAD = """\
 # PyTorch's operators in koine.torch
 
-Made by `python3 -c 'import koine.torch.table as t; print(t.page(), end="")'`. `torch.export` decomposes all other operators into
-those of core ATen before the table is asked; what is neither here nor decomposed is an error that names the operator and its
-module.
+Made by `python3 -c 'import koine.torch.table as t; print(t.page(), end="")'`. `torch.export` and `torch.compile` decompose all
+other operators into those of core ATen before the table is asked. What is neither here nor decomposed is an error of a training
+step, which names the operator and its module; `torch.compile` leaves it to PyTorch.
 """
+
+
+def operators_kept() -> List[Any]:
+    """The table's operators, as PyTorch's objects; those that this version of PyTorch lacks are left out."""
+    found = []
+    for name in ROWS:
+        _, operator, overload = name.split(".")
+        packet = getattr(torch.ops.aten, operator, None)
+        if packet is not None and overload in packet.overloads():
+            found.append(getattr(packet, overload))
+    return found
 
 
 def core() -> Set[str]:
@@ -32,9 +44,10 @@ def listed(names: Iterable[str]) -> str:
 
 def page() -> str:
     known = core()
-    trained = {name for name in (*ROWS, *SIZES) if name in known}
+    trained = {name for name in (*ROWS, *SIZES) if name in known} - BACKWARD
     parts = [HEAD, f"## Of core ATen, {len(trained)} that are trained\n", listed(trained),
-             "\n## Others that are trained as they are, without decomposing\n", listed(set(ROWS) - known),
+             "\n## Others that are trained as they are, without decomposing\n", listed(set(ROWS) - known - BACKWARD),
+             "\n## Of backward passes, which torch.compile has in its graphs\n", listed(BACKWARD),
              f"\n## Of core ATen, {len(REASONS)} that are not\n", "| why | operators |\n|---|---|"]
     for why in dict.fromkeys(REASONS.values()):
         names = ", ".join(f"`{name[len('aten.'):]}`" for name, reason in REASONS.items() if reason == why)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import re
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -59,8 +60,8 @@ def exported(module: StepModule, leaves: Sequence[Any], dynamic: bool, kept: Seq
                            f"{str(error).strip().splitlines()[0]}") from error
         block_gradients(program.graph)
         table = default_decompositions()
-        for operator in kept:
-            table.pop(operator, None)
+        for kept_one in kept:
+            table.pop(kept_one, None)
         return program.run_decompositions(table)
 
 
@@ -112,6 +113,10 @@ class Call:
         argument = self.node.args[position]
         return argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument
 
+    def reads(self, position: int) -> bool:
+        """Whether one of several results is used."""
+        return any(user.args[1] == position for user in self.node.users if user.target is operator.getitem)
+
     def trained(self, position: int) -> bool:
         """Whether an argument depends on trained parameters."""
         return self.node.args[position] in self.build.trained
@@ -122,6 +127,8 @@ class Call:
             x = self.graph.number(1).expand(x).sum()
         elif not isinstance(x, Value):
             kind = dtype or ("bool" if isinstance(x, bool) else "int32" if isinstance(x, int) else "float32")
+            if kind == "int32" and not -2**31 <= x < 2**31:
+                raise self.refuse(f"the number {x} has more than the 32 bits in which Koine computes integers")
             return self.graph.constant(x, kind)
         return x if dtype in (None, x.dtype) else x.not_equal(self.value(0, x.dtype)) if dtype == "bool" else x.cast(dtype)
 
@@ -139,29 +146,27 @@ class Call:
         return error_of(UNSUPPORTED, f"{self.node.target} of {self.build.place(self.node)}: {why}")
 
 
-class Build:
-    """Builds the graph of a program. `names`: the state of each parameter that is trained or kept frozen, and of each buffer, by
-    the name in the program; `trained`: those that the optimizer has."""
+def path_of(module: str) -> str:
+    """The path of a module, which torch.compile writes as an expression: L['self']._modules['conv']."""
+    if "L[" not in module:
+        return module
+    return ".".join(one or other for one, other in re.findall(r"_modules\['([^']+)'\]|\.((?!_modules)\w+)", module))
 
-    def __init__(self, program: Any, rows: Mapping[str, Callable[..., Any]], reasons: Mapping[str, str],
-                 parameters: Mapping[str, Tuple[str, Any, bool]], buffers: Mapping[str, Tuple[str, Any]]) -> None:
-        self.program, self.rows, self.reasons, self.graph = program, rows, reasons, Graph()
+
+class Nodes:
+    """Builds the operators of a program by the table. Subclasses say what its inputs are."""
+
+    functional = False  # statistics are arguments and results, and nothing is drawn
+    origin = "the loss"  # what operators of no module belong to
+
+    def __init__(self, rows: Mapping[str, Callable[..., Any]], reasons: Mapping[str, str]) -> None:
+        self.rows, self.reasons, self.graph = rows, reasons, Graph()
         self.values: Dict[Any, Any] = {}
         self.trained: set = set()
         self.symbols: Dict[str, str] = {}
-        self.parameters: Dict[str, Any] = {}  # states and their tensors
-        self.buffers: Dict[str, Any] = {}
-        self.extra: List[Value] = []  # what a step computes besides the loss, for the states that it changes
-        self.constants: List[Any] = []  # tensors whose elements are in the graph
-        self.inputs: List[Tuple[int, str]] = []  # positions of leaves, and their inputs
-        self._known_parameters, self._known_buffers = parameters, buffers
-        signature = program.graph_signature
-        self._changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
-        self._specs = {spec.arg.name: spec for spec in signature.input_specs}
-        self._leaf = 0
-        for node in program.graph.nodes:
-            self._add(node)
-        self._finish()
+
+    def _placeholder(self, node: Any) -> Any:
+        raise NotImplementedError
 
     # ---- sizes -------------------------------------------------------------------------------------------------------
 
@@ -192,18 +197,18 @@ class Build:
     def place(self, node: Any) -> str:
         """The path of the module that a node comes from, and its line."""
         stack = list((node.meta.get("nn_module_stack") or {}).values())
-        path = stack[-1][0] if stack else ""
+        path = path_of(stack[-1][0]) if stack else ""
         path = path[len("model."):] if path.startswith("model.") else path if path != "model" else ""
         trace = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines() if line.strip()]
         lines = [line for before, line in zip(trace, trace[1:]) if before.startswith("File ") and __file__ not in before]
-        return (f"module '{path}'" if path else "the model" if stack and stack[-1][0].startswith("model") else "the loss") + \
+        return (f"module '{path}'" if path else "the model" if stack and stack[-1][0].startswith("model") else self.origin) + \
             (f" (`{lines[-1]}`)" if lines else "")
 
     @contextlib.contextmanager
     def _scope(self, node: Any) -> Iterator[None]:
         """Names of what is built begin with the module's path."""
         stack = list((node.meta.get("nn_module_stack") or {}).values())
-        path = re.sub(r"[^\w./-]", "_", str(stack[-1][0] or "step") if stack else "loss")
+        path = re.sub(r"[^\w./-]", "_", path_of(stack[-1][0]) or "step" if stack else "loss")
         with self.graph.scope("in." + path):
             yield
 
@@ -251,6 +256,29 @@ class Build:
             if name in str(error):
                 raise
             raise error_of(error.code, f"{name} of {self.place(node)}: {error}") from error
+
+
+class Build(Nodes):
+    """Builds the graph of a program. `names`: the state of each parameter that is trained or kept frozen, and of each buffer, by
+    the name in the program; `trained`: those that the optimizer has."""
+
+    def __init__(self, program: Any, rows: Mapping[str, Callable[..., Any]], reasons: Mapping[str, str],
+                 parameters: Mapping[str, Tuple[str, Any, bool]], buffers: Mapping[str, Tuple[str, Any]]) -> None:
+        super().__init__(rows, reasons)
+        self.program = program
+        self.parameters: Dict[str, Any] = {}  # states and their tensors
+        self.buffers: Dict[str, Any] = {}
+        self.extra: List[Value] = []  # what a step computes besides the loss, for the states that it changes
+        self.constants: List[Any] = []  # tensors whose elements are in the graph
+        self.inputs: List[Tuple[int, str]] = []  # positions of leaves, and their inputs
+        self._known_parameters, self._known_buffers = parameters, buffers
+        signature = program.graph_signature
+        self._changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
+        self._specs = {spec.arg.name: spec for spec in signature.input_specs}
+        self._leaf = 0
+        for node in program.graph.nodes:
+            self._add(node)
+        self._finish()
 
     # ---- leaves ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,372 @@
+"""torch.compile(model, backend="koine") follows PyTorch's own losses; skipped where PyTorch is missing.
+
+usage: pytorch_compile.py HOUSE_FOLDER SOURCE_ROOT [NAME…]
+"""
+import configparser
+import gc
+import logging
+import pathlib
+import subprocess
+import sys
+import tempfile
+import warnings
+
+from package import case, end_without, expect, expect_equal, raises, run
+
+end_without("torch", "PyTorch")
+
+import koine  # noqa: E402
+import torch  # noqa: E402
+from koine.torch import kept, parts  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+STEPS, LARGEST = 20, 1e-4  # steps of training; how far losses may be from PyTorch's, relative to them
+
+
+# ---- networks --------------------------------------------------------------------------------------------------------
+
+
+class Residual(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(outputs), nn.BatchNorm2d(outputs)])
+        self.short = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)) if stride > 1 else nn.Identity()
+
+    def forward(self, x):
+        return F.relu(self.norms[1](self.two(F.relu(self.norms[0](self.one(x))))) + self.short(x))
+
+
+class Cells(nn.Module):
+    """A loop over the steps of (N,T,6)."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.cell, self.last = kind(6, 10), nn.Linear(10, 3)
+
+    def forward(self, x):
+        state = None
+        for t in range(x.shape[1]):
+            state = self.cell(x[:, t], state)
+        return self.last(state[0] if isinstance(state, tuple) else state)
+
+
+class Block(nn.Module):
+    def __init__(self, size, heads):
+        super().__init__()
+        self.heads, self.packed, self.out = heads, nn.Linear(size, 3 * size), nn.Linear(size, size)
+        self.norms, self.wide = nn.ModuleList([nn.LayerNorm(size), nn.LayerNorm(size)]), nn.Sequential(nn.Linear(size, 4 * size), nn.GELU(), nn.Linear(4 * size, size))
+
+    def forward(self, x):
+        batch, length, size = x.shape
+        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self.packed(self.norms[0](x)).split(size, 2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, size)
+        x = x + self.out(y)
+        return x + self.wide(self.norms[1](x))
+
+
+class Text(nn.Module):
+    """Of (N,T) numbers of 17 letters; the next letter, or one of three kinds."""
+
+    def __init__(self, body, outputs=17):
+        super().__init__()
+        self.letters, self.places, self.body, self.last = nn.Embedding(17, 12), nn.Embedding(8, 12), body, nn.Linear(12, outputs)
+
+    def forward(self, x):
+        return self.last(self.body(self.letters(x) + self.places(torch.arange(x.shape[1])))).flatten(0, 1)
+
+
+class Depthwise(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(size, size, 3, padding=1, groups=size), nn.GroupNorm(2, size), nn.SiLU(), nn.Conv2d(size, size, 1))
+
+    def forward(self, x):
+        return x + self.layers(x)
+
+
+def draw(*shape):
+    return lambda generator: torch.randn(*shape, generator=generator)
+
+
+def letters(generator):
+    return torch.randint(0, 17, (4, 8), generator=generator)
+
+
+def kinds(x):
+    return torch.arange(len(x)) % 3
+
+
+# Of each: the model, a batch, its target, the loss, and the optimizer.
+NETWORKS = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 16), nn.ELU(), nn.Linear(16, 3)), draw(8, 6), kinds, F.cross_entropy,
+            lambda them: torch.optim.AdamW(them, .01)),
+    "conv net": (lambda: nn.Sequential(nn.Conv2d(1, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
+                                       nn.AvgPool2d(2), nn.Flatten(), nn.Linear(32, 3)), draw(4, 1, 10, 10), kinds, F.cross_entropy,
+                 lambda them: torch.optim.SGD(them, .02, momentum=.9)),
+    "resnet": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1), Residual(8, 8, 1), Residual(8, 16, 2),
+                                     nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 3)), draw(4, 3, 12, 12), kinds, F.cross_entropy,
+               lambda them: torch.optim.SGD(them, .02, momentum=.9)),
+    "gru cells": (lambda: Cells(nn.GRUCell), draw(4, 5, 6), kinds, F.cross_entropy, lambda them: torch.optim.RMSprop(them, .005)),
+    "lstm cells": (lambda: Cells(nn.LSTMCell), draw(4, 5, 6), kinds, F.cross_entropy, lambda them: torch.optim.Adam(them, .01)),
+    "encoder": (lambda: Text(nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 2, 24, dropout=0., batch_first=True), 2)), letters,
+                lambda x: x.flatten().roll(1), F.cross_entropy, lambda them: torch.optim.Adam(them, .005)),
+    "gpt": (lambda: Text(nn.Sequential(Block(12, 3), Block(12, 3), nn.LayerNorm(12))), letters, lambda x: x.flatten(), F.cross_entropy,
+            lambda them: torch.optim.AdamW(them, .005, weight_decay=.1)),
+    "autoencoder": (lambda: nn.Sequential(nn.Conv2d(1, 6, 3, 2, 1), nn.LeakyReLU(.1), nn.Conv2d(6, 8, 3, 2, 1), nn.Sigmoid(), nn.ConvTranspose2d(8, 6, 4, 2, 1), nn.Softplus(),
+                                          nn.ConvTranspose2d(6, 1, 4, 2, 1)), draw(4, 1, 8, 8), lambda x: x.abs().sqrt(), F.mse_loss,
+                    lambda them: torch.optim.Adam(them, .01)),
+    "depthwise": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.Hardswish(), Depthwise(8), Depthwise(8), nn.AdaptiveAvgPool2d((2, 2)), nn.Flatten(), nn.Linear(32, 3)),
+                  draw(4, 3, 9, 9), kinds, F.cross_entropy, lambda them: torch.optim.NAdam(them, .005)),
+    "lines": (lambda: nn.Sequential(nn.Conv1d(2, 8, 5, padding=2), nn.InstanceNorm1d(8, affine=True), nn.Mish(), nn.AvgPool1d(2), nn.Conv1d(8, 4, 3), nn.Hardtanh(),
+                                    nn.Flatten(), nn.Linear(32, 1)), draw(4, 2, 20), lambda x: x.mean((1, 2)).unsqueeze(1), F.smooth_l1_loss,
+              lambda them: torch.optim.SGD(them, .05, momentum=.9, nesterov=True)),
+}
+
+
+def losses(make, batch, target, loss, optimizer, compiled, steps=STEPS, **more):
+    """Losses of steps of training, the results of inference, and the model."""
+    torch._dynamo.reset()
+    torch.manual_seed(3)
+    model, generator = make(), torch.Generator().manual_seed(4)
+    call = torch.compile(model, backend=koine.torch.backend, **more) if compiled else model
+    them, found = optimizer(model.parameters()), []
+    for _ in range(steps):
+        x = batch(generator)
+        value = loss(call(x), target(x))
+        them.zero_grad()
+        value.backward()
+        them.step()
+        found.append(value.item())
+    model.eval()
+    with torch.no_grad():
+        return found, call(x), model
+
+
+def distance(found, wanted):
+    return max(abs(one - other) / max(abs(other), 1e-2) for one, other in zip(found, wanted))
+
+
+def follow(name):
+    network = NETWORKS[name]
+    found, result, model = losses(*network, True)
+    wanted, other, their = losses(*network, False)
+    expect(distance(found, wanted) <= LARGEST, f"losses {found}, expected {wanted}")
+    expect(max(found) - min(found) > 1e-3, f"nothing is learnt: {found}")
+    wrong = (result - other).abs().max() / other.abs().max()
+    expect(wrong <= 20 * LARGEST, f"results of inference differ by {wrong:.2g}")
+    for (path, one), two in zip(model.state_dict().items(), their.state_dict().values()):
+        if path.endswith(("in_proj_bias", "packed.bias")):
+            continue  # the gradient of the keys' part is 0, but for what rounding leaves, which Adam makes large
+        expect(torch.allclose(one.double(), two.double(), rtol=1e-3, atol=1e-3), f"{path} differs by {(one - two).abs().max():.2g}")
+
+
+def messages_of(function):
+    """What is logged meanwhile, as warnings."""
+    found, handler = [], logging.Handler(logging.WARNING)
+    handler.emit = lambda record: found.append(record.getMessage())
+    logging.getLogger("koine").addHandler(handler)
+    try:
+        function()
+    finally:
+        logging.getLogger("koine").removeHandler(handler)
+    return found
+
+
+def all_in_koine(name):
+    """No operator of the networks above is left to PyTorch."""
+    parts._named.clear()
+    expect_equal(messages_of(lambda: follow(name)), [])
+
+
+for _name in NETWORKS:
+    if not sys.argv[3:] or _name in sys.argv[3:]:
+        def _follow(_name=_name):
+            all_in_koine(_name)
+        _follow.__name__ = _name
+        case(_follow)
+if sys.argv[3:]:
+    run()
+
+
+# ---- parts, sizes, parameters ----------------------------------------------------------------------------------------
+
+
+def compiled(function, **more):
+    torch._dynamo.reset()
+    return torch.compile(function, backend=koine.torch.backend, **more)
+
+
+def close(one, other, most=1e-5):
+    expect_equal((one.shape, one.dtype, one.stride()), (other.shape, other.dtype, other.stride()))
+    expect(torch.allclose(one, other, rtol=most, atol=most), f"{one}, expected {other}")
+
+
+class Middle(nn.Module):
+    """An operator that Koine lacks between two layers, in both passes, and its gradient."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(2)
+        self.one, self.two = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.two(torch.special.i0(self.one(x)))
+
+
+@case
+def what_koine_lacks_is_computed_by_pytorch_and_named_once():
+    parts._named.clear()
+    network = (Middle, draw(8, 6), kinds, F.cross_entropy, lambda them: torch.optim.SGD(them, .1))
+    found = []
+    messages = messages_of(lambda: found.append(losses(*network, True, 5)))
+    expect(len(messages) == 2, str(messages))  # i0, and i1 of its gradient
+    expect("aten.special_i0.default" in messages[0] or "aten.i0.default" in messages[0], messages[0])
+    expect("the model" in messages[0] and "torch.special.i0" in messages[0] and "not in Koine's table" in messages[0], messages[0])
+    expect(distance(found[0][0], losses(*network, False, 5)[0]) <= LARGEST)
+    expect_equal(messages_of(lambda: losses(*network, True, 2)), [])
+
+
+@case
+def without_fallback_it_is_an_error():
+    model = Middle()
+    with raises(Exception, "i0", "torch.special.i0", "not in Koine's table"):
+        compiled(model, options={"fallback": False})(torch.ones(2, 6)).sum().backward()
+    with raises(Exception, "no option 'fall_back'", "'fallback'"):
+        compiled(model, options={"fall_back": False})(torch.ones(2, 6))
+
+
+@case
+def float64_and_random_numbers_are_pytorchs():
+    x = torch.randn(4, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    close(compiled(lambda x: (x * 3).float().exp())(x), (x * 3).float().exp())
+    model = nn.Sequential(nn.Linear(6, 9), nn.Dropout(.3), nn.Linear(9, 4))
+    call, given = compiled(model), torch.randn(5, 6)
+    for train in (True, False):
+        model.train(train)
+        results = []
+        for function in (call, model):
+            torch.manual_seed(8)
+            results.append(function(given))
+        close(*results)
+
+
+@case
+def integers_beyond_32_bits_are_refused():
+    call = compiled(lambda x: x + 1)
+    close(call(torch.tensor([2**31 - 2])), torch.tensor([2**31 - 1]))
+    with raises(koine.KoineError, str(2**40), "32 bits"):
+        call(torch.tensor([2**40]))
+    expect(torch.equal(compiled(lambda x: x + 2**40)(torch.tensor([5])), torch.tensor([2**40 + 5])), "a number of the program is left to PyTorch")
+
+
+@case
+def strides_and_views_are_pytorchs():
+    def function(x, y):
+        z = (x @ y).transpose(0, 1)
+        return z, z * 2, x.t() + 1, x[1:, ::2].exp(), (x * 2).expand(3, 4, 6), x
+    x, y = torch.randn(4, 6), torch.randn(6, 5)
+    for one, other in zip(compiled(function)(x, y), function(x, y)):
+        expect(torch.allclose(one, other) and one.shape == other.shape)
+    image = torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+    close(compiled(lambda x: x * 2 + 1)(image), image * 2 + 1)
+
+
+@case
+def each_size_has_its_graph():
+    model = Middle()
+    call = compiled(model)
+    for size in (4, 7, 9, 4, 1, 7):
+        x = torch.randn(size, 6)
+        close(call(x), model(x))
+    wanted = [parameter.grad for parameter in (model(x).sum().backward(), *model.parameters())[1:]]
+    model.zero_grad()
+    call(x).sum().backward()
+    for parameter, gradient in zip(model.parameters(), wanted):
+        close(parameter.grad, gradient)
+
+
+@case
+def parameters_are_sent_when_they_were_written():
+    model, sent = Middle(), []
+    call, x = compiled(model), torch.randn(3, 6)
+    send = koine.States.__setitem__
+
+    def noted(states, name, value):
+        sent.append(name)
+        send(states, name, value)
+    koine.States.__setitem__ = noted
+    try:
+        for fused in ({}, {"foreach": True}, {"fused": True}):
+            optimizer = torch.optim.SGD(model.parameters(), 1e-3, **fused)
+            for _ in range(2):
+                close(call(x), model(x))
+                sent.clear()
+                call(x).sum().backward()  # the backward pass has the parameters of the forward pass
+                expect_equal(sent, [])
+                optimizer.step()
+                call(x)
+                expect_equal(len(sent), 4)
+        with torch.no_grad():
+            model.one.weight.mul_(2)
+        model.two.weight = nn.Parameter(torch.ones(3, 8))
+        model.two.bias.data = torch.zeros(3)
+        close(call(x), model(x))
+        with torch.no_grad():
+            close(call(x), model(x))
+            sent.clear()
+            close(call(x), model(x))
+        expect_equal(sent, [])
+    finally:
+        koine.States.__setitem__ = send
+    expect(len([None for found in kept._living if found.states._core.pointer]) >= 1)
+    del call, model, optimizer
+    torch._dynamo.reset()
+    gc.collect()
+    expect_equal(len(kept._living), 0)
+
+
+@case
+def calls_take_no_more_memory():
+    model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 4))
+    call, x = compiled(model), torch.randn(64, 256)
+
+    def resident():
+        gc.collect()
+        return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+    if not pathlib.Path("/proc/self/statm").exists():
+        return
+    sizes = []
+    for _ in range(3):
+        for _ in range(50):
+            call(x).sum().backward()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.sub_(parameter.grad, alpha=1e-3)
+        sizes.append(resident())
+    # one batch of activations, kept in each call, would be 6.5 MB in 50 calls
+    expect(sizes[2] - sizes[1] < 3e6, f"{sizes} bytes after 50, 100, and 150 calls")
+
+
+@case
+def pytorch_finds_it_by_name():
+    """The entry point, as pip writes it from pyproject.toml."""
+    text = pathlib.Path(sys.argv[2], "pyproject.toml").read_text(encoding="utf-8")
+    section = text[text.index('[project.entry-points."torch_dynamo_backends"]'):].split("\n\n")[0].splitlines()[1:]
+    entries = configparser.ConfigParser()
+    entries.read_string("[torch_dynamo_backends]\n" + "\n".join(section).replace('"', ""))
+    with tempfile.TemporaryDirectory() as folder:
+        info = pathlib.Path(folder, "koine-1.dist-info")
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: koine\nVersion: 1\n")
+        with open(info / "entry_points.txt", "w", encoding="utf-8") as file:
+            entries.write(file)
+        script = f"import sys; sys.path.insert(0, {folder!r}); import torch; print(torch.compile(torch.exp, backend='koine')(torch.zeros(2)).tolist())"
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120)
+        expect(done.stdout.strip() == "[1.0, 1.0]", done.stdout + done.stderr[-2000:])
+
+
+run()

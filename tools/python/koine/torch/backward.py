@@ -1,0 +1,106 @@
+"""The table's operators of backward passes, which torch.compile has in its graphs."""
+from __future__ import annotations
+
+import math
+from typing import Any, Optional, Sequence, Tuple
+
+from ..graph import Value
+from .layers import images, per_channel, two
+from .operators import axis_of, row
+from .trace import Absent, Call
+
+
+def sides_of(padding: Sequence[int]) -> Sequence[int]:
+    """Top, left, bottom, right."""
+    return [*padding, *padding]
+
+
+@row("convolution_backward.default")
+def convolution_backward(on: Call, g: Value, x: Value, weight: Value, bias_sizes: Any, stride: Sequence[int], padding: Sequence[int],
+                         dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
+                         wanted: Sequence[bool]) -> Tuple[Any, ...]:
+    """g is (N,outputs,...), x (N,C,...); lines are images of one row."""
+    if weight.rank > 4:
+        raise on.refuse("convolutions have one or two dimensions")
+    of_x, of_weight = x.shape, weight.shape
+    if weight.rank == 3:
+        g, x, weight = (value.unsqueeze(2) for value in (g, x, weight))
+        stride, padding, dilation = ([first, *numbers] for first, numbers in ((1, stride), (0, padding), (1, dilation)))
+    window = {"stride": list(stride), "padding": list(sides_of(padding)), "dilation": list(dilation), "groups": groups}
+    by_x = by_weight = by_bias = Absent()  # type: Any
+    if wanted[0]:
+        by_x = on.graph.apply("conv2d", g, weight, **window) if transposed else \
+            on.graph.apply("conv2d_data", g, weight, size=list(x.shape[2:]), **window)
+        by_x = by_x.reshape(of_x)
+    if wanted[1]:
+        pair = (x, g) if transposed else (g, x)
+        by_weight = on.graph.apply("conv2d_weight", *pair, size=list(weight.shape[2:]), **window).reshape(of_weight)
+    if wanted[2]:
+        by_bias = g.sum([0, 2, 3])
+    return by_x, by_weight, by_bias
+
+
+@row("max_pool2d_with_indices_backward.default")
+def max_pool_backward(on: Call, g: Value, x: Value, window: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, places: Value) -> Value:
+    """Each gradient is added where the maximum was: places are in the images (H*W)."""
+    front = list(x.shape[:-2])
+    none = on.full(0.0, front + [x.shape[-2] * x.shape[-1]])
+    flat = [value.reshape(front + [value.shape[-2] * value.shape[-1]]) for value in (places, g)]
+    return none.scatter_elements(flat[0], flat[1], x.rank - 2, "add").reshape(x.shape)
+
+
+@row("avg_pool2d_backward.default")
+def average_pool_backward(on: Call, g: Value, x: Value, window: Any, stride: Any, padding: Any, ceil: bool, count_padding: bool,
+                          divisor: Optional[int]) -> Value:
+    if divisor is not None:
+        raise on.refuse("divisor_override is not covered: scale the result instead")
+    if ceil and any(two(padding)) and count_padding:
+        raise on.refuse("ceil_mode with count_include_pad is not covered: set one of them to False")
+    made = on.graph.apply("average_pool_data", images(g), window=two(window), stride=two(stride, two(window)), padding=list(sides_of(two(padding))),
+                          size=list(x.shape[-2:]), skip_padding=ceil or not count_padding)
+    return made.reshape(x.shape)
+
+
+@row("_adaptive_avg_pool2d_backward.default")
+def adaptive_pool_backward(on: Call, g: Value, x: Value) -> Value:
+    return on.graph.apply("average_pool_data", images(g), output=list(g.shape[-2:]), size=list(x.shape[-2:])).reshape(x.shape)
+
+
+@row("native_layer_norm_backward.default")
+def layer_norm_backward(on: Call, g: Value, x: Value, shape: Sequence[int], mean: Value, inverse: Value, weight: Optional[Value],
+                        bias: Optional[Value], wanted: Sequence[bool]) -> Tuple[Any, ...]:
+    size = math.prod(shape)
+    front = list(x.shape[:x.rank - len(shape)])
+    given = on.full(1.0, [size]) if weight is None else weight.reshape(size)
+    first = on.graph.apply("layer_norm_gradient", x.reshape(front + [size]), g.reshape(front + [size]), given, mean.reshape(front),
+                           inverse.reshape(front))
+    results = [first, first.result(1), first.result(2)]
+    shapes = [x.shape, list(shape), list(shape)]
+    return tuple(value.reshape(size) if is_wanted else Absent() for value, size, is_wanted in zip(results, shapes, wanted))
+
+
+@row("native_batch_norm_backward.default")
+def batch_norm_backward(on: Call, g: Value, x: Value, weight: Optional[Value], running_mean: Any, running_variance: Any, mean: Any,
+                        inverse: Any, training: bool, epsilon: float, wanted: Sequence[bool]) -> Tuple[Any, ...]:
+    weight = on.full(1.0, [x.shape[1]]) if weight is None else weight
+    if training:
+        first = on.graph.apply("batch_norm_gradient", x, g, weight, mean, inverse)
+        return first, first.result(1), first.result(2)
+    axes, inverse = [axis for axis in range(x.rank) if axis != 1], (running_variance + epsilon).rsqrt()
+    standard = x.sub(per_channel(x, running_mean)).mul(per_channel(x, inverse))
+    return g.mul(per_channel(x, inverse.mul(weight))), g.mul(standard).sum(axes), g.sum(axes)
+
+
+@row("embedding_dense_backward.default")
+def embedding_backward(on: Call, g: Value, indices: Value, rows: int, padding: int, by_frequency: bool) -> Value:
+    if by_frequency:
+        raise on.refuse("scale_grad_by_freq is not covered")
+    if padding >= 0:
+        g = indices.not_equal(on.value(padding, indices.dtype)).unsqueeze(indices.rank).where(g, on.value(0.0))
+    return on.graph.apply("embedding_gradient", g, indices, rows=rows)
+
+
+@row("_softmax_backward_data.default", "_log_softmax_backward_data.default")
+def softmax_backward(on: Call, g: Value, y: Value, axis: int, *_: Any) -> Value:
+    name = "log_softmax_gradient" if "log" in str(on.node.target) else "softmax_gradient"
+    return on.graph.apply(name, y, g, axis=axis_of(y, axis)) if y.rank else on.full(0.0)

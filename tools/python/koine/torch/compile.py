@@ -1,0 +1,147 @@
+"""torch.compile(model, backend="koine"): AOTAutograd's forward and backward graphs, computed by Koine."""
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+import torch
+from torch._decomp import core_aten_decompositions
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from .._library import unknown
+from ..device import Context, default_context
+from .kept import Kept, kept_for
+from .parts import split
+from .table import operators_kept
+
+# Keywords of koine.Session that options may have.
+TAKEN = ("context", "fallback", "precision", "memory_bytes", "recompute", "fast_math", "switches", "progress")
+# Graphs of so many different sizes are kept; the one that was not used for the longest time is dropped.
+KEPT_SIZES = 64
+
+
+def drop(x: torch.Tensor, rate: float, train: Optional[bool]) -> Any:
+    """Dropout with PyTorch's random numbers, of which the backward pass needs the mask."""
+    if train is False or rate == 0:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    if rate == 1:
+        return torch.zeros_like(x), torch.zeros_like(x, dtype=torch.bool)
+    mask = torch.ops.aten.bernoulli.p(torch.empty_like(x, dtype=torch.bool), 1 - rate)
+    return x * mask * (1 / (1 - rate)), mask
+
+
+def encoder_layer(x: Any, size: int, heads: int, weight: Any, bias: Any, out_weight: Any, out_bias: Any, use_gelu: bool, norm_first: bool,
+                  epsilon: float, *more: Any) -> Any:
+    """What a layer of PyTorch's encoder is in inference, from parts that the table has. x is (N,T,size)."""
+    norms, (first, first_bias, second, second_bias), masks = (more[0:2], more[2:4]), more[4:8], more[8:]
+    if any(mask is not None for mask in masks) or x.is_nested:
+        return NotImplemented
+
+    def attention(y: Any) -> Any:
+        q, k, v = (part.unflatten(2, (heads, -1)).transpose(1, 2) for part in torch.nn.functional.linear(y, weight, bias).split(size, 2))
+        made = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return torch.nn.functional.linear(made, out_weight, out_bias)
+
+    def wide(y: Any) -> Any:
+        y = torch.nn.functional.linear(y, first, first_bias)
+        return torch.nn.functional.linear(torch.nn.functional.gelu(y) if use_gelu else y.relu(), second, second_bias)
+    for part, norm in zip((attention, wide), norms):
+        x = x + part(torch.nn.functional.layer_norm(x, (size,), *norm, epsilon)) if norm_first else \
+            torch.nn.functional.layer_norm(x + part(x), (size,), *norm, epsilon)
+    return x
+
+
+def decompositions() -> Dict[Any, Callable[..., Any]]:
+    """To core ATen, but for what the table has."""
+    table = dict(core_aten_decompositions())
+    for operator in operators_kept():
+        table.pop(operator, None)
+    table[torch.ops.aten.native_dropout.default] = drop
+    table[torch.ops.aten._transformer_encoder_layer_fwd.default] = encoder_layer
+    return table
+
+
+class Shared:
+    """What the forward and the backward graph of a compiled function have in common."""
+
+    def __init__(self, context: Context, settings: Mapping[str, Any]) -> None:
+        self.context, self.settings = context, settings
+        self.kept: Optional[Kept] = None
+
+    def kept_of(self, tensors: Sequence[Any]) -> Kept:
+        parameters = [tensor for tensor in tensors if isinstance(tensor, torch.nn.Parameter)]
+        if self.kept is None or parameters:
+            self.kept = kept_for(self.context, parameters)
+        return self.kept
+
+
+class Compiled:
+    """A forward or backward graph: a function of a list of tensors, and of numbers where sizes are open. Each combination of sizes has
+    separate sessions, on the same parameters."""
+
+    def __init__(self, module: Any, shared: Shared, kind: str) -> None:
+        self._boxed_call = True  # AOTAutograd calls it with a list, which it empties
+        self._module, self._shared, self._training = module, shared, kind != "inference"
+        self._made: Dict[Any, Any] = {}
+        holders = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
+        self._open = any(isinstance(found, torch.SymInt) or isinstance(found, torch.Tensor) and
+                         any(isinstance(size, torch.SymInt) for size in found.shape) for found in holders)
+
+    def __call__(self, given: List[Any]) -> Any:
+        tensors = list(given)
+        given.clear()
+        key = tuple(tuple(item.shape) if isinstance(item, torch.Tensor) else item for item in tensors) if self._open else ()
+        made = self._made.pop(key, None)
+        if made is None:
+            made = self._make(tensors)
+            if len(self._made) >= KEPT_SIZES:
+                self._made.pop(next(iter(self._made)))
+        self._made[key] = made  # the last used is the last
+        return made(*tensors)
+
+    def _make(self, tensors: Sequence[Any]) -> Any:
+        kept = self._shared.kept_of([tensor for tensor in tensors if isinstance(tensor, torch.Tensor)])
+        return split(with_numbers(self._module, tensors) if self._open else copied(self._module), kept, self._training, self._shared.settings)
+
+
+def copied(module: Any) -> Any:
+    """The module with a copy of its graph."""
+    graph, copies = torch.fx.Graph(), {}  # type: Any, Dict[Any, Any]
+    for node in module.graph.nodes:
+        copies[node] = graph.node_copy(node, lambda argument: copies[argument])
+    return torch.fx.GraphModule(module, graph)
+
+
+def with_numbers(module: Any, given: Sequence[Any]) -> Any:
+    """The module for arguments of certain sizes: open sizes, and what is computed of them, are numbers."""
+    made = copied(module)
+    mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
+    FakeTensorProp(made, mode).propagate(*given)
+    numbers = {node: node.meta["val"] for node in made.graph.nodes
+               if isinstance(node.meta.get("val"), (int, float)) and not isinstance(node.meta["val"], bool)}
+    for node in list(made.graph.nodes):
+        node.args = torch.fx.node.map_arg(node.args, lambda argument: numbers.get(argument, argument))
+        node.kwargs = torch.fx.node.map_arg(node.kwargs, lambda argument: numbers.get(argument, argument))
+    made.graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output") or torch.Tag.nondeterministic_seeded in
+                                   getattr(node.target, "tags", ()))
+    made.recompile()
+    return made
+
+
+def backend(module: Any, given: Sequence[Any], *, options: Optional[Mapping[str, Any]] = None, mode: Optional[str] = None) -> Any:
+    """What koine.torch.backend does."""
+    options = dict(options or {})
+    for name in options:
+        if name not in TAKEN:
+            raise TypeError(unknown("option", name, TAKEN))
+    context = options.pop("context", None) or default_context()
+    shared = Shared(context, options)
+
+    def compiler(kind: str) -> Callable[[Any, Sequence[Any]], Any]:
+        return lambda graph, _: Compiled(graph, shared, kind)
+    make = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
+                        decompositions=decompositions(), partition_fn=min_cut_rematerialization_partition)
+    with sdpa_kernel(SDPBackend.MATH):  # attention as products and a softmax, whose gradients the table has
+        return make(module, given)

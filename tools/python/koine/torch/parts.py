@@ -1,0 +1,278 @@
+"""A graph of tensor operators in parts: what the table covers becomes sessions of Koine, PyTorch computes the rest."""
+from __future__ import annotations
+
+import logging
+import operator
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+
+import torch
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from ..errors import KoineError, error_of
+from ..graph import Value
+from ..session import Session
+from .exchange import array_of
+from .kept import Kept
+from .operators import REASONS, ROWS
+from .trace import TYPES, Nodes, koine_type
+
+logger = logging.getLogger("koine")
+# Types of PyTorch whose elements Koine has with the same bits.
+_SAME = {torch.float32, torch.int32, torch.int8, torch.uint8, torch.bool}
+# What only renames elements or makes constants: alone it is not worth a session.
+_LIGHT = {f"aten.{name}" for name in (
+    "view.default", "_unsafe_view.default", "permute.default", "expand.default", "unsqueeze.default", "squeeze.dim", "squeeze.dims",
+    "alias.default", "detach.default", "clone.default", "select.int", "slice.Tensor", "full.default", "full_like.default",
+    "scalar_tensor.default", "empty.memory_format", "arange.start_step", "_to_copy.default", "split_with_sizes.default")}
+_HOST = "koine.host"  # marks nodes that PyTorch computes before all others
+_named: Set[Tuple[str, str]] = set()
+
+
+def tensors_of(node: Any) -> List[Any]:
+    """The results of a node that are tensors, as the tracer found them."""
+    found = node.meta.get("val")
+    return [item for item in (found if isinstance(found, (tuple, list)) else [found]) if isinstance(item, torch.Tensor)]
+
+
+# ---- what is covered -------------------------------------------------------------------------------------------------
+
+
+class Trial(Nodes):
+    """Builds one operator by itself."""
+
+    functional, origin = True, "the model"
+
+    def __init__(self, node: Any) -> None:
+        super().__init__(ROWS, REASONS)
+        for position, argument in enumerate(node.all_input_nodes):
+            fake = argument.meta["val"]
+            self.values[argument] = self.graph.input(f"input{position}", list(fake.shape), koine_type(fake.dtype, "an argument"))
+        made = self._call(node)
+        fakes = node.meta["val"]
+        several = isinstance(fakes, (tuple, list))
+        read = {user.args[1] for user in node.users if user.target is operator.getitem} if several else {0}
+        for position, fake in enumerate(fakes if several else [fakes]):
+            if position in read:
+                self._compare(made[position] if several else made, fake, position)
+
+    @staticmethod
+    def _compare(value: Any, fake: Any, position: int) -> None:
+        if not isinstance(value, Value):
+            raise error_of(5, f"result {position} is used, which Koine does not compute")
+        wanted = (tuple(fake.shape), koine_type(fake.dtype, "a result"))
+        if (tuple(value.shape), value.dtype) != wanted:
+            raise error_of(5, f"result {position} is {value.dtype} {value.shape}, expected {wanted[1]} {wanted[0]}")
+
+
+def why_not(node: Any) -> Optional[str]:
+    """Why Koine does not compute an operator here; None if it does."""
+    name = str(node.target)
+    if node.meta.get(_HOST):
+        return "PyTorch draws the random numbers of a compiled model"
+    for fake in [*tensors_of(node), *(fake for argument in node.all_input_nodes for fake in tensors_of(argument))]:
+        if fake.dtype not in TYPES or fake.dtype == torch.float64:
+            return f"{str(fake.dtype)[len('torch.'):]} is computed by PyTorch"
+        if fake.layout != torch.strided:
+            return f"tensors are {fake.layout}"
+    if name not in ROWS:
+        return REASONS.get(name, "it is not in Koine's table of operators")
+    if not tensors_of(node):
+        return "it has no tensor as its result"
+    try:
+        Trial(node)
+    except KoineError as error:
+        text, named = str(error), f"{name} of {Trial.place(Trial, node)}: "  # type: ignore[arg-type]
+        return text[len(named):] if text.startswith(named) else text
+    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:  # arguments of a kind that the row does not know
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+class Support(OperatorSupportBase):
+    """Asks the table, and keeps the reasons."""
+
+    def __init__(self) -> None:
+        self.reasons: Dict[Any, Optional[str]] = {}
+
+    def is_node_supported(self, submodules: Mapping[str, Any], node: Any) -> bool:
+        if node.op != "call_function":
+            return False
+        if node.target is operator.getitem:
+            return self.is_node_supported(submodules, node.args[0])
+        if node not in self.reasons:
+            self.reasons[node] = why_not(node)
+        return self.reasons[node] is None
+
+
+def is_random(node: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def draw_first(graph: Any) -> None:
+    """Random numbers depend on the shape of their argument only: it is made empty, so that nothing waits for them."""
+    for node in list(graph.nodes):
+        if node.op != "call_function" or not is_random(node):
+            continue
+        node.meta[_HOST] = True
+        name = str(node.target)
+        if not (name.endswith("_like.default") or name == "aten.bernoulli.p") or not node.all_input_nodes:
+            continue
+        like, fake = node.args[0], node.args[0].meta["val"]
+        with graph.inserting_before(node):
+            made = graph.call_function(torch.ops.aten.empty.memory_format, (list(fake.shape),), {"dtype": fake.dtype, "device": fake.device})
+        made.meta = {**like.meta, _HOST: True}
+        node.update_arg(0, made)
+    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output") or is_random(node))
+
+
+# ---- a part ----------------------------------------------------------------------------------------------------------
+
+
+class PartBuild(Nodes):
+    """The graph of a part. names: the state of each argument that is a parameter."""
+
+    functional, origin = True, "the model"
+
+    def __init__(self, graph: Any, names: Sequence[Optional[str]]) -> None:
+        super().__init__(ROWS, REASONS)
+        self._states, self.fed, self._position = names, {}, 0  # type: Any, Dict[int, str], int
+        for node in graph.nodes:
+            self._add(node)
+
+    def _placeholder(self, node: Any) -> Any:
+        position, self._position = self._position, self._position + 1
+        fake, name = node.meta["val"], self._states[position]
+        if name is not None:
+            found = self.graph.find(name)
+            return self.graph.parameter(name, list(fake.shape), init=0.0) if found is None else found
+        if not node.users:
+            return None
+        self.fed[position] = f"input{position}"
+        return self.graph.input(self.fed[position], list(fake.shape), koine_type(fake.dtype, f"input {position}"))
+
+
+def checked(tensor: Any) -> Any:
+    """An array of what is fed; integers must have 32 bits."""
+    if tensor.dtype == torch.int64 and tensor.numel():
+        low, high = torch.aminmax(tensor)
+        if not -2**31 <= low <= high < 2**31:
+            raise error_of(4, f"a tensor (shape {tuple(tensor.shape)}) has the numbers {low} to {high}; Koine computes integers in 32 bits: "
+                           "take this part out of the compiled function")
+    return array_of(tensor)
+
+
+class Result:
+    """Makes the tensor that a result is written into, and from it the one that PyTorch expects."""
+
+    def __init__(self, fake: Any) -> None:
+        self.shape, self.dtype, self.device = tuple(fake.shape), fake.dtype, fake.device
+        strides = tuple(fake.stride())
+        overlaps = any(stride == 0 and size > 1 for stride, size in zip(strides, self.shape))
+        self.strides = None if overlaps or fake.is_contiguous() else strides
+        self.own = fake.dtype if fake.dtype in _SAME else {"float32": torch.float32, "int32": torch.int32}[koine_type(fake.dtype, "a result")]
+
+    def empty(self) -> Any:
+        return torch.empty(self.shape, dtype=self.own)
+
+    def finish(self, tensor: Any) -> Any:
+        if self.own != self.dtype or self.device.type != "cpu":
+            tensor = tensor.to(device=self.device, dtype=self.dtype)
+        if self.strides is None:
+            return tensor
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device).copy_(tensor)
+
+
+class Part(torch.nn.Module):
+    """What a session of Koine computes; built when it is first called, since parameters are known by their addresses."""
+
+    def __init__(self, module: Any, kept: Kept, training: bool, settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._module, self._kept = [module], kept  # in a list: not a submodule
+        self._settings = {"training": training, **settings}
+        self._session: Optional[Session] = None
+        self._failed = False
+
+    def _build(self, tensors: Sequence[Any]) -> None:
+        graph = self._module[0].graph
+        names = [self._kept.name_of(tensor) for tensor in tensors]
+        build = PartBuild(graph, names)
+        output = next(node for node in graph.nodes if node.op == "output").args[0]
+        self._single = not isinstance(output, (tuple, list))
+        nodes = [output] if self._single else list(output)
+        self._states = [(position, name) for position, name in enumerate(names) if name is not None]
+        self._fed = list(build.fed.items())
+        values: List[Value] = []
+        places: Dict[str, int] = {}
+        self._results = []  # position among the values, and what becomes of it
+        for node in nodes:
+            value = build.values[node]
+            if value.name not in places:
+                places[value.name] = len(values)
+                values.append(value)
+            self._results.append((places[value.name], Result(node.meta["val"])))
+        self._owners = [next(result for place, result in self._results if place == position) for position in range(len(values))]
+        self._session = Session(values, self._kept.context, states=self._kept.states, **self._settings)
+
+    def forward(self, *tensors: Any) -> Any:
+        if self._failed:
+            return self._module[0](*tensors)
+        try:
+            return self._run(tensors)
+        except KoineError as error:
+            if error.code == 4 or not self._settings.get("fallback", True):
+                raise
+            self._failed = True
+            logger.warning("torch.compile: PyTorch computes a part of the model, which Koine could not: %s", error)
+            return self._module[0](*tensors)
+
+    def _run(self, tensors: Sequence[Any]) -> Any:
+        if self._session is None:
+            self._build(tensors)
+        for position, name in self._states:
+            self._kept.send(name, tensors[position])
+        made = [owner.empty() for owner in self._owners]
+        self._session.run({name: checked(tensors[position]) for position, name in self._fed}, out=[tensor.numpy() for tensor in made])
+        taken: Set[int] = set()
+        results = []
+        for place, result in self._results:
+            results.append(result.finish(made[place].clone() if place in taken else made[place]))
+            taken.add(place)
+        return results[0] if self._single else tuple(results)
+
+
+# ---- the whole -------------------------------------------------------------------------------------------------------
+
+
+def name_once(reasons: Mapping[Any, Optional[str]]) -> None:
+    """Logs which operators PyTorch computes, each once for a reason."""
+    place = Trial.place
+    for node, why in reasons.items():
+        if why is None or (str(node.target), why) in _named:
+            continue
+        _named.add((str(node.target), why))
+        where = place(Trial, node)  # type: ignore[arg-type]
+        log = logger.info if node.meta.get(_HOST) else logger.warning
+        log("torch.compile: PyTorch computes %s of %s: %s", node.target, where, why)
+
+
+def split(module: Any, kept: Kept, training: bool, settings: Mapping[str, Any]) -> Any:
+    """The module with its covered parts replaced by sessions. fallback=False: what is not covered is an error."""
+    settings = dict(settings)
+    fallback = settings.pop("fallback", True)
+    draw_first(module.graph)
+    support = Support()
+    partitioner = CapabilityBasedPartitioner(module, support, allows_single_node_partition=True, non_compute_ops=sorted(_LIGHT))
+    parts = [part for part in partitioner.propose_partitions()
+             if any(node.target is not operator.getitem and str(node.target) not in _LIGHT for node in part.nodes)]
+    if not fallback:
+        refused = next(((node, why) for node, why in support.reasons.items() if why is not None and not node.meta.get(_HOST)), None)
+        if refused:
+            raise error_of(5, f"torch.compile: {refused[0].target} of {Trial.place(Trial, refused[0])}: {refused[1]}")  # type: ignore[arg-type]
+    name_once(support.reasons)
+    made = partitioner.fuse_partitions(parts)
+    for name, child in list(made.named_children()):
+        if name.startswith("fused_"):
+            setattr(made, name, Part(child, kept, training, settings))
+    made.recompile()
+    return made
