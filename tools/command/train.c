@@ -15,6 +15,7 @@ typedef struct train_run {
     train_workers *workers; /* NULL: there is one */
     kn_communicator world;  /* of all processes, if there are others */
     bool among_others;
+    train_watch watch;
     kn_context *context;
     FILE *log;
     train_report report;
@@ -246,16 +247,21 @@ static int fit(train_run *run) {
     kn_fit_result result = {.size = sizeof result};
     uint64_t before = kn_trainer_steps(run->learner.trainer);
     const kn_dataset *samples = setup->train ? setup->train : setup->all;
-    if (!workers_start(run->workers, samples, &params)) return EXIT_FAILED;
+    if (!watch_begin(&run->watch) || !workers_start(run->workers, samples, &params)) return EXIT_FAILED;
     kn_status status = kn_fit(run->learner.trainer, samples, &params, &result);
     workers_wait(run->workers);
+    watch_end(&run->watch);
     progress_clear();
     if (status == KN_OK) curve_show(&run->report.curve);
     if (run->log) report_end_json(run->log, setup, &result, NULL);
     if (status == KN_ERROR_NOT_FINITE)
         return command_fail("%s. Nothing was saved.%s A lower --lr or --clip 1 often helps", result.message,
                             options->find_nan ? "" : " --find-nan names the operator where it begins.");
-    if (status != KN_OK) return command_fail("%s. Nothing was saved", result.message);
+    if (status != KN_OK) {
+        const kn_communicator *all = run->learner.communicator;
+        const char *told = all ? all->error(all->user) : "";
+        return command_fail("%s%s", told[0] ? told : result.message, train_how_to_go_on(options));
+    }
     if (options->follows) return EXIT_DONE;
     bool checkpointed = checkpoints_at_end(checkpoints, &result);
     /* The file should contain what was evaluated. */
@@ -319,10 +325,10 @@ static int files_apart(const train_options *options) {
 }
 
 static int train(train_options *options, const char *model, const train_checkpoints *checkpoints) {
-    train_run run = {.options = options, .checkpoints = *checkpoints};
+    train_run run = {.options = options, .checkpoints = *checkpoints, .watch = {.options = options}};
     run.learner = (train_learner){.options = options, .setup = &run.setup};
     int status = EXIT_FAILED;
-    if (!world_open(options, &run.world, &run.among_others)) goto done;
+    if (!world_open(options, &run.watch, &run.world, &run.among_others)) goto done;
     progress_setup(&options->common);
     options->goes_on = options->resume != NULL;
     if (precompiling()) options->trace = options->report = options->checkpoints = options->run = NULL;
@@ -359,9 +365,10 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_about(run.setup.all);
     tell_judging(&run);
     run.learner.context = run.context;
+    if (run.among_others) run.watch.ranks[0].context = run.context;
     if (run.among_others) run.learner.communicator = &run.world;
     if (run.among_others && !world_choose_shards(options, &run.world)) goto done;
-    if (!workers_open(&run.learner, &run.workers) || !learner_open(&run.learner) ||
+    if (!workers_open(&run.learner, &run.watch, &run.workers) || !learner_open(&run.learner) ||
         !train_load(&run.setup, run.learner.trainer, options) ||
         !workers_prepare(run.workers, &run.learner) || (run.among_others && !world_agrees(&run.learner)))
         goto done;
@@ -380,6 +387,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     status = fit(&run);
     trace_stretch(&run, "saving");
 done:
+    watch_end(&run.watch);
     if (run.log && (ferror(run.log) | fclose(run.log)) && status == EXIT_DONE)
         status = command_fail("the log '%s' could not be written", options->log);
     if (!trace_close()) status = EXIT_FAILED;
@@ -388,7 +396,7 @@ done:
     page_close(&run.page);
     learner_close(&run.learner);
     workers_close(&run.workers);
-    world_close(&run.world, run.among_others, status);
+    world_close(run.among_others, status);
     setup_finish(&run.setup);
     kn_context_destroy(&run.context);
     return status;
@@ -397,6 +405,8 @@ done:
 /* ---- the command line ---------------------------------------------------------------------------------- */
 
 static int check_numbers(const train_options *own) {
+    if (!(own->answer_within >= 0 && own->answer_within <= 1e9))
+        return command_misuse("--answer-within is %g; expected seconds, or 0 for never", own->answer_within);
     if (!own->batch || own->batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)own->batch, INT32_MAX);
     if (!(own->validation >= 0 && own->validation < 1))
@@ -466,6 +476,7 @@ static int run(int count, char **arguments) {
                          .seed = 1,
                          .keep = UINT64_MAX,
                          .shards = UINT64_MAX,
+                         .answer_within = 600,
                          .bn = "batch"};
     train_checkpoints checkpoints = {.files = NULL};
     train_rule_init(&own.rule);
@@ -554,6 +565,9 @@ static int run(int count, char **arguments) {
          &own.shards},
         {"deal", OPTION_TEXT, "N,N,…", "how many of the shards each of --devices computes (by their speed)",
          &own.dealt},
+        {"answer-within", OPTION_NUMBER, "S",
+         "of several devices or processes: end when one gives no sign for so many seconds (600; 0: never)",
+         &own.answer_within},
         PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),
         {.name = NULL}};

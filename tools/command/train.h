@@ -2,6 +2,9 @@
 #ifndef KOINE_COMMAND_TRAIN_H
 #define KOINE_COMMAND_TRAIN_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "training.h"
 
 /* ---- train_rule.c: the optimizer's options -------------------------------------------------------- */
@@ -128,7 +131,8 @@ typedef struct train_options {
     const char *devices, *dealt; /* --devices, --deal */
     uint64_t shards;             /* UINT64_MAX: not given */
     char device_names[WORKERS_MOST][WORKER_NAME];
-    int device_count; /* 0: without --devices */
+    double answer_within; /* seconds; 0: forever */
+    int device_count;     /* 0: without --devices */
     int deal[WORKERS_MOST];
 } train_options;
 
@@ -162,6 +166,41 @@ bool learner_tells_accuracy(const train_learner *learner);
 bool learner_open(train_learner *learner);
 void learner_close(train_learner *learner);
 
+/* ---- train_watch.c: workers that fail or do not answer ----------------------------------------------- */
+
+enum { WATCH_NAME = 300, WATCH_REASON = 1200 };
+typedef struct train_watch train_watch;
+typedef struct train_watched {
+    train_watch *watch;
+    kn_communicator inner;
+    kn_context *context;
+    char name[WATCH_NAME]; /* rank, host and device */
+    atomic_uint passed;    /* messages that came or went */
+    atomic_bool waits;     /* for a message */
+} train_watched;
+/* Prepare it with zeros; it must stay where it is. */
+struct train_watch {
+    const train_options *options;
+    bool processes; /* of MPI, of which this is one */
+    int count;      /* of this process */
+    train_watched ranks[WORKERS_MOST];
+    /* Of processes: whether one before this one on its machine lives, which tells what happens instead. */
+    bool (*another_tells)(void);
+    pthread_t thread;
+    bool started;
+    atomic_bool ends;
+};
+/* A communicator that does what `inner` does, and whose reasons of failures name rank, host and device. */
+kn_communicator watch_rank(train_watch *watch, const kn_communicator *inner, kn_context *context);
+/* From here to watch_end: tells of workers that do not answer (--answer-within) and of a launcher that ends
+ * this process, and ends the process. Reports an error and returns false. */
+bool watch_begin(train_watch *watch);
+void watch_end(train_watch *watch);
+/* How to go on after a failure: the rest of a sentence. */
+const char *train_how_to_go_on(const train_options *options);
+/* This machine's name. */
+void train_host(char *name, size_t bytes);
+
 /* ---- train_workers.c: --devices ---------------------------------------------------------------------- */
 
 typedef struct train_workers train_workers;
@@ -170,7 +209,7 @@ typedef struct train_workers train_workers;
 int workers_check(train_options *own);
 /* Opens the devices after the first, whose context is that of `learner`, which gets its communicator, and
  * chooses the number of shards. Does nothing without --devices. Reports an error and returns false. */
-bool workers_open(train_learner *learner, train_workers **workers);
+bool workers_open(train_learner *learner, train_watch *watch, train_workers **workers);
 /* Opens the trainers of the others as learner_open has opened that of the first, and copies its states. */
 bool workers_prepare(train_workers *workers, const train_learner *first);
 /* Starts the training of the others: kn_fit of the first takes part in it. */
@@ -195,12 +234,12 @@ void deal_by_speed(const train_learner *learner, kn_context *const *contexts, in
 
 /* Where this process is one of several, opens the communicator of all, sets *found, and chooses the device of
  * this one. Reports an error and returns false. */
-bool world_open(train_options *options, kn_communicator *world, bool *found);
+bool world_open(train_options *options, train_watch *watch, kn_communicator *world, bool *found);
 bool world_choose_shards(train_options *options, const kn_communicator *world);
 /* Whether all processes train the same; the first reports which does not. */
 bool world_agrees(const train_learner *learner);
 /* After a failure (status), ends the other processes, and this one. */
-void world_close(const kn_communicator *world, bool found, int status);
+void world_close(bool found, int status);
 
 /* ---- train_run.c: --run ------------------------------------------------------------------------- */
 

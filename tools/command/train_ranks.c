@@ -1,5 +1,6 @@
 /* koine train as one of several processes of mpirun or srun: each trains on a device, the first reports and
  * saves. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,28 +8,35 @@
 #include "ranks.h"
 #include "train.h"
 
-enum { HOST_BYTES = 64 };
-typedef char host_name[HOST_BYTES];
+typedef struct rank_place {
+    char host[64];
+    pid_t process;
+} rank_place;
 
 /* The communicator of MPI, whose abort ends this process. */
 static kn_communicator of_mpi;
-static int own_rank;
-static host_name own_host;
+/* The processes before this one on its machine. */
+static pid_t *earlier;
+static int earlier_count;
 
-static void tell_and_abort(void *user, const char *reason) {
-    command_fail("rank %d on %s: %s", own_rank, own_host, reason);
-    fflush(stderr);
-    of_mpi.abort(user, reason);
+/* The position of this process among those of its machine; -1 after a failure. */
+static int rank_on_host(const kn_communicator *world) {
+    rank_place own = {.process = getpid()};
+    rank_place *all = calloc((size_t)world->ranks, sizeof *all);
+    earlier = calloc((size_t)world->ranks, sizeof *earlier);
+    train_host(own.host, sizeof own.host);
+    const bool good = all && earlier && kn_all_gather(world, &own, all, sizeof own) == KN_OK;
+    for (int r = 0; r < world->rank && good; r++)
+        if (!strcmp(all[r].host, own.host)) earlier[earlier_count++] = all[r].process;
+    free(all);
+    return good ? earlier_count : -1;
 }
 
-/* The position of this process among those of its machine. */
-static int rank_on_host(const kn_communicator *world) {
-    host_name *hosts = calloc((size_t)world->ranks, sizeof *hosts);
-    int before = hosts && kn_all_gather(world, own_host, hosts, sizeof *hosts) == KN_OK ? 0 : -1;
-    for (int r = 0; r < world->rank && before >= 0; r++)
-        before += !strcmp(hosts[r], own_host);
-    free(hosts);
-    return before;
+/* A process that was killed is gone by the time that the launcher ends the others. */
+static bool an_earlier_lives(void) {
+    for (int i = 0; i < earlier_count; i++)
+        if (kill(earlier[i], 0) == 0) return true;
+    return false;
 }
 
 /* Processes of one machine take different devices, in turn: its GPUs, or where it has none, all. */
@@ -63,7 +71,7 @@ static void follow_first(train_options *options) {
     options->common.json = false;
 }
 
-bool world_open(train_options *options, kn_communicator *world, bool *found) {
+bool world_open(train_options *options, train_watch *watch, kn_communicator *world, bool *found) {
     char reason[512] = "";
     *found = false;
     if (ranks_of_environment(NULL) < 2 || precompiling()) return true;
@@ -77,12 +85,11 @@ bool world_open(train_options *options, kn_communicator *world, bool *found) {
                                           : "--pin") == EXIT_DONE;
     of_mpi = (kn_communicator){.size = sizeof of_mpi};
     if (ranks_open(&of_mpi, reason, sizeof reason) != KN_OK) return command_fail("%s", reason) == EXIT_DONE;
-    if (gethostname(own_host, sizeof own_host - 1)) snprintf(own_host, sizeof own_host, "unknown");
-    own_rank = of_mpi.rank;
     *found = true;
-    *world = of_mpi;
-    world->abort = tell_and_abort;
-    if (own_rank) follow_first(options);
+    watch->processes = true;
+    watch->another_tells = an_earlier_lives;
+    *world = watch_rank(watch, &of_mpi, NULL);
+    if (of_mpi.rank) follow_first(options);
     return choose_device(options, world);
 }
 
@@ -119,9 +126,10 @@ bool world_agrees(const train_learner *learner) {
     return good;
 }
 
-void world_close(const kn_communicator *world, bool found, int status) {
+void world_close(bool found, int status) {
     if (!found) return;
     /* The others may be waiting for this one; its reason was told. */
-    if (status != EXIT_DONE) of_mpi.abort(world->user, "a rank has failed");
+    if (status != EXIT_DONE) of_mpi.abort(of_mpi.user, "a rank has failed");
+    free(earlier);
     ranks_close(&of_mpi);
 }

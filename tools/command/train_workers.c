@@ -19,6 +19,7 @@ typedef struct worker {
 
 struct train_workers {
     kn_group *group;
+    kn_communicator ends[WORKERS_MOST]; /* of the group, watched */
     worker others[WORKERS_MOST - 1];
     int count;                    /* with the first */
     char dealt[8 * WORKERS_MOST]; /* the deal, if it was measured */
@@ -169,7 +170,7 @@ static bool open_contexts(train_workers *workers, const train_options *options) 
     return true;
 }
 
-bool workers_open(train_learner *learner, train_workers **made) {
+bool workers_open(train_learner *learner, train_watch *watch, train_workers **made) {
     train_options *options = learner->options;
     if (!options->device_count) return true;
     train_workers *workers = *made = calloc(1, sizeof *workers);
@@ -185,13 +186,16 @@ bool workers_open(train_learner *learner, train_workers **made) {
     tell_workers(options, workers);
     if (kn_group_create(workers->count, NULL, &workers->group) != KN_OK)
         return command_fail("out of memory") == EXIT_DONE;
-    learner->communicator = kn_group_rank(workers->group, 0);
+    for (int i = 0; i < workers->count; i++)
+        workers->ends[i] = watch_rank(watch, kn_group_rank(workers->group, i),
+                                      i ? workers->others[i - 1].context : learner->context);
+    learner->communicator = &workers->ends[0];
     for (int i = 1; i < workers->count; i++)
         workers->others[i - 1].learner = (train_learner){.options = options,
                                                          .setup = learner->setup,
                                                          .context = workers->others[i - 1].context,
                                                          .samples = learner->samples,
-                                                         .communicator = kn_group_rank(workers->group, i)};
+                                                         .communicator = &workers->ends[i]};
     return true;
 }
 
@@ -253,7 +257,7 @@ bool workers_start(train_workers *workers, const kn_dataset *dataset, const kn_f
         own->params.to_best = to_nothing;
         own->started = !pthread_create(&own->thread, NULL, work, own);
         if (own->started) continue;
-        const kn_communicator *all = kn_group_rank(workers->group, 0);
+        const kn_communicator *all = &workers->ends[0];
         all->abort(all->user, "a thread could not be started");
         return command_fail("the thread of a device could not be started") == EXIT_DONE;
     }

@@ -1,0 +1,184 @@
+"""koine train by several workers, of which one fails at a random time: a non-zero status within 30 seconds, a message
+with rank, host and reason, and a training that goes on to the same bits.
+
+usage: killed_workers.py KOINE HOUSE_TESTS TIMES PRELOADED [LIBRARY_FOLDER LAUNCHER]
+TIMES: how often among processes, and how often among devices; PRELOADED: failing_workers; LIBRARY_FOLDER has
+libkoine-mpi; LAUNCHER: mpirun of the MPI that it was built with. KOINE_TEST_SEED repeats the times of a run.
+"""
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from koine import ENVIRONMENT, KOINE, Skipped, bytes_of, case, expect, koine, problem, run_cases
+
+TIMES, PRELOADED = int(sys.argv[3]), sys.argv[4]
+FOLDER, LAUNCHER = sys.argv[5:] or ("", "")
+SEED = int(os.environ.get("KOINE_TEST_SEED") or random.SystemRandom().randrange(10**6))
+RANKS, STEPS, MAX_SECONDS = 3, 150, 30
+# More processes than processors, also as root; in Open MPI's words of 4 and of 5.
+MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1",
+           PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+DEVICE = str(next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])["index"])
+DEVICES = ("--devices", ",".join([DEVICE] * RANKS))
+HOW = ("--batch", "16", "--validation", "0.2", "--optimizer", "adam", "--shards", "4", "--schedule", "constant", "--steps",
+       str(STEPS), "--checkpoints", "kept", "--checkpoint-every", "4", "--log", "log", "--save", "end", "--resume", "auto",
+       "--answer-within", "8", "--overwrite")
+# Most die at once, some stand still. (Drivers catch others, such as SIGSEGV, and return from them.)
+SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP)
+
+
+def words_of(folder, *more):
+    return [KOINE, "train", *problem(folder), *HOW, *more]
+
+
+def whole(folder):
+    """The bits of a training that nothing has hit, by one worker."""
+    path = os.path.join(folder, "whole")
+    os.mkdir(path)
+    done = subprocess.run(words_of(path), cwd=path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    expect(done.returncode == 0, f"{done}")
+    return bytes_of(os.path.join(path, "end"))
+
+
+def started(folder, words, environment):
+    return subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def ended(child, begin, what):
+    """What it said on stderr; complains of a hang, whose processes are ended."""
+    try:
+        err = child.communicate(timeout=max(0.1, MAX_SECONDS - (time.monotonic() - begin)))[1]
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        err = child.communicate()[1]
+        expect(False, f"{what}: it still ran after {MAX_SECONDS} s: {err}")
+    return err
+
+
+def wait_for_steps(folder, child, count):
+    path = os.path.join(folder, "log")
+    while child.poll() is None and not (os.path.exists(path) and bytes_of(path).count(b"\n") >= count):
+        time.sleep(0.002)
+
+
+def goes_on(folder, words, environment, wanted, what):
+    """The same command, in peace, ends with the bits of the whole training."""
+    done = subprocess.run(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=120)
+    expect(done.returncode == 0, f"{what}: going on: status {done.returncode}: {done.stderr}")
+    expect(bytes_of(os.path.join(folder, "end")) == wanted, f"{what}: what went on has other bits than what went through")
+
+
+def say(text):
+    print(text, flush=True)
+
+
+# ---- processes
+
+
+def ranks_of(launcher):
+    """rank -> process, of the processes that mpirun has started."""
+    found = {}
+    for name in subprocess.run(["pgrep", "-P", str(launcher)], capture_output=True, text=True, check=False).stdout.split():
+        with open(f"/proc/{name}/environ", "rb") as file:
+            rank = re.search(rb"(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)", file.read())
+        if rank:
+            found[int(rank[1])] = int(name)
+    return found
+
+
+def kill_one(folder, moments, wanted, number):
+    there = os.path.join(folder, str(number))
+    os.mkdir(there)
+    rank, steps, kind = moments.randrange(RANKS), moments.randrange(1, STEPS * 3 // 4), moments.choice(SIGNALS)
+    pause = moments.random() * 0.02
+    what = f"kill {number} with the seed {SEED}: rank {rank} gets {kind.name} after {steps} steps"
+    sockets = tempfile.mkdtemp(prefix="koine-mpi-")  # their paths must be short
+    environment = dict(MPI, TMPDIR=sockets)
+    words = [LAUNCHER, "-n", str(RANKS), *words_of(there)]
+    try:
+        child = started(there, words, environment)
+        wait_for_steps(there, child, steps)
+        time.sleep(pause)
+        process = ranks_of(child.pid).get(rank) if child.poll() is None else None
+        begin = time.monotonic()
+        if process:
+            os.kill(process, kind)
+        err = ended(child, begin, what)
+        if not process or child.returncode == 0:
+            return say(f"{what}: it had ended before") or False
+        told = [line for line in err.splitlines() if line.startswith("koine: rank ")]
+        silent = [line for line in told if "the other ranks have not answered for 8 s" in line]
+        expect(child.returncode != 0, f"{what}: status 0: {err}")
+        expect(len(told) - len(silent) <= 1 and len(silent) == (kind == signal.SIGSTOP) and
+               all("--resume auto" in line and socket.gethostname() in line for line in told),
+               f"{what}: expected a message with rank, host, reason and how to go on, found {told} in {err}")
+        if kind != signal.SIGSTOP:  # the launcher's message
+            expect(told and re.search(rf"rank {rank} with PID \d+ on node .* signal {kind.value}", err) or
+                   f"KILLED BY SIGNAL: {kind.value}" in err or f"EXIT CODE: {kind.value}" in err,
+                   f"{what}: nothing names rank and signal, or how to go on: {err}")
+        say(f"{what}: status {child.returncode} after {time.monotonic() - begin:.1f} s")
+        goes_on(there, words, environment, wanted, what)
+        return True
+    finally:
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+@case
+def a_process_is_killed(folder):
+    if not LAUNCHER:
+        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+    moments, wanted, kills, tries = random.Random(SEED), whole(folder), 0, 0
+    while kills < TIMES:
+        tries += 1
+        expect(tries <= 3 * TIMES, "most trainings end before they are hit")
+        kills += kill_one(folder, moments, wanted, tries)
+
+
+# ---- devices of one process
+
+
+def fail_one(folder, moments, wanted, number):
+    there = os.path.join(folder, str(number))
+    os.mkdir(there)
+    kind, worker = moments.choice(("launch-fails", "launch-hangs", "message-fails", "message-hangs")), moments.randrange(RANKS)
+    at = moments.randrange(20, 3600 if kind.startswith("launch") else 900)
+    what = f"failure {number} with the seed {SEED}: {kind}, worker {worker}, number {at}"
+    words = words_of(there, *DEVICES)
+    begin = time.monotonic()
+    child = started(there, words, dict(ENVIRONMENT, LD_PRELOAD=PRELOADED, FAULT=kind, FAULT_WORKER=str(worker),
+                                       FAULT_AT=str(at)))
+    err = ended(child, begin, what)
+    if child.returncode == 0:
+        return say(f"{what}: it had ended before") or False
+    told = [line for line in err.splitlines() if line.startswith("koine: rank ")]
+    expect(child.returncode == 1 and len(told) == 1 and "--resume auto" in told[0] and socket.gethostname() in told[0],
+           f"{what}: status {child.returncode}: expected one message with rank, host and how to go on, found {told} in {err}")
+    expect(told[0].startswith(f"koine: rank {worker} on "), f"{what}: another one is blamed: {told[0]}")
+    reason = {"launch-fails": "CL_OUT_OF_RESOURCES", "message-fails": "a planted failure of a message"}.get(
+        kind, "has not answered for 8 s")
+    expect(reason in told[0], f"{what}: expected '{reason}' in {told[0]}")
+    say(f"{what}: {told[0]}")
+    goes_on(there, words, ENVIRONMENT, wanted, what)
+    return True
+
+
+@case
+def a_device_fails(folder):
+    moments, wanted, kills, tries = random.Random(SEED), whole(folder), 0, 0
+    while kills < TIMES:
+        tries += 1
+        expect(tries <= 3 * TIMES, "most trainings end before they are hit")
+        kills += fail_one(folder, moments, wanted, tries)
+
+
+say(f"the seed is {SEED}")
+run_cases()

@@ -1,0 +1,183 @@
+/* Watches the workers of a training: reasons of failures name rank, host and device, and what does not answer
+ * ends the training instead of holding up all the others for ever. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "train.h"
+
+enum {
+    TICKS = 10, /* per second; counted, so that a process that was stopped for a while is not blamed */
+    LATER = 10, /* seconds at most by which a rank that only waits is later than one that does not answer */
+    TOLD_TICKS = 3 /* without a message, after a launcher has told this process to end */
+};
+
+void train_host(char *name, size_t bytes) {
+    if (gethostname(name, bytes - 1)) snprintf(name, bytes, "unknown");
+    name[bytes - 1] = '\0';
+}
+
+const char *train_how_to_go_on(const train_options *options) {
+    return options->checkpoints ? ". To go on from the last checkpoint, repeat the command with --resume auto"
+                                : ". Nothing was saved; --checkpoints keeps what a training can go on from";
+}
+
+/* ---- the communicator ---------------------------------------------------------------------------------- */
+
+static kn_status watched_send(void *user, int rank, int tag, const void *data, size_t bytes, void **request) {
+    const kn_communicator *inner = &((train_watched *)user)->inner;
+    return inner->send(inner->user, rank, tag, data, bytes, request);
+}
+
+static kn_status watched_receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
+    const kn_communicator *inner = &((train_watched *)user)->inner;
+    return inner->receive(inner->user, rank, tag, data, bytes, request);
+}
+
+static kn_status watched_wait(void *user, void **request) {
+    train_watched *own = user;
+    atomic_store(&own->waits, true);
+    kn_status status = own->inner.wait(own->inner.user, request);
+    atomic_store(&own->waits, false);
+    atomic_fetch_add(&own->passed, 1);
+    return status;
+}
+
+static kn_status watched_sum(void *user, float *data, size_t count) {
+    train_watched *own = user;
+    atomic_store(&own->waits, true);
+    kn_status status = own->inner.sum(own->inner.user, data, count);
+    atomic_store(&own->waits, false);
+    atomic_fetch_add(&own->passed, 1);
+    return status;
+}
+
+static void watched_abort(void *user, const char *reason) {
+    train_watched *own = user;
+    char text[WATCH_REASON];
+    snprintf(text, sizeof text, "%s: %s", own->name, reason ? reason : "ended without a reason");
+    if (own->watch->processes) {
+        command_fail("%s%s", text, train_how_to_go_on(own->watch->options));
+        fflush(stderr);
+    }
+    own->inner.abort(own->inner.user, text);
+}
+
+static const char *watched_error(void *user) {
+    const kn_communicator *inner = &((train_watched *)user)->inner;
+    return inner->error(inner->user);
+}
+
+static void name_rank(train_watched *own) {
+    char host[64];
+    train_host(host, sizeof host);
+    snprintf(own->name, sizeof own->name, "rank %d on %s%s%s", own->inner.rank, host,
+             own->context ? ", " : "", own->context ? kn_context_device(own->context)->name : "");
+}
+
+kn_communicator watch_rank(train_watch *watch, const kn_communicator *inner, kn_context *context) {
+    train_watched *own = &watch->ranks[watch->count++];
+    own->watch = watch;
+    own->inner = *inner;
+    own->context = context;
+    name_rank(own);
+    kn_communicator outer = *inner;
+    outer.user = own;
+    outer.send = watched_send;
+    outer.receive = watched_receive;
+    outer.wait = watched_wait;
+    outer.sum = inner->sum ? watched_sum : NULL;
+    outer.abort = watched_abort;
+    outer.error = watched_error;
+    return outer;
+}
+
+/* ---- the watch ----------------------------------------------------------------------------------------- */
+
+/* Grows with each kernel that is built or launched and each message of this process. */
+static uint64_t progress(const train_watch *watch) {
+    uint64_t sum = 0;
+    for (int i = 0; i < watch->count; i++) {
+        kn_context_counts counts = {.size = sizeof counts};
+        kn_context_get_counts(watch->ranks[i].context, &counts);
+        sum += counts.launches + counts.programs_built + counts.programs_loaded +
+               atomic_load(&watch->ranks[i].passed);
+    }
+    return sum;
+}
+
+/* Ends this process: the thread that does not answer cannot be ended. */
+static void end_process(const train_watch *watch, double seconds) {
+    const train_watched *silent = NULL;
+    for (int i = 0; i < watch->count && !silent; i++)
+        if (!atomic_load(&watch->ranks[i].waits)) silent = &watch->ranks[i];
+    progress_clear();
+    if (silent)
+        command_fail("%s: the device, or the data, has not answered for %g s (--answer-within)%s",
+                     silent->name, seconds, train_how_to_go_on(watch->options));
+    else
+        command_fail("%s: %s for %g s (--answer-within)%s", watch->ranks[0].name,
+                     watch->processes ? "the other ranks have not answered"
+                                      : "all ranks wait for one another and no message has come",
+                     seconds, train_how_to_go_on(watch->options));
+    fflush(stderr);
+    _exit(EXIT_FAILED);
+}
+
+/* A launcher ends all processes when one is killed, which the others do not learn. */
+static void tell_of_launcher(const train_watch *watch) {
+    if (watch->another_tells && watch->another_tells()) return;
+    command_fail("%s: was told to end while it waits for other ranks. If one of them has failed%s",
+                 watch->ranks[0].name,
+                 watch->options->checkpoints
+                     ? ", repeat the command with --resume auto to go on from the last checkpoint"
+                     : ", nothing was saved; --checkpoints keeps what a training can go on from");
+    fflush(stderr);
+}
+
+/* Where processes wait for another one, the first of them tells. */
+static double patience(const train_watch *watch) {
+    const train_watched *first = &watch->ranks[0];
+    double seconds = watch->options->answer_within;
+    if (watch->processes && atomic_load(&first->waits))
+        seconds += first->inner.rank < LATER ? first->inner.rank + 1 : LATER;
+    return seconds * TICKS;
+}
+
+static void *keep_watch(void *argument) {
+    train_watch *watch = argument;
+    const struct timespec tick = {.tv_nsec = 1000000000 / TICKS};
+    const bool ends = watch->options->answer_within > 0;
+    uint64_t before = progress(watch);
+    bool told = false;
+    for (double quiet = 0; !atomic_load(&watch->ends); quiet++) {
+        nanosleep(&tick, NULL);
+        const uint64_t now = progress(watch);
+        if (now != before) quiet = 0;
+        before = now;
+        if (watch->processes && !told && quiet >= TOLD_TICKS && interrupted() &&
+            atomic_load(&watch->ranks[0].waits)) {
+            tell_of_launcher(watch);
+            told = true;
+        }
+        if (ends && quiet >= patience(watch) && !atomic_load(&watch->ends))
+            end_process(watch, watch->options->answer_within);
+    }
+    return NULL;
+}
+
+bool watch_begin(train_watch *watch) {
+    if (!watch->count) return true;
+    for (int i = 0; i < watch->count; i++)
+        name_rank(&watch->ranks[i]);
+    watch->started = !pthread_create(&watch->thread, NULL, keep_watch, watch);
+    return watch->started || command_fail("a thread could not be started") == EXIT_DONE;
+}
+
+void watch_end(train_watch *watch) {
+    if (!watch->started) return;
+    atomic_store(&watch->ends, true);
+    pthread_join(watch->thread, NULL);
+    watch->started = false;
+}
