@@ -153,6 +153,14 @@ typedef struct kn_trainer_params {
     const kn_communicator *communicator;
     int shards;      /* a power of two; 0: one a worker or, if that is no power of two, at least 16 */
     const int *deal; /* how many shards each rank computes, at least one; NULL: as equally as possible */
+    /* false; each worker keeps and updates a part of the moments: it gets the sums of the gradients of its
+     * part, and gives the new weights of its part to the others. All compute the same bits as without, and
+     * files are the same: any number of workers, with or without this, can go on with them. Parts are slices
+     * of parameters, or small parameters; without KN_MOMENTS_FLOAT32 they are parameters, and so differ more
+     * in size. Weights and their moving averages are whole with all. Clipping by a norm, skip_not_finite,
+     * float16 and LAMB need whole gradients or steps, which cross the links once more. States of moments and
+     * accumulated gradients are whole after kn_trainer_collect alone. */
+    bool shard_optimizer;
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
 /* Sets the optimizer and the defaults of PyTorch, or of the optimizer's authors: learning rate, momentum,
@@ -206,6 +214,10 @@ KN_API kn_status kn_trainer_wait(kn_trainer *trainer);
 /* Parameters, moments, statistics, averages, step counter: everything needed to resume training bit for
  * bit. */
 KN_API kn_states *kn_trainer_states(kn_trainer *trainer);
+/* With kn_trainer_params.shard_optimizer and several workers, all of which make this call: the first gets the
+ * states of which each has a part as a whole, in host memory, and can get and save them until its next step.
+ * kn_fit does so where its callbacks may save. Otherwise it does nothing. */
+KN_API kn_status kn_trainer_collect(kn_trainer *trainer);
 KN_API uint64_t kn_trainer_steps(const kn_trainer *trainer);
 /* For a resumed training run: the number of steps already done. Call it after the states are set; it reads
  * them. */

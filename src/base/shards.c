@@ -82,3 +82,9 @@ kn_shard_place kn_shard_place_of(const kn_shards *shards, int shard) {
     const int after = kn_subtrees(shards, begin, shard + 1, list);
     return (kn_shard_place){.place = after - 1, .merged = before + 1 - after};
 }
+
+uint64_t kn_spread_first(int spread, uint64_t elements, int ranks, int rank) {
+    if (spread != KN_SPREAD_SLICES) return rank > spread ? elements : 0;
+    const uint64_t count = (uint64_t)ranks, at = (uint64_t)rank;
+    return elements / count * at + elements % count * at / count;
+}

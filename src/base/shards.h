@@ -38,4 +38,11 @@ typedef struct kn_shard_place {
 } kn_shard_place;
 kn_shard_place kn_shard_place_of(const kn_shards *shards, int shard);
 
+/* How a value is spread over the workers: each has all of it, each has a slice of its elements, or, from 0
+ * on, the worker of that rank has all of it and the others nothing. */
+enum { KN_SPREAD_ALL = -1, KN_SPREAD_SLICES = -2 };
+/* The first of `elements` that a rank has; for ranks that have all or slices, the end is the first of the
+ * next rank. Not for KN_SPREAD_ALL. */
+uint64_t kn_spread_first(int spread, uint64_t elements, int ranks, int rank);
+
 #endif

@@ -173,6 +173,11 @@ struct kn_value {
      * equal to it; in a bound graph the shape has the narrow type, too */
     kn_dtype stored;
     kn_dtype outside; /* of a state: its type in kn_states_get and kn_states_set */
+    /* of a state that is spread over the workers of a training, each of which has a part: the shape of all of
+     * it, how (base/shards.h), and the first element of the part; NULL: it is here as a whole */
+    const kn_shape *whole;
+    int spread;
+    int64_t first;
     bool frozen;
     kn_node *assign; /* of a state: the node that writes it, or NULL */
     bool failed;

@@ -619,6 +619,6 @@ kn_status kn_emit_share(kn_lowering *lowering, kn_value *value) {
     return emit_transfer(lowering, KN_STEP_SHARE, value, NULL);
 }
 
-kn_status kn_emit_total(kn_lowering *lowering, kn_value *value) {
-    return emit_transfer(lowering, KN_STEP_TOTAL, NULL, value);
+kn_status kn_emit_total(kn_lowering *lowering, kn_value *old, kn_value *value) {
+    return emit_transfer(lowering, KN_STEP_TOTAL, old, value);
 }

@@ -12,7 +12,7 @@ typedef enum kn_step_kind {
     KN_STEP_SEND,    /* all bytes of the value read, to another device */
     KN_STEP_RECEIVE, /* the value written, from another device */
     KN_STEP_SHARE,   /* all bytes of the value read, to the workers of a training */
-    KN_STEP_TOTAL,   /* the value written: the sum of what they shared */
+    KN_STEP_TOTAL,   /* the value written: the sum, or all parts, of what they shared */
 } kn_step_kind;
 
 /* Row-major products for the library: a is (batches,M,K), or (batches,K,M) transposed; b is (K,N), or (N,K)
@@ -179,7 +179,8 @@ kn_status kn_emit_send(kn_lowering *lowering, kn_value *value);
 kn_status kn_emit_receive(kn_lowering *lowering, kn_value *value);
 /* Emitted where several workers train (plan/total.c). */
 kn_status kn_emit_share(kn_lowering *lowering, kn_value *value);
-kn_status kn_emit_total(kn_lowering *lowering, kn_value *value);
+/* old: the value that `value` keeps in runs without an exchange; NULL: it is undefined then. */
+kn_status kn_emit_total(kn_lowering *lowering, kn_value *old, kn_value *value);
 const char *kn_opencl_type(kn_dtype dtype);
 
 /* Epilogue: pointwise work on each result before it is stored. A kernel that takes an epilogue ends its

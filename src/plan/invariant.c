@@ -41,7 +41,8 @@ kn_status kn_pass_invariant(kn_planner *planner) {
             planner->invariant[graph->nodes[i]->inputs[0]->id] = false;
     for (size_t i = 0; i < graph->node_count; i++) {
         const kn_node *node = graph->nodes[i];
-        bool invariant = all_invariant(planner, node) && !widens(node) && !kn_node_is_receive(node);
+        bool invariant = all_invariant(planner, node) && !widens(node) && !kn_node_is_receive(node) &&
+                         !kn_node_shares(node);
         for (int k = 0; k < node->output_count; k++)
             if (node->op->class != KN_CLASS_ASSIGN) planner->invariant[node->outputs[k]->id] = invariant;
     }

@@ -151,14 +151,16 @@ static void finish_group(order_pass *pass, int id) {
     }
 }
 
-/* The next group: updates while a run of them lasts, which begins when enough are ready or nothing else is;
- * otherwise the first in graph order. Soft edges are ignored when they block everything but what is to run
- * last. -1: there is a cycle. */
+/* The next group: updates while a run of them lasts, which begins when enough are ready or nothing else is
+ * but a gather node, which needs what all workers share before it; otherwise the first in graph order. Soft
+ * edges are ignored when they block everything but what is to run last. -1: there is a cycle. */
 static int next_group(order_pass *pass, bool *in_updates) {
     heap *ready = &pass->ready, *updates = &pass->updates, *freed = &pass->freed, *last = &pass->last;
+    const int rest = top(last);
+    const bool others = rest >= 0 && !kn_node_gathers(pass->planner->groups[rest]->anchor);
     if (updates->count == 0)
         *in_updates = false;
-    else if (updates->count >= MIN_UPDATE_RUN || (ready->count == 0 && last->count == 0))
+    else if (updates->count >= MIN_UPDATE_RUN || (ready->count == 0 && !others))
         *in_updates = true;
     while (freed->count && (pass->done[top(freed)] || !pass->waiting[top(freed)]))
         drop_top(pass, freed);

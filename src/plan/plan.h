@@ -200,9 +200,31 @@ int kn_transfer_device(const kn_node *node);
 
 /* ---- sums over the workers of a training (total.c) ---------------------------------------------------- */
 
+/* What a worker gets of a sum or a gathered value, and when. */
+typedef struct kn_sharing {
+    int spread; /* of a sum: where it goes; of a gathered value: where its parts come from (kn_spread_first)
+                 */
+    int round;  /* values of one round do not depend on one another: several may travel together */
+} kn_sharing;
 /* Adds nodes that make the sum of a float32 value over all workers, each of which has `count` sums of shards
- * (kn_subtrees), all of one shape. *token orders the totals of a graph: NULL before the first. */
-kn_value *kn_total_add(kn_graph *graph, kn_value *const *sums, int count, kn_value **token);
+ * (kn_subtrees), all of one shape. The result has that shape where this worker (of `shards`) gets all of it,
+ * (0,...) where it gets nothing, and (n) with the n elements of its slice. *token orders these nodes of a
+ * graph: NULL before the first. */
+kn_value *kn_total_add(kn_graph *graph, kn_value *const *sums, int count, const kn_sharing *sharing,
+                       const kn_shards *shards, kn_value **token);
+/* Adds nodes that make a float32 value of `shape` from the parts that workers have of it; own: that of this
+ * one, NULL: none. old: the value before, which the result keeps in runs without an exchange (a state may be
+ * updated in place); NULL: then the result is undefined. */
+kn_value *kn_gather_add(kn_graph *graph, kn_value *own, kn_value *old, const kn_shape *shape,
+                        const kn_sharing *sharing, kn_value **token);
+/* What a share, total or gather node moves; false for others. */
+typedef struct kn_shared_value {
+    kn_sharing sharing;
+    bool gathers;
+    const kn_node *share; /* the share node of this worker; NULL: it has no part */
+    uint64_t elements;    /* of the whole value */
+} kn_shared_value;
+bool kn_shared_value_of(const kn_node *node, kn_shared_value *value);
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 

@@ -209,10 +209,12 @@ kn_value *kn_receive_add(kn_graph *graph, const kn_value *value, int transfer, i
                          kn_value **result);
 bool kn_node_is_receive(const kn_node *node);
 bool kn_node_is_transfer(const kn_node *node);
-/* Of send, receive, share and total nodes: the token, and the bytes that they move. */
+/* Of send, receive, share, total and gather nodes: the token, and the bytes that they move. */
 kn_shape kn_token_shape(void);
 void kn_transfer_cost(const kn_node *node, kn_cost *cost);
-/* Whether it is a share or total node (total.c). */
+/* Whether it is a share, total or gather node (total.c). */
 bool kn_node_shares(const kn_node *node);
+/* Whether it is a gather node. */
+bool kn_node_gathers(const kn_node *node);
 
 #endif

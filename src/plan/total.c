@@ -1,8 +1,12 @@
-/* Nodes that add up a value over the workers of a training: two rows that exist only in plans. A share node
- * gives the sums of this worker's shards to the others as soon as they are computed; the total node after it
- * is the sum of all, for which the host waits as late as possible. Tokens, values without elements, put the
- * total nodes in the order of the graph, which is that of every worker. */
+/* Nodes that move values between the workers of a training: three rows that exist only in plans. A share node
+ * gives sums of this worker's shards, or its part of a value, to the others as soon as they are computed. The
+ * total node after it is the sum of all, or this worker's part of it; the gather node is the value made of
+ * all parts. The host waits for both as late as possible. Tokens, values without elements, put the total and
+ * gather nodes in the order of the graph, which is that of every worker. */
 #include "plan/plan_private.h"
+
+enum { SPREAD, ROUND, GIVEN, SHAPE }; /* the attributes of totals and gathers, by position */
+enum { OLD = 1, OWN = 2 };            /* bits of GIVEN: the inputs before the token of the previous node */
 
 /* token = share(sum of some shards, …) */
 static kn_status share_shape(kn_shape_call *call) {
@@ -10,9 +14,13 @@ static kn_status share_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* x, token = total(token of the share node, token of the previous total) */
-static kn_status total_shape(kn_shape_call *call) {
-    call->outputs[0] = call->inputs[0]->producer->inputs[0]->shape;
+/* x, token = total(token of the share node, token of the previous node)
+ * x, token = gather(x before, token of the share node, token of the previous node), each of them optional */
+static kn_status moved_shape(kn_shape_call *call) {
+    const kn_attribute_value *shape = &call->attributes[SHAPE];
+    call->outputs[0] = (kn_shape){.dtype = KN_FLOAT32, .rank = shape->count};
+    for (int i = 0; i < shape->count; i++)
+        call->outputs[0].dims[i] = shape->list[i];
     call->outputs[1] = kn_token_shape();
     return KN_OK;
 }
@@ -25,7 +33,13 @@ static kn_status lower_share(kn_lowering *lowering) {
 }
 
 static kn_status lower_total(kn_lowering *lowering) {
-    return kn_emit_total(lowering, lowering->node->outputs[0]);
+    return kn_emit_total(lowering, NULL, lowering->node->outputs[0]);
+}
+
+static kn_status lower_gather(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    kn_value *old = node->attributes[GIVEN].integer & OLD ? node->inputs[0] : NULL;
+    return kn_emit_total(lowering, old, node->outputs[0]);
 }
 
 static const kn_operator share_row = {
@@ -39,26 +53,78 @@ static const kn_operator share_row = {
     KN_VARIANTS({.name = "host", .lower = lower_share}),
 };
 
-static const kn_operator total_row = {
-    .name = "total",
-    .class = KN_CLASS_KERNEL,
-    .turn = KN_TURN_LAST,
-    .min_inputs = 1,
-    .max_inputs = 2,
-    .outputs = 2,
-    .shape = total_shape,
-    .cost = kn_transfer_cost,
-    KN_VARIANTS({.name = "host", .lower = lower_total}),
-};
+#define MOVED_ROW(own_name, least, most, ...)                                                                \
+    {                                                                                                        \
+        .name = own_name, .class = KN_CLASS_KERNEL, .turn = KN_TURN_LAST, .min_inputs = least,               \
+        .max_inputs = most, .outputs = 2, .shape = moved_shape, .cost = kn_transfer_cost,                    \
+        KN_ATTRIBUTES(KN_INT("spread", 0, ""), KN_INT("round", 0, ""), KN_INT("given", 0, ""),               \
+                      KN_DIMS("shape", "", "")),                                                             \
+        KN_VARIANTS({.name = "host", __VA_ARGS__})                                                           \
+    }
+static const kn_operator total_row = MOVED_ROW("total", 1, 2, .lower = lower_total);
+static const kn_operator gather_row = MOVED_ROW("gather", 0, 3, .lower = lower_gather, .promise.over = {1});
 
 bool kn_node_shares(const kn_node *node) {
-    return node->op == &share_row || node->op == &total_row;
+    return node->op == &share_row || node->op == &total_row || node->op == &gather_row;
 }
 
-kn_value *kn_total_add(kn_graph *graph, kn_value *const *sums, int count, kn_value **token) {
+bool kn_node_gathers(const kn_node *node) {
+    return node->op == &gather_row;
+}
+
+bool kn_shared_value_of(const kn_node *node, kn_shared_value *value) {
+    *value = (kn_shared_value){.gathers = node->op == &gather_row};
+    if (node->op != &total_row && !value->gathers) return false;
+    const kn_attribute_value *attributes = node->attributes;
+    value->sharing = (kn_sharing){(int)attributes[SPREAD].integer, (int)attributes[ROUND].integer};
+    const int64_t given = attributes[GIVEN].integer;
+    if (given & OWN) value->share = node->inputs[given & OLD ? 1 : 0]->producer;
+    const kn_value *whole = value->gathers ? node->outputs[0] : value->share->inputs[0];
+    value->elements = (uint64_t)kn_shape_elements(&whole->shape);
+    return true;
+}
+
+/* old, shared: each may be NULL. */
+static kn_value *move(kn_graph *graph, const kn_operator *row, const char *name, kn_value *old,
+                      kn_value *shared, const kn_sharing *sharing, const kn_shape *shape, kn_value **token) {
+    kn_attribute_value attributes[KN_MAX_ATTRIBUTES] = {{0}};
+    kn_value *inputs[3];
+    int count = 0;
+    if (old) inputs[count++] = old;
+    if (shared) inputs[count++] = shared;
+    if (*token) inputs[count++] = *token;
+    attributes[SPREAD].integer = sharing->spread;
+    attributes[ROUND].integer = sharing->round;
+    attributes[GIVEN].integer = (old ? OLD : 0) | (shared ? OWN : 0);
+    attributes[SHAPE].count = shape->rank;
+    for (int i = 0; i < shape->rank; i++)
+        attributes[SHAPE].list[i] = shape->dims[i];
+    kn_value *result = kn_node_add(graph, row, name, inputs, count, attributes);
+    *token = kn_value_failed(result) ? result : result->producer->outputs[1];
+    return result;
+}
+
+kn_value *kn_total_add(kn_graph *graph, kn_value *const *sums, int count, const kn_sharing *sharing,
+                       const kn_shards *shards, kn_value **token) {
     kn_value *shared = kn_node_add(graph, &share_row, sums[0]->name, sums, count, NULL);
-    kn_value *inputs[] = {shared, *token};
-    kn_value *total = kn_node_add(graph, &total_row, sums[0]->name, inputs, *token ? 2 : 1, NULL);
-    *token = kn_value_failed(total) ? total : total->producer->outputs[1];
-    return total;
+    if (kn_value_failed(shared)) return shared;
+    kn_shape shape = sums[0]->shape;
+    const uint64_t whole = (uint64_t)kn_shape_elements(&shape);
+    uint64_t own = whole;
+    if (sharing->spread != KN_SPREAD_ALL)
+        own = kn_spread_first(sharing->spread, whole, shards->ranks, shards->rank + 1) -
+              kn_spread_first(sharing->spread, whole, shards->ranks, shards->rank);
+    if (sharing->spread == KN_SPREAD_SLICES)
+        shape = (kn_shape){.dtype = KN_FLOAT32, .rank = 1, .dims = {(kn_dim)own}};
+    else if (own != whole)
+        shape.dims[0] = 0;
+    return move(graph, &total_row, sums[0]->name, NULL, shared, sharing, &shape, token);
+}
+
+kn_value *kn_gather_add(kn_graph *graph, kn_value *own, kn_value *old, const kn_shape *shape,
+                        const kn_sharing *sharing, kn_value **token) {
+    kn_value *shared = own ? kn_node_add(graph, &share_row, own->name, &own, 1, NULL) : NULL;
+    if (own && kn_value_failed(shared)) return shared;
+    const char *name = old ? old->name : own ? own->name : "gathered";
+    return move(graph, &gather_row, name, old, shared, sharing, shape, token);
 }

@@ -112,7 +112,9 @@ static kn_status list_storage(executable_build *build, bool add) {
     executable->state_count = executable->constant_count = 0;
     for (size_t i = 0; i < executable->plan.placement_count; i++) {
         kn_placement *placement = &executable->plan.placements[i];
-        if (placement->root->id != (int)i || placement->last < 0) continue;
+        /* A state in parts is known to each worker, also where its part is empty. */
+        const bool accessed = placement->last >= 0 || (placement->root->whole && placement->root->assign);
+        if (placement->root->id != (int)i || !accessed) continue;
         kn_status status = KN_OK;
         switch (placement->storage) {
         case KN_STORAGE_INPUT:
@@ -178,6 +180,12 @@ static kn_status compute_info(executable_build *build) {
             info->kept_bytes += kn_align_up(executable->plan.scratches[i].bytes, unit);
     for (int i = 0; i < executable->state_count; i++)
         info->state_bytes += kn_align_up(executable->state_list[i]->bytes, unit);
+    for (size_t i = 0; i < executable->plan.placement_count; i++) {
+        const kn_placement *placement = &executable->plan.placements[i];
+        if (placement->root->id == (int)i && placement->storage == KN_STORAGE_STATE && placement->last >= 0 &&
+            placement->root->role == KN_STATE_OPTIMIZER)
+            info->moment_bytes += placement->bytes;
+    }
     for (int i = 0; i < executable->input_count; i++)
         executable->input_total += 2 * kn_align_up(executable->input_bytes[i], unit);
     for (int i = 0; i < executable->constant_count; i++)
@@ -250,6 +258,8 @@ static void add_info(kn_plan_info *total, const kn_plan_info *own) {
     total->kept_bytes += own->kept_bytes;
     total->recomputed += own->recomputed;
     total->recomputed_flops += own->recomputed_flops;
+    total->moment_bytes += own->moment_bytes;
+    total->exchange_bytes += own->exchange_bytes;
     total->devices += own->steps > 0;
 }
 
@@ -337,6 +347,7 @@ static kn_status make(executable_build *build) {
     status = make_part(build);
     if (status == KN_OK && build->request->totals)
         status = kn_totals_prepare(build->request->totals, executable, build->error);
+    executable->info.exchange_bytes = kn_totals_bytes(build->request->totals);
     if (status == KN_OK) add_info(&executable->total, &executable->info);
     set_primary_info(executable);
     return status;

@@ -12,7 +12,8 @@ static void add_bytes(kn_text *text, const char *what, uint64_t bytes, const cha
 static uint64_t narrow_bytes(const kn_executable *executable) {
     uint64_t saved = 0;
     for (int i = 0; i < executable->state_count; i++)
-        saved += kn_state_outside_bytes(executable->state_list[i]) - executable->state_list[i]->bytes;
+        if (!executable->state_list[i]->part)
+            saved += kn_state_outside_bytes(executable->state_list[i]) - executable->state_list[i]->bytes;
     return saved;
 }
 
@@ -58,6 +59,8 @@ static void add_totals(const kn_executable *executable, kn_text *text) {
     if (info->kept_bytes)
         add_bytes(text, "kept", info->kept_bytes, "  of scratch, for results of steps that run once");
     add_bytes(text, "peak", info->peak_bytes, "");
+    if (info->exchange_bytes)
+        add_bytes(text, "exchange", info->exchange_bytes, "  of host memory, for the other workers");
     if (kn_text_failed(&more)) text->failed = true;
     kn_text_finish(&more);
 }

@@ -44,9 +44,9 @@ kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t fee
 /* Writes the feeds of the next run on the transfer queue, while the last run may be in progress, as far as
  * there is memory. The data may change afterwards. The run checks its size. */
 kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
-/* Whether the next runs exchange sums with the other workers; at first they do. Without, totals are
- * undefined. */
-void kn_session_exchange(kn_session *session, bool exchange);
+/* Whether the next runs exchange sums with the other workers, and gather values from them; at first they do
+ * both. Without, totals are undefined, and gathered values are as kn_gather_add says. */
+void kn_session_exchange(kn_session *session, bool sums, bool gathers);
 /* From now on no state is stored in a narrower type (kn_store): for training. */
 void kn_states_keep_whole(kn_states *states);
 /* Value `position` of the request in the session's copy of the graph, valid as long as the session; NULL if
@@ -61,6 +61,18 @@ const kn_error *kn_session_failure(const kn_session *session);
  * `row`, or all with NULL, but not what runs once. For measurements, on one device; the session must have run
  * twice, since inputs have two buffers. KN_ERROR_NOT_FOUND: there are no such steps. */
 kn_status kn_session_repeat(kn_session *session, const kn_operator *row, int times);
+
+/* States in parts (kn_value.whole): each worker's device has its part. kn_states_get gives all of one until
+ * kn_states_parts_move is called for the first time, and after kn_states_collect. */
+/* All workers call it: rank 0 gets all of each state in parts, in host memory. */
+kn_status kn_states_collect(kn_states *states, const kn_communicator *communicator, kn_error *error);
+/* The parts change: what is in host memory is dropped. */
+void kn_states_parts_move(kn_states *states);
+/* Whether a state is in parts; *bytes: of this worker's part. */
+bool kn_states_part(const kn_states *states, const char *name, uint64_t *bytes);
+/* Reads or writes this worker's part of a state in parts; one of the two is NULL. */
+kn_status kn_states_copy_part(kn_states *states, const char *name, const void *given, void *wanted,
+                              kn_error *error);
 
 /* Reads a state's contents. For tests and for verify. */
 kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t bytes, kn_error *error);

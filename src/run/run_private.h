@@ -14,7 +14,11 @@ typedef struct kn_state {
     kn_initializer initializer;
     bool planned;            /* used by a plan; before that it has only been set */
     bool passing;            /* KN_STATE_PASSING */
-    void *pending;           /* contents, of the type of info, while it has no device memory */
+    bool part;               /* the device has only a part of it (parts.c); info is of the whole, */
+    int spread;              /* and this says which workers have what, */
+    uint64_t first;          /* and this is the first element of the part */
+    void *pending;           /* contents, of the type of info, while it has no device memory; of a state in
+                                parts all of it, until kn_states_parts_move */
     kn_context *context;     /* the device that owns it; NULL until a plan uses it */
     kn_buffer *buffer;       /* NULL until kn_states_allocate */
     uint64_t version;        /* incremented by every write to the state's memory */
@@ -36,6 +40,20 @@ void kn_states_guard(kn_states *states, uint64_t guard);
 /* Allocates and initializes all states that plans use and that have no device memory. */
 kn_status kn_states_allocate(kn_states *states, kn_error *error);
 kn_state *kn_states_find(const kn_states *states, const char *name);
+/* All states, those that are not listed too; NULL past the last. */
+kn_state *kn_states_at(const kn_states *states, size_t position);
+const kn_host *kn_states_host(const kn_states *states);
+
+/* ---- states in parts (whole.c; parts.c) ---------------------------------------------------------------- */
+
+/* All of a state in parts: what is in host memory, or what it is at first. */
+void kn_state_read_whole(const kn_state *state, void *data);
+/* Keeps all of a state in parts in host memory, and writes its part if it has device memory. */
+kn_status kn_state_set_whole(const kn_host *host, kn_state *state, const void *data, kn_error *error);
+/* The size of one element in device memory. */
+static inline uint64_t kn_state_unit(const kn_state *state) {
+    return kn_dtype_bytes(state->stored);
+}
 kn_states *kn_states_retain(kn_states *states);
 const kn_context *kn_states_context(const kn_states *states);
 
@@ -342,7 +360,8 @@ kn_status kn_exchange_send(const kn_executable *part, const kn_memory *memory, c
                            kn_error *error);
 kn_status kn_exchange_receive(const kn_executable *part, const kn_memory *memory, const kn_ready_step *ready,
                               kn_error *error);
-/* ---- sums over the workers of a training (totals.c) ------------------------------------------------------
+/* ---- sums over the workers of a training (totals.c, totals_exchange.c)
+ * ------------------------------------------------------
  */
 
 kn_status kn_totals_create(const kn_host *host, const kn_communicator *communicator, const kn_shards *shards,
@@ -351,9 +370,10 @@ kn_status kn_totals_create(const kn_host *host, const kn_communicator *communica
 void kn_totals_destroy(kn_totals **totals);
 /* Finds the values that a plan adds up; the first plan takes host memory for them. */
 kn_status kn_totals_prepare(kn_totals *totals, kn_executable *executable, kn_error *error);
-/* Whether runs exchange sums: those that are not the last of a step do not, and their totals are undefined.
- */
-void kn_totals_activate(kn_totals *totals, bool active);
+/* Whether runs exchange sums, and gather values (kn_session_exchange). */
+void kn_totals_activate(kn_totals *totals, bool sums, bool gathers);
+/* The host memory that it takes; NULL: 0. */
+uint64_t kn_totals_bytes(const kn_totals *totals);
 /* Before each run. */
 void kn_totals_begin(kn_totals *totals);
 /* Run a share or total step. */

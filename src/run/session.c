@@ -168,7 +168,7 @@ kn_session *kn_session_open(const kn_session_request *request) {
     if (request->communicator && request->shards && request->shards->ranks > 1)
         kn_totals_create(&session->host, request->communicator, request->shards, &session->totals,
                          &session->failure);
-    if (session->failure.status == KN_OK) kn_session_exchange(session, true);
+    if (session->failure.status == KN_OK) kn_session_exchange(session, true, true);
     if (session->failure.status != KN_OK || prepare(session, request) != KN_OK)
         session->error = session->failure;
     return session;
@@ -272,8 +272,8 @@ kn_status kn_session_info(kn_session *session, const char *name, kn_tensor_info 
     return KN_OK;
 }
 
-void kn_session_exchange(kn_session *session, bool exchange) {
-    if (session->totals) kn_totals_activate(session->totals, exchange);
+void kn_session_exchange(kn_session *session, bool sums, bool gathers) {
+    if (session->totals) kn_totals_activate(session->totals, sums, gathers);
 }
 
 void kn_session_set_memory(kn_session *session, uint64_t memory_bytes) {

@@ -11,6 +11,7 @@ struct kn_states {
     uint64_t seed;
     int references;
     bool whole;       /* no state is stored in a narrower type */
+    bool parts_moved; /* states in parts are not what they were at first */
     uint64_t guard;   /* bytes after each state */
     kn_error failure; /* of creation */
     kn_error error;   /* of the last call */
@@ -114,8 +115,12 @@ static void convert(kn_dtype from, const void *source, kn_dtype to, void *target
         kn_element_set(to, target, (int64_t)i, kn_element_get(from, source, (int64_t)i));
 }
 
-uint64_t kn_state_outside_bytes(const kn_state *state) {
-    return state->bytes / kn_dtype_bytes(state->stored) * kn_dtype_bytes(state->info.dtype);
+kn_state *kn_states_at(const kn_states *states, size_t position) {
+    return position < states->count ? states->entries[position] : NULL;
+}
+
+const kn_host *kn_states_host(const kn_states *states) {
+    return &states->host;
 }
 
 static bool same_info(const kn_tensor_info *left, const kn_tensor_info *right) {
@@ -175,7 +180,7 @@ void kn_states_keep_whole(kn_states *states) {
 
 kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
                         kn_error *error) {
-    kn_tensor_info info = kn_info_of(&value->shape);
+    kn_tensor_info info = kn_info_of(value->whole ? value->whole : &value->shape);
     info.dtype = value->outside;
     *state = kn_states_find(states, value->name);
     kn_status status = KN_OK;
@@ -197,7 +202,10 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
     (*state)->passing = value->role == KN_STATE_PASSING;
     states->passing += (*state)->passing;
     (*state)->context = context;
-    (*state)->bytes = (*state)->bytes / kn_dtype_bytes((*state)->stored) * kn_dtype_bytes(value->shape.dtype);
+    (*state)->part = value->whole != NULL;
+    (*state)->spread = value->spread;
+    (*state)->first = (uint64_t)value->first;
+    (*state)->bytes = (uint64_t)kn_shape_elements(&value->shape) * kn_dtype_bytes(value->shape.dtype);
     (*state)->stored = value->shape.dtype;
     (*state)->initializer = value->initializer;
     return KN_OK;
@@ -245,10 +253,11 @@ static void staging_add_state(staging *stage, const kn_state *state) {
             convert(state->info.dtype, (const uint8_t *)state->pending + done / size * outside, state->stored,
                     stage->bytes + stage->used, now / size);
         else if (state->pending)
-            memcpy(stage->bytes + stage->used, (const uint8_t *)state->pending + done, (size_t)now);
+            memcpy(stage->bytes + stage->used,
+                   (const uint8_t *)state->pending + state->first * outside + done, (size_t)now);
         else
-            kn_initial_elements(&state->initializer, key, state->info.dtype, done / size, now / size,
-                                stage->bytes + stage->used);
+            kn_initial_elements(&state->initializer, key, state->info.dtype, state->first + done / size,
+                                now / size, stage->bytes + stage->used);
         stage->used += now;
         done += now;
         if (stage->used == STAGING_BYTES) staging_flush(stage);
@@ -290,6 +299,7 @@ static kn_status allocate_block(kn_states *states, kn_state *const *waiting, con
         return kn_fail_in(error, "memory for %zu states, '%s' among them", count, waiting[0]->name);
     }
     for (size_t i = 0; i < count; i++) {
+        if (waiting[i]->part) continue;
         kn_release(&states->host, waiting[i]->pending);
         waiting[i]->pending = NULL;
     }
@@ -348,7 +358,7 @@ static kn_status initialize_on_host(const kn_states *states, kn_state *state, kn
 }
 
 static bool waits(const kn_state *state, const kn_context *context) {
-    return state->planned && !state->buffer && state->context == context;
+    return state->planned && state->bytes && !state->buffer && state->context == context;
 }
 
 /* Allocates the states that wait for memory on one device. */
@@ -439,6 +449,16 @@ kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t
     if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
     if (kn_state_outside_bytes(state) != bytes) return fail_bytes(states, state, bytes, error);
     if (!bytes) return KN_OK;
+    if (state->part && !state->pending && states->parts_moved)
+        return kn_fail(
+            error, KN_ERROR_UNSUPPORTED,
+            "the state '%s' is in parts, one with each worker of its training: all of them have to "
+            "call kn_trainer_collect first, and the first gets the whole state",
+            name);
+    if (state->part) {
+        kn_state_read_whole(state, data);
+        return KN_OK;
+    }
     if (!state->buffer && state->pending) {
         memcpy(data, state->pending, bytes);
         return KN_OK;
@@ -460,6 +480,7 @@ kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t 
 }
 
 static kn_status set_entry(kn_states *states, kn_state *state, const void *data, kn_error *error) {
+    if (state->part) return kn_state_set_whole(&states->host, state, data, error);
     if (!state->bytes) return KN_OK;
     state->version++;
     if (state->buffer && is_narrow(state)) return move_narrow(states, state, data, NULL, error);
@@ -500,6 +521,15 @@ kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_inf
     kn_status status = state ? KN_OK : add_entry(states, name, info, &state, error);
     if (status == KN_OK) status = set_entry(states, state, data, error);
     return status;
+}
+
+void kn_states_parts_move(kn_states *states) {
+    states->parts_moved = true;
+    for (size_t i = 0; i < states->count; i++) {
+        if (!states->entries[i]->part || !states->entries[i]->pending) continue;
+        kn_release(&states->host, states->entries[i]->pending);
+        states->entries[i]->pending = NULL;
+    }
 }
 
 const char *kn_states_error(const kn_states *states) {

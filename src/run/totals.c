@@ -1,48 +1,14 @@
-/* Sums over the workers of a training. The values that a plan shares go to host memory while the device
- * computes on, in the order of their total steps, several as one bucket. At the first total step of a bucket
- * the host waits for its values and exchanges them: of the numbers of a bucket each worker owns a slice, gets
- * what the others have of it, adds all in the order of the tree (kn_shards), and gives the result to the
- * others. So each number crosses a link twice, however many workers there are. */
+/* Sums over the workers of a training, and values gathered from their parts. The values that a plan shares go
+ * to host memory while the device computes on, in the order of their total steps, several as one bucket. At
+ * the first total step of a bucket the host waits for its values and exchanges them: of the numbers of a
+ * bucket each worker owns a slice, gets what the others have of it, adds all in the order of the tree
+ * (kn_shards), and gives the result to the others unless each needs its part alone. So each number of a sum
+ * crosses a link twice, however many workers there are. */
 #include <string.h>
 
-#include "run/run_private.h"
+#include "run/totals_private.h"
 
-enum { BUCKET_BYTES = 4 << 20, TAGS = 2 };
-enum { TAG_SUM, TAG_RESULT };
-
-typedef struct total_value {
-    uint64_t elements, offset; /* offset: in the numbers of all values */
-    int bucket;
-    kn_event read[KN_MAX_SUBTREES]; /* of its sums into host memory */
-    kn_event written;               /* of the result, by the last run */
-} total_value;
-
-typedef struct total_bucket {
-    int first, count; /* values */
-    uint64_t offset, elements;
-} total_bucket;
-
-struct kn_totals {
-    kn_host host;
-    const kn_communicator *communicator;
-    kn_shards shards;
-    int *sums_of;                        /* by rank: how many sums it gives */
-    kn_subtree *subtrees;                /* of all ranks, in order */
-    int sum_count, own_count, own_first; /* of all ranks; of this one; the position of its first */
-    total_value *values;
-    int value_count;
-    total_bucket *buckets;
-    int bucket_count;
-    float *own;       /* (own sums, numbers) */
-    float *result;    /* (numbers) */
-    float *incoming;  /* (sums of all ranks, numbers of the largest slice); those of this rank are unused */
-    float **pointers; /* by sum: its slice, while they are added */
-    uint64_t elements, slice;
-    void **requests;
-    int request_count;
-    bool active;
-    int done; /* buckets of this run that are exchanged */
-};
+enum { BUCKET_BYTES = 4 << 20 };
 
 /* ---- making ------------------------------------------------------------------------------------------- */
 
@@ -73,7 +39,7 @@ void kn_totals_destroy(kn_totals **handle) {
     if (!totals) return;
     kn_host host = totals->host;
     for (int v = 0; v < totals->value_count; v++) {
-        for (int i = 0; i < totals->own_count; i++)
+        for (int i = 0; i < KN_MAX_SUBTREES; i++)
             kn_event_release(&totals->values[v].read[i]);
         kn_event_release(&totals->values[v].written);
     }
@@ -81,6 +47,7 @@ void kn_totals_destroy(kn_totals **handle) {
     kn_release(&host, totals->subtrees);
     kn_release(&host, totals->values);
     kn_release(&host, totals->buckets);
+    kn_release(&host, totals->places);
     kn_release(&host, totals->own);
     kn_release(&host, totals->result);
     kn_release(&host, totals->incoming);
@@ -90,28 +57,63 @@ void kn_totals_destroy(kn_totals **handle) {
     *handle = NULL;
 }
 
-/* The numbers of a bucket that a rank owns. */
-static uint64_t slice_of(const kn_totals *totals, const total_bucket *bucket, int rank, uint64_t *offset) {
-    const uint64_t ranks = (uint64_t)totals->shards.ranks, at = (uint64_t)rank;
-    const uint64_t first = bucket->elements * at / ranks, end = bucket->elements * (at + 1) / ranks;
-    *offset = bucket->offset + first;
-    return end - first;
+/* Where the numbers of a bucket are. */
+static void lay_out(kn_totals *totals, total_bucket *bucket) {
+    const uint64_t ranks = (uint64_t)totals->shards.ranks;
+    uint64_t at = 0, first;
+    const total_value *values = totals->values + bucket->first;
+    const bool whole = values[0].about.sharing.spread == KN_SPREAD_ALL;
+    for (int v = 0; v < bucket->count && whole; v++) {
+        values[v].at[0] = at;
+        at += values[v].about.elements;
+    }
+    for (uint64_t r = 0; r < ranks; r++) {
+        bucket->starts[r] = whole ? kn_spread_first(KN_SPREAD_SLICES, at, (int)ranks, (int)r) : at;
+        for (int v = 0; v < bucket->count && !whole; v++) {
+            values[v].at[r] = at;
+            at += kn_total_part(totals, &values[v], (int)r, &first);
+        }
+    }
+    bucket->starts[ranks] = at;
+}
+
+static kn_status lay_out_all(kn_totals *totals, kn_error *error) {
+    const size_t ranks = (size_t)totals->shards.ranks, me = (size_t)totals->shards.rank;
+    const size_t places = (size_t)totals->value_count * ranks + (size_t)totals->bucket_count * (ranks + 1);
+    uint64_t *place = totals->places = kn_allocate(&totals->host, places, sizeof *place);
+    if (!place) return kn_fail_memory(error, places * sizeof *place);
+    for (int v = 0; v < totals->value_count; v++, place += ranks)
+        totals->values[v].at = place;
+    for (int b = 0; b < totals->bucket_count; b++, place += ranks + 1) {
+        total_bucket *bucket = &totals->buckets[b];
+        bucket->starts = place;
+        lay_out(totals, bucket);
+        bucket->own = totals->own_elements;
+        bucket->result = totals->result_elements;
+        if (!kn_bucket_gathers(totals, bucket)) totals->own_elements += bucket->elements;
+        totals->result_elements +=
+            bucket->parts ? bucket->starts[me + 1] - bucket->starts[me] : bucket->elements;
+        for (size_t r = 0; r < ranks; r++) {
+            const uint64_t slice = bucket->starts[r + 1] - bucket->starts[r];
+            if (slice > totals->slice && !kn_bucket_gathers(totals, bucket)) totals->slice = slice;
+        }
+    }
+    return KN_OK;
+}
+
+static uint64_t numbers_of(const kn_totals *totals) {
+    return totals->own_elements * (uint64_t)totals->own_count + totals->result_elements +
+           totals->slice * (uint64_t)totals->sum_count;
 }
 
 static kn_status take_memory(kn_totals *totals, kn_error *error) {
     const kn_host *host = &totals->host;
     const size_t others = (size_t)totals->shards.ranks - 1, sums = (size_t)totals->sum_count;
-    uint64_t offset;
-    for (int b = 0; b < totals->bucket_count; b++)
-        for (int r = 0; r < totals->shards.ranks; r++) {
-            const uint64_t slice = slice_of(totals, &totals->buckets[b], r, &offset);
-            if (slice > totals->slice) totals->slice = slice;
-        }
-    const uint64_t numbers =
-        totals->elements * ((uint64_t)totals->own_count + 1) + totals->slice * (uint64_t)sums;
-    if (numbers > SIZE_MAX / sizeof(float)) return kn_fail_memory(error, SIZE_MAX);
-    totals->own = kn_allocate(host, (size_t)totals->elements * (size_t)totals->own_count, sizeof(float));
-    totals->result = kn_allocate(host, (size_t)totals->elements, sizeof(float));
+    kn_status status = lay_out_all(totals, error);
+    if (status != KN_OK) return status;
+    if (numbers_of(totals) > SIZE_MAX / sizeof(float)) return kn_fail_memory(error, SIZE_MAX);
+    totals->own = kn_allocate(host, (size_t)totals->own_elements * (size_t)totals->own_count, sizeof(float));
+    totals->result = kn_allocate(host, (size_t)totals->result_elements, sizeof(float));
     totals->incoming = kn_allocate(host, (size_t)totals->slice * sums, sizeof(float));
     totals->pointers = kn_allocate(host, sums, sizeof *totals->pointers);
     /* Each sum to each other rank and from it, and each result. */
@@ -119,20 +121,38 @@ static kn_status take_memory(kn_totals *totals, kn_error *error) {
                                    sizeof *totals->requests);
     return totals->own && totals->result && totals->incoming && totals->pointers && totals->requests
                ? KN_OK
-               : kn_fail_memory(error, (size_t)numbers * sizeof(float));
+               : kn_fail_memory(error, (size_t)numbers_of(totals) * sizeof(float));
 }
 
-static void add_value(kn_totals *totals, uint64_t bytes) {
+uint64_t kn_totals_bytes(const kn_totals *totals) {
+    return totals ? numbers_of(totals) * sizeof(float) : 0;
+}
+
+/* Whether a value travels with the last one of a bucket. */
+static bool travels_with(const kn_totals *totals, const total_bucket *bucket, const kn_shared_value *about) {
+    const kn_shared_value *last = &totals->values[bucket->first + bucket->count - 1].about;
+    return last->gathers == about->gathers && last->sharing.round == about->sharing.round &&
+           (last->sharing.spread == KN_SPREAD_ALL) == (about->sharing.spread == KN_SPREAD_ALL) &&
+           bucket->elements * sizeof(float) < BUCKET_BYTES;
+}
+
+static void add_value(kn_totals *totals, const kn_shared_value *about) {
     total_bucket *bucket = totals->bucket_count ? &totals->buckets[totals->bucket_count - 1] : NULL;
-    if (!bucket || bucket->elements * sizeof(float) >= BUCKET_BYTES) {
+    if (!bucket || !travels_with(totals, bucket, about)) {
         bucket = &totals->buckets[totals->bucket_count++];
-        *bucket = (total_bucket){.first = totals->value_count, .offset = totals->elements};
+        *bucket = (total_bucket){.first = totals->value_count,
+                                 .parts = !about->gathers && about->sharing.spread != KN_SPREAD_ALL};
     }
-    totals->values[totals->value_count++] = (total_value){
-        .elements = bytes / sizeof(float), .offset = totals->elements, .bucket = totals->bucket_count - 1};
+    totals->values[totals->value_count++] =
+        (total_value){.about = *about, .bucket = totals->bucket_count - 1};
     bucket->count++;
-    bucket->elements += bytes / sizeof(float);
-    totals->elements += bytes / sizeof(float);
+    bucket->elements += about->elements;
+}
+
+static bool same_value(const kn_shared_value *left, const kn_shared_value *right) {
+    return left->elements == right->elements && left->gathers == right->gathers &&
+           !left->share == !right->share && left->sharing.spread == right->sharing.spread &&
+           left->sharing.round == right->sharing.round;
 }
 
 /* The values that a plan adds up are those of the session's first plan: sizes of batches do not matter. */
@@ -149,10 +169,13 @@ static kn_status find_values(kn_totals *totals, kn_executable *executable, int *
     for (size_t s = 0; s < steps && same; s++) {
         const kn_ready_step *ready = &executable->steps[s];
         if (ready->step->kind != KN_STEP_TOTAL) continue;
-        if (first) add_value(totals, ready->bytes);
-        same = count < totals->value_count && totals->values[count].elements * sizeof(float) == ready->bytes;
+        kn_shared_value about;
+        kn_shared_value_of(ready->step->node, &about);
+        if (first) add_value(totals, &about);
+        same = count < totals->value_count && same_value(&totals->values[count].about, &about);
         executable->total_of[s] = count;
-        value_of[ready->step->node->inputs[0]->producer->id] = count++;
+        if (about.share) value_of[about.share->id] = count;
+        count++;
     }
     if (!same || count != totals->value_count)
         return kn_fail(error, KN_ERROR_INTERNAL, "two plans of a session share different values");
@@ -179,159 +202,104 @@ void kn_totals_begin(kn_totals *totals) {
     totals->done = 0;
 }
 
-void kn_totals_activate(kn_totals *totals, bool active) {
-    totals->active = active;
-}
-
-/* ---- exchanging --------------------------------------------------------------------------------------- */
-
-static kn_status check(const kn_totals *totals, kn_status status, kn_error *error) {
-    const kn_communicator *own = totals->communicator;
-    return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", own->error(own->user));
-}
-
-static kn_status send(kn_totals *totals, int rank, int tag, const float *numbers, uint64_t count,
-                      kn_error *error) {
-    const kn_communicator *own = totals->communicator;
-    if (!count) return KN_OK;
-    void **request = &totals->requests[totals->request_count++];
-    return check(totals, own->send(own->user, rank, tag, numbers, (size_t)count * sizeof *numbers, request),
-                 error);
-}
-
-static kn_status receive(kn_totals *totals, int rank, int tag, float *numbers, uint64_t count,
-                         kn_error *error) {
-    const kn_communicator *own = totals->communicator;
-    if (!count) return KN_OK;
-    void **request = &totals->requests[totals->request_count++];
-    return check(
-        totals, own->receive(own->user, rank, tag, numbers, (size_t)count * sizeof *numbers, request), error);
-}
-
-/* Waits for all requests, also after a failure: they use this memory. */
-static kn_status wait(kn_totals *totals, kn_status status, kn_error *error) {
-    const kn_communicator *own = totals->communicator;
-    for (int i = 0; i < totals->request_count; i++) {
-        kn_status each = own->wait(own->user, &totals->requests[i]);
-        if (status == KN_OK) status = check(totals, each, error);
-    }
-    totals->request_count = 0;
-    return status;
-}
-
-static int tag_of(int bucket, int kind) {
-    return bucket % (KN_TAGS / TAGS) * TAGS + kind;
-}
-
-/* Gives the others their slices of this worker's sums, and gets theirs of this worker's slice. */
-static kn_status exchange_sums(kn_totals *totals, int number, kn_error *error) {
-    const total_bucket *bucket = &totals->buckets[number];
-    const int me = totals->shards.rank, tag = tag_of(number, TAG_SUM);
-    uint64_t offset, mine = slice_of(totals, bucket, me, &offset);
-    kn_status status = KN_OK;
-    for (int r = 0, sum = 0; r < totals->shards.ranks; r++)
-        for (int i = 0; i < totals->sums_of[r] && status == KN_OK; i++, sum++) {
-            float *numbers = totals->incoming + (size_t)sum * (size_t)totals->slice;
-            if (r == me)
-                numbers = totals->own + (size_t)i * (size_t)totals->elements + offset;
-            else
-                status = receive(totals, r, tag, numbers, mine, error);
-            totals->pointers[sum] = numbers;
-        }
-    for (int r = 0; r < totals->shards.ranks; r++)
-        for (int i = 0; i < totals->own_count && r != me && status == KN_OK; i++) {
-            const uint64_t count = slice_of(totals, bucket, r, &offset);
-            status = send(totals, r, tag, totals->own + (size_t)i * (size_t)totals->elements + offset, count,
-                          error);
-        }
-    return wait(totals, status, error);
-}
-
-static void add(float *restrict left, const float *restrict right, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++)
-        left[i] += right[i];
-}
-
-/* Adds the sums of all workers, in the order of the tree, into the first one. */
-static void add_up(kn_totals *totals, uint64_t count) {
-    kn_subtree stack[2 * KN_MAX_SUBTREES];
-    float *numbers[2 * KN_MAX_SUBTREES];
-    int height = 0;
-    for (int sum = 0; sum < totals->sum_count; sum++) {
-        stack[height] = totals->subtrees[sum];
-        numbers[height++] = totals->pointers[sum];
-        while (height > 1 && kn_subtrees_merge(&stack[height - 2], &stack[height - 1])) {
-            add(numbers[height - 2], numbers[height - 1], count);
-            height--;
-        }
-    }
-}
-
-static kn_status exchange_results(kn_totals *totals, int number, kn_error *error) {
-    const total_bucket *bucket = &totals->buckets[number];
-    const int me = totals->shards.rank, tag = tag_of(number, TAG_RESULT);
-    uint64_t offset, own_offset, own = slice_of(totals, bucket, me, &own_offset);
-    kn_status status = KN_OK;
-    for (int r = 0; r < totals->shards.ranks && status == KN_OK; r++) {
-        if (r == me) continue;
-        const uint64_t count = slice_of(totals, bucket, r, &offset);
-        status = receive(totals, r, tag, totals->result + offset, count, error);
-        if (status == KN_OK) status = send(totals, r, tag, totals->result + own_offset, own, error);
-    }
-    return wait(totals, status, error);
-}
-
-static kn_status exchange(kn_totals *totals, kn_context *context, int number, kn_error *error) {
-    const total_bucket *bucket = &totals->buckets[number];
-    kn_status status = KN_OK;
-    for (int v = bucket->first; v < bucket->first + bucket->count; v++) {
-        total_value *value = &totals->values[v];
-        for (int i = 0; i < totals->own_count; i++) {
-            if (value->elements && !value->read[i].handle)
-                return kn_fail(error, KN_ERROR_INTERNAL, "a sum is needed before its parts are shared");
-            if (status == KN_OK) status = kn_event_wait(context, value->read[i], error);
-            kn_event_release(&value->read[i]);
-        }
-        if (status == KN_OK) status = kn_event_wait(context, value->written, error);
-        kn_event_release(&value->written);
-    }
-    if (status == KN_OK) status = exchange_sums(totals, number, error);
-    if (status != KN_OK) return status;
-    uint64_t offset, own = slice_of(totals, bucket, totals->shards.rank, &offset);
-    add_up(totals, own);
-    if (own) memcpy(totals->result + offset, totals->pointers[0], (size_t)own * sizeof(float));
-    return exchange_results(totals, number, error);
+void kn_totals_activate(kn_totals *totals, bool sums, bool gathers) {
+    totals->sums = sums;
+    totals->gathers = gathers;
 }
 
 /* ---- steps -------------------------------------------------------------------------------------------- */
+
+/* Numbers in host memory, and elements of a value on the device. */
+typedef struct piece {
+    kn_event *done;
+    float *numbers;
+    kn_buffer *buffer;
+    uint64_t first, count;
+} piece;
+
+static kn_status move_piece(const kn_executable *executable, const piece *moved, bool reads,
+                            kn_error *error) {
+    const uint64_t offset = moved->first * sizeof(float), bytes = moved->count * sizeof(float);
+    if (!bytes || !moved->buffer) return KN_OK;
+    kn_event_release(moved->done);
+    return reads ? kn_queue_read(executable->context, KN_QUEUE_COMPUTE, moved->buffer, offset, moved->numbers,
+                                 bytes, false, (kn_event){NULL}, moved->done, error)
+                 : kn_queue_write(executable->context, KN_QUEUE_COMPUTE, moved->buffer, offset,
+                                  moved->numbers, bytes, false, (kn_event){NULL}, moved->done, error);
+}
+
+/* Moves all parts of a value, whose numbers begin at moved->numbers; the queue is in order, so that the last
+ * event is that of all. */
+static kn_status move_parts(const kn_executable *executable, const total_value *value, piece *moved,
+                            bool reads, kn_error *error) {
+    const kn_totals *totals = executable->totals;
+    const bool whole = value->about.sharing.spread == KN_SPREAD_ALL;
+    float *numbers = moved->numbers;
+    kn_status status = KN_OK;
+    for (int r = 0; r < (whole ? 1 : totals->shards.ranks) && status == KN_OK; r++) {
+        moved->first = 0;
+        moved->count = whole ? value->about.elements : kn_total_part(totals, value, r, &moved->first);
+        moved->numbers = numbers + value->at[r];
+        status = move_piece(executable, moved, reads, error);
+    }
+    return status;
+}
 
 kn_status kn_total_share(const kn_executable *executable, const kn_memory *memory, int step,
                          kn_error *error) {
     kn_totals *totals = executable->totals;
     const kn_ready_step *ready = &executable->steps[step];
-    if (!totals || !totals->active || !ready->bytes) return KN_OK;
+    if (!totals) return KN_OK;
     total_value *value = &totals->values[executable->total_of[step]];
+    const total_bucket *bucket = &totals->buckets[value->bucket];
+    if (value->about.gathers ? !totals->gathers : !totals->sums) return KN_OK;
     const kn_node *node = ready->step->node;
     int sum = 0;
     while (sum + 1 < node->input_count && node->inputs[sum] != ready->source)
         sum++;
+    piece moved = {.done = &value->read[sum],
+                   .buffer = kn_executable_buffer(executable, memory, ready->source)};
     kn_event_release(&value->read[sum]);
-    return kn_queue_read(executable->context, KN_QUEUE_COMPUTE,
-                         kn_executable_buffer(executable, memory, ready->source), 0,
-                         totals->own + (size_t)sum * (size_t)totals->elements + value->offset, ready->bytes,
-                         false, (kn_event){NULL}, &value->read[sum], error);
+    if (!value->about.gathers) {
+        moved.numbers = totals->own + (size_t)sum * (size_t)totals->own_elements + bucket->own;
+        return move_parts(executable, value, &moved, true, error);
+    }
+    moved.numbers = totals->result + bucket->result + value->at[totals->shards.rank];
+    moved.count = kn_total_part(totals, value, totals->shards.rank, &moved.first);
+    moved.first = 0;
+    return move_piece(executable, &moved, true, error);
+}
+
+/* In a run without an exchange, a value keeps what it was. */
+static kn_status keep(const kn_executable *executable, const kn_memory *memory, const kn_ready_step *ready,
+                      kn_error *error) {
+    kn_buffer *target = kn_executable_buffer(executable, memory, ready->target);
+    kn_buffer *source = ready->source ? kn_executable_buffer(executable, memory, ready->source) : target;
+    if (!ready->bytes || !target || source == target) return KN_OK;
+    return kn_queue_copy(executable->context, KN_QUEUE_COMPUTE, source, 0, target, 0, ready->bytes,
+                         (kn_event){NULL}, NULL, error);
 }
 
 kn_status kn_total_take(const kn_executable *executable, const kn_memory *memory, int step, kn_error *error) {
     kn_totals *totals = executable->totals;
     const kn_ready_step *ready = &executable->steps[step];
-    if (!totals || !totals->active || !ready->bytes) return KN_OK;
+    if (!totals) return keep(executable, memory, ready, error);
     total_value *value = &totals->values[executable->total_of[step]];
+    const total_bucket *bucket = &totals->buckets[value->bucket];
+    if (value->about.gathers ? !totals->gathers : !totals->sums)
+        return keep(executable, memory, ready, error);
     kn_status status = KN_OK;
-    while (totals->done <= value->bucket && status == KN_OK)
-        status = exchange(totals, executable->context, totals->done++, error);
-    kn_buffer *target = kn_executable_buffer(executable, memory, ready->target);
-    if (status != KN_OK || !target) return status;
-    return kn_queue_write(executable->context, KN_QUEUE_COMPUTE, target, 0, totals->result + value->offset,
-                          ready->bytes, false, (kn_event){NULL}, &value->written, error);
+    for (; totals->done <= value->bucket && status == KN_OK; totals->done++)
+        if (totals->gathers || !kn_bucket_gathers(totals, &totals->buckets[totals->done]))
+            status = kn_totals_exchange(totals, executable->context, totals->done, error);
+    piece moved = {.done = &value->written,
+                   .numbers = totals->result + bucket->result,
+                   .buffer = kn_executable_buffer(executable, memory, ready->target)};
+    if (status != KN_OK || !bucket->parts)
+        return status == KN_OK ? move_parts(executable, value, &moved, false, error) : status;
+    const int me = totals->shards.rank;
+    moved.count = kn_total_part(totals, value, me, &moved.first);
+    moved.numbers += value->at[me] - bucket->starts[me];
+    moved.first = 0;
+    return move_piece(executable, &moved, false, error);
 }

@@ -382,7 +382,7 @@ static kn_status count_shard(kn_trainer *trainer, uint64_t count, int shard, kn_
     kn_status status = kn_part_of_shard(trainer, count, shard, &list, &run);
     if (status == KN_OK) status = kn_counts_compile(trainer, &list, &run);
     if (status != KN_OK) return status;
-    kn_session_exchange(session, !run.more);
+    kn_session_exchange(session, !run.more, !run.more);
     status = set_if_read(session, KN_TRAIN_WEIGHT, run.weight);
     if (status == KN_OK) status = set_if_read(session, KN_TRAIN_COUNTED, run.weight > 0);
     if (status == KN_OK) status = set_if_read(session, KN_TRAIN_MORE, run.more);

@@ -28,6 +28,7 @@ typedef struct fit_run {
     uint64_t batches;                 /* per epoch; 0 for a failed loader */
     kn_batch next;                    /* the next batch to train on, if `taken` */
     bool taken, ahead;                /* and whether it is on the device already (`ahead`) */
+    bool waits;                       /* on_step of the step that was begun wants to find its states */
     begun_step begun[KN_STEPS_BEGUN]; /* and not ended, the oldest first */
     int begun_count;
     double ended;                  /* when the last step ended */
@@ -84,14 +85,21 @@ static void leave(fit_run *fitting, bool *stop) {
 /* Lets all workers stop at the same step, when one of them wants to. */
 static kn_status agree(fit_run *fitting, bool *stop) {
     const kn_communicator *all = others(fitting);
-    enum { TIME, WISH, VOTES };
-    float votes[VOTES] = {time_is_up(fitting), fitting->leaves};
+    enum { TIME, WISH, STATES, VOTES };
+    float votes[VOTES] = {time_is_up(fitting), fitting->leaves, fitting->waits};
     if (!all) return KN_OK;
     kn_status status = kn_all_reduce(all, votes, VOTES);
     if (status != KN_OK) return fail(fitting, status, all->error(all->user));
+    fitting->waits = votes[STATES] > 0;
     if (votes[WISH] > 0) fitting->result->end = KN_FIT_STOPPED;
     *stop = *stop || votes[TIME] > 0 || votes[WISH] > 0;
     return KN_OK;
+}
+
+/* Before a callback that may save: states of which each worker has a part. */
+static kn_status collect(fit_run *fitting) {
+    kn_status status = kn_trainer_collect(fitting->trainer);
+    return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
 }
 
 static kn_status explain_not_finite(fit_run *fitting, const kn_batch *batch, double loss) {
@@ -129,7 +137,7 @@ static kn_status begin_step(fit_run *fitting, const kn_batch *batch, bool *more)
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
     begun.step = kn_trainer_steps(trainer);
     fitting->begun[fitting->begun_count++] = begun;
-    const bool waits = params->wait_for && params->wait_for(params->user, begun.step);
+    fitting->waits = params->wait_for && params->wait_for(params->user, begun.step);
     /* Diagnosing a failed step needs its batch. */
     if (!params->find_not_finite && kn_loader_ready(fitting->loader)) {
         /* A failure is reported again when that batch is requested: this step still counts. */
@@ -138,7 +146,7 @@ static kn_status begin_step(fit_run *fitting, const kn_batch *batch, bool *more)
     }
     if (fitting->ahead && (status = kn_trainer_feed_ahead(trainer, next->feeds, next->feed_count)) != KN_OK)
         fail(fitting, status, kn_trainer_error(trainer));
-    *more = fitting->ahead && !waits;
+    *more = fitting->ahead && !fitting->waits;
     return status;
 }
 
@@ -205,6 +213,8 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
     bool more = false;
     kn_status status = begin_step(fitting, batch, &more);
     if (status == KN_OK) status = agree(fitting, stop);
+    if (status == KN_OK && fitting->waits) status = collect(fitting);
+    fitting->waits = false;
     return status == KN_OK ? end_steps(fitting, more ? 1 : 0, stop) : status;
 }
 
@@ -264,6 +274,7 @@ static kn_status return_to_best(fit_run *fitting) {
         if (!fitting->kept.taken || fitting->kept.steps == steps) return KN_OK;
         kn_status status = kn_snapshot_restore(&fitting->kept, &problem);
         if (status != KN_OK) return fail(fitting, status, problem);
+        if ((status = collect(fitting)) != KN_OK) return status;
     }
     result->step = kn_trainer_steps(fitting->trainer);
     result->taken_back = steps - result->step;
@@ -318,6 +329,8 @@ static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     report.validation = result->validation;
     report.seconds = kn_clock() - fitting->start;
     double before = kn_clock();
+    status = collect(fitting);
+    if (status != KN_OK) return status;
     if (params->on_epoch && !params->on_epoch(params->user, &report)) leave(fitting, stop);
     fitting->apart += kn_clock() - before;
     status = agree(fitting, stop);
@@ -381,6 +394,7 @@ static kn_status run(fit_run *fitting) {
         status = end_epoch(fitting, epoch, &ignored);
         if (status == KN_OK) fitting->result->end = end;
     }
+    if (status == KN_OK) status = collect(fitting);
     return status == KN_OK ? return_to_best(fitting) : status;
 }
 

@@ -55,28 +55,36 @@ static kn_value *unit_of(kn_value *bound, bool square) {
     return kn_max(kn_scale(power, 1 / bound_units), kn_number(power->graph, least_unit));
 }
 
+/* A state of a part's own shape, and one of another type. */
+static kn_value *state_of(const kn_update_part *part, kn_value *owner, const char *kind,
+                          const kn_shape *shape, const kn_shape *whole, double start) {
+    return kn_update_spread_state(part, kn_update_state_of(owner, kind, shape, start), whole);
+}
+
 /* The state has the shape of the parameter, (R..., C...), and the bounds (R..., 1...). */
 static kn_value *add_8bit(const kn_update_part *part, const char *kind, double start, bool square) {
-    kn_shape shape = part->parameter->shape, rows = shape;
+    kn_shape shape = part->own->shape, rows = shape, whole = part->parameter->shape, all_rows = whole;
     const double first = square ? sqrt(start) : start;
     const double unit = first != 0 ? exp2(floor(log2(fabs(first)))) / bound_units : 1;
-    shape.dtype = KN_FLOAT8E4M3FN;
-    for (int i = first_axis(&shape); i < rows.rank; i++)
-        rows.dims[i] = 1;
-    kn_value *state = kn_update_state_of(part->parameter, kind, &shape, first / unit);
-    kn_value *bound = kn_update_state_of(state, "bound", &rows, fabs(start));
+    shape.dtype = whole.dtype = KN_FLOAT8E4M3FN;
+    for (int i = first_axis(&whole); i < rows.rank; i++) {
+        rows.dims[i] = rows.dims[i] ? 1 : 0;
+        all_rows.dims[i] = 1;
+    }
+    kn_value *state = state_of(part, part->parameter, kind, &shape, &whole, first / unit);
+    kn_value *bound = state_of(part, state, "bound", &rows, &all_rows, fabs(start));
     kn_value *numbers = kn_mul(kn_cast(state, KN_FLOAT32), unit_of(bound, square));
     return note(part, square ? kn_mul(numbers, numbers) : numbers, state, bound, square);
 }
 
 static kn_value *add_moment(const kn_update_part *part, const char *kind, double start, bool square) {
     const kn_moments moments = part->update->params->moments;
-    kn_shape shape = part->parameter->shape;
-    if (moments == KN_MOMENTS_8BIT && !part->table && kn_shape_elements(&shape) >= MIN_ELEMENTS)
+    kn_shape shape = part->own->shape, whole = part->parameter->shape;
+    if (moments == KN_MOMENTS_8BIT && !part->table && kn_shape_elements(&whole) >= MIN_ELEMENTS)
         return add_8bit(part, kind, start, square);
     if (moments != KN_MOMENTS_BFLOAT16) return kn_update_state(part, kind, start);
-    shape.dtype = KN_BFLOAT16;
-    kn_value *state = kn_update_state_of(part->parameter, kind, &shape, start);
+    shape.dtype = whole.dtype = KN_BFLOAT16;
+    kn_value *state = state_of(part, part->parameter, kind, &shape, &whole, start);
     return note(part, kn_cast(state, KN_FLOAT32), state, NULL, false);
 }
 
@@ -93,6 +101,11 @@ static kn_value *largest_of_rows(kn_value *x) {
     char axes[4 * KN_MAX_RANK] = "";
     size_t used = 0;
     if (kn_value_failed(x) || x->shape.rank == 0) return kn_abs(x);
+    if (!kn_shape_elements(&x->shape)) { /* another worker has the rows */
+        for (int i = first_axis(&x->shape); i < x->shape.rank && !kn_value_failed(x); i++)
+            if (x->shape.dims[i] > 1) x = kn_slice(x, i, 0, 1);
+        return x;
+    }
     for (int i = first_axis(&x->shape); i < x->shape.rank; i++)
         used += (size_t)snprintf(axes + used, sizeof axes - used, "%s%d", used ? "," : "", i);
     return kn_max(kn_reduce_max(x, axes, true), kn_neg(kn_reduce_min(x, axes, true)));

@@ -75,6 +75,9 @@ static kn_status copy_states(finite_search *search) {
         uint64_t bytes = 0;
         const char *name = kn_states_entry(trainer->states, i, &info);
         if (!name || !kn_tensor_bytes(&info, &bytes)) continue;
+        /* Only updates read what is in parts. */
+        uint64_t part;
+        if (kn_states_part(trainer->states, name, &part)) continue;
         void *data = kn_allocate(&trainer->host, (size_t)bytes + 1, 1);
         if (!data) return kn_fail_memory(&trainer->error, (size_t)bytes);
         kn_status status = kn_states_get(trainer->states, name, data, (size_t)bytes);

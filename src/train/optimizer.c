@@ -43,7 +43,8 @@ kn_value *kn_update_state_of(kn_value *owner, const char *kind, const kn_shape *
 }
 
 kn_value *kn_update_state(const kn_update_part *part, const char *kind, double start) {
-    return kn_update_state_of(part->parameter, kind, &part->parameter->shape, start);
+    kn_value *state = kn_update_state_of(part->parameter, kind, &part->own->shape, start);
+    return kn_update_spread_state(part, state, &part->parameter->shape);
 }
 
 void kn_update_set(const kn_update *update, kn_value *state, kn_value *value) {
@@ -52,12 +53,24 @@ void kn_update_set(const kn_update *update, kn_value *state, kn_value *value) {
 }
 
 /* The average starts as the first weights and then moves a fraction towards each: a = a + rest (p - a). */
-void kn_update_set_parameter(const kn_update_part *part, kn_value *value) {
-    kn_update_set(part->update, part->parameter, value);
-    if (!part->update->rest) return;
-    kn_value *average = kn_update_state(part, KN_TRAIN_AVERAGE, 0);
+void kn_update_average(const kn_update_part *part, kn_value *average, kn_value *value) {
     kn_value *closer = kn_add(average, kn_mul(part->update->rest, kn_sub(value, average)));
     kn_update_set(part->update, average, closer);
+}
+
+void kn_update_set_parameter(const kn_update_part *part, kn_value *value) {
+    const kn_update *update = part->update;
+    kn_value *average = NULL;
+    const bool spread = part->spread != KN_SPREAD_ALL;
+    if (!spread) kn_update_set(update, part->parameter, value);
+    if (update->rest)
+        average = kn_update_state_of(part->parameter, KN_TRAIN_AVERAGE, &part->parameter->shape, 0);
+    if (spread) {
+        *part->fresh = update->go ? kn_where(update->go, value, part->own) : value;
+        *part->average = average;
+    } else if (average) {
+        kn_update_average(part, average, value);
+    }
 }
 
 /* ---- gradients ------------------------------------------------------------------------------ */
@@ -78,11 +91,11 @@ static void accumulate(kn_update *update, kn_update_part *parts, size_t count) {
     }
 }
 
-/* The sum of squares of all gradients, a scalar. */
-static kn_value *square_norm(const kn_update_part *parts, size_t count) {
+/* The sum of squares of all gradients, a scalar. turn: 0, and 1 the second time. */
+static kn_value *square_norm(const kn_update_part *parts, size_t count, int turn) {
     kn_value *sum = NULL;
     for (size_t i = 0; i < count; i++) {
-        kn_value *own = kn_sum(kn_mul(parts[i].gradient, parts[i].gradient), NULL, false);
+        kn_value *own = kn_update_square_sum(&parts[i], turn);
         sum = sum ? kn_add(sum, own) : own;
     }
     return sum;
@@ -108,12 +121,12 @@ static void clip(kn_update *update, kn_update_part *parts, size_t count) {
     const bool skips = params->skip_not_finite || update->scale;
     kn_value *square = NULL;
     /* Clipping would hide non-finite gradients. */
-    if (skips || (params->clip_norm > 0 && !(params->clip_value > 0))) square = square_norm(parts, count);
+    if (skips || (params->clip_norm > 0 && !(params->clip_value > 0))) square = square_norm(parts, count, 0);
     decide(update, skips ? square : NULL);
     if (params->clip_value > 0) {
         for (size_t i = 0; i < count; i++)
             parts[i].gradient = kn_clip(parts[i].gradient, -params->clip_value, params->clip_value);
-        if (params->clip_norm > 0) square = square_norm(parts, count);
+        if (params->clip_norm > 0) square = square_norm(parts, count, 1);
     }
     if (!(params->clip_norm > 0)) return;
     kn_value *norm = kn_shift(kn_sqrt(square), 1e-6);
@@ -130,8 +143,8 @@ static void add_decay(kn_update_part *part) {
     const kn_update *update = part->update;
     if (!update->decays || kn_optimizer_row_of(update->params->optimizer)->decays) return;
     /* The same expression for all settings, so that their updates can run in one launch. */
-    kn_value *pull = update->differ ? kn_mul(part->parameter, kn_update_own_scalar(part, KN_TRAIN_DECAY))
-                                    : kn_scale(part->parameter, update->settings[part->setting].weight_decay);
+    kn_value *pull = update->differ ? kn_mul(part->own, kn_update_own_scalar(part, KN_TRAIN_DECAY))
+                                    : kn_scale(part->own, update->settings[part->setting].weight_decay);
     part->gradient = kn_add(part->gradient, pull);
 }
 
@@ -167,6 +180,7 @@ static void update_all(kn_update *update, kn_update_part *parts, size_t count) {
         add_decay(&parts[i]);
         kn_update_by_rule(&parts[i]);
     }
+    kn_update_gather(update, parts, count);
     count_step(update);
 }
 
@@ -193,7 +207,9 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
     kn_value **parameters = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *parameters);
     kn_value **gradients = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *gradients);
     kn_update_part *parts = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *parts);
-    if (!parameters || !gradients || !parts) return kn_fail_memory(error, bound->value_count * sizeof *parts);
+    kn_value **fresh = kn_arena_take(&bound->arena, 2 * bound->value_count + 2, sizeof *fresh);
+    if (!parameters || !gradients || !parts || !fresh)
+        return kn_fail_memory(error, bound->value_count * sizeof *parts);
     for (size_t i = 0; i < bound->value_count; i++)
         if (is_trained(params, bound->values[i])) parameters[count++] = bound->values[i];
     if (shards) kn_shards_prepare(&update);
@@ -206,6 +222,8 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
                                             .parameter = parameters[i],
                                             .gradient = gradients[i],
                                             .found = gradients[i],
+                                            .fresh = &fresh[2 * reached],
+                                            .average = &fresh[2 * reached + 1],
                                             .setting = kn_trainer_setting_of(params, parameters[i])};
     }
     if (!reached)
@@ -215,6 +233,7 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
                        loss->name);
     compare_settings(&update, parts, reached);
     status = kn_update_find_tables(bound, parts, reached, error);
+    if (status == KN_OK) status = kn_update_spread(&update, parts, reached, error);
     if (status == KN_OK && shards)
         status = kn_shards_share(&update, values, value_count, parts, reached, error);
     if (status != KN_OK) return status;

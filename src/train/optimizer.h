@@ -22,12 +22,20 @@ typedef struct kn_update {
     bool decays;              /* some setting has weight decay */
     bool differ;              /* the settings' weight decays differ */
     kn_stored_moment *stored; /* moments.c: those that are not float32 */
+    kn_value *token;          /* of the last value that was exchanged with other workers (kn_total_add) */
 } kn_update;
 
 /* The part of one parameter. */
 typedef struct kn_update_part {
     kn_update *update;
     kn_value *parameter, *gradient;
+    /* What this worker updates of the parameter, which the gradient and the moments belong to: the parameter
+     * itself, where its rank has all; (n), with elements from `first` on, where each has a slice; (0,...),
+     * nothing, where another rank has it (kn_spread_first). */
+    kn_value *own;
+    int spread;
+    int64_t first;
+    kn_value **fresh, **average; /* spread: the new `own`; the state of the moving average, NULL: none */
     int setting;
     kn_value *found; /* the gradient before the update changes it */
     bool table;      /* of embeddings */
@@ -36,14 +44,31 @@ typedef struct kn_update_part {
 /* A scalar that the host sets: common to all, or of the part's setting. */
 kn_value *kn_update_scalar(const kn_update *update, kn_train_scalar scalar);
 kn_value *kn_update_own_scalar(const kn_update_part *part, kn_train_scalar scalar);
-/* The state PARAMETER.kind, float32, initialised to `start`. */
+/* The state PARAMETER.kind, float32, of the shape of `own`, initialised to `start`. */
 kn_value *kn_update_state(const kn_update_part *part, const char *kind, double start);
 /* The state OWNER.kind of any shape and type; `owner` is the parameter, or a state of it. */
 kn_value *kn_update_state_of(kn_value *owner, const char *kind, const kn_shape *shape, double start);
 /* Assigns a state, or a moment, its new value, unless this step does not update. */
 void kn_update_set(const kn_update *update, kn_value *state, kn_value *value);
-/* The same for the parameter itself, with its moving average. */
+/* The same for the parameter itself, of which `value` is the new `own`, with its moving average. */
 void kn_update_set_parameter(const kn_update_part *part, kn_value *value);
+/* Moves the average towards the new value of the whole parameter. */
+void kn_update_average(const kn_update_part *part, kn_value *average, kn_value *value);
+
+/* ---- spread.c: which worker updates which parameters --------------------------------------------------- */
+
+/* Whether each worker updates a part of the parameters. */
+bool kn_update_is_spread(const kn_update *update);
+/* Sets `own`, `spread` and `first` of the parts. */
+kn_status kn_update_spread(kn_update *update, kn_update_part *parts, size_t count, kn_error *error);
+/* Marks a state that belongs to `own`; whole: its shape where one worker has all. Returns the state. */
+kn_value *kn_update_spread_state(const kn_update_part *part, kn_value *state, const kn_shape *whole);
+/* The sum of the squares of the gradient, a scalar, with all workers. turn: 0, and 1 the second time. */
+kn_value *kn_update_square_sum(const kn_update_part *part, int turn);
+/* The norm of a value of the shape of `own`, such as `own` itself; on the workers that have some of it. */
+kn_value *kn_update_norm(const kn_update_part *part, kn_value *value);
+/* Assigns the parameters what their workers have computed. */
+void kn_update_gather(kn_update *update, const kn_update_part *parts, size_t count);
 
 /* ---- moments.c: how moments are stored ---------------------------------------------------------------- */
 

@@ -21,8 +21,8 @@ static void descend(const kn_update_part *part, kn_value *from, kn_value *direct
 
 /* Decoupled weight decay: p (1 - r decay). */
 static kn_value *shrunk(const kn_update_part *part) {
-    if (!part->update->decays) return part->parameter;
-    return kn_mul(part->parameter, kn_update_own_scalar(part, KN_TRAIN_SHRINK));
+    if (!part->update->decays) return part->own;
+    return kn_mul(part->own, kn_update_own_scalar(part, KN_TRAIN_SHRINK));
 }
 
 /* v = momentum v + (1 - dampening) g, undampened in the first update;  p = p - r v, with Nesterov p - r (g +
@@ -38,7 +38,7 @@ static void sgd(const kn_update_part *part) {
         direction = params->nesterov ? kn_add(part->gradient, kn_scale(next, params->momentum)) : next;
         kn_update_set(part->update, velocity, next);
     }
-    descend(part, part->parameter, direction);
+    descend(part, part->own, direction);
 }
 
 /* m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;  p = p - r m / (sqrt(v) root + epsilon), where r and root
@@ -58,7 +58,7 @@ static void adam(const kn_update_part *part) {
     kn_value *size = kn_shift(kn_mul(kn_sqrt(divisor), root), params->epsilon);
     kn_update_set(part->update, first, mean);
     kn_update_set(part->update, second, square);
-    descend(part, kn_optimizer_row_of(params->optimizer)->decays ? shrunk(part) : part->parameter,
+    descend(part, kn_optimizer_row_of(params->optimizer)->decays ? shrunk(part) : part->own,
             kn_div(mean, size));
 }
 
@@ -81,7 +81,7 @@ static void rmsprop(const kn_update_part *part) {
         direction = kn_add(kn_scale(velocity, params->momentum), direction);
         kn_update_set(part->update, velocity, direction);
     }
-    descend(part, part->parameter, direction);
+    descend(part, part->own, direction);
 }
 
 /* s = s + g g;  p = p - r g / (sqrt(s) + epsilon) */
@@ -90,7 +90,7 @@ static void adagrad(const kn_update_part *part) {
     kn_value *sum = kn_update_square(part, "sum", params->accumulator);
     kn_value *next = kn_add(sum, square_of(part->gradient));
     kn_update_set(part->update, sum, next);
-    descend(part, part->parameter, kn_div(part->gradient, kn_shift(kn_sqrt(next), params->epsilon)));
+    descend(part, part->own, kn_div(part->gradient, kn_shift(kn_sqrt(next), params->epsilon)));
 }
 
 /* v = b2 v + (1 - b2) g g;  d = g sqrt(w + epsilon) / sqrt(v + epsilon);  w = b2 w + (1 - b2) d d;  p = p - r
@@ -103,7 +103,7 @@ static void adadelta(const kn_update_part *part) {
     kn_value *direction = kn_mul(kn_div(kn_sqrt(kn_shift(steps, params->epsilon)), size), part->gradient);
     kn_update_set(part->update, second, square);
     kn_update_set(part->update, steps, blend(steps, square_of(direction), params->beta2));
-    descend(part, part->parameter, direction);
+    descend(part, part->own, direction);
 }
 
 /* Adam's direction d (with both corrections) plus decay p, scaled to the norm of p: p = p - r |p| / |d| d, or
@@ -118,14 +118,13 @@ static void lamb(const kn_update_part *part) {
     kn_value *size = kn_shift(kn_mul(kn_sqrt(square), root), params->epsilon);
     kn_value *direction = kn_div(kn_mul(mean, kn_update_scalar(part->update, KN_TRAIN_MEAN)), size);
     if (part->update->decays)
-        direction = kn_add(direction, kn_mul(part->parameter, kn_update_own_scalar(part, KN_TRAIN_DECAY)));
+        direction = kn_add(direction, kn_mul(part->own, kn_update_own_scalar(part, KN_TRAIN_DECAY)));
     kn_update_set(part->update, first, mean);
     kn_update_set(part->update, second, square);
-    kn_value *own = kn_sqrt(kn_sum(square_of(part->parameter), NULL, false));
-    kn_value *other = kn_sqrt(kn_sum(square_of(direction), NULL, false));
+    kn_value *own = kn_update_norm(part, part->own), *other = kn_update_norm(part, direction);
     kn_value *zero = kn_number(graph, 0), *one = kn_number(graph, 1);
     kn_value *trust = kn_where(kn_greater(kn_mul(own, other), zero), kn_div(own, other), one);
-    descend(part, part->parameter, kn_mul(trust, direction));
+    descend(part, part->own, kn_mul(trust, direction));
 }
 
 /* p = p (1 - r decay) - r sign(u), u = b1 m + (1 - b1) g;  m = b2 m + (1 - b2) g, computed as u + (b2 - b1)

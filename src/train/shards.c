@@ -8,12 +8,11 @@
 #include "train/optimizer.h"
 
 typedef struct sharing {
-    const kn_update *update;
+    kn_update *update;
     const kn_shards *shards;
     kn_value *weight;                  /* scalar: the part of the batch that is in this shard */
     kn_value *merges[KN_MAX_SUBTREES]; /* by place, bool scalars: its sum is added to this shard's; */
     kn_value *stores[KN_MAX_SUBTREES]; /* the sum goes there */
-    kn_value *token;
 } sharing;
 
 /* Scalars that are one for each place. */
@@ -33,9 +32,9 @@ static kn_value *sum_in_place(const sharing *own, const kn_value *of, const char
     return kn_state_add(own->update->graph, text, &of->shape, KN_STATE_PASSING, NULL);
 }
 
-/* The mean over the batch, in the last run of a step, of a value that is a mean over a shard; with another
- * weight than that of the shard another sum. */
-static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name) {
+/* The mean over the batch, in the last run of a step, of a value that is a mean over a shard, or the part of
+ * it that this worker gets (kn_sharing.spread); with another weight than that of the shard another sum. */
+static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name, int spread) {
     kn_graph *graph = own->update->graph;
     kn_value *sum = kn_mul(value, own->weight);
     kn_value *places[KN_MAX_SUBTREES], *given[KN_MAX_SUBTREES];
@@ -51,7 +50,8 @@ static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name)
     for (int p = 0; p < below; p++)
         given[p] = places[p];
     given[below] = sum;
-    return kn_total_add(graph, given, below + 1, &own->token);
+    const kn_sharing how = {.spread = spread};
+    return kn_total_add(graph, given, below + 1, &how, own->shards, &own->update->token);
 }
 
 /* Statistics that the graph itself writes. */
@@ -66,7 +66,7 @@ static kn_status share_states(sharing *own, kn_error *error) {
                            "'%s' continues from batch to batch, sample by sample, which shards of a batch "
                            "cannot: expected a model without it, or one shard",
                            state->name);
-        kn_value *mean = mean_of_shards(own, state->assign->inputs[1], state->name);
+        kn_value *mean = mean_of_shards(own, state->assign->inputs[1], state->name, KN_SPREAD_ALL);
         kn_value *more = own->update->more;
         kn_assign_instead(graph, state, more ? kn_where(more, state, mean) : mean);
     }
@@ -94,7 +94,7 @@ void kn_shards_prepare(kn_update *update) {
     find_more(update);
 }
 
-static sharing begin_sharing(const kn_update *update) {
+static sharing begin_sharing(kn_update *update) {
     sharing own = {.update = update, .shards = update->shards};
     own.weight = kn_update_scalar(update, KN_TRAIN_WEIGHT);
     for (int p = 0; p < own.shards->places; p++) {
@@ -111,7 +111,7 @@ void kn_shards_count(kn_update *update, kn_value *const *values, const bool *mea
     kn_value *part = own.weight, *one = kn_update_scalar(update, KN_TRAIN_COUNTED), *more = update->more;
     for (size_t i = 0; i < count; i++) {
         own.weight = means[i] ? part : one;
-        kn_value *total = mean_of_shards(&own, values[i], states[i]->name);
+        kn_value *total = mean_of_shards(&own, values[i], states[i]->name, KN_SPREAD_ALL);
         kn_assign(update->graph, states[i], more ? kn_where(more, states[i], total) : total);
     }
 }
@@ -126,11 +126,12 @@ kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn
                            "the extra value '%s' of a training in shards is no float32 scalar; expected one, "
                            "whose mean over the batch is computed",
                            values[i]->name);
-        values[i] = mean_of_shards(&own, values[i], values[i]->name);
+        values[i] = mean_of_shards(&own, values[i], values[i]->name, KN_SPREAD_ALL);
     }
     /* The gradients of the last layers are there first. */
     for (size_t i = part_count; i-- > 0 && status == KN_OK;)
-        parts[i].gradient = mean_of_shards(&own, parts[i].gradient, parts[i].parameter->name);
+        parts[i].found = parts[i].gradient =
+            mean_of_shards(&own, parts[i].gradient, parts[i].parameter->name, parts[i].spread);
     return status;
 }
 

@@ -6,11 +6,19 @@ struct kn_kept_state {
     kn_tensor_info info;
     void *data;
     size_t bytes;
+    bool part; /* the data is this worker's part of the state */
 };
 
 static kn_status no_memory(const char **problem) {
     *problem = "out of host memory for the best states so far";
     return KN_ERROR_MEMORY;
+}
+
+static kn_status copy_part(kn_trainer *trainer, const char *name, const void *given, void *wanted,
+                           const char **problem) {
+    kn_status status = kn_states_copy_part(trainer->states, name, given, wanted, &trainer->error);
+    if (status != KN_OK) *problem = trainer->error.text;
+    return status;
 }
 
 static kn_status keep(kn_snapshot *snapshot, int position, const char **problem) {
@@ -19,6 +27,7 @@ static kn_status keep(kn_snapshot *snapshot, int position, const char **problem)
     uint64_t bytes = 0;
     kept->name = kn_states_entry(trainer->states, position, &kept->info);
     if (!kept->name || !kn_tensor_bytes(&kept->info, &bytes)) return no_memory(problem);
+    kept->part = kn_states_part(trainer->states, kept->name, &bytes);
     if (bytes != kept->bytes) {
         kn_release(&trainer->host, kept->data);
         kept->data = kn_allocate(&trainer->host, (size_t)bytes, 1);
@@ -26,6 +35,7 @@ static kn_status keep(kn_snapshot *snapshot, int position, const char **problem)
         if (!kept->data) return no_memory(problem);
     }
     if (!bytes) return KN_OK;
+    if (kept->part) return copy_part(trainer, kept->name, NULL, kept->data, problem);
     kn_status status = kn_states_get(trainer->states, kept->name, kept->data, kept->bytes);
     if (status != KN_OK) *problem = kn_states_error(trainer->states);
     return status;
@@ -50,16 +60,20 @@ kn_status kn_snapshot_take(kn_snapshot *snapshot, const char **problem) {
     return KN_OK;
 }
 
+static kn_status put_back(kn_trainer *trainer, const kn_kept_state *kept, const char **problem) {
+    if (!kept->bytes) return KN_OK;
+    if (kept->part) return copy_part(trainer, kept->name, kept->data, NULL, problem);
+    kn_status status = kn_states_set(trainer->states, kept->name, &kept->info, kept->data, kept->bytes);
+    if (status != KN_OK) *problem = kn_states_error(trainer->states);
+    return status;
+}
+
 kn_status kn_snapshot_restore(const kn_snapshot *snapshot, const char **problem) {
     kn_trainer *trainer = snapshot->trainer;
+    kn_states_parts_move(trainer->states);
     for (int i = 0; i < snapshot->count; i++) {
-        const kn_kept_state *kept = &snapshot->kept[i];
-        if (!kept->bytes) continue;
-        kn_status status = kn_states_set(trainer->states, kept->name, &kept->info, kept->data, kept->bytes);
-        if (status != KN_OK) {
-            *problem = kn_states_error(trainer->states);
-            return status;
-        }
+        kn_status status = put_back(trainer, &snapshot->kept[i], problem);
+        if (status != KN_OK) return status;
     }
     trainer->steps = snapshot->steps;
     kn_trainer_recall(trainer);

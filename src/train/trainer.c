@@ -173,7 +173,9 @@ static kn_status prepare_shard(kn_trainer *trainer, uint64_t count, int shard, k
     kn_status status = kn_part_of_shard(trainer, count, shard, list, &run);
     if (status == KN_OK) status = prepare_run(trainer, list, &run);
     if (status != KN_OK) return status;
-    kn_session_exchange(trainer->session, !run.more);
+    /* Values are gathered to update, which accumulating steps do not. */
+    const bool updates = !run.more && (trainer->steps + 1) % trainer->params.accumulate == 0;
+    kn_session_exchange(trainer->session, !run.more, updates);
     return fail_from(trainer, trainer->session,
                      kn_shard_set(trainer->session, &trainer->shards, shard, trainer->steps));
 }
@@ -207,6 +209,14 @@ static kn_status end_group(kn_trainer *trainer, kn_status status) {
     return status;
 }
 
+kn_status kn_trainer_collect(kn_trainer *trainer) {
+    const kn_status status = begin(trainer);
+    const kn_communicator *communicator = trainer ? trainer->params.communicator : NULL;
+    if (status != KN_OK || !communicator || communicator->ranks < 2 || !trainer->params.shard_optimizer)
+        return status;
+    return end_group(trainer, kn_states_collect(trainer->states, communicator, &trainer->error));
+}
+
 kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
                                 double *loss, const kn_fetch *fetches, size_t fetch_count) {
     kn_fetch all[1 + EVALUATED];
@@ -229,6 +239,7 @@ kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_fee
         status = fail_from(trainer, trainer->session,
                            kn_session_run(trainer->session, list.feeds, list.count, all, wanted));
     if (status != KN_OK) return end_group(trainer, status);
+    kn_states_parts_move(trainer->states);
     trainer->steps++;
     if (loss) *loss = number;
     return KN_OK;
@@ -264,6 +275,7 @@ kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_fee
                       kn_session_start(trainer->session, list.feeds, list.count,
                                        ahead && feeds_ahead(trainer), fetches, extra ? 2 : 1, &begun->read));
     if (status != KN_OK) return end_group(trainer, status);
+    kn_states_parts_move(trainer->states);
     trainer->begun_count++;
     trainer->steps++;
     return KN_OK;

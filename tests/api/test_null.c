@@ -296,6 +296,7 @@ static void trainers(void **state) {
     assert_true(kn_trainer_set_rate(NULL, -1, 1) != KN_OK);
     assert_true(kn_trainer_judged(NULL, 1) != KN_OK);
     assert_true(kn_trainer_use_averages(NULL, true) != KN_OK);
+    assert_true(kn_trainer_collect(NULL) != KN_OK);
     kn_trainer_set_memory(NULL, 1);
     assert_true(kn_trainer_plan(NULL, &plan) != KN_OK);
     assert_null(kn_trainer_plan_text(NULL));

@@ -72,6 +72,38 @@ def workers_train_one_model():
 
 
 @case
+def workers_keep_parts_of_the_moments():
+    """The first collects what one worker has, also where gradients travel in 16 bits."""
+    points = np.random.default_rng(2).random((16, 3), np.float32)
+
+    def work(end):
+        graph = koine.Graph()
+        x = graph.input("x", "batch,3")
+        with koine.Context() as context:
+            trainer = koine.Trainer(x.linear(4).tanh().linear(1).mean(), context, seed=3, communicator=end, shards=4,
+                                    shard_optimizer=True, gradient_type="bfloat16")
+            own = trainer.part(16)
+            for _ in range(3):
+                trainer.step(count=16, x=points[own])
+            refused = None
+            try:
+                moment = next(name for name in trainer.states if name.endswith(".moment1"))
+                trainer.states[moment]
+            except koine.UnsupportedError as error:
+                refused = str(error)
+            trainer.collect()
+            found = {} if end.rank else {name: trainer.states[name].copy() for name in trainer.states}
+            trainer.close()
+        return found, refused
+    ((alone, refused),) = of_all(1, work)
+    expect(refused is None and any(name.endswith(".moment2") for name in alone), f"{refused}, {list(alone)}")
+    (first, told), _ = of_all(2, work)
+    expect("kn_trainer_collect" in told, told)
+    expect_equal(list(first), list(alone))
+    expect(all((first[name] == alone[name]).all() for name in alone), "two workers have other moments than one")
+
+
+@case
 def mpi_is_opened():
     """Here without mpirun: one process."""
     from koine import _library

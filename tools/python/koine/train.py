@@ -188,6 +188,11 @@ class Trainer(Runs):
         with self._lock:
             lib.kn_trainer_set_memory(self._pointer, memory_bytes)
 
+    def collect(self) -> None:
+        """With shard_optimizer and several workers, all of which call it: the first gets the states of which each has a part
+        as a whole, until its next step. Trainer.fit does so for its callbacks."""
+        self._call(lib.kn_trainer_collect)
+
     def use_averages(self, use: bool) -> None:
         """Exchanges the weights for their moving averages, or back."""
         self._call(lib.kn_trainer_use_averages, use)

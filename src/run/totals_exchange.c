@@ -1,0 +1,147 @@
+/* Exchanges of sums and parts between the workers of a training, through their communicator. */
+#include <string.h>
+
+#include "run/totals_private.h"
+
+enum { TAGS = 2 };
+enum { TAG_SUM, TAG_RESULT };
+
+static kn_status check(const kn_totals *totals, kn_status status, kn_error *error) {
+    const kn_communicator *own = totals->communicator;
+    return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", own->error(own->user));
+}
+
+static kn_status send(kn_totals *totals, int rank, int tag, const float *numbers, uint64_t count,
+                      kn_error *error) {
+    const kn_communicator *own = totals->communicator;
+    if (!count) return KN_OK;
+    void **request = &totals->requests[totals->request_count++];
+    return check(totals, own->send(own->user, rank, tag, numbers, (size_t)count * sizeof *numbers, request),
+                 error);
+}
+
+static kn_status receive(kn_totals *totals, int rank, int tag, float *numbers, uint64_t count,
+                         kn_error *error) {
+    const kn_communicator *own = totals->communicator;
+    if (!count) return KN_OK;
+    void **request = &totals->requests[totals->request_count++];
+    return check(
+        totals, own->receive(own->user, rank, tag, numbers, (size_t)count * sizeof *numbers, request), error);
+}
+
+/* Waits for all requests, also after a failure: they use this memory. */
+static kn_status wait(kn_totals *totals, kn_status status, kn_error *error) {
+    const kn_communicator *own = totals->communicator;
+    for (int i = 0; i < totals->request_count; i++) {
+        kn_status each = own->wait(own->user, &totals->requests[i]);
+        if (status == KN_OK) status = check(totals, each, error);
+    }
+    totals->request_count = 0;
+    return status;
+}
+
+static int tag_of(int bucket, int kind) {
+    return bucket % (KN_TAGS / TAGS) * TAGS + kind;
+}
+
+/* The numbers of a bucket that a rank owns. */
+static uint64_t slice_of(const total_bucket *bucket, int rank, uint64_t *first) {
+    *first = bucket->starts[rank];
+    return bucket->starts[rank + 1] - *first;
+}
+
+/* One of this worker's sums of a bucket. */
+static float *own_sum(const kn_totals *totals, const total_bucket *bucket, int sum) {
+    return totals->own + (size_t)sum * (size_t)totals->own_elements + bucket->own;
+}
+
+/* Gives the others their slices of this worker's sums, and gets theirs of this worker's slice. */
+static kn_status exchange_sums(kn_totals *totals, int number, kn_error *error) {
+    const total_bucket *bucket = &totals->buckets[number];
+    const int me = totals->shards.rank, tag = tag_of(number, TAG_SUM);
+    uint64_t first, mine = slice_of(bucket, me, &first);
+    kn_status status = KN_OK;
+    for (int r = 0, sum = 0; r < totals->shards.ranks; r++)
+        for (int i = 0; i < totals->sums_of[r] && status == KN_OK; i++, sum++) {
+            float *numbers = totals->incoming + (size_t)sum * (size_t)totals->slice;
+            if (r == me)
+                numbers = own_sum(totals, bucket, i) + first;
+            else
+                status = receive(totals, r, tag, numbers, mine, error);
+            totals->pointers[sum] = numbers;
+        }
+    for (int r = 0; r < totals->shards.ranks; r++)
+        for (int i = 0; i < totals->own_count && r != me && status == KN_OK; i++) {
+            const uint64_t count = slice_of(bucket, r, &first);
+            status = send(totals, r, tag, own_sum(totals, bucket, i) + first, count, error);
+        }
+    return wait(totals, status, error);
+}
+
+static void add(float *restrict left, const float *restrict right, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        left[i] += right[i];
+}
+
+/* Adds the sums of all workers, in the order of the tree, into the first one. */
+static void add_up(kn_totals *totals, uint64_t count) {
+    kn_subtree stack[2 * KN_MAX_SUBTREES];
+    float *numbers[2 * KN_MAX_SUBTREES];
+    int height = 0;
+    for (int sum = 0; sum < totals->sum_count; sum++) {
+        stack[height] = totals->subtrees[sum];
+        numbers[height++] = totals->pointers[sum];
+        while (height > 1 && kn_subtrees_merge(&stack[height - 2], &stack[height - 1])) {
+            add(numbers[height - 2], numbers[height - 1], count);
+            height--;
+        }
+    }
+}
+
+static kn_status exchange_results(kn_totals *totals, int number, kn_error *error) {
+    const total_bucket *bucket = &totals->buckets[number];
+    const int me = totals->shards.rank, tag = tag_of(number, TAG_RESULT);
+    float *numbers = totals->result + bucket->result;
+    uint64_t first, mine, own = slice_of(bucket, me, &mine);
+    kn_status status = KN_OK;
+    for (int r = 0; r < totals->shards.ranks && status == KN_OK; r++) {
+        if (r == me) continue;
+        const uint64_t count = slice_of(bucket, r, &first);
+        status = receive(totals, r, tag, numbers + first, count, error);
+        if (status == KN_OK) status = send(totals, r, tag, numbers + mine, own, error);
+    }
+    return wait(totals, status, error);
+}
+
+/* Waits until what this worker shares is in host memory, and the results of the last run are not needed. */
+static kn_status wait_for_device(kn_totals *totals, kn_context *context, const total_bucket *bucket,
+                                 kn_error *error) {
+    kn_status status = KN_OK;
+    for (int v = bucket->first; v < bucket->first + bucket->count; v++) {
+        total_value *value = &totals->values[v];
+        const kn_shape *shared =
+            value->about.share ? &value->about.share->inputs[0]->shape : &(kn_shape){.rank = 1};
+        for (int i = 0; i < kn_total_shares(totals, value); i++) {
+            if (kn_shape_elements(shared) && !value->read[i].handle)
+                return kn_fail(error, KN_ERROR_INTERNAL, "a sum is needed before its parts are shared");
+            if (status == KN_OK) status = kn_event_wait(context, value->read[i], error);
+            kn_event_release(&value->read[i]);
+        }
+        if (status == KN_OK) status = kn_event_wait(context, value->written, error);
+        kn_event_release(&value->written);
+    }
+    return status;
+}
+
+kn_status kn_totals_exchange(kn_totals *totals, kn_context *context, int number, kn_error *error) {
+    const total_bucket *bucket = &totals->buckets[number];
+    kn_status status = wait_for_device(totals, context, bucket, error);
+    if (status == KN_OK && kn_bucket_gathers(totals, bucket)) return exchange_results(totals, number, error);
+    if (status == KN_OK) status = exchange_sums(totals, number, error);
+    if (status != KN_OK) return status;
+    uint64_t first, own = slice_of(bucket, totals->shards.rank, &first);
+    add_up(totals, own);
+    float *result = totals->result + bucket->result + (bucket->parts ? 0 : first);
+    if (own) memcpy(result, totals->pointers[0], (size_t)own * sizeof(float));
+    return bucket->parts ? KN_OK : exchange_results(totals, number, error);
+}

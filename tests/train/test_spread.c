@@ -1,0 +1,304 @@
+/* Each worker keeps and updates a part of the moments: the same bits as without, whatever the optimizer and
+ * the number of workers; files of any number of workers for any other; and a part of the memory. */
+#include "device_support.h"
+
+#include <koine/koine.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/run_private.h"
+
+enum { MOST = 4, BATCH = 12, PIXELS = 14 * 14, CLASSES = 10, STEPS = 4 };
+
+/* What all workers of a training do. */
+typedef struct task {
+    kn_trainer_params params;
+    kn_precision precision;
+    const char *from, *to; /* files to go on from and to write; NULL: none */
+    uint64_t done;         /* steps in `from` */
+} spread_task;
+
+/* What a worker has and finds. */
+typedef struct worker {
+    const spread_task *task;
+    const kn_communicator *communicator;
+    bool shards_optimizer;
+    kn_status status;
+    uint64_t hash; /* of all states; of rank 0 */
+    double losses[STEPS];
+    kn_plan_info plan;
+    uint64_t moments; /* bytes of those that have device memory */
+    char error[400];
+} worker;
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static uint64_t hash_states(kn_states *states) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < kn_states_count(states); i++) {
+        kn_tensor_info info = {.rank = 0};
+        uint64_t bytes = 0;
+        const char *name = kn_states_entry(states, i, &info);
+        assert_true(kn_tensor_bytes(&info, &bytes));
+        void *data = malloc((size_t)bytes + 1);
+        if (kn_states_get(states, name, data, (size_t)bytes) != KN_OK) {
+            free(data);
+            return 0;
+        }
+        hash = hash_bytes(hash, name, strlen(name));
+        hash = hash_bytes(hash, info.shape, (size_t)info.rank * sizeof *info.shape);
+        hash = hash_bytes(hash, data, (size_t)bytes);
+        free(data);
+    }
+    return hash;
+}
+
+/* The moments that have memory on the device. */
+static uint64_t count_moments(const kn_states *states) {
+    uint64_t bytes = 0;
+    const kn_state *state;
+    for (size_t i = 0; (state = kn_states_at(states, i)); i++)
+        if (state->buffer && strstr(state->name, ".moment")) bytes += state->bytes;
+    return bytes;
+}
+
+static void draw(uint64_t step, float *x, int32_t *y) {
+    uint32_t word = 7 + (uint32_t)step * 1000;
+    for (int i = 0; i < BATCH; i++) {
+        y[i] = (i * 7 + (int)step) % CLASSES;
+        for (int k = 0; k < PIXELS; k++) {
+            word = word * 1664525u + 1013904223u;
+            x[i * PIXELS + k] = (float)(word >> 8) / (float)(1 << 24) - 0.5f + (k % CLASSES == y[i]);
+        }
+    }
+}
+
+static kn_status run_steps(worker *own, kn_trainer *trainer) {
+    float x[BATCH * PIXELS];
+    int32_t y[BATCH];
+    kn_status status = kn_trainer_status(trainer);
+    for (uint64_t step = own->task->done; step < STEPS && status == KN_OK; step++) {
+        uint64_t first, mine;
+        draw(step, x, y);
+        status = kn_trainer_part(trainer, BATCH, &first, &mine);
+        const kn_feed feeds[] = {{"x", x + first * PIXELS, mine * PIXELS * sizeof *x},
+                                 {"y", y + first, mine * sizeof *y}};
+        if (status == KN_OK) status = kn_trainer_step(trainer, BATCH, feeds, 2, &own->losses[step]);
+        if (own->task->to && step == 1) break;
+    }
+    return status;
+}
+
+static void train(worker *own, kn_context *context, kn_model *model, kn_value *loss) {
+    const spread_task *task = own->task;
+    const bool first = !own->communicator->rank;
+    kn_session_params session = KN_SESSION_DEFAULTS;
+    kn_trainer_params params = task->params;
+    session.seed = 5;
+    session.precision = task->precision;
+    params.session = &session;
+    params.shards = 4;
+    params.communicator = own->communicator;
+    params.shard_optimizer = own->shards_optimizer;
+    kn_trainer *trainer = kn_trainer_create(context, loss, &params);
+    kn_model_load_params load = KN_MODEL_LOAD_DEFAULTS;
+    kn_model_save_params save = KN_MODEL_SAVE_DEFAULTS;
+    load.training = save.training = true;
+    if (task->from) {
+        own->status = kn_model_load(model, task->from, kn_trainer_states(trainer), &load, NULL);
+        kn_trainer_set_steps(trainer, task->done);
+    }
+    if (own->status == KN_OK) own->status = run_steps(own, trainer);
+    own->plan = (kn_plan_info){.size = sizeof own->plan};
+    if (own->status == KN_OK) own->status = kn_trainer_plan(trainer, &own->plan);
+    own->moments = count_moments(kn_trainer_states(trainer));
+    if (own->status == KN_OK) own->status = kn_trainer_collect(trainer);
+    if (own->status == KN_OK && task->to && first)
+        own->status = kn_model_save(model, task->to, kn_trainer_states(trainer), &save);
+    snprintf(own->error, sizeof own->error, "%s %s", kn_trainer_error(trainer), kn_model_error(model));
+    if (own->status == KN_OK && first) own->hash = hash_states(kn_trainer_states(trainer));
+    kn_trainer_destroy(&trainer);
+}
+
+static void *work(void *argument) {
+    worker *own = argument;
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    kn_context_params params = device_params();
+    kn_context *context = device_open(&params);
+    kn_model *model = kn_model_parse("koine 1\ninput x 1x14x14\nflatten\nlinear 60\ntanh\nlinear 30\ntanh\n"
+                                     "logits = linear 10\n",
+                                     NULL);
+    own->status = kn_model_add_loss(model, NULL, &loss);
+    if (own->status == KN_OK) train(own, context, model, loss.value);
+    if (own->status != KN_OK) own->communicator->abort(own->communicator->user, own->error);
+    kn_model_destroy(&model);
+    device_close(&context);
+    return NULL;
+}
+
+static void train_by(const spread_task *task, int count, bool shards_optimizer, worker workers[MOST]) {
+    pthread_t threads[MOST];
+    kn_group *group = NULL;
+    assert_int_equal(kn_group_create(count, NULL, &group), KN_OK);
+    for (int r = 0; r < count; r++) {
+        workers[r] = (worker){
+            .task = task, .communicator = kn_group_rank(group, r), .shards_optimizer = shards_optimizer};
+        assert_int_equal(pthread_create(&threads[r], NULL, work, &workers[r]), 0);
+    }
+    for (int r = 0; r < count; r++)
+        pthread_join(threads[r], NULL);
+    kn_group_destroy(&group);
+    for (int r = 0; r < count; r++)
+        if (workers[r].status != KN_OK) fail_msg("worker %d of %d: %s", r, count, workers[r].error);
+}
+
+static kn_trainer_params of(kn_optimizer optimizer) {
+    kn_trainer_params params = KN_TRAINER_DEFAULTS;
+    kn_trainer_params_choose(&params, optimizer);
+    return params;
+}
+
+/* The bits of one worker without the option are those of `count` with it. */
+static void check(const char *what, const spread_task *task, const int *counts) {
+    worker alone[MOST], others[MOST];
+    train_by(task, 1, false, alone);
+    for (; *counts; counts++) {
+        train_by(task, *counts, true, others);
+        if (memcmp(others[0].losses, alone[0].losses, sizeof alone[0].losses) != 0 ||
+            others[0].hash != alone[0].hash || !alone[0].hash)
+            fail_msg("%s: %d workers have other bits than one", what, *counts);
+    }
+}
+
+static void every_optimizer_has_the_same_bits(void **state) {
+    static const int four[] = {4, 0};
+    (void)state;
+    for (int i = 0; i < kn_optimizer_count(); i++) {
+        const spread_task one = {.params = of((kn_optimizer)i)};
+        check(kn_optimizer_name((kn_optimizer)i), &one, four);
+    }
+}
+
+static void adamw_has_the_same_bits(void **state) {
+    static const int some[] = {2, 3, 4, 0};
+    (void)state;
+    spread_task one = {.params = of(KN_ADAMW)};
+    one.params.clip_norm = 0.5;
+    one.params.accumulate = 2;
+    one.params.average = 0.9;
+    check("clipping, accumulation, averages", &one, some);
+}
+
+static void whatever_comes_before_the_rule_has_the_same_bits(void **state) {
+    static const int three[] = {3, 0};
+    static const kn_parameter_group groups[] = {
+        {.size = sizeof groups[0], .pattern = "linear2.*", .rate_factor = 0.5, .weight_decay = 0.1},
+        {.size = sizeof groups[0], .pattern = "linear1.bias", .rate_factor = 1, .frozen = true}};
+    (void)state;
+    spread_task one = {.params = of(KN_SGD)};
+    one.params.clip_value = 0.01;
+    one.params.clip_norm = 0.1;
+    one.params.skip_not_finite = true;
+    one.params.groups = groups;
+    one.params.group_count = 2;
+    check("clipping twice, groups", &one, three);
+    one = (spread_task){.params = of(KN_LAMB)};
+    one.params.clip_norm = 0.5;
+    check("norms of steps", &one, three);
+    one = (spread_task){.params = of(KN_ADAM), .precision = KN_PRECISION_FLOAT16};
+    one.params.schedule = KN_COSINE;
+    one.params.total_steps = STEPS;
+    check("float16", &one, three);
+    for (int m = KN_MOMENTS_BFLOAT16; m <= KN_MOMENTS_8BIT; m++) {
+        one = (spread_task){.params = of(KN_ADAM)};
+        one.params.moments = (kn_moments)m;
+        check(kn_moments_name((kn_moments)m), &one, three);
+    }
+}
+
+/* AdamW on four workers: a quarter of the moments each, by the plan and in memory. */
+static void moments_are_a_part_of_those_of_one(void **state) {
+    (void)state;
+    spread_task one = {.params = of(KN_ADAMW)};
+    worker alone[MOST], others[MOST];
+    train_by(&one, 1, false, alone);
+    train_by(&one, 4, true, others);
+    const double whole = (double)alone[0].moments;
+    assert_int_equal(alone[0].moments, 2 * 4 * (196 * 60 + 60 + 60 * 30 + 30 + 30 * 10 + 10));
+    assert_int_equal(alone[0].plan.moment_bytes, alone[0].moments);
+    uint64_t sum = 0;
+    for (int r = 0; r < 4; r++) {
+        assert_true(fabs((double)others[r].moments / whole - 0.25) < 0.25 * 0.05);
+        assert_int_equal(others[r].plan.moment_bytes, others[r].moments);
+        sum += others[r].moments;
+    }
+    assert_int_equal(sum, alone[0].moments);
+}
+
+static char *read_file(const char *path, size_t *bytes) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    char *data = malloc(1 << 20);
+    *bytes = fread(data, 1, 1 << 20, file);
+    fclose(file);
+    return data;
+}
+
+/* Files after two steps are equal, and the others go on from them with the same bits. */
+static void files_are_those_of_one_worker(void **state) {
+    static const struct {
+        int count;
+        bool shards_optimizer;
+    } all[] = {{1, false}, {4, true}, {3, false}, {2, true}};
+    char paths[4][64];
+    worker whole[MOST], found[MOST];
+    size_t first = 0;
+    char *expected = NULL;
+    (void)state;
+    spread_task one = {.params = of(KN_ADAM)};
+    train_by(&one, 1, false, whole);
+    for (int i = 0; i < 4; i++) {
+        snprintf(paths[i], sizeof paths[i], "spread-%d.safetensors", i);
+        spread_task begins = one;
+        size_t bytes;
+        begins.to = paths[i];
+        train_by(&begins, all[i].count, all[i].shards_optimizer, found);
+        char *data = read_file(paths[i], &bytes);
+        if (!i) {
+            expected = data;
+            first = bytes;
+            continue;
+        }
+        assert_int_equal(bytes, first);
+        assert_memory_equal(data, expected, first);
+        free(data);
+    }
+    free(expected);
+    for (int i = 0; i < 4; i++) {
+        const spread_task goes_on = {.params = one.params, .from = paths[i], .done = 2};
+        train_by(&goes_on, all[3 - i].count, all[3 - i].shards_optimizer, found);
+        assert_int_equal(found[0].hash, whole[0].hash);
+    }
+    for (int i = 0; i < 4; i++)
+        remove(paths[i]);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest some[] = {cmocka_unit_test(adamw_has_the_same_bits),
+                                      cmocka_unit_test(moments_are_a_part_of_those_of_one),
+                                      cmocka_unit_test(files_are_those_of_one_worker)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(every_optimizer_has_the_same_bits),
+                                     cmocka_unit_test(whatever_comes_before_the_rule_has_the_same_bits)};
+    if (!device_is_there()) return 77;
+    if (argc > 1 && !strcmp(argv[1], "all"))
+        return cmocka_run_group_tests_name("spread-all", all, NULL, NULL);
+    return cmocka_run_group_tests_name("spread", some, NULL, NULL);
+}
