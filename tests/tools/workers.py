@@ -43,6 +43,34 @@ def a_training_goes_on_with_another_number(folder):
 
 
 @case
+def parts_of_the_moments_make_the_same_files(folder):
+    more = (*HOW, "--schedule", "constant", "--shards", "4", "--ema", "0.9")
+    train(folder, *more, "--epochs", "2", "--patience", "1", "--save", "whole")
+    train(folder, *more, "--epochs", "2", "--patience", "1", "--save", "parts", "--devices", THREE, "--shard-optimizer")
+    expect(file_of(folder, "whole") == file_of(folder, "parts"), "parts of the moments make another file")
+    train(folder, *more, "--steps", "3", "--checkpoints", "one", "--checkpoint-every", "1", "--save", "whole")
+    train(folder, *more, "--steps", "3", "--checkpoints", "two", "--checkpoint-every", "1", "--save", "parts", "--devices", TWO,
+          "--shard-optimizer")
+    train(folder, *more, "--steps", "6", "--resume", "whole", "--save", "whole")
+    train(folder, *more, "--steps", "6", "--resume", "parts", "--save", "parts", "--devices", THREE, "--shard-optimizer")
+    for name in (*(os.path.join("one", name) for name in sorted(os.listdir(os.path.join(folder, "one")))), "whole"):
+        other = name.replace("one", "two").replace("whole", "parts")
+        expect(file_of(folder, name) == file_of(folder, other), f"{name} and {other} differ")
+
+
+@case
+def the_plan_tells_the_memory_of_one_of_several(folder):
+    def moments(*more):
+        found = koine("plan", "mlp", "--optimizer", "adamw", "--json", *more).needs().objects()[0]
+        return found["moment_bytes"], found["exchange_bytes"]
+    whole, all_of_it, part = moments(), moments("--ranks", "4"), moments("--ranks", "4", "--shard-optimizer")
+    expect(whole[0] == all_of_it[0] and not whole[1] and all_of_it[1] > 0, f"found {whole}, {all_of_it}")
+    expect(abs(part[0] / whole[0] - 0.25) < 0.25 * 0.05, f"found {part} of {whole}")
+    koine("plan", "mlp", "--shard-optimizer").needs(2, out="", err="--shard-optimizer needs --ranks")
+    train(folder, *HOW, "--shard-optimizer", status=2, out="", err="--shard-optimizer shares out")
+
+
+@case
 def the_default_is_a_shard_for_each(folder):
     train(folder, *HOW, "--steps", "2", "--devices", TWO, err="each batch is cut into 2 shards")
     train(folder, *HOW, "--steps", "2", "--devices", THREE, err="each batch is cut into 16 shards")

@@ -8,6 +8,7 @@
 #include "plan_draw.h"
 #include "training.h"
 
+enum { RANKS_MOST = 1024 };
 typedef struct plan_run {
     common_options common;
     training_setup setup;
@@ -20,6 +21,9 @@ typedef struct plan_run {
     kn_optimizer optimizer;
     kn_moments moments;
     uint64_t batch, memory;
+    uint64_t ranks; /* UINT64_MAX: not given */
+    bool shard_optimizer;
+    kn_group *group; /* with --ranks: nothing is exchanged */
 } plan_run;
 
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
@@ -48,6 +52,8 @@ static bool open_planned(plan_run *run) {
         kn_trainer_params_init(&params);
         kn_trainer_params_choose(&params, run->optimizer);
         params.moments = run->moments;
+        params.communicator = kn_group_rank(run->group, 0);
+        params.shard_optimizer = run->shard_optimizer;
         kn_session_params session = KN_SESSION_DEFAULTS;
         arithmetic_apply(&run->common.arithmetic, &session);
         session.memory_bytes = run->memory;
@@ -85,7 +91,9 @@ static void print_json(const plan_run *run, int64_t batch) {
                   {"devices", (uint64_t)info->devices},
                   {"transfers", (uint64_t)info->transfers},
                   {"transfer_bytes", info->transfer_bytes},
-                  {"recomputed", (uint64_t)info->recomputed}};
+                  {"recomputed", (uint64_t)info->recomputed},
+                  {"moment_bytes", info->moment_bytes},
+                  {"exchange_bytes", info->exchange_bytes}};
     printf("{\"model\": ");
     json_text(stdout, kn_model_name(run->setup.model));
     printf(", \"mode\": \"%s\", \"math\": \"%s\", \"batch\": %lld, \"device\": ",
@@ -227,9 +235,31 @@ static bool programs_writable(const char *folder, bool replace) {
     return !path_there(path) || path_writable(path, PATH_WHOLE, replace);
 }
 
+static int check_ranks(const plan_run *run, bool training) {
+    if (run->shard_optimizer && run->ranks == UINT64_MAX)
+        return command_misuse("--shard-optimizer needs --ranks, among which it shares out");
+    if (run->ranks == UINT64_MAX) return EXIT_DONE;
+    if (run->ranks < 2 || run->ranks > RANKS_MOST)
+        return command_misuse("--ranks is %llu; expected 2 to %d", (unsigned long long)run->ranks,
+                              RANKS_MOST);
+    if (!training || run->measure || run->common.pin)
+        return command_misuse("--ranks is of training on several devices, which %s is not",
+                              !training      ? "--mode infer"
+                              : run->measure ? "--measure"
+                                             : "--pin");
+    return EXIT_DONE;
+}
+
+/* For the plan of one rank of --ranks, the only one there is. */
+static bool open_group(plan_run *run) {
+    if (run->ranks == UINT64_MAX) return true;
+    return kn_group_create((int)run->ranks, NULL, &run->group) == KN_OK ||
+           command_fail("out of memory") == EXIT_DONE;
+}
+
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
-    plan_run run = {.batch = UINT64_MAX};
+    plan_run run = {.batch = UINT64_MAX, .ranks = UINT64_MAX};
     const char *mode = "train", *optimizer = "adam", *moments = NULL, *set = NULL;
     bool parameters = false;
     const option options[] = {
@@ -238,6 +268,11 @@ static int run(int count, char **arguments) {
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
         {"optimizer", OPTION_TEXT, "NAME", "of training, as koine train has them (adam)", &optimizer},
         MOMENTS_OPTION(moments),
+        {"ranks", OPTION_COUNT, "N",
+         "of training: the plan of the first of so many devices or processes, which share out each batch",
+         &run.ranks},
+        {"shard-optimizer", OPTION_FLAG, NULL,
+         "with --ranks: each keeps and updates a part of what the optimizer keeps", &run.shard_optimizer},
         SET_OPTION(set),
         HEADING("output"),
         {"measure", OPTION_FLAG, NULL,
@@ -276,6 +311,7 @@ static int run(int count, char **arguments) {
     int rule = optimizer_choice(optimizer);
     int stored = moments_choice(moments);
     if (chosen < 0 || rule < 0 || stored < 0) return EXIT_USAGE;
+    if ((status = check_ranks(&run, chosen == 0)) != EXIT_DONE) return status;
     if (run.dot + run.svg + ((run.dot || run.svg) && (run.measure || run.common.json)) > 1)
         return command_misuse("give one of --dot, --svg%s", run.measure ? " and --measure" : " and --json");
     if (run.common.target && (run.measure || run.common.pin || run.common.device))
@@ -299,11 +335,12 @@ static int run(int count, char **arguments) {
         opened = opened && setup_model(&run.setup, words[0], NULL);
     if (opened && parameters)
         status = show_parameters(run.setup.model, run.common.json);
-    else if (opened && settle_batch(&run) && (run.context = context_open(&run.common)) &&
+    else if (opened && settle_batch(&run) && open_group(&run) && (run.context = context_open(&run.common)) &&
              devices_join(run.context, &run.common, run.setup.model))
         status = show(&run, words[0], set);
     kn_trainer_destroy(&run.trainer);
     kn_session_destroy(&run.session);
+    kn_group_destroy(&run.group);
     setup_finish(&run.setup);
     kn_context_destroy(&run.context);
     return status;
@@ -316,7 +353,8 @@ const command command_plan = {
     "GB/s and the fraction of the device's limit, with work counted by the direct methods and each byte\n"
     "once. If the batch does not fit into the device's memory, or that of --memory, values are computed\n"
     "twice; if that is not enough, shows the plan of the largest batch that fits. With --pin the steps\n"
-    "of each device, and what goes between them.\n"
+    "of each device, and what goes between them. With --ranks those of the first of several workers, with\n"
+    "the memory that each of them needs.\n"
     "\n"
     "--target plans for a device that a text file describes (docs/targets.md); none need be here. The\n"
     "plan takes each kernel to be right there, and the fastest by rule.\n"
@@ -327,5 +365,6 @@ const command command_plan = {
     "  koine plan FILE.onnx --parameters\n"
     "  koine plan lenet --device gpu --pin 'linear*=cpu,logits=cpu'\n"
     "  koine plan resnet50 --batch 32 --memory 2GB\n"
+    "  koine plan resnet50 --batch 128 --optimizer adamw --ranks 4 --shard-optimizer\n"
     "  koine plan resnet50 --batch 32 --target gfx1100.target --programs resnet50",
     run};

@@ -568,6 +568,10 @@ static int run(int count, char **arguments) {
         {"answer-within", OPTION_NUMBER, "S",
          "of several devices or processes: end when one gives no sign for so many seconds (600; 0: never)",
          &own.answer_within},
+        {"shard-optimizer", OPTION_FLAG, NULL,
+         "each device keeps and updates a part of what the optimizer keeps, which takes less memory; the "
+         "result is the same",
+         &own.shard_optimizer},
         PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),
         {.name = NULL}};

@@ -130,6 +130,7 @@ typedef struct train_options {
     bool follows;                /* another process reports and writes the files */
     const char *devices, *dealt; /* --devices, --deal */
     uint64_t shards;             /* UINT64_MAX: not given */
+    bool shard_optimizer;
     char device_names[WORKERS_MOST][WORKER_NAME];
     double answer_within; /* seconds; 0: forever */
     int device_count;     /* 0: without --devices */

@@ -26,6 +26,7 @@ kn_trainer_params learner_params(const train_options *options, uint64_t samples,
     params.session = session;
     params.shards = options->shards == UINT64_MAX ? 0 : (int)options->shards;
     params.deal = options->dealt ? options->deal : NULL;
+    params.shard_optimizer = options->shard_optimizer;
     return params;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ranks.h"
 #include "train.h"
 
 /* One of the others. */
@@ -96,6 +97,9 @@ int workers_check(train_options *own) {
     if (own->devices && other)
         return command_misuse("--devices trains on several devices, which %s does not: give one of both",
                               other);
+    if (own->shard_optimizer && !own->devices && ranks_of_environment(NULL) < 2)
+        return command_misuse("--shard-optimizer shares out what the optimizer keeps among several devices: "
+                              "give --devices too, or start several processes with mpirun");
     if (own->dealt && !own->devices) return command_misuse("--deal needs --devices, which it deals to");
     if (own->in_sequence && (own->devices || own->shards != UINT64_MAX))
         return command_misuse(
