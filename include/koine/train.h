@@ -161,6 +161,16 @@ typedef struct kn_trainer_params {
      * float16 and LAMB need whole gradients or steps, which cross the links once more. States of moments and
      * accumulated gradients are whole after kn_trainer_collect alone. */
     bool shard_optimizer;
+    /* KN_FLOAT32; or KN_FLOAT16 or KN_BFLOAT16, in which gradients go to other workers, with half the bytes.
+     * In shards, the mean gradient of each and each sum of two in their tree is rounded to it, to nearest
+     * even, and added in float32: so the bits do not depend on the number of workers, but differ from those
+     * of another type. Losses, statistics and new weights stay float32. float16 has no numbers above 65504
+     * and few below 6e-5: it suits where the precision of the session is float16, whose loss is scaled. */
+    kn_dtype gradient_type;
+    /* false; sums over the workers are computed by the communicator's function `sum`, which may be faster, in
+     * any order: then the bits depend on the number of workers, and may differ from run to run. Needs that
+     * function, and float32 gradients. */
+    bool sum_any_order;
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
 /* Sets the optimizer and the defaults of PyTorch, or of the optimizer's authors: learning rate, momentum,

@@ -206,10 +206,10 @@ typedef struct kn_sharing {
                  */
     int round;  /* values of one round do not depend on one another: several may travel together */
 } kn_sharing;
-/* Adds nodes that make the sum of a float32 value over all workers, each of which has `count` sums of shards
- * (kn_subtrees), all of one shape. The result has that shape where this worker (of `shards`) gets all of it,
- * (0,...) where it gets nothing, and (n) with the n elements of its slice. *token orders these nodes of a
- * graph: NULL before the first. */
+/* Adds nodes that make the sum of a value over all workers, each of which has `count` sums of shards
+ * (kn_subtrees), all of one shape, in float32, float16 or bfloat16: each sum of two is rounded to it. The
+ * result has that shape where this worker (of `shards`) gets all of it, (0,...) where it gets nothing, and
+ * (n) with the n elements of its slice. *token orders these nodes of a graph: NULL before the first. */
 kn_value *kn_total_add(kn_graph *graph, kn_value *const *sums, int count, const kn_sharing *sharing,
                        const kn_shards *shards, kn_value **token);
 /* Adds nodes that make a float32 value of `shape` from the parts that workers have of it; own: that of this
@@ -223,6 +223,7 @@ typedef struct kn_shared_value {
     bool gathers;
     const kn_node *share; /* the share node of this worker; NULL: it has no part */
     uint64_t elements;    /* of the whole value */
+    kn_dtype dtype;
 } kn_shared_value;
 bool kn_shared_value_of(const kn_node *node, kn_shared_value *value);
 

@@ -5,8 +5,8 @@
  * gather nodes in the order of the graph, which is that of every worker. */
 #include "plan/plan_private.h"
 
-enum { SPREAD, ROUND, GIVEN, SHAPE }; /* the attributes of totals and gathers, by position */
-enum { OLD = 1, OWN = 2 };            /* bits of GIVEN: the inputs before the token of the previous node */
+enum { SPREAD, ROUND, GIVEN, DTYPE, SHAPE }; /* the attributes of totals and gathers, by position */
+enum { OLD = 1, OWN = 2 }; /* bits of GIVEN: the inputs before the token of the previous node */
 
 /* token = share(sum of some shards, …) */
 static kn_status share_shape(kn_shape_call *call) {
@@ -18,7 +18,7 @@ static kn_status share_shape(kn_shape_call *call) {
  * x, token = gather(x before, token of the share node, token of the previous node), each of them optional */
 static kn_status moved_shape(kn_shape_call *call) {
     const kn_attribute_value *shape = &call->attributes[SHAPE];
-    call->outputs[0] = (kn_shape){.dtype = KN_FLOAT32, .rank = shape->count};
+    call->outputs[0] = (kn_shape){.dtype = (kn_dtype)call->attributes[DTYPE].integer, .rank = shape->count};
     for (int i = 0; i < shape->count; i++)
         call->outputs[0].dims[i] = shape->list[i];
     call->outputs[1] = kn_token_shape();
@@ -58,7 +58,7 @@ static const kn_operator share_row = {
         .name = own_name, .class = KN_CLASS_KERNEL, .turn = KN_TURN_LAST, .min_inputs = least,               \
         .max_inputs = most, .outputs = 2, .shape = moved_shape, .cost = kn_transfer_cost,                    \
         KN_ATTRIBUTES(KN_INT("spread", 0, ""), KN_INT("round", 0, ""), KN_INT("given", 0, ""),               \
-                      KN_DIMS("shape", "", "")),                                                             \
+                      KN_INT("dtype", 0, ""), KN_DIMS("shape", "", "")),                                     \
         KN_VARIANTS({.name = "host", __VA_ARGS__})                                                           \
     }
 static const kn_operator total_row = MOVED_ROW("total", 1, 2, .lower = lower_total);
@@ -80,6 +80,7 @@ bool kn_shared_value_of(const kn_node *node, kn_shared_value *value) {
     const int64_t given = attributes[GIVEN].integer;
     if (given & OWN) value->share = node->inputs[given & OLD ? 1 : 0]->producer;
     const kn_value *whole = value->gathers ? node->outputs[0] : value->share->inputs[0];
+    value->dtype = node->outputs[0]->shape.dtype;
     value->elements = (uint64_t)kn_shape_elements(&whole->shape);
     return true;
 }
@@ -96,6 +97,7 @@ static kn_value *move(kn_graph *graph, const kn_operator *row, const char *name,
     attributes[SPREAD].integer = sharing->spread;
     attributes[ROUND].integer = sharing->round;
     attributes[GIVEN].integer = (old ? OLD : 0) | (shared ? OWN : 0);
+    attributes[DTYPE].integer = shape->dtype;
     attributes[SHAPE].count = shape->rank;
     for (int i = 0; i < shape->rank; i++)
         attributes[SHAPE].list[i] = shape->dims[i];
@@ -115,7 +117,7 @@ kn_value *kn_total_add(kn_graph *graph, kn_value *const *sums, int count, const 
         own = kn_spread_first(sharing->spread, whole, shards->ranks, shards->rank + 1) -
               kn_spread_first(sharing->spread, whole, shards->ranks, shards->rank);
     if (sharing->spread == KN_SPREAD_SLICES)
-        shape = (kn_shape){.dtype = KN_FLOAT32, .rank = 1, .dims = {(kn_dim)own}};
+        shape = (kn_shape){.dtype = shape.dtype, .rank = 1, .dims = {(kn_dim)own}};
     else if (own != whole)
         shape.dims[0] = 0;
     return move(graph, &total_row, sums[0]->name, NULL, shared, sharing, &shape, token);

@@ -30,6 +30,7 @@ typedef struct kn_session_request {
      * communicator must outlive the session. */
     const kn_communicator *communicator;
     const kn_shards *shards;
+    bool any_order; /* the communicator's function `sum` adds up, not the tree of the shards */
     uint64_t guard; /* for tests: the size in bytes of a checked area after every value (guard.c); 0: none */
 } kn_session_request;
 kn_session *kn_session_open(const kn_session_request *request);

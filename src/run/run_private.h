@@ -364,8 +364,9 @@ kn_status kn_exchange_receive(const kn_executable *part, const kn_memory *memory
  * ------------------------------------------------------
  */
 
+/* any_order: kn_session_request. */
 kn_status kn_totals_create(const kn_host *host, const kn_communicator *communicator, const kn_shards *shards,
-                           kn_totals **totals, kn_error *error);
+                           bool any_order, kn_totals **totals, kn_error *error);
 /* The device must have finished. */
 void kn_totals_destroy(kn_totals **totals);
 /* Finds the values that a plan adds up; the first plan takes host memory for them. */

@@ -166,8 +166,8 @@ kn_session *kn_session_open(const kn_session_request *request) {
     session->guard = request->guard;
     session->user = request->user;
     if (request->communicator && request->shards && request->shards->ranks > 1)
-        kn_totals_create(&session->host, request->communicator, request->shards, &session->totals,
-                         &session->failure);
+        kn_totals_create(&session->host, request->communicator, request->shards, request->any_order,
+                         &session->totals, &session->failure);
     if (session->failure.status == KN_OK) kn_session_exchange(session, true, true);
     if (session->failure.status != KN_OK || prepare(session, request) != KN_OK)
         session->error = session->failure;

@@ -4,7 +4,7 @@
  * bucket each worker owns a slice, gets what the others have of it, adds all in the order of the tree
  * (kn_shards), and gives the result to the others unless each needs its part alone. So each number of a sum
  * crosses a link twice, however many workers there are. */
-#include <string.h>
+#include <stddef.h>
 
 #include "run/totals_private.h"
 
@@ -13,12 +13,19 @@ enum { BUCKET_BYTES = 4 << 20 };
 /* ---- making ------------------------------------------------------------------------------------------- */
 
 kn_status kn_totals_create(const kn_host *host, const kn_communicator *communicator, const kn_shards *shards,
-                           kn_totals **result, kn_error *error) {
+                           bool any_order, kn_totals **result, kn_error *error) {
+    *result = NULL;
+    if (any_order && (communicator->size < offsetof(kn_communicator, allocator) || !communicator->sum))
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "sums in any order need a communicator with a function `sum`, such as that of MPI; this "
+            "one has none: leave sum_any_order out");
     kn_totals *totals = *result = kn_allocate(host, 1, sizeof *totals);
     if (!totals) return kn_fail_memory(error, sizeof *totals);
     totals->host = *host;
     totals->communicator = communicator;
     totals->shards = *shards;
+    totals->any_order = any_order;
     const size_t ranks = (size_t)shards->ranks;
     totals->sums_of = kn_allocate(host, ranks, sizeof *totals->sums_of);
     totals->subtrees = kn_allocate(host, ranks * KN_MAX_SUBTREES, sizeof *totals->subtrees);
@@ -77,6 +84,11 @@ static void lay_out(kn_totals *totals, total_bucket *bucket) {
     bucket->starts[ranks] = at;
 }
 
+/* The bytes of some numbers, so that what follows is aligned. */
+static uint64_t room_of(const total_bucket *bucket, uint64_t count) {
+    return kn_align_up(kn_bucket_bytes(bucket, count), sizeof(float));
+}
+
 static kn_status lay_out_all(kn_totals *totals, kn_error *error) {
     const size_t ranks = (size_t)totals->shards.ranks, me = (size_t)totals->shards.rank;
     const size_t places = (size_t)totals->value_count * ranks + (size_t)totals->bucket_count * (ranks + 1);
@@ -88,22 +100,24 @@ static kn_status lay_out_all(kn_totals *totals, kn_error *error) {
         total_bucket *bucket = &totals->buckets[b];
         bucket->starts = place;
         lay_out(totals, bucket);
-        bucket->own = totals->own_elements;
-        bucket->result = totals->result_elements;
-        if (!kn_bucket_gathers(totals, bucket)) totals->own_elements += bucket->elements;
-        totals->result_elements +=
-            bucket->parts ? bucket->starts[me + 1] - bucket->starts[me] : bucket->elements;
+        bucket->own = totals->own_bytes;
+        bucket->result = totals->result_bytes;
+        if (!kn_bucket_gathers(totals, bucket)) totals->own_bytes += room_of(bucket, bucket->elements);
+        totals->result_bytes +=
+            room_of(bucket, bucket->parts ? bucket->starts[me + 1] - bucket->starts[me] : bucket->elements);
         for (size_t r = 0; r < ranks; r++) {
-            const uint64_t slice = bucket->starts[r + 1] - bucket->starts[r];
-            if (slice > totals->slice && !kn_bucket_gathers(totals, bucket)) totals->slice = slice;
+            const uint64_t slice = room_of(bucket, bucket->starts[r + 1] - bucket->starts[r]);
+            if (slice > totals->slice_bytes && !kn_bucket_gathers(totals, bucket))
+                totals->slice_bytes = slice;
         }
     }
     return KN_OK;
 }
 
-static uint64_t numbers_of(const kn_totals *totals) {
-    return totals->own_elements * (uint64_t)totals->own_count + totals->result_elements +
-           totals->slice * (uint64_t)totals->sum_count;
+uint64_t kn_totals_bytes(const kn_totals *totals) {
+    if (!totals) return 0;
+    return totals->own_bytes * (uint64_t)totals->own_count + totals->result_bytes +
+           totals->slice_bytes * (uint64_t)totals->sum_count;
 }
 
 static kn_status take_memory(kn_totals *totals, kn_error *error) {
@@ -111,21 +125,17 @@ static kn_status take_memory(kn_totals *totals, kn_error *error) {
     const size_t others = (size_t)totals->shards.ranks - 1, sums = (size_t)totals->sum_count;
     kn_status status = lay_out_all(totals, error);
     if (status != KN_OK) return status;
-    if (numbers_of(totals) > SIZE_MAX / sizeof(float)) return kn_fail_memory(error, SIZE_MAX);
-    totals->own = kn_allocate(host, (size_t)totals->own_elements * (size_t)totals->own_count, sizeof(float));
-    totals->result = kn_allocate(host, (size_t)totals->result_elements, sizeof(float));
-    totals->incoming = kn_allocate(host, (size_t)totals->slice * sums, sizeof(float));
+    if (kn_totals_bytes(totals) > SIZE_MAX) return kn_fail_memory(error, SIZE_MAX);
+    totals->own = kn_allocate(host, (size_t)totals->own_bytes, (size_t)totals->own_count);
+    totals->result = kn_allocate(host, (size_t)totals->result_bytes, 1);
+    totals->incoming = kn_allocate(host, (size_t)totals->slice_bytes, sums);
     totals->pointers = kn_allocate(host, sums, sizeof *totals->pointers);
     /* Each sum to each other rank and from it, and each result. */
     totals->requests = kn_allocate(host, others * (size_t)totals->own_count + sums + 2 * others + 1,
                                    sizeof *totals->requests);
     return totals->own && totals->result && totals->incoming && totals->pointers && totals->requests
                ? KN_OK
-               : kn_fail_memory(error, (size_t)numbers_of(totals) * sizeof(float));
-}
-
-uint64_t kn_totals_bytes(const kn_totals *totals) {
-    return totals ? numbers_of(totals) * sizeof(float) : 0;
+               : kn_fail_memory(error, (size_t)kn_totals_bytes(totals));
 }
 
 /* Whether a value travels with the last one of a bucket. */
@@ -133,7 +143,7 @@ static bool travels_with(const kn_totals *totals, const total_bucket *bucket, co
     const kn_shared_value *last = &totals->values[bucket->first + bucket->count - 1].about;
     return last->gathers == about->gathers && last->sharing.round == about->sharing.round &&
            (last->sharing.spread == KN_SPREAD_ALL) == (about->sharing.spread == KN_SPREAD_ALL) &&
-           bucket->elements * sizeof(float) < BUCKET_BYTES;
+           last->dtype == about->dtype && kn_bucket_bytes(bucket, bucket->elements) < BUCKET_BYTES;
 }
 
 static void add_value(kn_totals *totals, const kn_shared_value *about) {
@@ -141,6 +151,7 @@ static void add_value(kn_totals *totals, const kn_shared_value *about) {
     if (!bucket || !travels_with(totals, bucket, about)) {
         bucket = &totals->buckets[totals->bucket_count++];
         *bucket = (total_bucket){.first = totals->value_count,
+                                 .dtype = about->dtype,
                                  .parts = !about->gathers && about->sharing.spread != KN_SPREAD_ALL};
     }
     totals->values[totals->value_count++] =
@@ -152,7 +163,7 @@ static void add_value(kn_totals *totals, const kn_shared_value *about) {
 static bool same_value(const kn_shared_value *left, const kn_shared_value *right) {
     return left->elements == right->elements && left->gathers == right->gathers &&
            !left->share == !right->share && left->sharing.spread == right->sharing.spread &&
-           left->sharing.round == right->sharing.round;
+           left->sharing.round == right->sharing.round && left->dtype == right->dtype;
 }
 
 /* The values that a plan adds up are those of the session's first plan: sizes of batches do not matter. */
@@ -212,14 +223,15 @@ void kn_totals_activate(kn_totals *totals, bool sums, bool gathers) {
 /* Numbers in host memory, and elements of a value on the device. */
 typedef struct piece {
     kn_event *done;
-    float *numbers;
+    char *numbers;
     kn_buffer *buffer;
     uint64_t first, count;
+    uint64_t unit; /* bytes of a number */
 } piece;
 
 static kn_status move_piece(const kn_executable *executable, const piece *moved, bool reads,
                             kn_error *error) {
-    const uint64_t offset = moved->first * sizeof(float), bytes = moved->count * sizeof(float);
+    const uint64_t offset = moved->first * moved->unit, bytes = moved->count * moved->unit;
     if (!bytes || !moved->buffer) return KN_OK;
     kn_event_release(moved->done);
     return reads ? kn_queue_read(executable->context, KN_QUEUE_COMPUTE, moved->buffer, offset, moved->numbers,
@@ -234,12 +246,12 @@ static kn_status move_parts(const kn_executable *executable, const total_value *
                             bool reads, kn_error *error) {
     const kn_totals *totals = executable->totals;
     const bool whole = value->about.sharing.spread == KN_SPREAD_ALL;
-    float *numbers = moved->numbers;
+    char *numbers = moved->numbers;
     kn_status status = KN_OK;
     for (int r = 0; r < (whole ? 1 : totals->shards.ranks) && status == KN_OK; r++) {
         moved->first = 0;
         moved->count = whole ? value->about.elements : kn_total_part(totals, value, r, &moved->first);
-        moved->numbers = numbers + value->at[r];
+        moved->numbers = numbers + value->at[r] * moved->unit;
         status = move_piece(executable, moved, reads, error);
     }
     return status;
@@ -258,13 +270,14 @@ kn_status kn_total_share(const kn_executable *executable, const kn_memory *memor
     while (sum + 1 < node->input_count && node->inputs[sum] != ready->source)
         sum++;
     piece moved = {.done = &value->read[sum],
+                   .unit = kn_bucket_bytes(bucket, 1),
                    .buffer = kn_executable_buffer(executable, memory, ready->source)};
     kn_event_release(&value->read[sum]);
     if (!value->about.gathers) {
-        moved.numbers = totals->own + (size_t)sum * (size_t)totals->own_elements + bucket->own;
+        moved.numbers = totals->own + (size_t)sum * (size_t)totals->own_bytes + bucket->own;
         return move_parts(executable, value, &moved, true, error);
     }
-    moved.numbers = totals->result + bucket->result + value->at[totals->shards.rank];
+    moved.numbers = totals->result + bucket->result + value->at[totals->shards.rank] * moved.unit;
     moved.count = kn_total_part(totals, value, totals->shards.rank, &moved.first);
     moved.first = 0;
     return move_piece(executable, &moved, true, error);
@@ -293,13 +306,14 @@ kn_status kn_total_take(const kn_executable *executable, const kn_memory *memory
         if (totals->gathers || !kn_bucket_gathers(totals, &totals->buckets[totals->done]))
             status = kn_totals_exchange(totals, executable->context, totals->done, error);
     piece moved = {.done = &value->written,
+                   .unit = kn_bucket_bytes(bucket, 1),
                    .numbers = totals->result + bucket->result,
                    .buffer = kn_executable_buffer(executable, memory, ready->target)};
     if (status != KN_OK || !bucket->parts)
         return status == KN_OK ? move_parts(executable, value, &moved, false, error) : status;
     const int me = totals->shards.rank;
     moved.count = kn_total_part(totals, value, me, &moved.first);
-    moved.numbers += value->at[me] - bucket->starts[me];
+    moved.numbers += (value->at[me] - bucket->starts[me]) * moved.unit;
     moved.first = 0;
     return move_piece(executable, &moved, false, error);
 }

@@ -11,22 +11,20 @@ static kn_status check(const kn_totals *totals, kn_status status, kn_error *erro
     return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", own->error(own->user));
 }
 
-static kn_status send(kn_totals *totals, int rank, int tag, const float *numbers, uint64_t count,
+static kn_status send(kn_totals *totals, int rank, int tag, const void *numbers, uint64_t bytes,
                       kn_error *error) {
     const kn_communicator *own = totals->communicator;
-    if (!count) return KN_OK;
+    if (!bytes) return KN_OK;
     void **request = &totals->requests[totals->request_count++];
-    return check(totals, own->send(own->user, rank, tag, numbers, (size_t)count * sizeof *numbers, request),
-                 error);
+    return check(totals, own->send(own->user, rank, tag, numbers, (size_t)bytes, request), error);
 }
 
-static kn_status receive(kn_totals *totals, int rank, int tag, float *numbers, uint64_t count,
+static kn_status receive(kn_totals *totals, int rank, int tag, void *numbers, uint64_t bytes,
                          kn_error *error) {
     const kn_communicator *own = totals->communicator;
-    if (!count) return KN_OK;
+    if (!bytes) return KN_OK;
     void **request = &totals->requests[totals->request_count++];
-    return check(
-        totals, own->receive(own->user, rank, tag, numbers, (size_t)count * sizeof *numbers, request), error);
+    return check(totals, own->receive(own->user, rank, tag, numbers, (size_t)bytes, request), error);
 }
 
 /* Waits for all requests, also after a failure: they use this memory. */
@@ -44,15 +42,15 @@ static int tag_of(int bucket, int kind) {
     return bucket % (KN_TAGS / TAGS) * TAGS + kind;
 }
 
-/* The numbers of a bucket that a rank owns. */
+/* The bytes of a bucket that a rank owns. */
 static uint64_t slice_of(const total_bucket *bucket, int rank, uint64_t *first) {
-    *first = bucket->starts[rank];
-    return bucket->starts[rank + 1] - *first;
+    *first = kn_bucket_bytes(bucket, bucket->starts[rank]);
+    return kn_bucket_bytes(bucket, bucket->starts[rank + 1]) - *first;
 }
 
 /* One of this worker's sums of a bucket. */
-static float *own_sum(const kn_totals *totals, const total_bucket *bucket, int sum) {
-    return totals->own + (size_t)sum * (size_t)totals->own_elements + bucket->own;
+static char *own_sum(const kn_totals *totals, const total_bucket *bucket, int sum) {
+    return totals->own + (size_t)sum * (size_t)totals->own_bytes + bucket->own;
 }
 
 /* Gives the others their slices of this worker's sums, and gets theirs of this worker's slice. */
@@ -63,7 +61,7 @@ static kn_status exchange_sums(kn_totals *totals, int number, kn_error *error) {
     kn_status status = KN_OK;
     for (int r = 0, sum = 0; r < totals->shards.ranks; r++)
         for (int i = 0; i < totals->sums_of[r] && status == KN_OK; i++, sum++) {
-            float *numbers = totals->incoming + (size_t)sum * (size_t)totals->slice;
+            char *numbers = totals->incoming + (size_t)sum * (size_t)totals->slice_bytes;
             if (r == me)
                 numbers = own_sum(totals, bucket, i) + first;
             else
@@ -78,21 +76,16 @@ static kn_status exchange_sums(kn_totals *totals, int number, kn_error *error) {
     return wait(totals, status, error);
 }
 
-static void add(float *restrict left, const float *restrict right, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++)
-        left[i] += right[i];
-}
-
 /* Adds the sums of all workers, in the order of the tree, into the first one. */
-static void add_up(kn_totals *totals, uint64_t count) {
+static void add_up(kn_totals *totals, kn_dtype dtype, uint64_t count) {
     kn_subtree stack[2 * KN_MAX_SUBTREES];
-    float *numbers[2 * KN_MAX_SUBTREES];
+    void *numbers[2 * KN_MAX_SUBTREES];
     int height = 0;
     for (int sum = 0; sum < totals->sum_count; sum++) {
         stack[height] = totals->subtrees[sum];
         numbers[height++] = totals->pointers[sum];
         while (height > 1 && kn_subtrees_merge(&stack[height - 2], &stack[height - 1])) {
-            add(numbers[height - 2], numbers[height - 1], count);
+            kn_totals_add(dtype, numbers[height - 2], numbers[height - 1], count);
             height--;
         }
     }
@@ -101,7 +94,7 @@ static void add_up(kn_totals *totals, uint64_t count) {
 static kn_status exchange_results(kn_totals *totals, int number, kn_error *error) {
     const total_bucket *bucket = &totals->buckets[number];
     const int me = totals->shards.rank, tag = tag_of(number, TAG_RESULT);
-    float *numbers = totals->result + bucket->result;
+    char *numbers = totals->result + bucket->result;
     uint64_t first, mine, own = slice_of(bucket, me, &mine);
     kn_status status = KN_OK;
     for (int r = 0; r < totals->shards.ranks && status == KN_OK; r++) {
@@ -111,6 +104,21 @@ static kn_status exchange_results(kn_totals *totals, int number, kn_error *error
         if (status == KN_OK) status = send(totals, r, tag, numbers + mine, own, error);
     }
     return wait(totals, status, error);
+}
+
+/* Sums a bucket by the communicator, in any order. */
+static kn_status sum_in_any_order(kn_totals *totals, const total_bucket *bucket, kn_error *error) {
+    const kn_communicator *all = totals->communicator;
+    char *sum = own_sum(totals, bucket, 0);
+    for (int i = 1; i < totals->own_count; i++)
+        kn_totals_add(bucket->dtype, sum, own_sum(totals, bucket, i), bucket->elements);
+    kn_status status =
+        check(totals, all->sum(all->user, (float *)(void *)sum, (size_t)bucket->elements), error);
+    if (status != KN_OK) return status;
+    uint64_t first = 0, bytes = kn_bucket_bytes(bucket, bucket->elements);
+    if (bucket->parts) bytes = slice_of(bucket, totals->shards.rank, &first);
+    memcpy(totals->result + bucket->result, sum + first, (size_t)bytes);
+    return KN_OK;
 }
 
 /* Waits until what this worker shares is in host memory, and the results of the last run are not needed. */
@@ -137,11 +145,12 @@ kn_status kn_totals_exchange(kn_totals *totals, kn_context *context, int number,
     const total_bucket *bucket = &totals->buckets[number];
     kn_status status = wait_for_device(totals, context, bucket, error);
     if (status == KN_OK && kn_bucket_gathers(totals, bucket)) return exchange_results(totals, number, error);
+    if (status == KN_OK && totals->any_order) return sum_in_any_order(totals, bucket, error);
     if (status == KN_OK) status = exchange_sums(totals, number, error);
     if (status != KN_OK) return status;
     uint64_t first, own = slice_of(bucket, totals->shards.rank, &first);
-    add_up(totals, own);
-    float *result = totals->result + bucket->result + (bucket->parts ? 0 : first);
-    if (own) memcpy(result, totals->pointers[0], (size_t)own * sizeof(float));
+    add_up(totals, bucket->dtype, own / kn_bucket_bytes(bucket, 1));
+    char *result = totals->result + bucket->result + (bucket->parts ? 0 : first);
+    if (own) memcpy(result, totals->pointers[0], (size_t)own);
     return bucket->parts ? KN_OK : exchange_results(totals, number, error);
 }

@@ -19,9 +19,10 @@ typedef struct total_value {
 typedef struct total_bucket {
     int first, count; /* values */
     bool parts;       /* each gets its part */
+    kn_dtype dtype;   /* of its numbers */
     uint64_t elements;
     uint64_t *starts;     /* by rank, and the end: its numbers */
-    uint64_t own, result; /* where it begins in the numbers of each */
+    uint64_t own, result; /* where it begins in the bytes of each */
 } total_bucket;
 
 struct kn_totals {
@@ -36,13 +37,14 @@ struct kn_totals {
     total_bucket *buckets;
     int bucket_count;
     uint64_t *places; /* what `at` and `starts` point to */
-    float *own;       /* (own sums, numbers of sums) */
-    float *result;    /* (numbers) */
-    float *incoming;  /* (sums of all ranks, numbers of the largest slice); those of this rank are unused */
-    float **pointers; /* by sum: its slice, while they are added */
-    uint64_t own_elements, result_elements, slice;
+    char *own;        /* (own sums, bytes of sums) */
+    char *result;     /* (bytes) */
+    char *incoming;   /* (sums of all ranks, bytes of the largest slice); those of this rank are unused */
+    void **pointers;  /* by sum: its slice, while they are added */
+    uint64_t own_bytes, result_bytes, slice_bytes;
     void **requests;
     int request_count;
+    bool any_order;     /* sums by the communicator */
     bool sums, gathers; /* what runs exchange */
     int done;           /* buckets of this run that are exchanged */
 };
@@ -61,6 +63,13 @@ static inline uint64_t kn_total_part(const kn_totals *totals, const total_value 
     *first = kn_spread_first(spread, value->about.elements, ranks, rank);
     return kn_spread_first(spread, value->about.elements, ranks, rank + 1) - *first;
 }
+/* The bytes of some numbers of a bucket. */
+static inline uint64_t kn_bucket_bytes(const total_bucket *bucket, uint64_t count) {
+    return count * kn_dtype_bytes(bucket->dtype);
+}
+/* Adds numbers to those on the left; those of 16 bits are added in float32 and rounded to nearest even
+ * (totals_add.c). */
+void kn_totals_add(kn_dtype dtype, void *left, const void *right, uint64_t count);
 /* Exchanges a bucket: afterwards `result` has what this worker gets. */
 kn_status kn_totals_exchange(kn_totals *totals, kn_context *context, int number, kn_error *error);
 

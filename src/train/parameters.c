@@ -82,6 +82,15 @@ static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
             "the variance of gradients is the difference of two moments, which must be float32 and "
             "are %s: leave `centered` out, or store float32",
             kn_moments_name(params->moments));
+    if (params->gradient_type != KN_FLOAT32 && !kn_is_half(params->gradient_type))
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "gradients travel as %s; expected float32, float16 or bfloat16",
+                       kn_dtype_name(params->gradient_type));
+    if (params->gradient_type != KN_FLOAT32 && params->sum_any_order)
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "gradients that travel as %s cannot be added by the communicator, which adds float32: "
+                       "leave gradient_type or sum_any_order out",
+                       kn_dtype_name(params->gradient_type));
     if (params->nesterov && (params->momentum == 0 || params->dampening != 0))
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "Nesterov momentum needs a momentum above 0 and no dampening; they are %g and %g",

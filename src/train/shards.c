@@ -32,26 +32,33 @@ static kn_value *sum_in_place(const sharing *own, const kn_value *of, const char
     return kn_state_add(own->update->graph, text, &of->shape, KN_STATE_PASSING, NULL);
 }
 
+static kn_value *as_type(kn_value *value, kn_dtype type) {
+    return kn_value_failed(value) || value->shape.dtype == type ? value : kn_cast(value, type);
+}
+
 /* The mean over the batch, in the last run of a step, of a value that is a mean over a shard, or the part of
- * it that this worker gets (kn_sharing.spread); with another weight than that of the shard another sum. */
-static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name, int spread) {
+ * it that this worker gets (kn_sharing.spread); with another weight than that of the shard another sum.
+ * type: each sum of the tree is rounded to it, whether it goes to another worker or not. */
+static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name, int spread, kn_dtype type) {
     kn_graph *graph = own->update->graph;
-    kn_value *sum = kn_mul(value, own->weight);
+    kn_value *sum = as_type(kn_mul(value, own->weight), type);
     kn_value *places[KN_MAX_SUBTREES], *given[KN_MAX_SUBTREES];
     for (int p = own->shards->places - 1; p >= 0; p--) {
-        places[p] = sum_in_place(own, value, name, p);
-        sum = kn_where(own->merges[p], kn_add(places[p], sum), sum);
+        places[p] = sum_in_place(own, sum, name, p);
+        kn_value *both = kn_add(as_type(places[p], KN_FLOAT32), as_type(sum, KN_FLOAT32));
+        sum = kn_where(own->merges[p], as_type(both, type), sum);
     }
     for (int p = 0; p < own->shards->places; p++)
         kn_assign(graph, places[p], kn_where(own->stores[p], sum, places[p]));
-    if (own->shards->ranks == 1) return sum;
+    if (own->shards->ranks == 1) return as_type(sum, KN_FLOAT32);
     const int last = own->shards->firsts[own->shards->rank + 1] - 1;
     const int below = kn_shard_place_of(own->shards, last).place;
     for (int p = 0; p < below; p++)
         given[p] = places[p];
     given[below] = sum;
     const kn_sharing how = {.spread = spread};
-    return kn_total_add(graph, given, below + 1, &how, own->shards, &own->update->token);
+    sum = kn_total_add(graph, given, below + 1, &how, own->shards, &own->update->token);
+    return as_type(sum, KN_FLOAT32);
 }
 
 /* Statistics that the graph itself writes. */
@@ -66,7 +73,8 @@ static kn_status share_states(sharing *own, kn_error *error) {
                            "'%s' continues from batch to batch, sample by sample, which shards of a batch "
                            "cannot: expected a model without it, or one shard",
                            state->name);
-        kn_value *mean = mean_of_shards(own, state->assign->inputs[1], state->name, KN_SPREAD_ALL);
+        kn_value *mean =
+            mean_of_shards(own, state->assign->inputs[1], state->name, KN_SPREAD_ALL, KN_FLOAT32);
         kn_value *more = own->update->more;
         kn_assign_instead(graph, state, more ? kn_where(more, state, mean) : mean);
     }
@@ -111,7 +119,7 @@ void kn_shards_count(kn_update *update, kn_value *const *values, const bool *mea
     kn_value *part = own.weight, *one = kn_update_scalar(update, KN_TRAIN_COUNTED), *more = update->more;
     for (size_t i = 0; i < count; i++) {
         own.weight = means[i] ? part : one;
-        kn_value *total = mean_of_shards(&own, values[i], states[i]->name, KN_SPREAD_ALL);
+        kn_value *total = mean_of_shards(&own, values[i], states[i]->name, KN_SPREAD_ALL, KN_FLOAT32);
         kn_assign(update->graph, states[i], more ? kn_where(more, states[i], total) : total);
     }
 }
@@ -126,12 +134,13 @@ kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn
                            "the extra value '%s' of a training in shards is no float32 scalar; expected one, "
                            "whose mean over the batch is computed",
                            values[i]->name);
-        values[i] = mean_of_shards(&own, values[i], values[i]->name, KN_SPREAD_ALL);
+        values[i] = mean_of_shards(&own, values[i], values[i]->name, KN_SPREAD_ALL, KN_FLOAT32);
     }
     /* The gradients of the last layers are there first. */
     for (size_t i = part_count; i-- > 0 && status == KN_OK;)
         parts[i].found = parts[i].gradient =
-            mean_of_shards(&own, parts[i].gradient, parts[i].parameter->name, parts[i].spread);
+            mean_of_shards(&own, parts[i].gradient, parts[i].parameter->name, parts[i].spread,
+                           own.update->params->gradient_type);
     return status;
 }
 

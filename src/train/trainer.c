@@ -32,6 +32,7 @@ static kn_status open_with(kn_trainer *trainer, kn_value *const *values, size_t 
                                   .params = &running,
                                   .communicator = params->communicator,
                                   .shards = shards_of(trainer),
+                                  .any_order = params->sum_any_order,
                                   .extend = extend,
                                   .user = trainer};
     trainer->session = kn_session_open(&request);

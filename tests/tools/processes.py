@@ -46,6 +46,15 @@ def one_file_however_many_processes(folder):
 
 
 @case
+def mpi_may_add(folder):
+    more = (*HOW, "--steps", "6", "--overwrite", "--shard-optimizer")
+    for sums in ("tree", "mpi"):
+        status, out, err = ranks_train(folder, 2, *more, "--save", sums, "--sum", sums)
+        expect(status == 0 and out.count("done after") == 1, f"status {status}: {out}{err}")
+    expect(len(bytes_of(os.path.join(folder, "mpi"))) == len(bytes_of(os.path.join(folder, "tree"))), "files of other sizes")
+
+
+@case
 def checkpoints_are_those_of_one(folder):
     more = (*HOW, "--schedule", "constant", "--checkpoints", "kept", "--checkpoint-every", "2")
     status, out, err = ranks_train(folder, 2, *more, "--steps", "4", "--save", "part")

@@ -59,6 +59,16 @@ def parts_of_the_moments_make_the_same_files(folder):
 
 
 @case
+def gradients_may_travel_in_16_bits(folder):
+    more = (*HOW, "--steps", "4", "--gradient-type", "bfloat16")
+    train(folder, *more, "--shards", "4", "--save", "one")
+    train(folder, *more, "--devices", THREE, "--deal", "1,2,1", "--save", "three")
+    expect(file_of(folder, "one") == file_of(folder, "three"), "three devices save other bits than one")
+    train(folder, *more, status=2, out="", err="give --devices or --shards")
+    train(folder, *more, "--devices", TWO, "--sum", "mpi", status=2, out="", err="--sum mpi adds by MPI")
+
+
+@case
 def the_plan_tells_the_memory_of_one_of_several(folder):
     def moments(*more):
         found = koine("plan", "mlp", "--optimizer", "adamw", "--json", *more).needs().objects()[0]

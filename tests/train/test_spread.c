@@ -31,6 +31,9 @@ typedef struct worker {
     uint64_t hash; /* of all states; of rank 0 */
     double losses[STEPS];
     kn_plan_info plan;
+    uint64_t sent; /* bytes to other workers */
+    int sums;      /* by the communicator */
+    kn_communicator counting;
     uint64_t moments; /* bytes of those that have device memory */
     char error[400];
 } worker;
@@ -97,6 +100,35 @@ static kn_status run_steps(worker *own, kn_trainer *trainer) {
     return status;
 }
 
+static kn_status count_and_send(void *user, int rank, int tag, const void *data, size_t bytes,
+                                void **request) {
+    worker *own = user;
+    own->sent += bytes;
+    return own->communicator->send(own->communicator->user, rank, tag, data, bytes, request);
+}
+static kn_status only_receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
+    const kn_communicator *real = ((worker *)user)->communicator;
+    return real->receive(real->user, rank, tag, data, bytes, request);
+}
+static kn_status only_wait(void *user, void **request) {
+    const kn_communicator *real = ((worker *)user)->communicator;
+    return real->wait(real->user, request);
+}
+/* In another order than the tree of the shards. */
+static kn_status sum_anyhow(void *user, float *data, size_t count) {
+    worker *own = user;
+    own->sums++;
+    return kn_all_reduce(own->communicator, data, count);
+}
+static void only_abort(void *user, const char *reason) {
+    const kn_communicator *real = ((worker *)user)->communicator;
+    real->abort(real->user, reason);
+}
+static const char *only_error(void *user) {
+    const kn_communicator *real = ((worker *)user)->communicator;
+    return real->error(real->user);
+}
+
 static void train(worker *own, kn_context *context, kn_model *model, kn_value *loss) {
     const spread_task *task = own->task;
     const bool first = !own->communicator->rank;
@@ -106,7 +138,17 @@ static void train(worker *own, kn_context *context, kn_model *model, kn_value *l
     session.precision = task->precision;
     params.session = &session;
     params.shards = 4;
-    params.communicator = own->communicator;
+    own->counting = (kn_communicator){.size = sizeof own->counting,
+                                      .rank = own->communicator->rank,
+                                      .ranks = own->communicator->ranks,
+                                      .user = own,
+                                      .send = count_and_send,
+                                      .receive = only_receive,
+                                      .wait = only_wait,
+                                      .abort = only_abort,
+                                      .error = only_error,
+                                      .sum = own->task->params.sum_any_order ? sum_anyhow : NULL};
+    params.communicator = &own->counting;
     params.shard_optimizer = own->shards_optimizer;
     kn_trainer *trainer = kn_trainer_create(context, loss, &params);
     kn_model_load_params load = KN_MODEL_LOAD_DEFAULTS;
@@ -120,7 +162,9 @@ static void train(worker *own, kn_context *context, kn_model *model, kn_value *l
     own->plan = (kn_plan_info){.size = sizeof own->plan};
     if (own->status == KN_OK) own->status = kn_trainer_plan(trainer, &own->plan);
     own->moments = count_moments(kn_trainer_states(trainer));
+    const uint64_t sent = own->sent;
     if (own->status == KN_OK) own->status = kn_trainer_collect(trainer);
+    own->sent = sent;
     if (own->status == KN_OK && task->to && first)
         own->status = kn_model_save(model, task->to, kn_trainer_states(trainer), &save);
     snprintf(own->error, sizeof own->error, "%s %s", kn_trainer_error(trainer), kn_model_error(model));
@@ -224,6 +268,50 @@ static void whatever_comes_before_the_rule_has_the_same_bits(void **state) {
     }
 }
 
+static uint64_t sent_by_all(const worker *workers, int count) {
+    uint64_t sent = 0;
+    for (int r = 0; r < count; r++)
+        sent += workers[r].sent;
+    return sent;
+}
+
+/* Gradients in 16 bits: other bits than in 32, but the same for any number of workers, and half the bytes. */
+static void gradients_travel_in_16_bits(void **state) {
+    worker alone[MOST], whole[MOST], half[MOST], parts[MOST];
+    (void)state;
+    spread_task one = {.params = of(KN_ADAM)};
+    train_by(&one, 3, false, whole);
+    for (int type = KN_FLOAT16; type <= KN_BFLOAT16; type++) {
+        one.params.gradient_type = (kn_dtype)type;
+        train_by(&one, 1, false, alone);
+        train_by(&one, 3, false, half);
+        train_by(&one, 4, true, parts);
+        assert_int_equal(alone[0].sent, 0);
+        assert_int_equal(half[0].hash, alone[0].hash);
+        assert_int_equal(parts[0].hash, alone[0].hash);
+        assert_true(half[0].hash != whole[0].hash);
+        assert_float_equal(half[0].losses[STEPS - 1], whole[0].losses[STEPS - 1], 0.02);
+        const double ratio = (double)sent_by_all(half, 3) / (double)sent_by_all(whole, 3);
+        if (!(fabs(ratio - 0.5) < 0.01)) fail_msg("%g of the bytes are sent", ratio);
+    }
+}
+
+static void the_communicator_may_add(void **state) {
+    worker whole[MOST], own[MOST], parts[MOST];
+    (void)state;
+    spread_task one = {.params = of(KN_SGD)};
+    train_by(&one, 3, false, whole);
+    one.params.sum_any_order = true;
+    train_by(&one, 3, false, own);
+    train_by(&one, 3, true, parts);
+    assert_int_equal(own[0].hash, parts[0].hash);
+    for (int r = 0; r < 3; r++) {
+        /* Only counts of targets are sent otherwise. */
+        assert_true(own[r].sums >= STEPS && parts[r].sums >= STEPS && own[r].sent < whole[r].sent / 100);
+        assert_float_equal(own[r].losses[STEPS - 1], whole[0].losses[STEPS - 1], 1e-5);
+    }
+}
+
 /* AdamW on four workers: a quarter of the moments each, by the plan and in memory. */
 static void moments_are_a_part_of_those_of_one(void **state) {
     (void)state;
@@ -293,9 +381,11 @@ static void files_are_those_of_one_worker(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest some[] = {cmocka_unit_test(adamw_has_the_same_bits),
+                                      cmocka_unit_test(the_communicator_may_add),
                                       cmocka_unit_test(moments_are_a_part_of_those_of_one),
                                       cmocka_unit_test(files_are_those_of_one_worker)};
-    const struct CMUnitTest all[] = {cmocka_unit_test(every_optimizer_has_the_same_bits),
+    const struct CMUnitTest all[] = {cmocka_unit_test(gradients_travel_in_16_bits),
+                                     cmocka_unit_test(every_optimizer_has_the_same_bits),
                                      cmocka_unit_test(whatever_comes_before_the_rule_has_the_same_bits)};
     if (!device_is_there()) return 77;
     if (argc > 1 && !strcmp(argv[1], "all"))

@@ -572,6 +572,12 @@ static int run(int count, char **arguments) {
          "each device keeps and updates a part of what the optimizer keeps, which takes less memory; the "
          "result is the same",
          &own.shard_optimizer},
+        {"gradient-type", OPTION_TEXT, "TYPE",
+         "send gradients to the other devices as float32, bfloat16 or float16 (float32)", &own.gradient_word},
+        {"sum", OPTION_TEXT, "HOW",
+         "tree: in the order of the shards; mpi: as MPI adds, which gives other bits for other numbers of "
+         "processes (tree)",
+         &own.sum_word},
         PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),
         {.name = NULL}};

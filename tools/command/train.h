@@ -131,6 +131,9 @@ typedef struct train_options {
     const char *devices, *dealt; /* --devices, --deal */
     uint64_t shards;             /* UINT64_MAX: not given */
     bool shard_optimizer;
+    const char *gradient_word, *sum_word; /* --gradient-type, --sum */
+    kn_dtype gradient_type;
+    bool sum_any_order;
     char device_names[WORKERS_MOST][WORKER_NAME];
     double answer_within; /* seconds; 0: forever */
     int device_count;     /* 0: without --devices */
@@ -309,7 +312,7 @@ void train_mark(train_options *options, const training_setup *setup);
 bool train_replaces(const train_options *options, const char *path);
 /* The settings that affect the result besides the model, as metadata, to detect a resumed run with other
  * settings. */
-enum { TRAIN_SETTINGS = 28, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
+enum { TRAIN_SETTINGS = 29, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;

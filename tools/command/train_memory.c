@@ -27,6 +27,8 @@ kn_trainer_params learner_params(const train_options *options, uint64_t samples,
     params.shards = options->shards == UINT64_MAX ? 0 : (int)options->shards;
     params.deal = options->dealt ? options->deal : NULL;
     params.shard_optimizer = options->shard_optimizer;
+    params.gradient_type = options->gradient_type;
+    params.sum_any_order = options->sum_any_order;
     return params;
 }
 

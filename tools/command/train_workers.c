@@ -88,12 +88,36 @@ static int split_deal(train_options *own) {
     return EXIT_DONE;
 }
 
+/* How sums travel and are added. */
+static int check_sums(train_options *own) {
+    static const char *const types[] = {"float32", "float16", "bfloat16"}, *const ways[] = {"tree", "mpi"};
+    static const kn_dtype numbers[] = {KN_FLOAT32, KN_FLOAT16, KN_BFLOAT16};
+    const bool several = own->devices || ranks_of_environment(NULL) > 1;
+    const int type = own->gradient_word ? option_choice("gradient-type", own->gradient_word, types, 3) : 0;
+    const int way = own->sum_word ? option_choice("sum", own->sum_word, ways, 2) : 0;
+    if (type < 0 || way < 0) return EXIT_USAGE;
+    own->gradient_type = numbers[type];
+    own->sum_any_order = way == 1;
+    if (type && !several && own->shards == UINT64_MAX)
+        return command_misuse(
+            "--gradient-type is how gradients go to other devices: give --devices or --shards "
+            "too, or start several processes with mpirun");
+    if (way && (own->devices || !several))
+        return command_misuse(
+            "--sum mpi adds by MPI: start several processes with mpirun, without --devices");
+    if (way && type)
+        return command_misuse("--sum mpi adds float32, and --gradient-type is %s: give one of both",
+                              own->gradient_word);
+    return EXIT_DONE;
+}
+
 int workers_check(train_options *own) {
     const char *other = own->common.device ? "--device"
                         : own->common.pin  ? "--pin"
                         : own->check       ? "--check"
                                            : NULL;
-    int status = EXIT_DONE;
+    int status = check_sums(own);
+    if (status != EXIT_DONE) return status;
     if (own->devices && other)
         return command_misuse("--devices trains on several devices, which %s does not: give one of both",
                               other);

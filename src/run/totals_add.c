@@ -1,0 +1,71 @@
+/* Adding numbers that workers have exchanged. */
+#include <string.h>
+
+#include "run/totals_private.h"
+
+static float float_of(uint32_t bits) {
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static uint32_t bits_of(float number) {
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+/* Bits above the lowest `dropped`, rounded to nearest even. */
+static uint32_t rounded(uint32_t bits, int dropped) {
+    return (bits + ((1u << (dropped - 1)) - 1) + (bits >> dropped & 1)) >> dropped;
+}
+
+static float of_bfloat16(uint16_t code) {
+    return float_of((uint32_t)code << 16);
+}
+
+static uint16_t to_bfloat16(float number) {
+    const uint32_t bits = bits_of(number);
+    if (number != number) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)rounded(bits, 16);
+}
+
+static float of_float16(uint16_t code) {
+    const uint32_t sign = (uint32_t)(code & 0x8000) << 16, exponent = code >> 10 & 31, rest = code & 1023;
+    if (!exponent) return float_of(sign | bits_of((float)rest * 0x1p-24f));
+    return float_of(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | rest << 13);
+}
+
+static uint16_t to_float16(float number) {
+    const uint32_t bits = bits_of(number), size = bits & 0x7fffffff;
+    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    if (number != number) return sign | 0x7e00;
+    if (size >= 0x477ff000) return sign | 0x7c00; /* from 65520 on */
+    /* Below 2^-14 numbers are multiples of 2^-24, as those from 0.5 to 1 are in float32. */
+    if (size < 0x38800000) return (uint16_t)(sign | (bits_of(float_of(size) + 0.5f) - bits_of(0.5f)));
+    return (uint16_t)(sign | rounded(size - 0x38000000, 13));
+}
+
+static void add_float32(float *restrict left, const float *restrict right, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        left[i] += right[i];
+}
+
+static void add_bfloat16(uint16_t *restrict left, const uint16_t *restrict right, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        left[i] = to_bfloat16(of_bfloat16(left[i]) + of_bfloat16(right[i]));
+}
+
+static void add_float16(uint16_t *restrict left, const uint16_t *restrict right, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        left[i] = to_float16(of_float16(left[i]) + of_float16(right[i]));
+}
+
+void kn_totals_add(kn_dtype dtype, void *left, const void *right, uint64_t count) {
+    if (dtype == KN_FLOAT16)
+        add_float16(left, right, count);
+    else if (dtype == KN_BFLOAT16)
+        add_bfloat16(left, right, count);
+    else
+        add_float32(left, right, count);
+}
