@@ -24,6 +24,14 @@ static void add_loader(void *user, const char *path) {
     snprintf(list->paths + used, sizeof list->paths - used, "%s%s", list->count++ ? " and " : "", path);
 }
 
+/* Whether this program was linked with a loader, as one that brings its own was. */
+static bool has_loader(void) {
+    void *program = dlopen(NULL, RTLD_LAZY);
+    const bool has = program && dlsym(program, "clGetPlatformIDs");
+    if (program) dlclose(program);
+    return has;
+}
+
 static void check_loader(doctor_visit *doctor) {
     loader_list list = {.count = 0};
     doctor_each_library(doctor, "libOpenCL.so.1", add_loader, &list);
@@ -36,6 +44,10 @@ static void check_loader(doctor_visit *doctor) {
     if (!loads && list.count)
         finding_tell(&doctor->found, FINDING_PROBLEM, "loader", "sudo ldconfig",
                      "%s exists, but programs do not find it", list.paths);
+    else if (!loads && !doctor->root[0] && has_loader())
+        finding_tell(
+            &doctor->found, FINDING_FINE, "loader", "",
+            "Koine brings one; the system has none, through which other programs would find the drivers");
     else if (!loads)
         finding_tell(&doctor->found, FINDING_PROBLEM, "loader", "sudo apt-get install ocl-icd-libopencl1",
                      "there is no libOpenCL.so.1, through which programs find the drivers");
