@@ -10,6 +10,7 @@ import types
 from typing import Any, Dict, Iterator, List, Optional
 
 from cffi import FFI
+import koine_start
 
 from . import _declarations
 
@@ -63,6 +64,7 @@ def check_version(number: int) -> None:
                           f"was made for {major}.{minor}: install the package that belongs to the library")
 
 
+koine_start.find_drivers()
 lib, path = _load("koine", os.environ.get("KOINE_LIBRARY"))
 check_version(lib.kn_version_number())
 _separate: Dict[str, Any] = {}
