@@ -95,6 +95,13 @@ def different_devices_are_dealt_by_speed(folder):
     found = train(folder, *HOW, "--steps", "3", "--devices", f"{devices[0]['index']},{other['index']}")
     dealt = re.search(r"each batch is cut into 16 shards, dealt (\d+),(\d+)$", found.err, flags=re.M)
     expect(dealt and int(dealt[1]) + int(dealt[2]) == 16 or "is left out" in found.err, f"found {found}")
+    more = (*HOW, "--devices", f"{devices[0]['index']},{other['index']}")
+    train(folder, *more, "--steps", "3", "--deal", "13,3", "--save", "kept")
+    train(folder, *more, "--steps", "4", "--resume", "kept", "--save", "kept",
+          err=("dealt as 'kept' says", "16 shards, dealt 13,3"))
+    found = train(folder, *HOW, "--devices", f"{other['index']},{devices[0]['index']}", "--steps", "5", "--resume", "kept",
+                  "--save", "kept")
+    expect("dealt as" not in found.err, f"other devices take the deal: {found}")
 
 
 @case

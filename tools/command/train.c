@@ -563,7 +563,9 @@ static int run(int count, char **arguments) {
          "cut each batch into so many parts, a power of two, which gives the same bits on any number of "
          "devices",
          &own.shards},
-        {"deal", OPTION_TEXT, "N,N,…", "how many of the shards each of --devices computes (by their speed)",
+        {"deal", OPTION_TEXT, "N,N,…",
+         "how many of the shards each of --devices computes (as the file of --resume says, or by their "
+         "speed)",
          &own.dealt},
         {"answer-within", OPTION_NUMBER, "S",
          "of several devices or processes: end when one gives no sign for so many seconds (600; 0: never)",

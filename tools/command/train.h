@@ -138,6 +138,7 @@ typedef struct train_options {
     double answer_within; /* seconds; 0: forever */
     int device_count;     /* 0: without --devices */
     int deal[WORKERS_MOST];
+    char kept_deal[300]; /* of different devices (train_deal.c); "": none */
 } train_options;
 
 /* ---- train_memory.c: what trains, and fits into memory --------------------------------------------- */
@@ -231,6 +232,11 @@ void workers_close(train_workers **workers);
 bool shards_choose(train_options *options, int workers, bool equal);
 /* Deals the shards of the options by the time that a step on one takes on each device: so that all are done
  * early. Tells which devices get none; the first gets at least one. */
+/* Keeps the deal of the options, for the files, with what distinguishes the devices. */
+#define DEAL_KEY "train.deal"
+void deal_keep(train_options *options, kn_context *const *contexts, int count);
+/* Takes the deal of the file of --resume, if these devices in this order had it and it deals these shards. */
+bool deal_take(train_options *options, kn_context *const *contexts, int count);
 void deal_by_speed(const train_learner *learner, kn_context *const *contexts, int count, int *deal);
 
 /* ---- train_ranks.c: processes that mpirun has started ---------------------------------------------------
@@ -312,7 +318,7 @@ void train_mark(train_options *options, const training_setup *setup);
 bool train_replaces(const train_options *options, const char *path);
 /* The settings that affect the result besides the model, as metadata, to detect a resumed run with other
  * settings. */
-enum { TRAIN_SETTINGS = 29, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
+enum { TRAIN_SETTINGS = 29, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 5 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;

@@ -1,6 +1,7 @@
 /* How many shards a batch has, and which of several devices computes how many of them: by the time that each
- * takes for one. */
+ * takes for one, which a file keeps for who goes on. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "batch.h"
@@ -63,6 +64,52 @@ static void deal_shards(const double *seconds, int count, int shards, int *deal)
             if ((deal[i] + 1) * seconds[i] < (deal[next] + 1) * seconds[next]) next = i;
         deal[next]++;
     }
+}
+
+/* What distinguishes the devices, in their order. */
+static uint64_t mark_of(kn_context *const *contexts, int count) {
+    uint64_t mark = 0;
+    for (int i = 0; i < count; i++) {
+        const kn_device_info *device = kn_context_device(contexts[i]);
+        char text[1024];
+        snprintf(text, sizeof text, "%016llx %s, %s", (unsigned long long)mark, device->name, device->driver);
+        mark = text_hash(text);
+    }
+    return mark;
+}
+
+void deal_keep(train_options *options, kn_context *const *contexts, int count) {
+    char *text = options->kept_deal;
+    const size_t room = sizeof options->kept_deal;
+    size_t used = 0;
+    for (int i = 0; i < count && used < room; i++)
+        used += (size_t)snprintf(text + used, room - used, "%s%d", i ? "," : "", options->deal[i]);
+    if (used < room)
+        used += (size_t)snprintf(text + used, room - used, " on %016llx",
+                                 (unsigned long long)mark_of(contexts, count));
+    if (used >= room) text[0] = '\0';
+}
+
+bool deal_take(train_options *options, kn_context *const *contexts, int count) {
+    if (!options->resume) return false;
+    kn_safetensors_file *saved = kn_safetensors_file_open(options->resume, NULL);
+    const char *at = kn_safetensors_file_metadata(saved, DEAL_KEY);
+    int deal[WORKERS_MOST], found = 0;
+    uint64_t dealt = 0;
+    char *end = NULL;
+    for (; at && found < count; found++, at = *end == ',' ? end + 1 : end) {
+        const unsigned long number = strtoul(at, &end, 10);
+        if (end == at || number > options->shards || (*end != ',' && found + 1 < count)) break;
+        deal[found] = (int)number;
+        dealt += number;
+    }
+    const bool same = found == count && dealt == options->shards && deal[0] > 0 && !strncmp(at, " on ", 4) &&
+                      strtoull(at + 4, NULL, 16) == mark_of(contexts, count);
+    kn_safetensors_file_destroy(&saved);
+    if (!same) return false;
+    memcpy(options->deal, deal, (size_t)count * sizeof *deal);
+    command_tell("the shards are dealt as '%s' says, which these devices have trained", options->resume);
+    return true;
 }
 
 void deal_by_speed(const train_learner *learner, kn_context *const *contexts, int count, int *deal) {

@@ -197,6 +197,7 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
         pairs[i] = (kn_model_pair){setting_keys[i], settings->values[i]};
     /* What `generate`, `infer` and later training need to read text and tables, and the names of classes. */
     const char *vocabulary = kn_dataset_vocabulary(setup->all), *columns = kn_dataset_columns(setup->all);
+    if (options->kept_deal[0]) pairs[count++] = (kn_model_pair){DEAL_KEY, options->kept_deal};
     if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
     if (columns) pairs[count++] = (kn_model_pair){"data.columns", columns};
     snprintf(settings->rate, sizeof settings->rate, "%llu", (unsigned long long)kn_dataset_rate(setup->all));

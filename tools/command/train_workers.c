@@ -156,7 +156,8 @@ static bool are_equal(const train_workers *workers, kn_context *first) {
     return equal;
 }
 
-/* Deals the shards by speed, and closes the devices that get none. */
+/* Deals the shards of different devices, as they are told, as the file of --resume has it or by speed, and
+ * closes the devices that get none. */
 static void deal_and_close(train_workers *workers, const train_learner *learner) {
     train_options *options = learner->options;
     kn_context *contexts[WORKERS_MOST] = {learner->context};
@@ -164,7 +165,10 @@ static void deal_and_close(train_workers *workers, const train_learner *learner)
     size_t used = 0;
     for (int i = 1; i < workers->count; i++)
         contexts[i] = workers->others[i - 1].context;
-    deal_by_speed(learner, contexts, workers->count, options->deal);
+    if (!options->dealt && !deal_take(options, contexts, workers->count))
+        deal_by_speed(learner, contexts, workers->count, options->deal);
+    deal_keep(options, contexts, workers->count);
+    if (options->dealt) return;
     for (int i = 1; i < workers->count; i++) {
         if (!options->deal[i]) {
             kn_context_destroy(&contexts[i]);
@@ -206,7 +210,7 @@ bool workers_open(train_learner *learner, train_watch *watch, train_workers **ma
     if (!open_contexts(workers, options)) return false;
     const bool equal = are_equal(workers, learner->context), given = options->shards != UINT64_MAX;
     if (!shards_choose(options, workers->count, equal)) return false;
-    if (!equal && !options->dealt) deal_and_close(workers, learner);
+    if (!equal) deal_and_close(workers, learner);
     if (workers->count == 1 && !given) {
         options->shards = 1;
         options->dealt = NULL;
