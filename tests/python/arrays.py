@@ -53,6 +53,37 @@ def contiguous_float32_goes_in_and_out_without_a_copy():
     expect((out == 2 * x).all() and (made == out).all())
 
 
+class Exported:
+    """Another library's array, of which DLPack's protocol is all that there is."""
+
+    def __init__(self, array, device=1):
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **more):
+        return self.array.__dlpack__(**more)
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+
+@case
+def dlpack_is_read_in_place():
+    from koine import session as module
+    session, spy, x = doubled(), Spy(), np.arange(12, dtype=np.float32).reshape(4, 3)
+    if not hasattr(np, "from_dlpack"):
+        return
+    module.lib = spy
+    try:
+        made = session.run(x=Exported(x))
+    finally:
+        module.lib = lib
+    expect_equal(spy.feeds[:1], [place(x)])
+    expect((made == 2 * x).all() and (np.from_dlpack(made) == made).all(), "results give their memory by it, too")
+    expect((session.run(x=Exported(x[:, ::-1])) == 2 * x[:, ::-1]).all(), "with steps it is copied")
+    with raises(koine.ArgumentError, "Exported", "DLPack's type 2", "copy it"):
+        session.run(x=Exported(x, 2))
+
+
 @case
 def any_order_of_memory_is_read():
     session, x = doubled(), np.arange(24, dtype=np.float32).reshape(8, 3)

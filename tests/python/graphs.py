@@ -51,6 +51,25 @@ def operators_take_axes_and_shapes_as_numbers():
 
 
 @case
+def operators_of_gradients_are_checked():
+    x, dy = np.ones((2, 3, 5, 4), np.float32), np.ones((2, 6, 3, 2), np.float32)
+    made = computed(lambda dy, x: dy.graph.apply("conv2d_weight", dy, x, size=[3, 3]), dy=dy, x=x)
+    expect_equal((made.shape, made[0, 0, 0, 0]), ((6, 3, 3, 3), 12.0))
+    y = np.float32([[0.25, 0.75]])
+    expect(np.allclose(computed(lambda y, g: y.graph.apply("softmax_gradient", y, g), y=y, g=np.float32([[1, 0]])), [[0.1875, -0.1875]]))
+    for build in (lambda dy, x: dy.graph.apply("conv2d_weight", dy, x, size=[2, 3]), lambda dy, x: dy.graph.apply("conv2d_weight", dy, x, size=[3, 3], padding=1),
+                  lambda dy, x: dy.graph.apply("conv2d_weight", dy, x[:1], size=[3, 3]), lambda dy, x: dy.graph.apply("conv2d_data", dy, x[:, :, :3, :3], size=[5, 4]),
+                  lambda dy, x: dy.graph.apply("conv2d_weight", dy, x, size=[3, 3], groups=2), lambda dy, x: dy.graph.apply("average_pool_data", dy, size=[9, 4]),
+                  lambda dy, x: dy.graph.apply("average_pool_data", dy, size=[5, 4], output=[2, 2]),
+                  lambda dy, x: dy.graph.apply("layer_norm_gradient", x, x, x[0, 0, 0], x[:, :, :, 0], x[:, :, 0, 0])):
+        with raises(koine.ShapeError, "expected"):
+            computed(build, dy=dy, x=x)
+    graph = koine.Graph()
+    with raises(koine.ShapeError, "without symbols"):
+        graph.apply("softmax_gradient", graph.input("y", "batch,2"), graph.input("g", "batch,2"))
+
+
+@case
 def operators_have_several_results():
     x = np.float32([[3, 1, 2], [1, 5, 4]])
     graph = koine.Graph()

@@ -9,6 +9,7 @@ from ._library import ffi, lib, number_of, text, word_of
 from .errors import error_of
 
 _SHAPE, _DTYPE = 3, 4  # status codes
+_DLPACK_CPU = 1  # kDLCPU
 _NATIVE = ("float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
 # Types that numpy lacks, by their names in ml_dtypes, which is used where it is installed. Otherwise they are their bits.
 _SMALL = {"bfloat16": "bfloat16", "float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz", "float8e5m2": "float8_e5m2",
@@ -43,12 +44,18 @@ def type_number(dtype: Any) -> int:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """An array of numpy for one, a tensor of PyTorch, a list or a number; shares memory where it can."""
+    """An array of numpy for one, a tensor of PyTorch, what has DLPack's protocol, a list or a number; shares memory where it can."""
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "detach"):  # a tensor of PyTorch
         value = value.detach().cpu()
         return value.numpy()
+    if hasattr(value, "__dlpack_device__") and not isinstance(value, np.generic) and hasattr(np, "from_dlpack"):
+        kind = value.__dlpack_device__()[0]
+        if kind != _DLPACK_CPU:
+            raise error_of(2, f"a {type(value).__name__} is in the memory of a device, of DLPack's type {int(kind)}: expected memory of the "
+                           "processor; copy it there first")
+        return np.from_dlpack(value)
     return np.asarray(value)
 
 

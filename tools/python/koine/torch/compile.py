@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import torch
-from torch._decomp import core_aten_decompositions
+from torch._decomp import core_aten_decompositions, global_decomposition_table
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
@@ -54,8 +54,11 @@ def encoder_layer(x: Any, size: int, heads: int, weight: Any, bias: Any, out_wei
 
 
 def decompositions() -> Dict[Any, Callable[..., Any]]:
-    """To core ATen, but for what the table has."""
-    table = dict(core_aten_decompositions())
+    """To core ATen, but for what the table has. PyTorch has more decompositions than those that it counts to core ATen's."""
+    table = {operator: function for operator, function in global_decomposition_table["post_autograd"].items()
+             if isinstance(operator, torch._ops.OpOverload) and torch.Tag.core not in operator.tags and
+             torch.Tag.nondeterministic_seeded not in operator.tags}
+    table.update(core_aten_decompositions())
     for operator in operators_kept():
         table.pop(operator, None)
     table[torch.ops.aten.native_dropout.default] = drop

@@ -191,7 +191,7 @@ class Part(torch.nn.Module):
         self._module, self._kept = [module], kept  # in a list: not a submodule
         self._settings = {"training": training, **settings}
         self._session: Optional[Session] = None
-        self._failed = False
+        self._failed, self.strict = False, False  # strict: what fails is an error
 
     def _build(self, tensors: Sequence[Any]) -> None:
         graph = self._module[0].graph
@@ -220,7 +220,7 @@ class Part(torch.nn.Module):
         try:
             return self._run(tensors)
         except KoineError as error:
-            if error.code == 4 or not self._settings.get("fallback", True):
+            if error.code == 4 or self.strict:
                 raise
             self._failed = True
             logger.warning("torch.compile: PyTorch computes a part of the model, which Koine could not: %s", error)
@@ -274,5 +274,6 @@ def split(module: Any, kept: Kept, training: bool, settings: Mapping[str, Any]) 
     for name, child in list(made.named_children()):
         if name.startswith("fused_"):
             setattr(made, name, Part(child, kept, training, settings))
+            getattr(made, name).strict = not fallback
     made.recompile()
     return made
