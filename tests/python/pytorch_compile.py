@@ -4,6 +4,7 @@ usage: pytorch_compile.py HOUSE_FOLDER SOURCE_ROOT [NAME…]
 """
 import configparser
 import gc
+import importlib.util
 import logging
 import pathlib
 import subprocess
@@ -349,6 +350,16 @@ def calls_take_no_more_memory():
         sizes.append(resident())
     # one batch of activations, kept in each call, would be 6.5 MB in 50 calls
     expect(sizes[2] - sizes[1] < 3e6, f"{sizes} bytes after 50, 100, and 150 calls")
+
+
+@case
+def samples_of_pytorch_agree():
+    """Few of those in docs/torch-samples.md."""
+    if not importlib.util.find_spec("expecttest"):
+        return  # which PyTorch's own tests need
+    tool = pathlib.Path(sys.argv[2], "tests/python/samples.py")
+    done = subprocess.run([sys.executable, str(tool), "--count", "2", "nn.functional.softplus", "diagonal", "argmax", "scatter_add", "i0"], capture_output=True, text=True, timeout=120)
+    expect(done.returncode == 0 and "4 in Koine, 1 partly in PyTorch, 0 different" in done.stdout, done.stdout + done.stderr[-2000:])
 
 
 @case

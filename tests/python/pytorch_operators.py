@@ -13,7 +13,8 @@ end_without("torch", "PyTorch")
 import koine  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
-from koine.torch import operators, table  # noqa: E402
+from koine.torch import operators, parts, table  # noqa: E402
+from koine.torch.kept import Kept  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 warnings.simplefilter("ignore")
@@ -45,6 +46,11 @@ CASES = {
     "remainder of two": (lambda x, y: torch.remainder(x, y) + torch.fmod(x, y), [(4, 6), (4, 6)], .5, 2),
     "pow": (lambda x, y: x ** 2 + x ** 0.5 + x ** -1 + x ** -0.5 + x ** 3 + x ** y + 2 ** y + x ** 1, [(4, 6), (4, 6)], .5, 2),
     "maximum": (lambda x, y: torch.maximum(x, y) + 2 * torch.minimum(x, y), [(4, 6), (4, 6)]),
+    "diagonal": (lambda x: x.diagonal() + 2 * x.diagonal(2) + x.diagonal(-1).sum() + x[None].expand(2, 4, 6).diagonal(1, 2, 1).sum(), [(4, 6)]),
+    "var_mean": (lambda x: sum(torch.var_mean(x, 1)) + sum(torch.var_mean(x, (0, 1), correction=0, keepdim=True)).sum(), [(4, 6)]),
+    "upsample by sizes": (lambda x: aten.upsample_nearest2d(x, [8, 10], 2., 2.), [(2, 3, 4, 5)]),
+    "softplus with a threshold": (lambda x: F.softplus(x, 2, .5), [(4, 6)]),
+    "fmax": (lambda x, y: torch.fmax(x, y) + 2 * torch.fmin(x, y) + torch.exp2(x), [(4, 6), (4, 6)]),
     "atan2": (torch.atan2, [(4, 6), (4, 6)]),
     "comparisons": (lambda x, y: comparisons(x, y), [(4, 6), (4, 6)]),
     "logic": (lambda x: x * torch.logical_and(x > 0, MASK) + x * torch.logical_or(x > 0, MASK) * 2 + x * torch.logical_xor(x > 0, MASK) * 3
@@ -291,6 +297,23 @@ def watch():
         operators.ROWS[name] = noted
 
 
+def rows_that_torch_export_never_has():
+    """Those of torch.compile, or of other tracers: each is built by itself."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+    x, w = torch.rand(2, 4, 3, 5), torch.rand(4)
+
+    def function(x, w):
+        return (aten.native_batch_norm(x, w, w, w * 2, w + 1, False, .1, 1e-5)[0], *aten.native_batch_norm(x, w, None, None, None, True, .1, 1e-5),
+                aten.upsample_bilinear2d(x, [6, 10], False), aten.upsample_bicubic2d(x, [6, 10], True, None, None), aten.lift_fresh_copy(x))
+    with torch.no_grad():
+        module = make_fx(function, tracing_mode="fake")(x, w)
+        left = [node for node in module.graph.nodes if node.op == "call_function" and "getitem" not in str(node.target) and parts.why_not(node)]
+        expect_equal([(str(node.target), parts.why_not(node)) for node in left], [])
+        found, wanted = parts.split(module, Kept(koine.default_context()), False, {"fallback": False})(x, w), function(x, w)
+    for position, (one, other) in enumerate(zip(found, wanted)):
+        expect(torch.allclose(one, other, rtol=1e-4, atol=1e-5), f"result {position} differs by {(one - other).abs().max():.2g}")
+
+
 def every_row_is_tried():
     missing = sorted(set(operators.ROWS) - tried)
     expect(not missing, f"no case uses {', '.join(missing)}")
@@ -311,6 +334,7 @@ def the_page_is_made_from_the_table():
 watch()
 register()
 if not sys.argv[3:]:
+    case(rows_that_torch_export_never_has)
     case(every_row_is_tried)
     case(all_of_core_aten_is_in_the_table_or_has_a_reason)
     case(the_page_is_made_from_the_table)

@@ -43,7 +43,7 @@ def difference(found, wanted):
             return f"a result is {one.dtype} {tuple(one.shape)}, expected {other.dtype} {tuple(other.shape)}"
         if not other.dtype.is_floating_point:
             if not torch.equal(one, other):
-                return f"{int((one != other).sum())} of {one.numel()} whole numbers differ"
+                return f"{int((one != other).sum())} of {one.numel()} integers differ"
             continue
         finite = other[other.isfinite()]
         largest = max(1.0, finite.abs().max().item()) if finite.numel() else 1.0
@@ -87,6 +87,8 @@ def tried(operator, sample):
         module, tensors, wanted = traced(operator, sample)
     except Exception as error:  # of the tracer's own, such as for sizes that depend on data
         return OTHER, f"it is not traced: {type(error).__name__}"
+    if operator.name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"):
+        return OTHER, "its elements are undefined"
     if not wanted:
         return OTHER, "its results are no tensors"
     reasons, random = {}, False
@@ -137,11 +139,13 @@ def worst(note):
 HEAD = """\
 # Samples of PyTorch's operators
 
-Made by `tests/python/samples.py --notes FILE` and then `--page`, with PyTorch {version} on {device}. PyTorch has samples of calls
-for each of its operators, which test it. Here the {count} smallest of each, in float32, were traced into core ATen as by
-`torch.compile`, built by the [table](torch-operators.md) of `koine.torch`, and compared: numbers may differ by {tolerance:g} of the
-largest one. Of an operator that is partly in PyTorch `torch.compile` computes the rest in Koine; for `train_step` it is an error
-with the reason.
+Made by `tests/python/samples.py --count {count} --notes FILE`, and then with `--page`; PyTorch {version}, on
+{device}.
+
+PyTorch has samples of calls for each of its operators, which test it. Here the {count} smallest of each, in float32, were traced
+into core ATen as by `torch.compile`, built by the [table](torch-operators.md) of `koine.torch`, and compared: numbers may differ
+by {tolerance:g} of the largest one. Of an operator that is partly in PyTorch, `torch.compile` computes the rest in Koine; for
+`train_step` it is an error with the reason. Gradients are not tried here.
 
 | | operators | samples |
 |---|---|---|
@@ -153,7 +157,7 @@ def page(notes, facts):
     lines = [HEAD.format(**facts)]
     for status, names in operators.items():
         lines.append(f"| {status} | {len(names)} | {sum(note['statuses'].count(status) for note in notes.values())} |\n")
-    lines.append("\n## All samples in Koine, with PyTorch's results\n\n" + listed(operators[FINE]))
+    lines.append("\n## In Koine, with PyTorch's results\n\n" + listed(operators[FINE]))
     reasons = {}
     for status in (WRONG, PART, OTHER):
         for name in operators[status]:

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence, Tuple
 
+import numpy as np
+
 from .. import ops
 from ..graph import Value
 from .operators import axes_of, axis_of, is_number, row
@@ -11,7 +13,7 @@ from .trace import Absent, Call
 # ---- types, copies and constants -------------------------------------------------------------------------------------
 
 
-@row("_to_copy.default", "clone.default", "alias.default", "copy.default")
+@row("_to_copy.default", "clone.default", "alias.default", "copy.default", "lift_fresh_copy.default")
 def copy(on: Call, x: Value, *others: Any, **_: Any) -> Value:
     if others and isinstance(others[0], Value):  # copy: the second one, in the first one's type and shape
         return on.value(others[0], on.dtype).expand(on.shape)
@@ -103,9 +105,16 @@ def variance(on: Call, x: Value, axes: Any = None, unbiased: Any = None, keepdim
     return sums.div(on.value(count, "float32").shift(-float(correction)).maximum(on.value(0.0)))
 
 
+@row("var_mean.correction")
+def variance_and_mean(on: Call, x: Value, axes: Any = None, correction: Optional[float] = 1, keepdim: bool = False) -> Tuple[Value, Value]:
+    return variance(on, x, axes, correction=correction, keepdim=keepdim), mean(on, x, axes, keepdim)
+
+
 @row("max.dim", "min.dim")
 def most_along(on: Call, x: Value, axis: int, keep: bool = False) -> Tuple[Value, Value]:
     """Values and places; the gradient goes to the place."""
+    if not x.rank:
+        return x, on.full(0, [], "int32")
     places = (x.argmax if "max" in str(on.node.target) else x.argmin)(axis_of(x, axis), True)
     values = x.gather_elements(places, axis_of(x, axis))
     return (values, places) if keep else (values.squeeze(axis_of(x, axis)), places.squeeze(axis_of(x, axis)))
@@ -113,6 +122,8 @@ def most_along(on: Call, x: Value, axis: int, keep: bool = False) -> Tuple[Value
 
 @row("argmax.default", "argmin.default")
 def place_of_most(on: Call, x: Value, axis: Optional[int] = None, keep: bool = False) -> Value:
+    if not x.rank:
+        return on.full(0)
     if axis is None:
         x, axis = x.reshape(-1), 0
         keep = False
@@ -121,16 +132,20 @@ def place_of_most(on: Call, x: Value, axis: Optional[int] = None, keep: bool = F
 
 @row("cumsum.default")
 def cumsum(on: Call, x: Value, axis: int, **_: Any) -> Value:
-    return on.value(x, on.dtype).cumulative_sum(axis_of(x, axis))
+    return on.value(x, on.dtype).cumulative_sum(axis_of(x, axis)) if x.rank else on.value(x, on.dtype)
 
 
 @row("topk.default")
 def topk(on: Call, x: Value, k: int, axis: int = -1, largest: bool = True, ordered: bool = True) -> Tuple[Value, Value]:
+    if not x.rank:
+        return x, on.full(0, [], "int32")
     return x.top_k(k, axis_of(x, axis), not largest, places=True)
 
 
 @row("sort.default")
 def sort(on: Call, x: Value, axis: int = -1, descending: bool = False) -> Tuple[Value, Value]:
+    if not x.rank:
+        return x, on.full(0, [], "int32")
     size = x.shape[axis]
     if not isinstance(size, int):
         raise on.refuse(f"the sorted axis has an open size, {size}")
@@ -171,6 +186,19 @@ def repeat(on: Call, x: Value, times: Sequence[Any]) -> Value:
     if any(isinstance(number, str) for number in times):
         raise on.refuse(f"it repeats an open number of times, {times}")
     return x.tile(list(times)) if times else x
+
+
+@row("diagonal.default")
+def diagonal(on: Call, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
+    """Of the last two axes in turn; each element is gathered."""
+    first, second = axis_of(x, first), axis_of(x, second)
+    rows, columns = x.shape[first], x.shape[second]
+    if not is_number(rows) or not is_number(columns):
+        raise on.refuse(f"a diagonal of axes with open sizes, {rows} and {columns}")
+    rest = [axis for axis in range(x.rank) if axis not in (first, second)]
+    flat = x.transpose([*rest, first, second]).reshape([*(x.shape[axis] for axis in rest), rows * columns])
+    places = (np.arange(on.shape[-1]) + max(0, -offset)) * columns + np.arange(on.shape[-1]) + max(0, offset)
+    return flat.gather(on.graph.constant(places.astype(np.int32)), len(rest))
 
 
 @row("flip.default")
@@ -255,6 +283,8 @@ def pad_amounts(on: Call, x: Value, amounts: Sequence[Any]) -> Tuple[List[int], 
      "replication_pad2d.default", "replication_pad3d.default")
 def pad_with_mode(on: Call, x: Value, amounts: Sequence[int]) -> Value:
     before, after = pad_amounts(on, x, amounts)
+    if any(amount < 0 for amount in before + after):
+        raise on.refuse("negative amounts, which cut, are not covered: slice the tensor")
     return x.pad_with_mode(before + after, "reflect" if "reflection" in str(on.node.target) else "edge")
 
 
@@ -277,16 +307,20 @@ def embedding(on: Call, table: Value, indices: Value, padding: Any = -1, *_: Any
 
 @row("index_select.default")
 def index_select(on: Call, x: Value, axis: int, indices: Value) -> Value:
-    return x.gather(indices, axis_of(x, axis))
+    return x.gather(indices, axis_of(x, axis)) if x.rank else x
 
 
 @row("gather.default")
 def gather(on: Call, x: Value, axis: int, indices: Value, **_: Any) -> Value:
-    return x.gather_elements(indices, axis_of(x, axis)) if x.rank else x
+    indices = on.value(indices, "int32")
+    return x.gather_elements(indices, axis_of(x, axis)) if x.rank else x.expand(on.shape) if on.shape else x
 
 
 @row("scatter.src", "scatter.value", "scatter_add.default")
 def scatter(on: Call, x: Value, axis: int, indices: Value, source: Any, **_: Any) -> Value:
+    if not x.rank:  # its only element is replaced, or added to
+        value = source if isinstance(source, Value) else on.value(source, x.dtype)
+        return (x.add(value.reshape([])) if "add" in str(on.node.target) else on.value(value, x.dtype).reshape([])) if 0 not in indices.shape else x
     if not isinstance(source, Value):
         source = on.full(source, indices.shape, x.dtype)
     elif source.shape != indices.shape:

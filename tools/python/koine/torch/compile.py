@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import torch
-from torch._decomp import core_aten_decompositions, global_decomposition_table
+from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
@@ -18,6 +18,8 @@ from .table import operators_kept
 
 # Keywords of koine.Session that options may have.
 TAKEN = ("context", "fallback", "precision", "memory_bytes", "recompute", "fast_math", "switches", "progress")
+# What PyTorch can decompose into core ATen, but does not count to it.
+MORE = [torch.ops.aten.addmv]
 # Graphs of so many different sizes are kept; the one that was not used for the longest time is dropped.
 KEPT_SIZES = 64
 
@@ -54,12 +56,9 @@ def encoder_layer(x: Any, size: int, heads: int, weight: Any, bias: Any, out_wei
 
 
 def decompositions() -> Dict[Any, Callable[..., Any]]:
-    """To core ATen, but for what the table has. PyTorch has more decompositions than those that it counts to core ATen's."""
-    table = {operator: function for operator, function in global_decomposition_table["post_autograd"].items()
-             if isinstance(operator, torch._ops.OpOverload) and torch.Tag.core not in operator.tags and
-             torch.Tag.nondeterministic_seeded not in operator.tags}
-    table.update(core_aten_decompositions())
-    for operator in operators_kept():
+    """To core ATen, but for what the table has."""
+    table = {**core_aten_decompositions(), **get_decompositions(MORE)}
+    for operator in (*operators_kept(), torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default):  # the last one's is for results alone
         table.pop(operator, None)
     table[torch.ops.aten.native_dropout.default] = drop
     table[torch.ops.aten._transformer_encoder_layer_fwd.default] = encoder_layer

@@ -146,12 +146,14 @@ def adaptive_pool(on: Call, x: Value, size: Any) -> Any:
     return (made, Absent()) if is_max else made
 
 
-@row("upsample_nearest2d.vec", "upsample_bilinear2d.vec", "upsample_bicubic2d.vec")
-def upsample(on: Call, x: Value, *_: Any) -> Value:
-    """Arguments are the size or None, align_corners of the last two, and the scales or None."""
-    name, given = str(on.node.target), on.node.args
+@row("upsample_nearest2d.vec", "upsample_bilinear2d.vec", "upsample_bicubic2d.vec", "upsample_nearest2d.default",
+     "upsample_bilinear2d.default", "upsample_bicubic2d.default")
+def upsample(on: Call, x: Value, size: Any, *given: Any) -> Value:
+    """Arguments are the size, align_corners of the last two, and the scales: one list or two numbers, or None."""
+    name = str(on.node.target)
     height, width = on.shape[-2:]
-    scales, corners = given[-1], "nearest" not in name and given[2]
+    corners, scales = (False, given) if "nearest" in name else (given[0], given[1:])
+    scales = list(scales)[0] if name.endswith(".vec") else scales if len(scales) == 2 and None not in scales else None
     if isinstance(height, str) or isinstance(width, str):
         raise on.refuse("images with open sizes are not resized")
     mode = "nearest" if "nearest" in name else "cubic" if "bicubic" in name else "linear"
@@ -257,6 +259,14 @@ def batch_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Value, variance
     mean, variance = (value.statistic if isinstance(value, Running) else value for value in (mean, variance))
     made = batch_norm_by(on, x, weight, bias, mean, variance, momentum=momentum, epsilon=epsilon, frozen=not training)
     return made, Absent(), Absent(), Running(mean), Running(variance)
+
+
+@row("native_batch_norm.default")
+def batch_norm_in_place(on: Call, x: Value, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float,
+                        epsilon: float) -> Any:
+    if training and mean is not None:
+        raise on.refuse("it writes its statistics in place, which the tracer makes functional")
+    return composed_norm(on, x, weight, bias, mean, variance, training, momentum, epsilon)[:3]
 
 
 @row("_native_batch_norm_legit_no_training.default")

@@ -48,7 +48,7 @@ REASONS = {f"aten.{name}": why for names, why in {
     ("rand.default", "randn.default", "randperm.default"): _DRAWN,
     ("_adaptive_avg_pool3d.default", "avg_pool3d.default", "max_pool3d_with_indices.default", "_cdist_forward.default",
      "_pdist_forward.default", "_embedding_bag.default", "_fft_c2r.default", "_fft_r2c.default", "col2im.default",
-     "grid_sampler_2d.default", "diagonal.default", "scatter_reduce.two"): _KERNEL,
+     "grid_sampler_2d.default", "scatter_reduce.two"): _KERNEL,
     ("atan2.out", "resize_.default", "_native_batch_norm_legit.default"): "it writes in place, which the tracer makes functional",
 }.items() for name in names}
 # Sizes, which are expressions of symbols.

@@ -117,6 +117,19 @@ def extreme(on: Call, x: Value, y: Value) -> Value:
     return x.maximum(y) if "maximum" in str(on.node.target) else x.minimum(y)
 
 
+@row("fmax.default", "fmin.default")
+def extreme_of_numbers(on: Call, x: Value, y: Value) -> Value:
+    """NaN only where both are."""
+    x, y = on.pair(x, y)
+    made = x.maximum(y) if "fmax" in str(on.node.target) else x.minimum(y)
+    return made if x.dtype != "float32" else x.isnan().where(y, y.isnan().where(x, made))
+
+
+@row("exp2.default")
+def exp2(on: Call, x: Value) -> Value:
+    return (on.value(x, "float32") * math.log(2)).exp()
+
+
 @row("atan2.default")
 def atan2(on: Call, y: Value, x: Value) -> Value:
     return on.value(y, "float32").atan2(on.value(x, "float32"))
@@ -194,4 +207,5 @@ def hardtanh(on: Call, x: Value, low: float = -1.0, high: float = 1.0) -> Value:
 
 @row("softplus.default")
 def softplus(on: Call, x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value:
-    return x.softplus() if beta == 1 else (x * beta).softplus() * (1 / beta)
+    made = x.softplus() if beta == 1 else (x * beta).softplus() * (1 / beta)
+    return made if threshold >= 20 else (x * beta).greater(on.value(float(threshold))).where(x, made)
