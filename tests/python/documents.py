@@ -1,10 +1,14 @@
-"""The examples in the docstrings of the package, and those of docs/python.md, do what they say.
+"""The examples in the docstrings of the package, those of docs/python.md, and the cells of the notebook do what they say.
 
 usage: documents.py HOUSE_FOLDER SOURCE_ROOT
 """
+import ast
+import contextlib
 import doctest
 import importlib
 import importlib.util
+import io
+import json
 import os
 import pathlib
 import pkgutil
@@ -14,6 +18,8 @@ import tempfile
 from package import cases, run
 
 ROOT = pathlib.Path(sys.argv[2]).resolve()
+
+import numpy as np  # noqa: E402
 
 import koine  # noqa: E402
 
@@ -57,5 +63,30 @@ def page(lines):
 
 
 cases.append(("docs/python.md", checked(page)))
+
+
+def notebook(lines):
+    """Runs the cells as Jupyter does: the value of a last expression is shown, in HTML where it has that."""
+    content = json.loads((ROOT / "docs/tutorials/python.ipynb").read_text(encoding="utf-8"))
+    names, shown = {}, 0
+    for cell in content["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        if cell["outputs"] or cell["execution_count"]:
+            lines.append(f"the cell {cell['id']} has outputs; expected none in the file\n")
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(tree, cell["id"], "exec"), names)
+            if last:
+                value = eval(compile(ast.Expression(last.value), cell["id"], "eval"), names)
+                html = getattr(value, "_repr_html_", None)
+                shown += bool(html() if html else repr(value))
+    if np.mean(names["found"] == names["y"][:1000]) < 0.8:
+        lines.append("the notebook's model did not learn\n")
+    return not lines and shown >= 4
+
+
+cases.append(("docs/tutorials/python.ipynb", checked(notebook)))
 
 run()
