@@ -171,6 +171,10 @@ typedef struct kn_trainer_params {
      * any order: then the bits depend on the number of workers, and may differ from run to run. Needs that
      * function, and float32 gradients. */
     bool sum_any_order;
+    /* A batch norm takes the statistics of the whole batch, forward and backward, so that the result is that
+     * of one worker with one shard, but for rounding. Needs one shard a worker (a power of two), since all
+     * shards must be computed at the same time, and two exchanges for each norm in each step. */
+    bool sync_batch_norm;
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
 /* Sets the optimizer and the defaults of PyTorch, or of the optimizer's authors: learning rate, momentum,

@@ -19,6 +19,10 @@ kn_value *kn_round_random(kn_value *x, kn_dtype dtype, const char *name);
 /* The largest power of two that is not above |x|, with the sign of x. */
 kn_value *kn_power_below(kn_value *x);
 
+/* Results of the row batch_norm, hidden ones included, and of batch_norm_gradient. */
+enum { KN_NORM_Y, KN_NORM_MEAN, KN_NORM_INVERSE, KN_NORM_NEXT_MEAN, KN_NORM_NEXT_VARIANCE };
+enum { KN_NORM_DX, KN_NORM_DWEIGHT, KN_NORM_DBIAS };
+
 /* The name of a tile of the matrix products for many threads, counted from 1: "64x64x8/8x4" has work-groups
  * of 64 x 64 sums, slices of 8 along the sum, and work-items of 8 x 4 sums. False past the last. */
 enum { KN_TILE_NAME = 32 };

@@ -192,68 +192,38 @@ kn_status kn_counts_find(kn_trainer *trainer, kn_value **values, size_t given) {
 /* ---- replacing them in bound graphs ---------------------------------------------------------------------
  */
 
-typedef struct replacing {
-    kn_graph *graph;
-    size_t count;    /* values that were there before, */
-    size_t nodes;    /* and nodes */
-    kn_value **by;   /* by id of these: what takes the place of a value; NULL: nothing */
-    int *total_of;   /* by id: 1 + the position of a total, or 0 */
-    bool *scaled;    /* by id */
+typedef struct marks {
+    kn_replacing all;
+    int *total_of;   /* by value id: 1 + the position of a total, or 0 */
+    bool *scaled;    /* by value id */
     kn_value *ratio; /* scalar: the batch's samples over the run's */
     kn_value **made; /* by total: its value in this run */
-} replacing;
-
-static kn_value *now(const replacing *own, kn_value *value) {
-    return value && (size_t)value->id < own->count && own->by[value->id] ? own->by[value->id] : value;
-}
+} marks;
 
 static kn_value *in_type(kn_value *value, kn_dtype dtype) {
     return kn_value_failed(value) || value->shape.dtype == dtype ? value : kn_cast(value, dtype);
 }
 
 /* `value` times the ratio, or divided by it. */
-static kn_value *by_ratio(const replacing *own, kn_value *value, bool divided) {
+static kn_value *by_ratio(const marks *own, kn_value *value, bool divided) {
     kn_value *ratio = in_type(own->ratio, value->shape.dtype);
     return divided ? kn_div(value, ratio) : kn_mul(value, ratio);
 }
 
-/* Repeats a node that reads something replaced. */
-static kn_status replace_node(const replacing *own, const kn_node *node) {
-    kn_value *inputs[KN_MAX_INPUTS];
-    const kn_node *made = node;
-    bool changed = false;
-    for (int i = 0; i < node->input_count; i++) {
-        inputs[i] = now(own, node->inputs[i]);
-        changed = changed || inputs[i] != node->inputs[i];
-    }
-    if (changed) made = kn_node_repeat(own->graph, node, inputs);
-    if (!made) return own->graph->error.status;
-    for (int i = 0; i < node->output_count; i++) {
-        const int id = node->outputs[i]->id;
-        kn_value *result = made->outputs[i];
-        if (own->total_of[id]) {
-            own->made[own->total_of[id] - 1] = result;
-            continue;
+static kn_status replace_sums(void *user, const kn_replacing *all, const kn_node *node,
+                              kn_value *const *inputs, kn_value **results) {
+    const marks *own = user;
+    kn_status status = kn_replace_repeat(all, node, inputs, results);
+    for (int i = 0; i < node->output_count && status == KN_OK; i++) {
+        const int id = node->outputs[i]->id, total = own->total_of[id];
+        if (total) {
+            own->made[total - 1] = results[i];
+            results[i] = all->by[id];
+        } else if (own->scaled[id]) {
+            results[i] = by_ratio(own, results[i], false);
         }
-        if (own->scaled[id]) result = by_ratio(own, result, false);
-        if (result != node->outputs[i]) own->by[id] = result;
     }
-    return own->graph->error.status;
-}
-
-/* Replaces what is marked in the nodes that read it; statistics that the graph assigns included. */
-static kn_status replace(const replacing *own) {
-    kn_graph *graph = own->graph;
-    kn_status status = KN_OK;
-    for (size_t i = 0; i < own->nodes && status == KN_OK; i++)
-        if (graph->nodes[i]->op->class != KN_CLASS_ASSIGN) status = replace_node(own, graph->nodes[i]);
-    for (size_t i = 0; i < own->count && status == KN_OK; i++) {
-        kn_value *state = graph->values[i];
-        if (state->kind != KN_VALUE_STATE || !state->assign) continue;
-        kn_value *value = now(own, state->assign->inputs[1]);
-        if (value != state->assign->inputs[1]) kn_assign_instead(graph, state, value);
-    }
-    return status;
+    return status == KN_OK ? all->graph->error.status : status;
 }
 
 /* The state of a total, float32, of its shape. */
@@ -266,22 +236,19 @@ static kn_value *total_state(kn_graph *graph, size_t position, const kn_value *t
 }
 
 /* Marks the totals and sums in the bound graph: `found` are their values, totals first. states: by total. */
-static kn_status mark(const kn_counts *counts, replacing *own, kn_value *const *found, size_t sums,
-                      kn_value **states) {
-    kn_graph *graph = own->graph;
-    own->count = graph->value_count;
-    own->nodes = graph->node_count;
-    own->by = kn_arena_take(&graph->arena, own->count + 1, sizeof *own->by);
-    own->total_of = kn_arena_take(&graph->arena, own->count + 1, sizeof *own->total_of);
-    own->scaled = kn_arena_take(&graph->arena, own->count + 1, sizeof *own->scaled);
-    if (!own->by || !own->total_of || !own->scaled) return KN_ERROR_MEMORY;
+static kn_status mark(const kn_counts *counts, kn_graph *graph, marks *own, kn_value *const *found,
+                      size_t sums, kn_value **states) {
+    kn_status status = kn_replacing_begin(&own->all, graph);
+    own->total_of = kn_arena_take(&graph->arena, own->all.count + 1, sizeof *own->total_of);
+    own->scaled = kn_arena_take(&graph->arena, own->all.count + 1, sizeof *own->scaled);
+    if (status != KN_OK || !own->total_of || !own->scaled) return KN_ERROR_MEMORY;
     for (size_t i = 0; i < counts->total_count; i++) {
         const int id = found[i]->id;
         states[i] = total_state(graph, i, found[i]);
         kn_value *total = in_type(states[i], found[i]->shape.dtype);
         if (own->ratio && !counts->scaled && !counts->means[i]) total = by_ratio(own, total, true);
         own->total_of[id] = (int)i + 1;
-        own->by[id] = total;
+        own->all.by[id] = total;
         own->made[i] = found[i];
     }
     for (size_t i = 0; i < sums; i++)
@@ -294,15 +261,15 @@ kn_status kn_counts_use(const kn_trainer *trainer, kn_graph *bound, kn_value **v
     const kn_counts *counts = &trainer->counts;
     if (!counts->total_count && !counts->sum_count) return KN_OK;
     const kn_update update = {.params = &trainer->params, .settings = trainer->settings, .graph = bound};
-    replacing own = {.graph = bound, .ratio = kn_update_scalar(&update, KN_TRAIN_RATIO)};
+    marks own = {.ratio = kn_update_scalar(&update, KN_TRAIN_RATIO)};
     kn_value **states = kn_arena_take(&bound->arena, counts->total_count + 1, sizeof *states);
     own.made = kn_arena_take(&bound->arena, counts->total_count + 1, sizeof *own.made);
     if (!states || !own.made) return kn_fail_memory(error, counts->total_count * sizeof *states);
-    kn_status status = mark(counts, &own, values + given, counts->sum_count, states);
-    if (status == KN_OK) status = replace(&own);
+    kn_status status = mark(counts, bound, &own, values + given, counts->sum_count, states);
+    if (status == KN_OK) status = kn_replace(&own.all, replace_sums, &own);
     if (status != KN_OK) return kn_fail(error, status, "%s", bound->error.text);
     for (size_t i = 0; i < given; i++)
-        values[i] = now(&own, values[i]);
+        values[i] = kn_replaced(&own.all, values[i]);
     return KN_OK;
 }
 
@@ -315,12 +282,12 @@ static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t c
     kn_update_setting unused[2] = {{.needs = 0}};
     kn_update update = {
         .params = &trainer->params, .settings = unused, .graph = bound, .shards = &trainer->shards};
-    replacing own = {.graph = bound};
+    marks own = {.made = NULL};
     kn_value **states = kn_arena_take(&bound->arena, count + 1, sizeof *states);
     own.made = kn_arena_take(&bound->arena, count + 1, sizeof *own.made);
     if (!states || !own.made) return kn_fail_memory(error, count * sizeof *states);
-    kn_status status = mark(&trainer->counts, &own, values, 0, states);
-    if (status == KN_OK) status = replace(&own);
+    kn_status status = mark(&trainer->counts, bound, &own, values, 0, states);
+    if (status == KN_OK) status = kn_replace(&own.all, replace_sums, &own);
     for (size_t i = 0; i < count && status == KN_OK; i++)
         own.made[i] = in_type(own.made[i], KN_FLOAT32);
     if (status == KN_OK) {

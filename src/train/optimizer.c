@@ -16,9 +16,8 @@ static kn_value *scalar_of(const kn_update *update, kn_train_scalar scalar, int 
     char name[KN_TRAIN_NAME_BYTES];
     kn_train_scalar_name(scalar, setting, name);
     update->settings[setting].needs |= 1u << scalar;
-    /* What belongs to a run is neither listed nor saved. */
-    const bool of_run = scalar >= KN_TRAIN_WEIGHT && scalar <= KN_TRAIN_MORE;
-    return control(update->graph, name, KN_FLOAT32, of_run ? KN_STATE_PASSING : KN_STATE_CONTROL);
+    return control(update->graph, name, KN_FLOAT32,
+                   kn_train_is_of_run(scalar) ? KN_STATE_PASSING : KN_STATE_CONTROL);
 }
 
 kn_value *kn_update_scalar(const kn_update *update, kn_train_scalar scalar) {
@@ -215,6 +214,10 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
     if (shards) kn_shards_prepare(&update);
     kn_value *scaled = precision == KN_PRECISION_FLOAT16 ? kn_loss_scale(&update, loss) : loss;
     kn_status status = kn_graph_gradient(bound, scaled, parameters, count, gradients, error);
+    if (status == KN_OK && shards && params->sync_batch_norm)
+        status = kn_sync_norms(&update, kn_update_scalar(&update, KN_TRAIN_WEIGHT),
+                               kn_update_scalar(&update, KN_TRAIN_RATIO), values, value_count, gradients,
+                               count, error);
     if (status != KN_OK) return status;
     for (size_t i = 0; i < count; i++) {
         if (!gradients[i]) continue;

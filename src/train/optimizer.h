@@ -95,6 +95,35 @@ kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn
 void kn_shards_count(kn_update *update, kn_value *const *values, const bool *means, kn_value *const *states,
                      size_t count);
 
+/* ---- replace.c: results are replaced in a bound graph ------------------------------------------------- */
+
+typedef struct kn_replacing {
+    kn_graph *graph;
+    size_t count, nodes; /* values and nodes that were there at the beginning */
+    kn_value **by;       /* by id of these values: what takes the place of one; NULL: nothing */
+} kn_replacing;
+/* Fails for lack of memory alone. */
+kn_status kn_replacing_begin(kn_replacing *own, kn_graph *graph);
+/* What takes the place of a value; the value itself if nothing does. */
+kn_value *kn_replaced(const kn_replacing *own, kn_value *value);
+/* Sets the results of a node, hidden ones too: its own outputs, or others. `inputs` are what takes the place
+ * of its inputs. */
+typedef kn_status kn_replace_rule(void *user, const kn_replacing *own, const kn_node *node,
+                                  kn_value *const *inputs, kn_value **results);
+/* The usual rule: repeats the node where inputs differ. */
+kn_status kn_replace_repeat(const kn_replacing *own, const kn_node *node, kn_value *const *inputs,
+                            kn_value **results);
+/* Calls the rule for each node, and assigns to states what takes the place of their values. */
+kn_status kn_replace(const kn_replacing *own, kn_replace_rule *rule, void *user);
+
+/* ---- sync_norm.c: batch norms over all workers -------------------------------------------------------- */
+
+/* Replaces the batch norms of a graph with gradients, and their gradients, by ones whose statistics are those
+ * of the whole batch, of which each worker has one shard; in `values` and `gradients`, too, which may be NULL
+ * each. weight, ratio: the scalars of the run. */
+kn_status kn_sync_norms(kn_update *update, kn_value *weight, kn_value *ratio, kn_value **values,
+                        size_t value_count, kn_value **gradients, size_t gradient_count, kn_error *error);
+
 /* ---- loss_scale.c: gradients that fit into float16 --------------------------------------------------- */
 
 /* Sets update->scale, and returns the loss times it. */

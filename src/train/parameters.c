@@ -256,6 +256,12 @@ static kn_status deal_shards(kn_trainer *trainer) {
     kn_status status = kn_shards_deal(&trainer->shards, shards, ranks, communicator ? communicator->rank : 0,
                                       own->deal, &trainer->error);
     own->deal = NULL;
+    if (status == KN_OK && own->sync_batch_norm && shards != ranks)
+        status =
+            kn_fail(&trainer->error, KN_ERROR_UNSUPPORTED,
+                    "sync_batch_norm needs all shards of a batch at once, and %d shards are computed by "
+                    "%d worker%s, one after the other; expected as many shards as workers, a power of two",
+                    shards, ranks, ranks == 1 ? "" : "s");
     if (shards == 1) trainer->shards.count = 0;
     return status;
 }

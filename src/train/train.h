@@ -30,6 +30,10 @@ typedef enum kn_train_scalar {
     KN_TRAIN_MORE,    /* shards: 0 in the last run of a step, otherwise 1 */
     KN_TRAIN_SCALARS
 } kn_train_scalar;
+/* Whether a scalar belongs to one run of a step: it is neither listed nor saved. */
+static inline bool kn_train_is_of_run(kn_train_scalar scalar) {
+    return scalar >= KN_TRAIN_WEIGHT && scalar <= KN_TRAIN_MORE;
+}
 enum { KN_TRAIN_NAME_BYTES = 48 };
 void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAIN_NAME_BYTES]);
 

@@ -105,6 +105,17 @@ def different_devices_are_dealt_by_speed(folder):
 
 
 @case
+def norms_over_all_devices(folder):
+    more = (*HOW, "--steps", "2", "--sync-batch-norm")
+    train(folder, *more, "--devices", TWO, err="each batch is cut into 2 shards")
+    for devices, complaint in (
+            (("--shards", "4"), "expected as many shards as workers"),
+            (("--devices", THREE), "there are 3; expected 2, 4, 8 and so on"),
+            (("--devices", TWO, "--shards", "4"), "and as many --shards, or none given")):
+        train(folder, *more, *devices, status=1, out="", err=complaint)
+
+
+@case
 def ctrl_c_stops_all(folder):
     child = subprocess.Popen([KOINE, "train", *problem(folder), "--steps", "100000", "--devices", TWO, "--log", "log"],
                              cwd=folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True)

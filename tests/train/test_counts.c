@@ -76,6 +76,14 @@ static test_net sum_net(void) {
     return made;
 }
 
+/* Nothing is scaled, and the sum is read by nothing else. */
+static test_net counting_net(void) {
+    test_net made = net_begin("batch");
+    made.loss = kn_mean(distances(&made), NULL, false);
+    made.extra = kn_sum(made.m, NULL, false);
+    return made;
+}
+
 /* Weights that the batch normalises before the loss divides by their sum again; and a mean of the mask. */
 static test_net nested_net(void) {
     test_net made = net_begin("batch");
@@ -293,6 +301,7 @@ static void several_losses_divide_by_their_own_counts(void **state) {
 static void sums_are_those_of_the_batch(void **state) {
     (void)state;
     check((test_task){.make = sum_net, .samples = 5});
+    check((test_task){.make = counting_net, .samples = 2});
 }
 
 static void totals_may_depend_on_totals(void **state) {

@@ -580,6 +580,10 @@ static int run(int count, char **arguments) {
          "tree: in the order of the shards; mpi: as MPI adds, which gives other bits for other numbers of "
          "processes (tree)",
          &own.sum_word},
+        {"sync-batch-norm", OPTION_FLAG, NULL,
+         "batch norms take the statistics of the whole batch, over all devices or processes, each of which "
+         "computes one shard: 2, 4, 8 and so on of them",
+         &own.sync_batch_norm},
         PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),
         {.name = NULL}};

@@ -134,6 +134,7 @@ typedef struct train_options {
     const char *gradient_word, *sum_word; /* --gradient-type, --sum */
     kn_dtype gradient_type;
     bool sum_any_order;
+    bool sync_batch_norm;
     char device_names[WORKERS_MOST][WORKER_NAME];
     double answer_within; /* seconds; 0: forever */
     int device_count;     /* 0: without --devices */
@@ -226,9 +227,8 @@ void workers_close(train_workers **workers);
  */
 
 /* Sets the number of shards of the options, unless it is given: one for each of equal workers whose number is
- * a power of two, otherwise 16 or more, which can be dealt. Reports fewer shards than workers and returns
- * false.
- */
+ * a power of two, otherwise 16 or more, which can be dealt. Reports fewer shards than workers, or with
+ * --sync-batch-norm other than one for each, and returns false. */
 bool shards_choose(train_options *options, int workers, bool equal);
 /* Deals the shards of the options by the time that a step on one takes on each device: so that all are done
  * early. Tells which devices get none; the first gets at least one. */
@@ -318,7 +318,7 @@ void train_mark(train_options *options, const training_setup *setup);
 bool train_replaces(const train_options *options, const char *path);
 /* The settings that affect the result besides the model, as metadata, to detect a resumed run with other
  * settings. */
-enum { TRAIN_SETTINGS = 29, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 5 };
+enum { TRAIN_SETTINGS = 30, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 5 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;

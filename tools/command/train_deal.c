@@ -11,8 +11,14 @@ enum { USUAL_SHARDS = 16, TIMED = 3 };
 
 bool shards_choose(train_options *options, int workers, bool equal) {
     const uint64_t count = (uint64_t)workers;
-    if (options->shards == UINT64_MAX) {
-        options->shards = equal && !(count & (count - 1)) ? count : USUAL_SHARDS;
+    const bool power = !(count & (count - 1)), given = options->shards != UINT64_MAX;
+    if (options->sync_batch_norm && (!power || (given && options->shards != count)))
+        return command_fail("--sync-batch-norm computes all shards of a batch at the same time, each on a "
+                            "device or process, and there are %d; expected 2, 4, 8 and so on, and as many "
+                            "--shards, or none given",
+                            workers) == EXIT_DONE;
+    if (!given) {
+        options->shards = power && (equal || options->sync_batch_norm) ? count : USUAL_SHARDS;
         while (options->shards < count)
             options->shards *= 2;
         while (options->shards > options->batch)

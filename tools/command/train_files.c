@@ -8,14 +8,21 @@
 
 /* ---- training settings stored in the file --------------------------------------------------- */
 
-enum { SETTING_BYTES = TRAIN_SETTING_BYTES, GRADIENTS = TRAIN_SETTINGS - 4, SHARDS, MOMENTS, PRECISION };
+enum {
+    SETTING_BYTES = TRAIN_SETTING_BYTES,
+    NORMS = TRAIN_SETTINGS - 5,
+    GRADIENTS,
+    SHARDS,
+    MOMENTS,
+    PRECISION
+};
 static const char *const setting_keys[TRAIN_SETTINGS] = {
     "train.data",      "train.batch",      "train.seed",       "train.validation",   "train.shuffle",
     "train.drop-last", "train.loss",       "train.math",       "train.optimizer",    "train.lr",
     "train.momentum",  "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
     "train.smoothing", "train.clip-value", "train.accumulate", "train.ema",          "train.groups",
     "train.decay-of",  "train.adagrad",    "train.augment",    "train.oversample",   "train.class-weights",
-    "train.gradients", "train.shards",     "train.moments",    "train.precision",
+    "train.batchnorm", "train.gradients",  "train.shards",     "train.moments",      "train.precision",
 };
 
 static const char *falls_text(const kn_trainer_params *how, char *text, size_t room) {
@@ -118,6 +125,7 @@ static void write_settings(const training_setup *setup, const train_options *opt
     snprintf(values[22], SETTING_BYTES, "%s", setup_augment(setup));
     snprintf(values[23], SETTING_BYTES, "%s", options->oversample ? "yes" : "no");
     snprintf(values[24], SETTING_BYTES, "%s", options->class_weights ? options->class_weights : "none");
+    snprintf(values[NORMS], SETTING_BYTES, "%s", options->sync_batch_norm ? "of all shards" : "of a shard");
     snprintf(values[GRADIENTS], SETTING_BYTES, "%s", kn_dtype_name(options->gradient_type));
     snprintf(values[SHARDS], SETTING_BYTES, "%llu",
              options->shards == UINT64_MAX ? 1 : (unsigned long long)options->shards);

@@ -29,6 +29,7 @@ kn_trainer_params learner_params(const train_options *options, uint64_t samples,
     params.shard_optimizer = options->shard_optimizer;
     params.gradient_type = options->gradient_type;
     params.sum_any_order = options->sum_any_order;
+    params.sync_batch_norm = options->sync_batch_norm;
     return params;
 }
 

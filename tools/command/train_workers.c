@@ -210,7 +210,7 @@ bool workers_open(train_learner *learner, train_watch *watch, train_workers **ma
     if (!open_contexts(workers, options)) return false;
     const bool equal = are_equal(workers, learner->context), given = options->shards != UINT64_MAX;
     if (!shards_choose(options, workers->count, equal)) return false;
-    if (!equal) deal_and_close(workers, learner);
+    if (!equal && !options->sync_batch_norm) deal_and_close(workers, learner);
     if (workers->count == 1 && !given) {
         options->shards = 1;
         options->dealt = NULL;

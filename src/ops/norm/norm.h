@@ -3,10 +3,7 @@
 #define KN_NORM_H
 
 #include "ops/lowering.h"
-
-/* Results of the row, and of its gradient. */
-enum { KN_NORM_Y, KN_NORM_MEAN, KN_NORM_INVERSE, KN_NORM_NEXT_MEAN, KN_NORM_NEXT_VARIANCE };
-enum { KN_NORM_DX, KN_NORM_DWEIGHT, KN_NORM_DBIAS };
+#include "ops/ops.h"
 
 /* x seen as (images,channels,inner); a channel has `total` elements. */
 typedef struct kn_batch_norm_form {

@@ -80,7 +80,8 @@ class Trainer(Runs):
 
     optimizer: a name of optimizers(), whose usual values other keywords override. extra: values to compute in each step
     besides the loss. groups: settings for some parameters, [{"pattern": "*.bias", "weight_decay": 0}, …]. communicator: of
-    this worker among several; shards and deal: how batches are cut, and how many each worker computes.
+    this worker among several; shards and deal: how batches are cut, and how many each worker computes;
+    sync_batch_norm: batch norms over all workers, with a shard for each.
     """
 
     _error, _kind = "kn_trainer_error", "kn_trainer"
