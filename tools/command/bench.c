@@ -46,6 +46,8 @@ static bool is_apart(const char *name) {
 typedef struct case_options {
     uint64_t gemm[3], sizes; /* of gemm; and the number of sizes of crossover and plan */
     const char *only, *plot;
+    bool scaling;
+    uint64_t workers; /* of scaling; UINT64_MAX: not given */
 } case_options;
 
 static int run_case(const char *name, const bench_options *options, const case_options *more) {
@@ -54,6 +56,7 @@ static int run_case(const char *name, const bench_options *options, const case_o
     if (!strcmp(name, "plan")) return bench_plan(options, (int)more->sizes);
     if (!strcmp(name, "gemm"))
         return bench_gemm(options, (int64_t)more->gemm[0], (int64_t)more->gemm[1], (int64_t)more->gemm[2]);
+    if (more->scaling) return bench_scaling(name, options, (int)more->workers);
     return bench_model(name, options);
 }
 
@@ -102,6 +105,30 @@ static int sizes_check(uint64_t *sizes, const char *const *words, int word_count
     return EXIT_DONE;
 }
 
+/* The same for --scaling and --workers, which gets its default. */
+static int scaling_check(const bench_options *options, case_options *more, const char *const *words,
+                         int word_count) {
+    if (more->workers != UINT64_MAX && !more->scaling)
+        return command_misuse("--workers applies to --scaling");
+    if (!more->scaling) return EXIT_DONE;
+    if (word_count > 1 || is_apart(words[0]))
+        return command_misuse("--scaling applies to one case at a time, and to models");
+    const char *other = !options->training         ? "--mode infer"
+                        : options->common.pin      ? "--pin"
+                        : options->power.wanted    ? "--power"
+                        : options->weights         ? "--weights"
+                        : options->input           ? "--input"
+                        : options->dump            ? "--dump"
+                        : options->common.timeline ? "--profile"
+                                                   : NULL;
+    if (other) return command_misuse("--scaling times training steps of workers, without %s", other);
+    if (more->workers == UINT64_MAX) more->workers = 2;
+    if (more->workers < 2 || more->workers > 64 || (more->workers & (more->workers - 1)))
+        return command_misuse("--workers is %llu; expected a power of two from 2 to 64",
+                              (unsigned long long)more->workers);
+    return EXIT_DONE;
+}
+
 /* The same for options of some cases only. */
 static int crossover_check(const case_options *more, bool overwrite, const char *const *words,
                            int word_count) {
@@ -125,7 +152,8 @@ static int run(int count, char **arguments) {
     const char *mode = "train", *trace = NULL;
     /* Distinguishes an absent option from an explicit 0. */
     uint64_t batch = UINT64_MAX, size = 1024;
-    case_options more = {.gemm = {UINT64_MAX, UINT64_MAX, UINT64_MAX}, .sizes = UINT64_MAX};
+    case_options more = {
+        .gemm = {UINT64_MAX, UINT64_MAX, UINT64_MAX}, .sizes = UINT64_MAX, .workers = UINT64_MAX};
     const option options[] = {
         HEADING("steps"),
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
@@ -134,6 +162,14 @@ static int run(int count, char **arguments) {
         {"seconds", OPTION_NUMBER, "S", "minimum measuring time after the warm-up (3; crossover 0.2)",
          &bench.seconds},
         SET_OPTION(bench.set),
+        HEADING("several workers"),
+        {"scaling", OPTION_FLAG, NULL,
+         "what a step by several workers takes, by measured compute time, latency and bandwidth, and of up "
+         "to "
+         "1024",
+         &more.scaling},
+        {"workers", OPTION_COUNT, "N", "of scaling: threads of this process, without mpirun (2)",
+         &more.workers},
         HEADING("gemm, operators, crossover, plan"),
         {"size", OPTION_COUNT, "N", "of gemm: all three sizes (1024)", &size},
         {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &more.gemm[0]},
@@ -203,6 +239,7 @@ static int run(int count, char **arguments) {
     if ((status = crossover_check(&more, bench.common.overwrite, words, word_count)) != EXIT_DONE)
         return status;
     if ((status = files_check(&bench, words, word_count)) != EXIT_DONE) return status;
+    if ((status = scaling_check(&bench, &more, words, word_count)) != EXIT_DONE) return status;
     if ((status = pin_check(&bench.common, words, word_count)) != EXIT_DONE) return status;
     if (trace && (word_count > 1 || is_apart(words[0])))
         return command_misuse("--trace applies to one case at a time, and to models");
@@ -249,6 +286,15 @@ const command command_bench = {
     "(hwmon), for another device from its sensors and the packages. --power-command, if given, is used\n"
     "instead, such as 'nvidia-smi -i 0 --query-gpu=power.draw --format=csv,noheader'. Unknown values are\n"
     "null.\n"
+    "\n"
+    "--scaling times steps of --workers threads on one device, or of the processes that mpirun has started:\n"
+    "first each alone, all at the same time, then as one training. Between them it measures the latency of "
+    "a\n"
+    "message, what each further one adds, the bandwidth while all send, and sums on the host. A model of "
+    "the\n"
+    "step predicts its time from these and from the bytes of the gradients, whose exchange overlaps the\n"
+    "backward pass, and is continued to 1024 workers: for Koine's sums, in which each worker adds a slice,\n"
+    "and for a ring and a tree. docs/several-devices.md has the formulas.\n"
     "\n"
     "--device auto times a few steps on each device, selects the fastest and says why. --trace writes the\n"
     "steps that --profile analyses, and prints the profile as well. --profile shows GFLOP/s, GB/s and the\n"

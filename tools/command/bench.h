@@ -51,6 +51,16 @@ bool bench_power_measure(bench_power *power, const kn_device_info *device, bool 
 void bench_power_text(const bench_power *power, double per_s);
 void bench_power_json(const bench_power *power, double per_s);
 
+/* A worker of several that compute at the same time, and the median of its steps. */
+typedef struct bench_among {
+    const kn_communicator *all;
+    bool shares; /* one training, in which each has a batch as its part; otherwise each trains alone */
+    double seconds;
+    uint64_t parameters; /* elements of all */
+    double transfer;     /* of a byte from the device and back, if `shares` is false */
+    int64_t batch;
+} bench_among;
+
 /* Options of a model benchmark. */
 typedef struct bench_options {
     common_options common;
@@ -63,10 +73,15 @@ typedef struct bench_options {
     const kn_optimizer *optimizer;      /* NULL: that of the case */
     kn_moments moments;
     bench_power power;
+    bench_among *among; /* NULL: alone */
 } bench_options;
 int bench_model(const char *name, const bench_options *options);
 /* Times each step of the plan: prints a table, or with --json more fields of an object. */
 int bench_model_steps(const char *name, const bench_options *options);
+/* Times training steps among others, each of which calls it. Reports an error and returns false. */
+bool bench_model_among(const char *name, const bench_options *options, bench_among *among);
+/* How a training scales, by threads of this process, or by those of mpirun (bench_scaling.c). */
+int bench_scaling(const char *name, const bench_options *options, int workers);
 
 /* ---- exchange of arrays with other programs (bench_files.c) ---- */
 

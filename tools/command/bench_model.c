@@ -1,5 +1,6 @@
 /* koine bench of a model: consecutive steps, as in training or inference. */
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,12 @@ static bool keep_loss(model_bench *bench) {
     return true;
 }
 
+/* Of all workers. */
+static int64_t whole_batch(const model_bench *bench) {
+    const bench_among *among = bench->options->among;
+    return among && among->shares ? bench->batch * among->all->ranks : bench->batch;
+}
+
 /* A step: uploads a new batch and downloads the loss or all outputs. */
 static bool step(void *user) {
     model_bench *bench = user;
@@ -79,8 +86,8 @@ static bool step(void *user) {
         feeds[i] = (kn_feed){kn_value_name(fed->value), fed->data + turn * fed->bytes, fed->bytes};
     }
     if (bench->options->training) {
-        if (kn_trainer_step(bench->trainer, bench->batch, feeds, (size_t)bench->fed_count, &bench->loss) ==
-            KN_OK)
+        if (kn_trainer_step(bench->trainer, whole_batch(bench), feeds, (size_t)bench->fed_count,
+                            &bench->loss) == KN_OK)
             return !dump || keep_loss(bench);
         command_fail("%s", kn_trainer_error(bench->trainer));
         return false;
@@ -241,10 +248,17 @@ static bool prepare_training(model_bench *bench, kn_plan_info *info) {
     params.moments = bench->options->moments;
     params.learning_rate = row->learning_rate;
     params.weight_decay = row->weight_decay;
+    const bench_among *among = bench->options->among;
+    if (among && among->shares) {
+        params.communicator = among->all;
+        params.shards = 1;
+        while (params.shards < among->all->ranks)
+            params.shards *= 2;
+    }
     bench->trainer = kn_trainer_create(bench->context, bench->setup.loss.value, &params);
     kn_status status = kn_trainer_status(bench->trainer);
     if (status == KN_OK && !load_weights(bench, kn_trainer_states(bench->trainer))) return false;
-    if (status == KN_OK) status = kn_trainer_compile(bench->trainer, bench->batch);
+    if (status == KN_OK) status = kn_trainer_compile(bench->trainer, whole_batch(bench));
     if (status == KN_OK) status = kn_trainer_plan(bench->trainer, info);
     return status == KN_OK || command_fail("%s", kn_trainer_error(bench->trainer)) == EXIT_DONE;
 }
@@ -379,10 +393,19 @@ static bool measure_steps(model_bench *bench, uint64_t base) {
     return profile_steps(bench, PROFILE_STEPS);
 }
 
+/* Some drivers find no device, or crash, where threads look for the first one at the same time. */
+static kn_context *open_alone(const common_options *common) {
+    static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&opening);
+    kn_context *context = context_open(common);
+    pthread_mutex_unlock(&opening);
+    return context;
+}
+
 static int run_model(const char *name, const bench_options *options, bool (*run)(model_bench *, uint64_t)) {
     model_bench bench = {.options = options, .loss = NAN};
     int status = EXIT_FAILED;
-    bench.context = context_open(&options->common);
+    bench.context = open_alone(&options->common);
     uint64_t base = bench_rss();
     if (bench.context && open_model(&bench, name) &&
         devices_join(bench.context, &options->common, bench.setup.model) && make_batches(&bench) &&
@@ -396,6 +419,47 @@ static int run_model(const char *name, const bench_options *options, bool (*run)
     setup_finish(&bench.setup);
     kn_context_destroy(&bench.context);
     return status;
+}
+
+/* ---- among other workers --------------------------------------------------------------------------- */
+
+static int compare_seconds(const void *a, const void *b) {
+    const double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+enum { AMONG_LEAST = 5, AMONG_MOST = 200 };
+
+/* All time as many steps, and begin together. */
+static bool measure_among(model_bench *bench, uint64_t base) {
+    bench_among *among = bench->options->among;
+    const kn_communicator *all = among->all;
+    kn_plan_info info = {.size = sizeof info};
+    double seconds[AMONG_MOST];
+    (void)base;
+    if (!prepare_training(bench, &info)) return false;
+    for (int i = 0; i < 3; i++)
+        if (!step(bench)) return false;
+    const double begin = clock_now();
+    if (!step(bench)) return false;
+    int32_t count = (int32_t)fmin(
+        AMONG_MOST, fmax(AMONG_LEAST, bench->options->seconds / fmax(clock_now() - begin, 1e-6)));
+    if (kn_broadcast_from(all, 0, &count, sizeof count) || kn_barrier(all))
+        return command_fail("%s", all->error(all->user)) == EXIT_DONE;
+    for (int i = 0; i < count; i++) {
+        const double start = clock_now();
+        if (!step(bench)) return false;
+        seconds[i] = clock_now() - start;
+    }
+    qsort(seconds, (size_t)count, sizeof *seconds, compare_seconds);
+    kn_transfers transfers = {.size = sizeof transfers};
+    if (!among->shares && kn_context_measure_transfers(bench->context, &transfers) == KN_OK &&
+        transfers.upload_gbytes > 0 && transfers.download_gbytes > 0)
+        among->transfer = 1e-9 / transfers.upload_gbytes + 1e-9 / transfers.download_gbytes;
+    among->seconds = seconds[count / 2];
+    among->parameters = kn_model_parameter_elements(bench->setup.model);
+    among->batch = bench->batch;
+    return kn_barrier(all) == KN_OK;
 }
 
 /* ---- --device auto --------------------------------------------------------------------------------- */
@@ -438,4 +502,10 @@ int bench_model(const char *name, const bench_options *options) {
 
 int bench_model_steps(const char *name, const bench_options *options) {
     return run_model(name, options, measure_steps);
+}
+
+bool bench_model_among(const char *name, const bench_options *options, bench_among *among) {
+    bench_options own = *options;
+    own.among = among;
+    return run_model(name, &own, measure_among) == EXIT_DONE;
 }
