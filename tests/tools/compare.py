@@ -19,6 +19,7 @@ import chart  # noqa: E402
 import peers  # noqa: E402
 import report  # noqa: E402
 import results  # noqa: E402
+import scaling  # noqa: E402
 import table  # noqa: E402
 import tensors  # noqa: E402
 
@@ -256,6 +257,15 @@ def what_agrees():
     return bad
 
 
+def how_it_scales():
+    """Ratios are made within a round, and medians over the rounds."""
+    row, other = cases.Row("mlp", "train", 128), cases.Row("gpt", "train", 8)
+    rounds = [dict(zip(scaling.RUNS, times)) for times in ((10, 20, 10, 10), (30, 40, 20, 40), (20, 25, 30, 40))]
+    lines = scaling.table([row, other], {row: rounds, other: []}, 2).splitlines()
+    wanted = "| `mlp`, 128 | 20.0 ms | 25.0 ms | 75% | 20.0 ms | 40.0 ms | 75% |"
+    return [] if lines[2:] == [wanted] else [f"found {lines}"]
+
+
 def from_a_file():
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "raw.json")
@@ -289,6 +299,7 @@ report.run(
         ("rows of words", rows_of_words),
         ("tensors go and come back", tensors_go_and_come_back),
         ("what agrees", what_agrees),
+        ("how it scales", how_it_scales),
         ("from a file", from_a_file),
     ]
 )
