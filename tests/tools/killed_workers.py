@@ -18,7 +18,7 @@ import time
 
 from koine import ENVIRONMENT, KOINE, Skipped, bytes_of, case, expect, koine, problem, run_cases
 
-TIMES, PRELOADED = int(sys.argv[3]), sys.argv[4]
+TIMES, PRELOADED = int(sys.argv[3]), os.path.abspath(sys.argv[4])
 FOLDER, LAUNCHER = sys.argv[5:] or ("", "")
 SEED = int(os.environ.get("KOINE_TEST_SEED") or random.SystemRandom().randrange(10**6))
 RANKS, STEPS, MAX_SECONDS = 3, 150, 30
@@ -118,13 +118,15 @@ def kill_one(folder, moments, wanted, number):
         told = [line for line in err.splitlines() if line.startswith("koine: rank ")]
         silent = [line for line in told if "the other ranks have not answered for 8 s" in line]
         expect(child.returncode != 0, f"{what}: status 0: {err}")
-        expect(len(told) - len(silent) <= 1 and len(silent) == (kind == signal.SIGSTOP) and
+        expect(len(told) - len(silent) <= 1 and bool(silent) == (kind == signal.SIGSTOP) and
                all("--resume auto" in line and socket.gethostname() in line for line in told),
                f"{what}: expected a message with rank, host, reason and how to go on, found {told} in {err}")
         if kind != signal.SIGSTOP:  # the launcher's message
-            expect(told and re.search(rf"rank {rank} with PID \d+ on node .* signal {kind.value}", err) or
+            # A survivor has the launcher's few seconds to say it, which a busy machine may use up.
+            expect(told or TIMES < 20, f"{what}: no survivor says how to go on: {err}")
+            expect(re.search(rf"rank {rank} with PID \d+ on node .* signal {kind.value}", err) or
                    f"KILLED BY SIGNAL: {kind.value}" in err or f"EXIT CODE: {kind.value}" in err,
-                   f"{what}: nothing names rank and signal, or how to go on: {err}")
+                   f"{what}: nothing names rank and signal: {err}")
         say(f"{what}: status {child.returncode} after {time.monotonic() - begin:.1f} s")
         goes_on(there, words, environment, wanted, what)
         return True
@@ -139,7 +141,7 @@ def a_process_is_killed(folder):
     moments, wanted, kills, tries = random.Random(SEED), whole(folder), 0, 0
     while kills < TIMES:
         tries += 1
-        expect(tries <= 3 * TIMES, "most trainings end before they are hit")
+        expect(tries <= TIMES + 20, "most trainings end before they are hit")
         kills += kill_one(folder, moments, wanted, tries)
 
 
@@ -176,7 +178,7 @@ def a_device_fails(folder):
     moments, wanted, kills, tries = random.Random(SEED), whole(folder), 0, 0
     while kills < TIMES:
         tries += 1
-        expect(tries <= 3 * TIMES, "most trainings end before they are hit")
+        expect(tries <= TIMES + 20, "most trainings end before they are hit")
         kills += fail_one(folder, moments, wanted, tries)
 
 
