@@ -24,8 +24,9 @@ typedef struct kn_score {
 
 /* Runs all samples of `dataset` through a session that computes the values named `loss` (a mean over the
  * batch) and, unless NULL, `accuracy` (likewise), `batch` samples at a time, including the last partial
- * batch. Fields of the dataset that the session does not need are ignored. The error message is in
- * kn_session_error or kn_dataset_error. */
+ * batch. A loss that is divided by a sum over the batch that depends on inputs alone, such as the number of
+ * targets that count, is the mean over these. Fields of the dataset that the session does not need are
+ * ignored. The error message is in kn_session_error or kn_dataset_error. */
 KN_API kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t batch, const char *loss,
                              const char *accuracy, kn_score *score);
 

@@ -56,6 +56,7 @@ void kn_states_keep_whole(kn_states *states);
 void kn_session_set_memory(kn_session *session, uint64_t memory_bytes);
 kn_value *kn_session_value(const kn_session *session, size_t position);
 const kn_host *kn_session_host(const kn_session *session);
+kn_context *kn_session_context(const kn_session *session);
 const kn_error *kn_session_failure(const kn_session *session);
 
 /* Enqueues the steps of the last run's plan again, `times` times, on the same memory: those of the nodes of

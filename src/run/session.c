@@ -241,6 +241,10 @@ const kn_host *kn_session_host(const kn_session *session) {
     return &session->host;
 }
 
+kn_context *kn_session_context(const kn_session *session) {
+    return session->context;
+}
+
 kn_value *kn_session_value(const kn_session *session, size_t position) {
     return session && session->failure.status == KN_OK && position < session->value_count
                ? session->values[position]

@@ -189,6 +189,39 @@ kn_status kn_counts_find(kn_trainer *trainer, kn_value **values, size_t given) {
     return status;
 }
 
+/* ---- what an evaluation weights its batches by ----------------------------------------------------------
+ */
+
+/* The value of a session with this name, or NULL. */
+static kn_value *value_of(const kn_session *session, const char *name) {
+    kn_value *value;
+    for (size_t i = 0; (value = kn_session_value(session, i)) != NULL; i++)
+        if (!strcmp(value->name, name)) return value;
+    return NULL;
+}
+
+kn_status kn_counts_judge(kn_session *session, const char *loss, kn_session **counting, const char **name,
+                          const kn_graph **graph) {
+    kn_value *value = value_of(session, loss);
+    const kn_node *node = value ? value->producer : NULL;
+    const kn_host *host = kn_session_host(session);
+    *counting = NULL;
+    if (!node || !is_row(node, "div") || !can_look(&value, 1)) return KN_OK;
+    kn_value *divisor = node->inputs[1];
+    search own = {.graph = value->graph};
+    own.origins = kn_allocate(host, value->graph->value_count + 1, sizeof *own.origins);
+    if (!own.origins) return KN_ERROR_MEMORY;
+    look(&own, &value, 1);
+    const bool counts = own.origins[divisor->id].kind == SUM_TOTAL && own.origins[divisor->id].depth == 1 &&
+                        !divisor->shape.rank && divisor->shape.dtype == KN_FLOAT32;
+    kn_release(host, own.origins);
+    if (!counts) return KN_OK;
+    *counting = kn_session_create(kn_session_context(session), &divisor, 1, NULL);
+    *name = divisor->name;
+    *graph = value->graph;
+    return kn_session_status(*counting);
+}
+
 /* ---- replacing them in bound graphs ---------------------------------------------------------------------
  */
 

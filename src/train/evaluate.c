@@ -5,27 +5,55 @@
 
 #include "train/trainer_private.h"
 
+enum { LOSS, ACCURACY, COUNT, FOUND };
+
 /* An evaluation; with other workers each computes some of the batches, and all get the results. */
 typedef struct judge_run {
     kn_session *session;
     const kn_communicator *communicator; /* NULL: there are no others */
     const char *loss, *accuracy;
-    float *means; /* (batches,2): loss and accuracy of each batch */
+    kn_session *counting; /* computes `count`, which the loss of a batch is divided by; NULL: its samples */
+    const char *count;
+    const kn_graph *graph; /* the judged one */
+    float (*found)[FOUND]; /* of each batch */
     uint64_t batches;
-    double loss_sum, accuracy_sum;
+    double loss_sum, counted, accuracy_sum;
     uint64_t samples;
 } judge_run;
 
+static kn_status run_on(kn_session *session, const kn_batch *batch, const kn_fetch *fetches, size_t count) {
+    kn_status status = kn_session_bind(session, "batch", (int64_t)batch->count);
+    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* the sizes may be fixed */
+        status = kn_session_run(session, batch->feeds, batch->feed_count, fetches, count);
+    return status;
+}
+
+/* Runs the session that counts, which knows the inputs of the judged graph alone. */
+static kn_status count_batch(judge_run *judging, const kn_batch *batch, float *number) {
+    const kn_host *host = kn_session_host(judging->session);
+    const kn_fetch fetch = {judging->count, number, sizeof *number};
+    kn_feed *feeds = kn_allocate(host, batch->feed_count + 1, sizeof *feeds);
+    kn_batch less = *batch;
+    less.feeds = feeds;
+    less.feed_count = 0;
+    for (size_t i = 0; i < batch->feed_count && feeds; i++)
+        if (kn_graph_find(judging->graph, batch->feeds[i].name)) feeds[less.feed_count++] = batch->feeds[i];
+    kn_status status = feeds ? run_on(judging->counting, &less, &fetch, 1) : KN_ERROR_MEMORY;
+    kn_release(host, feeds);
+    return status;
+}
+
 static kn_status judge_batch(judge_run *judging, const kn_batch *batch) {
-    float *means = &judging->means[2 * batch->index];
-    kn_fetch fetches[2] = {{judging->loss, &means[0], sizeof *means},
-                           {judging->accuracy, &means[1], sizeof *means}};
+    float *found = judging->found[batch->index];
+    const kn_fetch fetches[] = {{judging->loss, &found[LOSS], sizeof *found},
+                                {judging->accuracy, &found[ACCURACY], sizeof *found}};
     const kn_communicator *all = judging->communicator;
     if (all && batch->index % (uint64_t)all->ranks != (uint64_t)all->rank) return KN_OK;
-    kn_status status = kn_session_bind(judging->session, "batch", (int64_t)batch->count);
-    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* the sizes may be fixed */
-        status = kn_session_run(judging->session, batch->feeds, batch->feed_count, fetches,
-                                judging->accuracy ? 2 : 1);
+    kn_status status = run_on(judging->session, batch, fetches, judging->accuracy ? 2 : 1);
+    found[COUNT] = (float)batch->count;
+    if (status == KN_OK && judging->counting) status = count_batch(judging, batch, &found[COUNT]);
+    /* The mean over nothing. */
+    if (status == KN_OK && judging->counting && found[COUNT] == 0) found[LOSS] = 0;
     return status;
 }
 
@@ -38,13 +66,15 @@ static kn_status judge_batches(judge_run *judging, kn_loader *loader, uint64_t s
         judging->samples += piece.count;
         status = judge_batch(judging, &piece);
     }
-    /* The others' means are 0 here. */
+    /* What the others have found is 0 here. */
     if (status == KN_OK && judging->communicator)
-        status = kn_all_reduce(judging->communicator, judging->means, (size_t)(2 * judging->batches));
+        status = kn_all_reduce(judging->communicator, judging->found[0], (size_t)(FOUND * judging->batches));
     for (uint64_t i = 0, left = judging->samples; i < judging->batches && status == KN_OK; i++) {
         const uint64_t count = left < size ? left : size;
-        judging->loss_sum += judging->means[2 * i] * (double)count;
-        judging->accuracy_sum += judging->means[2 * i + 1] * (double)count;
+        const float *found = judging->found[i];
+        judging->loss_sum += (double)found[LOSS] * (double)found[COUNT];
+        judging->counted += (double)found[COUNT];
+        judging->accuracy_sum += (double)found[ACCURACY] * (double)count;
         left -= count;
     }
     return status;
@@ -66,14 +96,17 @@ kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *ses
                          .loss = loss,
                          .accuracy = accuracy,
                          .batches = kn_loader_batches(loader)};
-    judging.means = kn_allocate(host, (size_t)judging.batches + 1, 2 * sizeof *judging.means);
-    status = judging.means ? judge_batches(&judging, loader, batch) : KN_ERROR_MEMORY;
-    kn_release(host, judging.means);
+    judging.found = kn_allocate(host, (size_t)judging.batches + 1, sizeof *judging.found);
+    status = judging.found ? kn_counts_judge(session, loss, &judging.counting, &judging.count, &judging.graph)
+                           : KN_ERROR_MEMORY;
+    if (status == KN_OK) status = judge_batches(&judging, loader, batch);
+    kn_session_destroy(&judging.counting);
+    kn_release(host, judging.found);
     kn_loader_destroy(&loader);
     if (status != KN_OK) return status;
     double samples = (double)judging.samples;
     const kn_score found = {.size = sizeof found,
-                            .loss = judging.samples ? judging.loss_sum / samples : NAN,
+                            .loss = judging.samples ? judging.loss_sum / judging.counted : NAN,
                             .accuracy = judging.samples && accuracy ? judging.accuracy_sum / samples : NAN,
                             .samples = judging.samples,
                             .seconds = kn_clock() - start};

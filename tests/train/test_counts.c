@@ -293,6 +293,40 @@ static void fixed_sizes_count_over_the_batch(void **state) {
     same(&found, &expected);
 }
 
+/* The loss of all samples, as an evaluation in batches of `batch` finds it. */
+static double judged(kn_context *context, const test_net *made, uint64_t batch) {
+    static int32_t y[SAMPLES];
+    static float m[SAMPLES];
+    for (int i = 0; i < SAMPLES; i++)
+        y[i] = i < 12 || i % 3 == 0 ? -1 : sample_y[i]; /* whole batches count for nothing */
+    const kn_dataset_array arrays[] = {
+        {"x", {KN_FLOAT32, 1, {INPUTS}}, sample_x, sizeof sample_x, KN_FLOAT32, 0},
+        {"y", {KN_INT32, 0, {0}}, y, sizeof y, KN_INT32, 0},
+        {"m", {KN_FLOAT32, 0, {0}}, m, sizeof m, KN_FLOAT32, 0},
+    };
+    kn_dataset *data = kn_dataset_from_arrays(NULL, SAMPLES, arrays, 3, 0);
+    kn_session *session = kn_session_create(context, &made->loss, 1, NULL);
+    kn_score score = KN_SCORE_DEFAULTS;
+    kn_status status = kn_evaluate(session, data, batch, kn_value_name(made->loss), NULL, &score);
+    if (status != KN_OK) fail_msg("%s%s", kn_session_error(session), kn_dataset_error(data));
+    kn_session_destroy(&session);
+    kn_dataset_destroy(&data);
+    return score.loss;
+}
+
+static void an_evaluation_weights_batches_by_what_counts(void **state) {
+    kn_context_params params = device_params();
+    kn_context *context = device_open(&params);
+    test_net made = weighted_net();
+    (void)state;
+    const double whole = judged(context, &made, SAMPLES);
+    assert_true(isfinite(whole));
+    near("loss in batches of", 4, judged(context, &made, 4), whole);
+    near("loss in batches of", 7, judged(context, &made, 7), whole);
+    kn_graph_destroy(&made.graph);
+    device_close(&context);
+}
+
 static void several_losses_divide_by_their_own_counts(void **state) {
     (void)state;
     check((test_task){.make = mixed_net, .samples = 11, .accumulate = 2});
@@ -313,6 +347,7 @@ int test_counts(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(weighted_means_are_those_of_the_batch),
                                        cmocka_unit_test(weighted_means_are_those_of_a_reference),
                                        cmocka_unit_test(fixed_sizes_count_over_the_batch),
+                                       cmocka_unit_test(an_evaluation_weights_batches_by_what_counts),
                                        cmocka_unit_test(several_losses_divide_by_their_own_counts),
                                        cmocka_unit_test(sums_are_those_of_the_batch),
                                        cmocka_unit_test(totals_may_depend_on_totals)};
