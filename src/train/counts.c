@@ -233,13 +233,9 @@ typedef struct marks {
     kn_value **made; /* by total: its value in this run */
 } marks;
 
-static kn_value *in_type(kn_value *value, kn_dtype dtype) {
-    return kn_value_failed(value) || value->shape.dtype == dtype ? value : kn_cast(value, dtype);
-}
-
 /* `value` times the ratio, or divided by it. */
 static kn_value *by_ratio(const marks *own, kn_value *value, bool divided) {
-    kn_value *ratio = in_type(own->ratio, value->shape.dtype);
+    kn_value *ratio = kn_in_type(own->ratio, value->shape.dtype);
     return divided ? kn_div(value, ratio) : kn_mul(value, ratio);
 }
 
@@ -278,7 +274,7 @@ static kn_status mark(const kn_counts *counts, kn_graph *graph, marks *own, kn_v
     for (size_t i = 0; i < counts->total_count; i++) {
         const int id = found[i]->id;
         states[i] = total_state(graph, i, found[i]);
-        kn_value *total = in_type(states[i], found[i]->shape.dtype);
+        kn_value *total = kn_in_type(states[i], found[i]->shape.dtype);
         if (own->ratio && !counts->scaled && !counts->means[i]) total = by_ratio(own, total, true);
         own->total_of[id] = (int)i + 1;
         own->all.by[id] = total;
@@ -322,7 +318,7 @@ static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t c
     kn_status status = mark(&trainer->counts, bound, &own, values, 0, states);
     if (status == KN_OK) status = kn_replace(&own.all, replace_sums, &own);
     for (size_t i = 0; i < count && status == KN_OK; i++)
-        own.made[i] = in_type(own.made[i], KN_FLOAT32);
+        own.made[i] = kn_in_type(own.made[i], KN_FLOAT32);
     if (status == KN_OK) {
         kn_shards_count(&update, own.made, trainer->counts.means, states, count);
         status = bound->error.status;

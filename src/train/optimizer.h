@@ -83,6 +83,8 @@ kn_status kn_update_find_tables(const kn_graph *graph, kn_update_part *parts, si
 
 /* ---- shards.c: training in shards --------------------------------------------------------------------- */
 
+/* The value, cast if it has another type. */
+kn_value *kn_in_type(kn_value *value, kn_dtype dtype);
 /* Before gradients are added to the graph. */
 void kn_shards_prepare(kn_update *update);
 /* Replaces the gradients, the values (the loss and extra ones) and the running statistics that the graph

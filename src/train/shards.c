@@ -32,8 +32,8 @@ static kn_value *sum_in_place(const sharing *own, const kn_value *of, const char
     return kn_state_add(own->update->graph, text, &of->shape, KN_STATE_PASSING, NULL);
 }
 
-static kn_value *as_type(kn_value *value, kn_dtype type) {
-    return kn_value_failed(value) || value->shape.dtype == type ? value : kn_cast(value, type);
+kn_value *kn_in_type(kn_value *value, kn_dtype dtype) {
+    return kn_value_failed(value) || value->shape.dtype == dtype ? value : kn_cast(value, dtype);
 }
 
 /* The mean over the batch, in the last run of a step, of a value that is a mean over a shard, or the part of
@@ -41,16 +41,16 @@ static kn_value *as_type(kn_value *value, kn_dtype type) {
  * type: each sum of the tree is rounded to it, whether it goes to another worker or not. */
 static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name, int spread, kn_dtype type) {
     kn_graph *graph = own->update->graph;
-    kn_value *sum = as_type(kn_mul(value, own->weight), type);
+    kn_value *sum = kn_in_type(kn_mul(value, own->weight), type);
     kn_value *places[KN_MAX_SUBTREES], *given[KN_MAX_SUBTREES];
     for (int p = own->shards->places - 1; p >= 0; p--) {
         places[p] = sum_in_place(own, sum, name, p);
-        kn_value *both = kn_add(as_type(places[p], KN_FLOAT32), as_type(sum, KN_FLOAT32));
-        sum = kn_where(own->merges[p], as_type(both, type), sum);
+        kn_value *both = kn_add(kn_in_type(places[p], KN_FLOAT32), kn_in_type(sum, KN_FLOAT32));
+        sum = kn_where(own->merges[p], kn_in_type(both, type), sum);
     }
     for (int p = 0; p < own->shards->places; p++)
         kn_assign(graph, places[p], kn_where(own->stores[p], sum, places[p]));
-    if (own->shards->ranks == 1) return as_type(sum, KN_FLOAT32);
+    if (own->shards->ranks == 1) return kn_in_type(sum, KN_FLOAT32);
     const int last = own->shards->firsts[own->shards->rank + 1] - 1;
     const int below = kn_shard_place_of(own->shards, last).place;
     for (int p = 0; p < below; p++)
@@ -58,7 +58,7 @@ static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name,
     given[below] = sum;
     const kn_sharing how = {.spread = spread};
     sum = kn_total_add(graph, given, below + 1, &how, own->shards, &own->update->token);
-    return as_type(sum, KN_FLOAT32);
+    return kn_in_type(sum, KN_FLOAT32);
 }
 
 /* Statistics that the graph itself writes. */
