@@ -24,6 +24,8 @@ typedef struct bench_result {
 
 /* Runs `step` four times to warm up, then at least 5 times and for at least this many seconds. */
 bool bench_measure(bool (*step)(void *user), void *user, double seconds, bench_times *times);
+/* Sorts the times. */
+double bench_median(double *seconds, int count);
 /* Median, minimum and 99th percentile; sorts the times. */
 void bench_summary(bench_times *times, double *median, double *best, double *p99);
 /* Prints the common fields as the beginning of a JSON object, without its last brace. */

@@ -423,11 +423,6 @@ static int run_model(const char *name, const bench_options *options, bool (*run)
 
 /* ---- among other workers --------------------------------------------------------------------------- */
 
-static int compare_seconds(const void *a, const void *b) {
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 enum { AMONG_LEAST = 5, AMONG_MOST = 200 };
 
 /* All time as many steps, and begin together. */
@@ -451,12 +446,11 @@ static bool measure_among(model_bench *bench, uint64_t base) {
         if (!step(bench)) return false;
         seconds[i] = clock_now() - start;
     }
-    qsort(seconds, (size_t)count, sizeof *seconds, compare_seconds);
     kn_transfers transfers = {.size = sizeof transfers};
     if (!among->shares && kn_context_measure_transfers(bench->context, &transfers) == KN_OK &&
         transfers.upload_gbytes > 0 && transfers.download_gbytes > 0)
         among->transfer = 1e-9 / transfers.upload_gbytes + 1e-9 / transfers.download_gbytes;
-    among->seconds = seconds[count / 2];
+    among->seconds = bench_median(seconds, count);
     among->parameters = kn_model_parameter_elements(bench->setup.model);
     among->batch = bench->batch;
     return kn_barrier(all) == KN_OK;

@@ -30,16 +30,6 @@ typedef struct scaling_worker {
     bool good;
 } scaling_worker;
 
-static int compare(const void *a, const void *b) {
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static double median(double *seconds, int count) {
-    qsort(seconds, (size_t)count, sizeof *seconds, compare);
-    return seconds[count / 2];
-}
-
 /* The largest of all workers; NaN after a failure. */
 static double largest(const kn_communicator *all, double own) {
     double *every = calloc((size_t)all->ranks, sizeof *every), most = NAN;
@@ -79,7 +69,7 @@ static bool half_round(const kn_communicator *all, char *out, char *in, int coun
             good = exchange(all, -1, 0, out, in, SMALL, count) && exchange(all, 0, -1, out, in, SMALL, count);
         times[i] = (clock_now() - begin) / 2;
     }
-    *seconds = all->rank < 2 && good ? median(times, ROUNDS) : 0;
+    *seconds = all->rank < 2 && good ? bench_median(times, ROUNDS) : 0;
     return good && !kn_barrier(all);
 }
 
@@ -106,9 +96,9 @@ static bool measure_link(scaling_worker *own) {
     }
     own->terms.latency = largest(all, own->terms.latency);
     own->terms.message = fmax(0, (largest(all, burst) - own->terms.latency) / (BURST - 1));
-    const double large = good ? largest(all, median(times, FEW)) : NAN;
+    const double large = good ? largest(all, bench_median(times, FEW)) : NAN;
     own->terms.bandwidth = LARGE / fmax(large - own->terms.latency, 1e-9);
-    own->terms.add = good ? largest(all, median(adds, FEW)) : NAN;
+    own->terms.add = good ? largest(all, bench_median(adds, FEW)) : NAN;
     free(out);
     free(in);
     return good && own->terms.bandwidth > 0;

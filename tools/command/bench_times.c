@@ -50,12 +50,15 @@ static int compare(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
+double bench_median(double *seconds, int count) {
+    qsort(seconds, (size_t)count, sizeof *seconds, compare);
+    return count % 2 ? seconds[count / 2] : 0.5 * (seconds[count / 2 - 1] + seconds[count / 2]);
+}
+
 void bench_summary(bench_times *times, double *median, double *best, double *p99) {
-    int count = times->count;
-    qsort(times->seconds, (size_t)count, sizeof *times->seconds, compare);
+    const int count = times->count;
+    *median = bench_median(times->seconds, count);
     *best = times->seconds[0];
-    *median = count % 2 ? times->seconds[count / 2]
-                        : 0.5 * (times->seconds[count / 2 - 1] + times->seconds[count / 2]);
     *p99 = times->seconds[(int)(0.99 * (count - 1) + 0.5)];
 }
 
