@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/base.h"
+#include "run/run_private.h"
 
 enum {
     TAG = KN_TAGS - 1,
@@ -33,6 +33,16 @@ static kn_status wait_all(const kn_communicator *c, void **requests, size_t coun
         if (!status) status = waited;
     }
     return status;
+}
+
+kn_status kn_communicator_told(const kn_communicator *communicator, kn_status status, kn_error *error) {
+    return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", communicator->error(communicator->user));
+}
+
+kn_status kn_communicator_wait(const kn_communicator *communicator, void **requests, int count,
+                               kn_status status, kn_error *error) {
+    kn_status waited = wait_all(communicator, requests, (size_t)count, KN_OK);
+    return status == KN_OK ? kn_communicator_told(communicator, waited, error) : status;
 }
 
 static kn_status send_and_wait(const kn_communicator *c, int rank, const void *data, size_t bytes) {

@@ -37,16 +37,8 @@ typedef struct collection {
     kn_error *error;
 } collection;
 
-static kn_status check(const collection *c, kn_status status) {
-    return status == KN_OK ? KN_OK : kn_fail(c->error, status, "%s", c->all->error(c->all->user));
-}
-
 static kn_status wait_all(const collection *c, kn_status status) {
-    for (int r = 0; r < c->all->ranks; r++) {
-        kn_status each = c->all->wait(c->all->user, &c->requests[r]);
-        if (status == KN_OK) status = check(c, each);
-    }
-    return status;
+    return kn_communicator_wait(c->all, c->requests, c->all->ranks, status, c->error);
 }
 
 /* Rank 0 receives the parts of the others, while it reads its own. */
@@ -61,8 +53,10 @@ static kn_status receive_parts(const collection *c, kn_state *state) {
         const uint64_t first = kn_spread_first(state->spread, bytes / unit, c->all->ranks, r);
         const uint64_t end = kn_spread_first(state->spread, bytes / unit, c->all->ranks, r + 1);
         if (end > first)
-            status = check(c, c->all->receive(c->all->user, r, 0, whole + first * unit,
-                                              (size_t)((end - first) * unit), &c->requests[r]));
+            status = kn_communicator_told(c->all,
+                                          c->all->receive(c->all->user, r, 0, whole + first * unit,
+                                                          (size_t)((end - first) * unit), &c->requests[r]),
+                                          c->error);
     }
     if (status == KN_OK) status = read_part(state, whole + state->first * unit, c->error);
     return wait_all(c, status);
@@ -75,7 +69,8 @@ static kn_status send_part(const collection *c, const kn_state *state) {
     if (!part) return kn_fail_memory(c->error, (size_t)state->bytes);
     kn_status status = read_part(state, part, c->error);
     if (status == KN_OK)
-        status = check(c, c->all->send(c->all->user, 0, 0, part, (size_t)state->bytes, &c->requests[0]));
+        status = kn_communicator_told(
+            c->all, c->all->send(c->all->user, 0, 0, part, (size_t)state->bytes, &c->requests[0]), c->error);
     status = wait_all(c, status);
     kn_release(c->host, part);
     return status;

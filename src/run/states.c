@@ -10,12 +10,12 @@ struct kn_states {
     kn_context *context; /* NULL: all states are in host memory only */
     uint64_t seed;
     int references;
-    bool whole;       /* no state is stored in a narrower type */
-    bool parts_moved; /* states in parts are not what they were at first */
-    uint64_t guard;   /* bytes after each state */
-    kn_error failure; /* of creation */
-    kn_error error;   /* of the last call */
-    kn_map names;     /* to kn_state */
+    bool whole;              /* no state is stored in a narrower type */
+    bool parts, parts_moved; /* there are states in parts; they are not what they were at first */
+    uint64_t guard;          /* bytes after each state */
+    kn_error failure;        /* of creation */
+    kn_error error;          /* of the last call */
+    kn_map names;            /* to kn_state */
     kn_state **entries;
     size_t count, capacity;
     size_t passing; /* how many of them are not listed */
@@ -203,6 +203,7 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
     states->passing += (*state)->passing;
     (*state)->context = context;
     (*state)->part = value->whole != NULL;
+    states->parts = states->parts || value->whole;
     (*state)->spread = value->spread;
     (*state)->first = (uint64_t)value->first;
     (*state)->bytes = (uint64_t)kn_shape_elements(&value->shape) * kn_dtype_bytes(value->shape.dtype);
@@ -525,7 +526,7 @@ kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_inf
 
 void kn_states_parts_move(kn_states *states) {
     states->parts_moved = true;
-    for (size_t i = 0; i < states->count; i++) {
+    for (size_t i = 0; i < states->count && states->parts; i++) {
         if (!states->entries[i]->part || !states->entries[i]->pending) continue;
         kn_release(&states->host, states->entries[i]->pending);
         states->entries[i]->pending = NULL;

@@ -6,17 +6,12 @@
 enum { TAGS = 2 };
 enum { TAG_SUM, TAG_RESULT };
 
-static kn_status check(const kn_totals *totals, kn_status status, kn_error *error) {
-    const kn_communicator *own = totals->communicator;
-    return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", own->error(own->user));
-}
-
 static kn_status send(kn_totals *totals, int rank, int tag, const void *numbers, uint64_t bytes,
                       kn_error *error) {
     const kn_communicator *own = totals->communicator;
     if (!bytes) return KN_OK;
     void **request = &totals->requests[totals->request_count++];
-    return check(totals, own->send(own->user, rank, tag, numbers, (size_t)bytes, request), error);
+    return kn_communicator_told(own, own->send(own->user, rank, tag, numbers, (size_t)bytes, request), error);
 }
 
 static kn_status receive(kn_totals *totals, int rank, int tag, void *numbers, uint64_t bytes,
@@ -24,16 +19,13 @@ static kn_status receive(kn_totals *totals, int rank, int tag, void *numbers, ui
     const kn_communicator *own = totals->communicator;
     if (!bytes) return KN_OK;
     void **request = &totals->requests[totals->request_count++];
-    return check(totals, own->receive(own->user, rank, tag, numbers, (size_t)bytes, request), error);
+    return kn_communicator_told(own, own->receive(own->user, rank, tag, numbers, (size_t)bytes, request),
+                                error);
 }
 
-/* Waits for all requests, also after a failure: they use this memory. */
 static kn_status wait(kn_totals *totals, kn_status status, kn_error *error) {
-    const kn_communicator *own = totals->communicator;
-    for (int i = 0; i < totals->request_count; i++) {
-        kn_status each = own->wait(own->user, &totals->requests[i]);
-        if (status == KN_OK) status = check(totals, each, error);
-    }
+    status =
+        kn_communicator_wait(totals->communicator, totals->requests, totals->request_count, status, error);
     totals->request_count = 0;
     return status;
 }
@@ -113,7 +105,7 @@ static kn_status sum_in_any_order(kn_totals *totals, const total_bucket *bucket,
     for (int i = 1; i < totals->own_count; i++)
         kn_totals_add(bucket->dtype, sum, own_sum(totals, bucket, i), bucket->elements);
     kn_status status =
-        check(totals, all->sum(all->user, (float *)(void *)sum, (size_t)bucket->elements), error);
+        kn_communicator_told(all, all->sum(all->user, (float *)(void *)sum, (size_t)bucket->elements), error);
     if (status != KN_OK) return status;
     uint64_t first = 0, bytes = kn_bucket_bytes(bucket, bucket->elements);
     if (bucket->parts) bytes = slice_of(bucket, totals->shards.rank, &first);
