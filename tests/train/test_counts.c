@@ -1,9 +1,9 @@
 /* Sums over a whole batch in shards: losses with class weights, ignored targets, masks and sums are those of
  * the batch in one piece, for any number of shards and workers. */
 #include "train_tests.h"
+#include "workers.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -171,29 +171,22 @@ static void train(worker *own, kn_context *context, const test_net *net) {
     kn_trainer_destroy(&trainer);
 }
 
-static void *work(void *argument) {
+static void work(void *argument, const kn_communicator *communicator) {
     worker *own = argument;
+    own->communicator = communicator;
     kn_context_params params = device_params();
     kn_context *context = device_open(&params);
     test_net made = own->task->make();
     train(own, context, &made);
     kn_graph_destroy(&made.graph);
     device_close(&context);
-    return NULL;
 }
 
 static worker train_by(const test_task *task, int count, const int *deal) {
     worker workers[MOST] = {{.task = task}};
-    pthread_t threads[MOST];
-    kn_group *group = NULL;
-    assert_int_equal(kn_group_create(count, NULL, &group), KN_OK);
-    for (int r = 0; r < count; r++) {
-        workers[r] = (worker){.task = task, .communicator = kn_group_rank(group, r), .deal = deal};
-        assert_int_equal(pthread_create(&threads[r], NULL, work, &workers[r]), 0);
-    }
     for (int r = 0; r < count; r++)
-        pthread_join(threads[r], NULL);
-    kn_group_destroy(&group);
+        workers[r] = (worker){.task = task, .deal = deal};
+    workers_run(workers, sizeof *workers, count, work);
     for (int r = 0; r < count; r++) {
         if (workers[r].status != KN_OK) fail_msg("worker %d of %d: %s", r, count, workers[r].error);
         assert_memory_equal(workers[r].numbers, workers[0].numbers, sizeof workers[r].numbers);

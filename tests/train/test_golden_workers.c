@@ -4,8 +4,8 @@
  * NAME: only the trajectories of that file.
  * Files whose network depends on the whole batch (batch norm) say into how many shards PyTorch has cut it. */
 #include "golden_work.h"
+#include "workers.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,27 +13,21 @@ enum { SHARDS = 4, MOST = 4 };
 
 static const char *folder, *only;
 
-static void *work(void *argument) {
-    golden_work_do(argument);
-    return NULL;
+static void work(void *argument, const kn_communicator *communicator) {
+    golden_work *own = argument;
+    own->setup.communicator = communicator;
+    golden_work_do(own);
 }
 
 /* All must find what one found alone. */
 static void train_by(const golden_work *alone, int count, const int *deal) {
     golden_work workers[MOST];
-    pthread_t threads[MOST];
-    kn_group *group = NULL;
-    assert_int_equal(kn_group_create(count, NULL, &group), KN_OK);
     for (int r = 0; r < count; r++) {
         workers[r] = (golden_work){.file = alone->file, .setup = alone->setup};
         workers[r].setup.context = NULL;
-        workers[r].setup.communicator = kn_group_rank(group, r);
         workers[r].setup.deal = deal;
-        assert_int_equal(pthread_create(&threads[r], NULL, work, &workers[r]), 0);
     }
-    for (int r = 0; r < count; r++)
-        pthread_join(threads[r], NULL);
-    kn_group_destroy(&group);
+    workers_run(workers, sizeof *workers, count, work);
     for (int r = 0; r < count; r++) {
         if (workers[r].status != KN_OK)
             fail_msg("%s, worker %d of %d: %s", alone->file->name, r, count, workers[r].error);

@@ -1,7 +1,7 @@
 /* Training in shards: the same bits however many workers compute them. */
 #include "train_tests.h"
+#include "workers.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -62,8 +62,9 @@ static void train(worker *own, kn_context *context, kn_value *loss) {
     kn_trainer_destroy(&trainer);
 }
 
-static void *work(void *argument) {
+static void work(void *argument, const kn_communicator *communicator) {
     worker *own = argument;
+    own->communicator = communicator;
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     kn_context_params params = device_params();
     params.kind = own->task->kind;
@@ -73,22 +74,14 @@ static void *work(void *argument) {
     if (own->status == KN_OK) train(own, context, loss.value);
     kn_model_destroy(&model);
     device_close(&context);
-    return NULL;
 }
 
 /* Trains by `count` workers; all must find the same. */
 static worker train_by(const shard_task *task, int count, const int *deal) {
     worker workers[MOST] = {{.task = task}};
-    pthread_t threads[MOST];
-    kn_group *group = NULL;
-    assert_int_equal(kn_group_create(count, NULL, &group), KN_OK);
-    for (int r = 0; r < count; r++) {
-        workers[r] = (worker){.task = task, .communicator = kn_group_rank(group, r), .deal = deal};
-        assert_int_equal(pthread_create(&threads[r], NULL, work, &workers[r]), 0);
-    }
     for (int r = 0; r < count; r++)
-        pthread_join(threads[r], NULL);
-    kn_group_destroy(&group);
+        workers[r] = (worker){.task = task, .deal = deal};
+    workers_run(workers, sizeof *workers, count, work);
     for (int r = 0; r < count; r++) {
         if (workers[r].status != KN_OK) fail_msg("worker %d of %d: %s", r, count, workers[r].error);
         assert_int_equal(workers[r].bits, workers[0].bits);
@@ -193,28 +186,20 @@ static void fit_net(fitter *own, kn_context *context, const small_net *net) {
     kn_dataset_destroy(&data);
 }
 
-static void *fit(void *argument) {
+static void fit(void *argument, const kn_communicator *communicator) {
+    fitter *own = argument;
+    own->communicator = communicator;
     kn_context_params params = device_params();
     kn_context *context = device_open(&params);
     small_net net = net_make();
-    fit_net(argument, context, &net);
+    fit_net(own, context, &net);
     net_destroy(&net);
     device_close(&context);
-    return NULL;
 }
 
 static void fit_by(fitter *fitters, int count) {
-    pthread_t threads[MOST];
-    kn_group *group = NULL;
     samples_draw();
-    assert_int_equal(kn_group_create(count, NULL, &group), KN_OK);
-    for (int r = 0; r < count; r++) {
-        fitters[r].communicator = kn_group_rank(group, r);
-        assert_int_equal(pthread_create(&threads[r], NULL, fit, &fitters[r]), 0);
-    }
-    for (int r = 0; r < count; r++)
-        pthread_join(threads[r], NULL);
-    kn_group_destroy(&group);
+    workers_run(fitters, sizeof *fitters, count, fit);
 }
 
 /* Loaders deliver parts of the batches, of 12, 12, 12 and 4 samples, and evaluations are shared out. */

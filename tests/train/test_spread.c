@@ -5,12 +5,12 @@
 #include <koine/koine.h>
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "run/run_private.h"
+#include "workers.h"
 
 enum { MOST = 4, BATCH = 12, PIXELS = 14 * 14, CLASSES = 10, STEPS = 4 };
 
@@ -172,8 +172,9 @@ static void train(worker *own, kn_context *context, kn_model *model, kn_value *l
     kn_trainer_destroy(&trainer);
 }
 
-static void *work(void *argument) {
+static void work(void *argument, const kn_communicator *communicator) {
     worker *own = argument;
+    own->communicator = communicator;
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     kn_context_params params = device_params();
     kn_context *context = device_open(&params);
@@ -185,21 +186,12 @@ static void *work(void *argument) {
     if (own->status != KN_OK) own->communicator->abort(own->communicator->user, own->error);
     kn_model_destroy(&model);
     device_close(&context);
-    return NULL;
 }
 
 static void train_by(const spread_task *task, int count, bool shards_optimizer, worker workers[MOST]) {
-    pthread_t threads[MOST];
-    kn_group *group = NULL;
-    assert_int_equal(kn_group_create(count, NULL, &group), KN_OK);
-    for (int r = 0; r < count; r++) {
-        workers[r] = (worker){
-            .task = task, .communicator = kn_group_rank(group, r), .shards_optimizer = shards_optimizer};
-        assert_int_equal(pthread_create(&threads[r], NULL, work, &workers[r]), 0);
-    }
     for (int r = 0; r < count; r++)
-        pthread_join(threads[r], NULL);
-    kn_group_destroy(&group);
+        workers[r] = (worker){.task = task, .shards_optimizer = shards_optimizer};
+    workers_run(workers, sizeof *workers, count, work);
     for (int r = 0; r < count; r++)
         if (workers[r].status != KN_OK) fail_msg("worker %d of %d: %s", r, count, workers[r].error);
 }

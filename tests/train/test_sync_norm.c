@@ -1,8 +1,8 @@
 /* Batch norms over all workers: the result is that of the batch in one piece, running statistics included. */
 #include "train_tests.h"
+#include "workers.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,8 +74,9 @@ static void train(worker *own, kn_context *context, kn_value *loss) {
     kn_trainer_destroy(&trainer);
 }
 
-static void *work(void *argument) {
+static void work(void *argument, const kn_communicator *communicator) {
     worker *own = argument;
+    own->communicator = communicator;
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     kn_context_params params = device_params();
     kn_context *context = device_open(&params);
@@ -84,24 +85,15 @@ static void *work(void *argument) {
     if (own->status == KN_OK) train(own, context, loss.value);
     kn_model_destroy(&model);
     device_close(&context);
-    return NULL;
 }
 
 static worker workers[MOST];
 
 /* Trains by `count` workers, all of which must find the same bits. */
 static worker *train_by(const worker *task, int count) {
-    pthread_t threads[MOST];
-    kn_group *group = NULL;
-    assert_int_equal(kn_group_create(count, NULL, &group), KN_OK);
-    for (int r = 0; r < count; r++) {
-        workers[r] = *task;
-        workers[r].communicator = kn_group_rank(group, r);
-        assert_int_equal(pthread_create(&threads[r], NULL, work, &workers[r]), 0);
-    }
     for (int r = 0; r < count; r++)
-        pthread_join(threads[r], NULL);
-    kn_group_destroy(&group);
+        workers[r] = *task;
+    workers_run(workers, sizeof *workers, count, work);
     for (int r = 0; r < count && workers[0].status == KN_OK; r++) {
         if (workers[r].status != KN_OK) fail_msg("worker %d of %d: %s", r, count, workers[r].error);
         assert_int_equal(workers[r].bits, workers[0].bits);

@@ -1,0 +1,12 @@
+/* Workers of a training, in threads of a test. */
+#ifndef KN_TEST_WORKERS_H
+#define KN_TEST_WORKERS_H
+
+#include <koine/koine.h>
+
+/* Calls `work` for each of `count` workers, at most 8 elements of `size` bytes, in a separate thread with the
+ * communicator of its rank, and waits for all. The test fails if a thread cannot be started. */
+void workers_run(void *workers, size_t size, int count,
+                 void (*work)(void *worker, const kn_communicator *communicator));
+
+#endif
