@@ -1,9 +1,8 @@
 /* Preloaded: the workers of one process get their messages as late as over a link of DELAY_SECONDS latency
  * and DELAY_RATE bytes per second for all that a worker sends. */
 #define _GNU_SOURCE
-#include <koine/communicator.h>
+#include "group_end.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -35,8 +34,7 @@ typedef struct pending {
 } pending;
 
 typedef struct end {
-    const kn_communicator *inner;
-    kn_communicator outer;
+    group_end base;
     double idle; /* when all that was sent has left */
 } end;
 
@@ -70,7 +68,7 @@ static kn_status delayed_send(void *user, int rank, int tag, const void *data, s
     pending *begun = calloc(1, sizeof *begun);
     arrival *comes = calloc(1, sizeof *comes);
     if (!begun || !comes) abort();
-    const int from = own->inner->rank;
+    const int from = own->base.inner->rank;
     pthread_mutex_lock(&mutex);
     const double begin = now() > own->idle ? now() : own->idle;
     own->idle = begin + (double)bytes / number_of("DELAY_RATE", 1e12);
@@ -83,14 +81,14 @@ static kn_status delayed_send(void *user, int rank, int tag, const void *data, s
     arrivals = comes;
     pthread_mutex_unlock(&mutex);
     *request = begun;
-    return own->inner->send(own->inner->user, rank, tag, data, bytes, &begun->inner);
+    return own->base.inner->send(own->base.inner->user, rank, tag, data, bytes, &begun->inner);
 }
 
 static kn_status delayed_receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
     end *own = user;
     pending *begun = calloc(1, sizeof *begun);
     if (!begun) abort();
-    const int to = own->inner->rank;
+    const int to = own->base.inner->rank;
     pthread_mutex_lock(&mutex);
     *begun = (pending){.receives = true,
                        .from = rank,
@@ -99,7 +97,7 @@ static kn_status delayed_receive(void *user, int rank, int tag, void *data, size
                        .number = counter_of(rank, to, tag)->expected++};
     pthread_mutex_unlock(&mutex);
     *request = begun;
-    return own->inner->receive(own->inner->user, rank, tag, data, bytes, &begun->inner);
+    return own->base.inner->receive(own->base.inner->user, rank, tag, data, bytes, &begun->inner);
 }
 
 /* When a message that has come may be seen; 0: at once. */
@@ -123,8 +121,8 @@ static double time_of(const pending *wanted) {
 static kn_status delayed_wait(void *user, void **request) {
     end *own = user;
     pending *waited = request ? *request : NULL;
-    if (!waited) return own->inner->wait(own->inner->user, request);
-    kn_status status = own->inner->wait(own->inner->user, &waited->inner);
+    if (!waited) return own->base.inner->wait(own->base.inner->user, request);
+    kn_status status = own->base.inner->wait(own->base.inner->user, &waited->inner);
     if (!status && waited->receives) {
         const double rest = time_of(waited) - now();
         const struct timespec nap = {.tv_sec = (time_t)(rest > 0 ? rest : 0),
@@ -136,31 +134,11 @@ static kn_status delayed_wait(void *user, void **request) {
     return status;
 }
 
-static void delayed_abort(void *user, const char *reason) {
-    const kn_communicator *inner = ((end *)user)->inner;
-    inner->abort(inner->user, reason);
-}
-
-static const char *delayed_error(void *user) {
-    const kn_communicator *inner = ((end *)user)->inner;
-    return inner->error(inner->user);
-}
-
 __attribute__((visibility("default"))) const kn_communicator *kn_group_rank(kn_group *group, int rank) {
-    union {
-        void *found;
-        const kn_communicator *(*call)(kn_group *, int);
-    } next = {.found = dlsym(RTLD_NEXT, "kn_group_rank")};
-    const kn_communicator *inner = next.call(group, rank);
-    if (!inner || rank >= MOST) return inner;
-    end *own = &ends[rank];
-    own->inner = inner;
-    own->outer = *inner;
-    own->outer.user = own;
-    own->outer.send = delayed_send;
-    own->outer.receive = delayed_receive;
-    own->outer.wait = delayed_wait;
-    own->outer.abort = delayed_abort;
-    own->outer.error = delayed_error;
-    return &own->outer;
+    kn_communicator *outer = rank >= 0 && rank < MOST ? group_end_open(&ends[rank].base, group, rank) : NULL;
+    if (!outer) return NULL;
+    outer->send = delayed_send;
+    outer->receive = delayed_receive;
+    outer->wait = delayed_wait;
+    return outer;
 }

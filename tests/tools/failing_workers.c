@@ -5,7 +5,7 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
-#include <koine/communicator.h>
+#include "group_end.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -76,8 +76,7 @@ clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensi
 /* ---- the communicator ---------------------------------------------------------------------------------- */
 
 typedef struct end {
-    const kn_communicator *inner;
-    kn_communicator outer;
+    group_end base;
     bool failed;
 } end;
 static end ends[MOST];
@@ -85,47 +84,21 @@ static end ends[MOST];
 static kn_status end_send(void *user, int rank, int tag, const void *data, size_t bytes, void **request) {
     end *own = user;
     *request = NULL;
-    own->failed = own->failed || strikes("message", own->inner->rank, &messages);
+    own->failed = own->failed || strikes("message", own->base.inner->rank, &messages);
     return own->failed ? KN_ERROR_COMMUNICATION
-                       : own->inner->send(own->inner->user, rank, tag, data, bytes, request);
-}
-
-static kn_status end_receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
-    end *own = user;
-    return own->inner->receive(own->inner->user, rank, tag, data, bytes, request);
-}
-
-static kn_status end_wait(void *user, void **request) {
-    end *own = user;
-    return own->inner->wait(own->inner->user, request);
-}
-
-static void end_abort(void *user, const char *reason) {
-    end *own = user;
-    own->inner->abort(own->inner->user, reason);
+                       : own->base.inner->send(own->base.inner->user, rank, tag, data, bytes, request);
 }
 
 static const char *end_error(void *user) {
     end *own = user;
-    const char *text = own->inner->error(own->inner->user);
+    const char *text = own->base.inner->error(own->base.inner->user);
     return own->failed && !text[0] ? "a planted failure of a message" : text;
 }
 
 __attribute__((visibility("default"))) const kn_communicator *kn_group_rank(kn_group *group, int rank) {
-    union {
-        void *found;
-        const kn_communicator *(*call)(kn_group *, int);
-    } next = {.found = dlsym(RTLD_NEXT, "kn_group_rank")};
-    const kn_communicator *inner = next.call(group, rank);
-    if (!inner || rank >= MOST) return inner;
-    end *own = &ends[rank];
-    own->inner = inner;
-    own->outer = *inner;
-    own->outer.user = own;
-    own->outer.send = end_send;
-    own->outer.receive = end_receive;
-    own->outer.wait = end_wait;
-    own->outer.abort = end_abort;
-    own->outer.error = end_error;
-    return &own->outer;
+    kn_communicator *outer = rank >= 0 && rank < MOST ? group_end_open(&ends[rank].base, group, rank) : NULL;
+    if (!outer) return NULL;
+    outer->send = end_send;
+    outer->error = end_error;
+    return outer;
 }
