@@ -67,10 +67,11 @@ def checkpoints_are_those_of_one(folder):
 
 @case
 def different_trainings_are_refused(folder):
-    words = [KOINE, "train", *problem(folder), *HOW, "--steps", "3", "--lr"]
-    child = start(folder, 1, [*words, "0.1", ":", "-n", "1", *words, "0.2"])
-    _, err = child.communicate(timeout=300)
-    expect(child.returncode != 0 and "rank 1 trains something else than rank 0" in err, f"found {err}")
+    words = [KOINE, "train", *problem(folder), *HOW, "--steps", "3"]
+    for more in (("--lr", "0.2"), ("--shard-optimizer",), ("--gradient-type", "bfloat16"), ("--sum", "mpi")):
+        child = start(folder, 1, [*words, ":", "-n", "1", *words, *more])
+        _, err = child.communicate(timeout=300)
+        expect(child.returncode != 0 and "rank 1 trains something else than rank 0" in err, f"{more}: found {err}")
 
 
 @case

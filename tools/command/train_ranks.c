@@ -104,9 +104,11 @@ bool world_agrees(const train_learner *learner) {
     const kn_communicator *world = learner->communicator;
     const train_options *options = learner->options;
     char text[256];
-    snprintf(text, sizeof text, "%s %s %s %s %llu %llu %llu %llu %llu %llu", kn_version_text(), options->mark,
-             options->common.arithmetic.exact ? "exact" : "fast",
-             options->sync_batch_norm ? "sync-batch-norm" : "", (unsigned long long)learner->samples,
+    snprintf(text, sizeof text, "%s %s %s %s %s %s %s %llu %llu %llu %llu %llu %llu", kn_version_text(),
+             options->mark, options->common.arithmetic.exact ? "exact" : "fast",
+             options->sync_batch_norm ? "sync-batch-norm" : "",
+             options->shard_optimizer ? "shard-optimizer" : "", kn_dtype_name(options->gradient_type),
+             options->sum_any_order ? "mpi" : "tree", (unsigned long long)learner->samples,
              (unsigned long long)options->batch, (unsigned long long)options->rule.accumulate,
              (unsigned long long)learner->total_steps, (unsigned long long)options->shards,
              (unsigned long long)kn_trainer_steps(learner->trainer));
