@@ -82,7 +82,7 @@ def why_not(node: Any) -> Optional[str]:
     try:
         Trial(node)
     except KoineError as error:
-        text, named = str(error), f"{name} of {Trial.place(Trial, node)}: "  # type: ignore[arg-type]
+        text, named = str(error), f"{name} of {Trial.place(node)}: "
         return text[len(named):] if text.startswith(named) else text
     except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:  # arguments of a kind that the row does not know
         return f"{type(error).__name__}: {error}"
@@ -246,12 +246,11 @@ class Part(torch.nn.Module):
 
 def name_once(reasons: Mapping[Any, Optional[str]]) -> None:
     """Logs which operators PyTorch computes, each once for a reason."""
-    place = Trial.place
     for node, why in reasons.items():
         if why is None or (str(node.target), why) in _named:
             continue
         _named.add((str(node.target), why))
-        where = place(Trial, node)  # type: ignore[arg-type]
+        where = Trial.place(node)
         log = logger.info if node.meta.get(_HOST) else logger.warning
         log("torch.compile: PyTorch computes %s of %s: %s", node.target, where, why)
 
@@ -268,7 +267,7 @@ def split(module: Any, kept: Kept, training: bool, settings: Mapping[str, Any]) 
     if not fallback:
         refused = next(((node, why) for node, why in support.reasons.items() if why is not None and not node.meta.get(_HOST)), None)
         if refused:
-            raise error_of(5, f"torch.compile: {refused[0].target} of {Trial.place(Trial, refused[0])}: {refused[1]}")  # type: ignore[arg-type]
+            raise error_of(5, f"torch.compile: {refused[0].target} of {Trial.place(refused[0])}: {refused[1]}")
     name_once(support.reasons)
     made = partitioner.fuse_partitions(parts)
     for name, child in list(made.named_children()):

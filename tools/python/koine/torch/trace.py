@@ -194,14 +194,15 @@ class Nodes:
 
     # ---- nodes -------------------------------------------------------------------------------------------------------
 
-    def place(self, node: Any) -> str:
+    @classmethod
+    def place(cls, node: Any) -> str:
         """The path of the module that a node comes from, and its line."""
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         path = path_of(stack[-1][0]) if stack else ""
         path = path[len("model."):] if path.startswith("model.") else path if path != "model" else ""
         trace = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines() if line.strip()]
         lines = [line for before, line in zip(trace, trace[1:]) if before.startswith("File ") and __file__ not in before]
-        return (f"module '{path}'" if path else "the model" if stack and stack[-1][0].startswith("model") else self.origin) + \
+        return (f"module '{path}'" if path else "the model" if stack and stack[-1][0].startswith("model") else cls.origin) + \
             (f" (`{lines[-1]}`)" if lines else "")
 
     @contextlib.contextmanager
