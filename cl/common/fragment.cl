@@ -1,20 +1,22 @@
-/* Sums of products of 16-bit numbers on matrix units, in place of the work-items' own sums of common/tile.cl, which
- * includes this file where KN_FRAGMENT is defined. A wave computes KN_WAVE_M x KN_WAVE_N sums of a work-group's tile,
+/* Sums of products of 16-bit numbers, or of TF32, on matrix units, in place of the work-items' own sums of
+ * common/tile.cl, which includes this file where KN_FRAGMENT is defined. A wave computes KN_WAVE_M x KN_WAVE_N sums of a work-group's tile,
  * in tiles of the unit, whose numbers are spread over the wave's lanes (common/fragment_layout.cl). Slices lie in local
  * memory as left (KN_TILE_M,KN_TILE_K) and right (KN_TILE_N,KN_TILE_K), so that numbers that a lane needs together are
  * adjacent, with rows padded against bank conflicts; for units 5 and 6 tile by tile, as block reads of sub-groups want
  * them.
  *   KN_FRAGMENT      the unit
- *   KN_NUMBERS 2     the numbers: 1 float16, 2 bfloat16; what is stored as float32 is rounded to them when it is loaded
+ *   KN_NUMBERS 2     the numbers: 1 float16, 2 bfloat16; what is stored as float32 is rounded to them when it is
+ *                    loaded, to nearest even. 3, with unit 1 alone: TF32, float32 rounded to 10 bits of mantissa, to
+ *                    nearest with ties away from 0
  *   KN_EMULATED 0    1: without a unit; each lane has the same numbers and gives them to the others in local memory
  *   KN_WAVE_M, _N 32 the sums of a wave, multiples of the unit's tile */
 #if defined(KN_FRAGMENT) && !defined(KN_FRAGMENT_CL)
 #define KN_FRAGMENT_CL
-#include "common/fragment_layout.cl"
-#include "common/storage.cl"
 #ifndef KN_NUMBERS
 #define KN_NUMBERS 2
 #endif
+#include "common/fragment_layout.cl"
+#include "common/storage.cl"
 #ifndef KN_EMULATED
 #define KN_EMULATED 0
 #endif
@@ -23,6 +25,14 @@
 #endif
 #ifndef KN_WAVE_N
 #define KN_WAVE_N 32
+#endif
+/* A number in a slice, and how many fit in a word of 32 bits. */
+#if KN_NUMBERS == 3
+#define KN_NUMBER uint
+#define KN_IN_WORD 1
+#else
+#define KN_NUMBER ushort
+#define KN_IN_WORD 2
 #endif
 #define KN_WAVES_M (KN_TILE_M / KN_WAVE_M)
 #define KN_WAVES_N (KN_TILE_N / KN_WAVE_N)
@@ -55,7 +65,7 @@
 #define KN_RIGHT_PLACE(i, k)                                                                                 \
     (KN_SLICE_TILE(i, k, KN_COLUMNS) + (k) % KN_DEPTH / 2 * (2 * KN_COLUMNS) + (i) % KN_COLUMNS * 2 + (k) % 2)
 #else
-#define KN_SLICE_ROW (KN_TILE_K + 8)
+#define KN_SLICE_ROW (KN_TILE_K + 4 * KN_IN_WORD)
 #define KN_LEFT_PLACE(i, k) ((i) * KN_SLICE_ROW + (k))
 #define KN_RIGHT_PLACE(i, k) KN_LEFT_PLACE(i, k)
 #endif
@@ -68,19 +78,19 @@
 #define KN_STAGE_ROWS (KN_WAVES_M * KN_ROWS)
 #define KN_STAGE_ROW (KN_TILE_N + 4)
 #define KN_STAGE_BYTES (4 * KN_STAGE_ROWS * KN_STAGE_ROW)
-#define KN_SLICE_BYTES(number) (2 * (number) * (KN_LEFT_SLICE + KN_RIGHT_SLICE))
+#define KN_SLICE_BYTES(number) (4 / KN_IN_WORD * (number) * (KN_LEFT_SLICE + KN_RIGHT_SLICE))
 #define KN_LOCAL_BYTES(number)                                                                               \
     (KN_SLICE_BYTES(number) > KN_STAGE_BYTES ? KN_SLICE_BYTES(number) : KN_STAGE_BYTES)
 #define KN_SLICES(number)                                                                                    \
     local uint4 slices[KN_LOCAL_BYTES(number) / 16];                                                         \
-    local ushort *left = (local ushort *)slices, *right = left + (number) * KN_LEFT_SLICE;                   \
+    local KN_NUMBER *left = (local KN_NUMBER *)slices, *right = left + (number) * KN_LEFT_SLICE;                   \
     local KN_A *stage = (local KN_A *)slices;                                                                \
     KN_EMULATION
 #if KN_EMULATED
 #define KN_EXCHANGED (KN_ROWS * KN_DEPTH + KN_COLUMNS * KN_DEPTH)
-#define KN_EMULATION local ushort exchange[KN_WAVES * KN_EXCHANGED];
+#define KN_EMULATION local KN_NUMBER exchange[KN_WAVES * KN_EXCHANGED];
 #define KN_EXCHANGE , exchange + KN_WAVE * KN_EXCHANGED
-#define KN_EXCHANGE_PARAMETER , local ushort *exchange
+#define KN_EXCHANGE_PARAMETER , local KN_NUMBER *exchange
 #define KN_EXCHANGE_PASSED , exchange
 #else
 #define KN_EMULATION
@@ -99,15 +109,20 @@ typedef KN_PASTE(KN_BLOCK_, KN_FRAGMENT) fragment_left;
 typedef int8 fragment_right;
 #else
 typedef struct fragment_left {
-    uint word[KN_LEFT_EACH / 2];
+    uint word[KN_LEFT_EACH / KN_IN_WORD];
 } fragment_left;
 typedef struct fragment_right {
-    uint word[KN_RIGHT_EACH / 2];
+    uint word[KN_RIGHT_EACH / KN_IN_WORD];
 } fragment_right;
 #endif
 #define KN_SUM_VECTOR KN_PASTE(float, KN_SUM_EACH)
 
-/* `count` numbers from `first` on of a lane, which are adjacent; two in each word. */
+/* `run` numbers from `first` on of a lane, which are adjacent; two of 16 bits in each word. */
+#if KN_NUMBERS == 3
+static inline void load_run(local const uint *from, const int first, const int run, uint *word) {
+    KN_UNROLL for (int at = 0; at < run; at++) word[first + at] = from[at];
+}
+#else
 static inline void load_run(local const ushort *from, const int first, const int run, uint *word) {
     if (run == 1) {
         word[first / 2] = first % 2 ? word[first / 2] | (uint)*from << 16 : *from;
@@ -127,6 +142,7 @@ static inline void load_run(local const ushort *from, const int first, const int
         }
     }
 }
+#endif
 /* This lane's numbers of a tile that begins at a row, or at a column, of a slice, at `k` along it. */
 #if KN_FRAGMENT >= 5 && !KN_EMULATED
 static inline fragment_left load_left(local const ushort *slice, const int row, const int k) {
@@ -141,14 +157,14 @@ static inline fragment_right load_right(local const ushort *slice, const int col
     return as_int8(intel_sub_group_block_read8((local const uint *)(slice + KN_RIGHT_PLACE(column, k))));
 }
 #else
-static inline fragment_left load_left(local const ushort *slice, const int row, const int k) {
+static inline fragment_left load_left(local const KN_NUMBER *slice, const int row, const int k) {
     fragment_left loaded;
     KN_UNROLL for (int e = 0; e < KN_LEFT_EACH; e += KN_LEFT_RUN)
         load_run(slice + KN_LEFT_PLACE(row + KN_LEFT_AT(KN_LANE, e), k + KN_LEFT_DEPTH(KN_LANE, e)), e, KN_LEFT_RUN,
                  loaded.word);
     return loaded;
 }
-static inline fragment_right load_right(local const ushort *slice, const int column, const int k) {
+static inline fragment_right load_right(local const KN_NUMBER *slice, const int column, const int k) {
     fragment_right loaded;
     KN_UNROLL for (int e = 0; e < KN_RIGHT_EACH; e += KN_RIGHT_RUN)
         load_run(slice + KN_RIGHT_PLACE(column + KN_RIGHT_AT(KN_LANE, e), k + KN_RIGHT_DEPTH(KN_LANE, e)), e,
@@ -161,17 +177,20 @@ static inline fragment_right load_right(local const ushort *slice, const int col
 #if KN_EMULATED
 #if KN_NUMBERS == 1
 #define KN_NUMBER_AT(p) vload_half(0, (local const half *)(p))
-#else
+#elif KN_NUMBERS == 2
 #define KN_NUMBER_AT(p) as_float((uint)*(p) << 16)
+#else
+#define KN_NUMBER_AT(p) as_float(*(p))
 #endif
+#define KN_NUMBER_OF(fragment, e) (fragment.word[(e) / KN_IN_WORD] >> 16 * ((e) % KN_IN_WORD))
 static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, const fragment_right right,
-                                local ushort *exchange) {
-    local ushort *rows = exchange, *columns = exchange + KN_ROWS * KN_DEPTH;
+                                local KN_NUMBER *exchange) {
+    local KN_NUMBER *rows = exchange, *columns = exchange + KN_ROWS * KN_DEPTH;
     const int lane = KN_LANE;
     for (int e = 0; e < KN_LEFT_EACH; e++)
-        rows[KN_LEFT_AT(lane, e) * KN_DEPTH + KN_LEFT_DEPTH(lane, e)] = left.word[e / 2] >> 16 * (e % 2);
+        rows[KN_LEFT_AT(lane, e) * KN_DEPTH + KN_LEFT_DEPTH(lane, e)] = KN_NUMBER_OF(left, e);
     for (int e = 0; e < KN_RIGHT_EACH; e++)
-        columns[KN_RIGHT_AT(lane, e) * KN_DEPTH + KN_RIGHT_DEPTH(lane, e)] = right.word[e / 2] >> 16 * (e % 2);
+        columns[KN_RIGHT_AT(lane, e) * KN_DEPTH + KN_RIGHT_DEPTH(lane, e)] = KN_NUMBER_OF(right, e);
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int e = 0; e < KN_SUM_EACH; e++) {
         float sum = ((float *)sums)[e];
@@ -185,8 +204,10 @@ static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, c
 #elif KN_FRAGMENT == 1
 #if KN_NUMBERS == 1
 #define KN_MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-#else
+#elif KN_NUMBERS == 2
 #define KN_MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+#else
+#define KN_MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
 #endif
 static inline void multiply_add(float4 *sums, const fragment_left left, const fragment_right right) {
     float s0 = sums->s0, s1 = sums->s1, s2 = sums->s2, s3 = sums->s3;
@@ -239,8 +260,8 @@ static inline void sums_clear(sums *sums) {
 
 /* The rows of left times the columns of right, KN_TILE_K deep; slices of KN_SLICES. */
 #define sums_add(sums, left, right) sums_add_tiles(sums, left, right KN_EXCHANGE)
-static inline void sums_add_tiles(sums *sums, local const ushort *left,
-                                  local const ushort *right KN_EXCHANGE_PARAMETER) {
+static inline void sums_add_tiles(sums *sums, local const KN_NUMBER *left,
+                                  local const KN_NUMBER *right KN_EXCHANGE_PARAMETER) {
     const int row0 = KN_WAVE / KN_WAVES_N * KN_WAVE_M, column0 = KN_WAVE % KN_WAVES_N * KN_WAVE_N;
     KN_UNROLL_TILES for (int k = 0; k < KN_TILE_K; k += KN_DEPTH) {
         fragment_left rows[KN_TILES_M];
@@ -281,30 +302,44 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
 
 /* A side of a slice is loaded in pieces of `vector` numbers, 1, 4 or 8, that are adjacent and aligned. In a matrix of
  * rows along k a piece lies in a row; in one of rows across the side it has two rows, so that what is stored to
- * local memory are pairs along k. There 16 / vector pieces are adjacent across, and the others along k.
+ * local memory are pairs along k, or one row of TF32. There 16 / vector pieces are adjacent across, and the
+ * others along k.
  * Where numbers along k need not be adjacent in memory they are gathered one by one: pieces along k of 2, or deep ones
- * of 8. Deep pieces are adjacent across, as numbers there are in memory; those of a work-item begin at the same k. */
+ * of KN_DEEP_COUNT. Deep pieces are adjacent across, as numbers there are in memory; those of a work-item begin at the
+ * same k. */
 #define KN_ALONG 0
 #define KN_ACROSS 1
 #define KN_DEEP 2
-#define KN_PIECES(side, vector, order) ((side) * KN_TILE_K / (vector) / ((order) == KN_ACROSS ? 2 : 1) / KN_ITEMS)
+#if KN_NUMBERS == 3
+#define KN_DEEP_COUNT 4
+#else
+#define KN_DEEP_COUNT 8
+#endif
+#define KN_LINES(order) ((order) == KN_ACROSS ? KN_IN_WORD : 1)
+#define KN_PIECES(side, vector, order) ((side) * KN_TILE_K / (vector) / KN_LINES(order) / KN_ITEMS)
 typedef struct position {
     int k, i;
 } position;
 static inline position piece_at(const int p, const int order, const int side, const int vector) {
     const int item = get_local_id(0), piece = p * KN_ITEMS + item;
     const int width = order == KN_ACROSS ? 16 / vector : KN_TILE_K / vector;
-    const int pairs = KN_TILE_K / 2, line = piece / width, items = KN_ITEMS * vector / KN_TILE_K;
+    const int lines = KN_TILE_K / KN_IN_WORD, line = piece / width, items = KN_ITEMS * vector / KN_TILE_K;
     const position along = {piece % width * vector, line}, deep = {item / items * vector, p * items + item % items};
-    const position pair = {line % pairs * 2, (line / pairs * width + piece % width) * vector};
-    return order == KN_ACROSS ? pair : order == KN_DEEP ? deep : along;
+    const position across = {line % lines * KN_IN_WORD, (line / lines * width + piece % width) * vector};
+    return order == KN_ACROSS ? across : order == KN_DEEP ? deep : along;
 }
 
-/* Two numbers in each word, but of a single one. */
+/* Two numbers of 16 bits in each word, but of a single one. */
+#if KN_NUMBERS == 3
+#define KN_RAW_1 uint
+#define KN_RAW_2 uint2
+#define KN_RAW_4 uint4
+#else
 #define KN_RAW_1 ushort
 #define KN_RAW_2 uint
 #define KN_RAW_4 uint2
 #define KN_RAW_8 uint4
+#endif
 #define KN_FLOATS_1 float
 #define KN_FLOATS_4 float4
 #define KN_FLOATS_8 float8
@@ -314,7 +349,21 @@ static inline position piece_at(const int p, const int order, const int side, co
     KN_PASTE(round_, vector)(*(global const KN_PASTE(KN_FLOATS_, vector) *)(p))
 #define KN_LOAD_RAW_1(vector, p) (*(global const KN_PASTE(KN_RAW_, vector) *)(p))
 #define KN_LOAD_RAW_2(vector, p) (*(global const KN_PASTE(KN_RAW_, vector) *)(p))
-#if KN_FRAGMENT == 1 && !KN_EMULATED
+#if KN_NUMBERS == 3
+static inline uint round_1(const float number) {
+#if KN_EMULATED
+    const uint bits = as_uint(number);
+    return isnan(number) ? 0x7fffffffu : (bits + 0x1000u) & ~0x1fffu;
+#else
+    uint bits;
+    __asm__("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(number));
+    return bits;
+#endif
+}
+static inline uint4 round_4(const float4 n) {
+    return (uint4)(round_1(n.s0), round_1(n.s1), round_1(n.s2), round_1(n.s3));
+}
+#elif KN_FRAGMENT == 1 && !KN_EMULATED
 #if KN_NUMBERS == 1
 #define KN_ROUND_PAIR "cvt.rn.f16x2.f32 %0, %1, %2;"
 #else
@@ -361,8 +410,27 @@ KN_DEFINE_KEEP(4)
 KN_DEFINE_KEEP(8)
 #endif
 
-/* A piece on its way to local memory; of one along k only the first line is used. */
 #define KN_PUT(left, slice, i, k) ((slice) + ((left) ? KN_LEFT_PLACE(i, k) : KN_RIGHT_PLACE(i, k)))
+#if KN_NUMBERS == 3
+/* A piece on its way to local memory, one line of numbers. */
+#define KN_DEFINE_PIECE(vector)                                                                              \
+    typedef struct piece_##vector {                                                                          \
+        KN_RAW_##vector line[1];                                                                             \
+    } piece_##vector;                                                                                        \
+    static inline void put_piece_##vector(const piece_##vector piece, const position at, const bool across,  \
+                                          const bool left, local uint *slice) {                              \
+        if (across) {                                                                                        \
+            KN_UNROLL for (int w = 0; w < vector; w++) *KN_PUT(left, slice, at.i + w, at.k) =                \
+                ((const uint *)&piece.line[0])[w];                                                           \
+        } else {                                                                                             \
+            *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];                       \
+        }                                                                                                    \
+    }
+KN_DEFINE_PIECE(1)
+KN_DEFINE_PIECE(2)
+KN_DEFINE_PIECE(4)
+#else
+/* A piece on its way to local memory; of one along k only the first line is used. */
 #define KN_DEFINE_PIECE(vector)                                                                              \
     typedef struct piece_##vector {                                                                          \
         KN_RAW_##vector line[2];                                                                             \
@@ -397,6 +465,7 @@ static inline void put_piece_1(const piece_1 piece, const position at, const boo
     else
         *KN_PUT(left, slice, at.i, at.k) = piece.line[0];
 }
+#endif
 #define KN_PUT_PIECES(next, order, side, vector, left, slice)                                                \
     KN_UNROLL for (int p = 0; p < KN_PIECES(side, vector, order); p++)                                       \
         KN_PASTE(put_piece_, vector)(next[p], piece_at(p, order, side, vector), (order) == KN_ACROSS, left, slice);
@@ -406,11 +475,16 @@ static inline void put_piece_1(const piece_1 piece, const position at, const boo
 #define KN_LOAD_PIECE(piece, order, vector, count, LOAD, k)                                                  \
     KN_PASTE(KN_LOAD_PIECE_, vector)(piece, order, count, LOAD, k)
 #define KN_LOAD_PIECE_1(piece, order, count, LOAD, k)                                                        \
-    KN_UNROLL for (int w = 0; w < (count) / 2; w++)                                                          \
-        ((uint *)&piece.line[0])[w] = (uint)LOAD(1, (k) + 2 * w) | (uint)LOAD(1, (k) + 2 * w + 1) << 16;
+    KN_UNROLL for (int w = 0; w < (count) / KN_IN_WORD; w++)                                                 \
+        ((uint *)&piece.line[0])[w] = KN_LOAD_WORD(LOAD, (k) + KN_IN_WORD * w);
+#if KN_NUMBERS == 3
+#define KN_LOAD_WORD(LOAD, k) LOAD(1, k)
+#else
+#define KN_LOAD_WORD(LOAD, k) ((uint)LOAD(1, k) | (uint)LOAD(1, (k) + 1) << 16)
+#endif
 #define KN_LOAD_PIECE_4(piece, order, count, LOAD, k) KN_LOAD_LINES(piece, order, 4, LOAD, k)
 #define KN_LOAD_PIECE_8(piece, order, count, LOAD, k) KN_LOAD_LINES(piece, order, 8, LOAD, k)
 #define KN_LOAD_LINES(piece, order, vector, LOAD, k)                                                         \
     piece.line[0] = LOAD(vector, k);                                                                         \
-    if ((order) == KN_ACROSS) piece.line[1] = LOAD(vector, (k) + 1);
+    if ((order) == KN_ACROSS && KN_IN_WORD == 2) piece.line[KN_IN_WORD - 1] = LOAD(vector, (k) + 1);
 #endif

@@ -1,6 +1,6 @@
 /* Where each lane's numbers lie in the tiles that matrix units multiply: sums (rows,columns) += left (rows,depth) times
- * right (depth,columns), with left and right in 16 bits and the sums in float32. The lanes of a wave have the tiles
- * together. Number e of a lane is at these places; KN_FRAGMENT is the unit, from 1 on in the order of kn_matrix_unit:
+ * right (depth,columns), with left and right in 16 bits, or TF32, and the sums in float32. The lanes of a wave have the
+ * tiles together. Number e of a lane is at these places; KN_FRAGMENT is the unit, from 1 on in the order of kn_matrix_unit:
  *   KN_LANES, KN_ROWS, KN_COLUMNS, KN_DEPTH    lanes of a wave, and the sizes of a tile
  *   KN_LEFT_EACH, KN_RIGHT_EACH, KN_SUM_EACH   numbers of a lane
  *   KN_LEFT_RUN, KN_RIGHT_RUN                  so many of them are adjacent along the depth
@@ -14,27 +14,33 @@
  *   3 wmma12   RDNA 4, the same instruction with other tables
  *   4 mfma     CDNA 2 and later, V_MFMA_F32_16X16X16
  *   5 dpas8    cl_intel_subgroup_matrix_multiply_accumulate, sub-groups of 8
- *   6 dpas16   the same, sub-groups of 16 */
+ *   6 dpas16   the same, sub-groups of 16
+ *   7 mma      in place of 1 where KN_NUMBERS is 3: PTX, mma.sync.aligned.m16n8k8 of .tf32 */
 #ifndef KN_FRAGMENT_LAYOUT_CL
 #define KN_FRAGMENT_LAYOUT_CL
 #define KN_UNIT_(name, unit) name##unit
 #define KN_UNIT(name, unit) KN_UNIT_(name, unit)
+#if defined(KN_NUMBERS) && KN_NUMBERS == 3
+#define KN_LAYOUT 7
+#else
+#define KN_LAYOUT KN_FRAGMENT
+#endif
 
-#define KN_LANES KN_UNIT(KN_LANES_, KN_FRAGMENT)
-#define KN_ROWS KN_UNIT(KN_ROWS_, KN_FRAGMENT)
-#define KN_COLUMNS KN_UNIT(KN_COLUMNS_, KN_FRAGMENT)
-#define KN_DEPTH KN_UNIT(KN_DEPTH_, KN_FRAGMENT)
-#define KN_LEFT_EACH KN_UNIT(KN_LEFT_EACH_, KN_FRAGMENT)
-#define KN_LEFT_RUN KN_UNIT(KN_LEFT_RUN_, KN_FRAGMENT)
-#define KN_LEFT_AT KN_UNIT(KN_LEFT_AT_, KN_FRAGMENT)
-#define KN_LEFT_DEPTH KN_UNIT(KN_LEFT_DEPTH_, KN_FRAGMENT)
-#define KN_RIGHT_EACH KN_UNIT(KN_RIGHT_EACH_, KN_FRAGMENT)
-#define KN_RIGHT_RUN KN_UNIT(KN_RIGHT_RUN_, KN_FRAGMENT)
-#define KN_RIGHT_AT KN_UNIT(KN_RIGHT_AT_, KN_FRAGMENT)
-#define KN_RIGHT_DEPTH KN_UNIT(KN_RIGHT_DEPTH_, KN_FRAGMENT)
-#define KN_SUM_EACH KN_UNIT(KN_SUM_EACH_, KN_FRAGMENT)
-#define KN_SUM_ROW KN_UNIT(KN_SUM_ROW_, KN_FRAGMENT)
-#define KN_SUM_COLUMN KN_UNIT(KN_SUM_COLUMN_, KN_FRAGMENT)
+#define KN_LANES KN_UNIT(KN_LANES_, KN_LAYOUT)
+#define KN_ROWS KN_UNIT(KN_ROWS_, KN_LAYOUT)
+#define KN_COLUMNS KN_UNIT(KN_COLUMNS_, KN_LAYOUT)
+#define KN_DEPTH KN_UNIT(KN_DEPTH_, KN_LAYOUT)
+#define KN_LEFT_EACH KN_UNIT(KN_LEFT_EACH_, KN_LAYOUT)
+#define KN_LEFT_RUN KN_UNIT(KN_LEFT_RUN_, KN_LAYOUT)
+#define KN_LEFT_AT KN_UNIT(KN_LEFT_AT_, KN_LAYOUT)
+#define KN_LEFT_DEPTH KN_UNIT(KN_LEFT_DEPTH_, KN_LAYOUT)
+#define KN_RIGHT_EACH KN_UNIT(KN_RIGHT_EACH_, KN_LAYOUT)
+#define KN_RIGHT_RUN KN_UNIT(KN_RIGHT_RUN_, KN_LAYOUT)
+#define KN_RIGHT_AT KN_UNIT(KN_RIGHT_AT_, KN_LAYOUT)
+#define KN_RIGHT_DEPTH KN_UNIT(KN_RIGHT_DEPTH_, KN_LAYOUT)
+#define KN_SUM_EACH KN_UNIT(KN_SUM_EACH_, KN_LAYOUT)
+#define KN_SUM_ROW KN_UNIT(KN_SUM_ROW_, KN_LAYOUT)
+#define KN_SUM_COLUMN KN_UNIT(KN_SUM_COLUMN_, KN_LAYOUT)
 
 #define KN_LANES_1 32
 #define KN_ROWS_1 16
@@ -131,4 +137,20 @@
 #define KN_SUM_EACH_6 8
 #define KN_SUM_ROW_6(lane, e) (e)
 #define KN_SUM_COLUMN_6(lane, e) (lane)
+
+#define KN_LANES_7 32
+#define KN_ROWS_7 16
+#define KN_COLUMNS_7 8
+#define KN_DEPTH_7 8
+#define KN_LEFT_EACH_7 4
+#define KN_LEFT_RUN_7 1
+#define KN_LEFT_AT_7(lane, e) ((lane) / 4 + (e) % 2 * 8)
+#define KN_LEFT_DEPTH_7(lane, e) ((lane) % 4 + (e) / 2 * 4)
+#define KN_RIGHT_EACH_7 2
+#define KN_RIGHT_RUN_7 1
+#define KN_RIGHT_AT_7(lane, e) ((lane) / 4)
+#define KN_RIGHT_DEPTH_7(lane, e) ((lane) % 4 + (e) * 4)
+#define KN_SUM_EACH_7 4
+#define KN_SUM_ROW_7(lane, e) ((lane) / 4 + (e) / 2 * 8)
+#define KN_SUM_COLUMN_7(lane, e) ((lane) % 4 * 2 + (e) % 2)
 #endif

@@ -9,7 +9,7 @@
  * Sizes, strides, padding and dilation are arguments, batch included. Defines: those of common/tile.cl, and
  *   KN_LEFT_VECTOR 1    4: loads the left side four at a time. Four values of k, from a multiple of four on, are
  *                       adjacent there; with KN_LEFT_ACROSS four rows
- *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns. With KN_FRAGMENT also 8
+ *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns. With KN_FRAGMENT also 8, of 16 bits
  *   KN_RESULT_VECTOR 1  with KN_FRAGMENT; 4: four columns, from a multiple of four on, are adjacent in the result
  *   KN_LEFT_HALF, KN_RIGHT_HALF, KN_RESULT_HALF   how left_from, right_from and the result are stored
  *                       (common/storage.cl), set by the file that includes this one */
@@ -68,7 +68,7 @@ static inline bool is_inside(const place place, const entry entry, const window 
 #endif
 #if KN_RIGHT_VECTOR == 1 && KN_RIGHT_ACROSS
 #define KN_RIGHT_ORDER KN_DEEP
-#define KN_RIGHT_COUNT 8
+#define KN_RIGHT_COUNT KN_DEEP_COUNT
 #elif KN_RIGHT_VECTOR == 1
 #define KN_RIGHT_ORDER KN_ALONG
 #define KN_RIGHT_COUNT 2

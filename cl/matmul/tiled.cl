@@ -6,7 +6,7 @@
  *   KN_HALF_a, _b, _c  whether they are stored in 16 bits (common/storage.cl)
  *   KN_ROW_SUMS        defined where the sums of A's rows are wanted too; not with KN_FRAGMENT
  *   KN_VECTOR 1        4: the stored rows of A and of B, and N, are multiples of 4 long; reads four at a time; with
- *                      KN_FRAGMENT also 8
+ *                      KN_FRAGMENT also 8, of 16 bits
  * Global loads: at most 4 * (1 / KN_TILE_M + 1 / KN_TILE_N) bytes per multiply-add, 2 bytes for 16 with the
  * defaults.
  *
@@ -82,7 +82,8 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
     KN_UNROLL for (int p = 0; p < pieces; p++) {                                                             \
         const int along = (k0) + piece_at(p, across, side, KN_VECTOR).k;                                     \
         next[p].line[0] = KN_FETCH_LINE(kind, from + at[p], along);                                          \
-        if (across) next[p].line[1] = KN_FETCH_LINE(kind, from + at[p] + stride, along + 1);                 \
+        if (across && KN_IN_WORD == 2)                                                                       \
+            next[p].line[KN_IN_WORD - 1] = KN_FETCH_LINE(kind, from + at[p] + stride, along + 1);            \
     }                                                                                                        \
     from += across ? KN_TILE_K * (KN_INDEX)stride : KN_TILE_K;
 #define KN_FETCH_SLICE(k0)                                                                                   \

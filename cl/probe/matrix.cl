@@ -2,7 +2,7 @@
  * kn_probe_claims(x, y)   y[0]: bit u for each unit u (kn_matrix_unit) whose instructions the compiler claims to know,
  *                         by its own feature tests; they are not used here. x: ignored
  * With it, and its further defines (common/fragment.cl):
- * kn_probe_matrix(x, y)   one work-group of 64 multiplies left (64,32) and right (32,32), columns first, of 16-bit
+ * kn_probe_matrix(x, y)   one work-group of 64 multiplies left (64,32) and right (32,32), columns first, of the unit's
  *                         numbers, which are one after the other in x: y (64,32) */
 #ifndef KN_FRAGMENT
 #ifndef __has_builtin
@@ -28,6 +28,9 @@ kernel void kn_probe_claims(global const ushort *x, global uint *y) {
     if (get_global_id(0) == 0) y[0] = claims;
 }
 #else
+#ifndef KN_NUMBERS
+#define KN_NUMBERS 2
+#endif
 #include "common/fragment_layout.cl"
 #define KN_TILE_M 64
 #define KN_TILE_N 32
@@ -45,7 +48,7 @@ kernel void kn_probe_claims(global const ushort *x, global uint *y) {
 #include "common/tile.cl"
 
 #define KN_STORE_ROW(row, from) y[(row) * KN_TILE_N + KN_STAGED_COLUMN(1)] = *(from);
-KN_WORK_GROUP kernel void kn_probe_matrix(global const ushort *x, global float *y) {
+KN_WORK_GROUP kernel void kn_probe_matrix(global const KN_NUMBER *x, global float *y) {
     KN_SLICES(1)
     sums sums;
     sums_clear(&sums);

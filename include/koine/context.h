@@ -62,7 +62,7 @@ typedef struct kn_context_params {
      * to be right there; runs are refused with KN_ERROR_CANCELLED. It cannot be joined to another context.
      * NULL or "": none. */
     const char *target;
-    /* On many-thread devices, the unit that multiplies matrices of 16-bit numbers: a name of
+    /* On many-thread devices, the unit that multiplies matrices of 16-bit numbers, or of TF32: a name of
      * kn_matrix_unit_name, the only one that is tried then; or one after "emulated-", in which plain code
      * does with each lane's numbers what that unit would do, slowly, for tests. NULL or "": the first that
      * computes right. */
@@ -126,10 +126,10 @@ typedef struct kn_capabilities {
 } kn_capabilities;
 
 /* Units that multiply small matrices of 16-bit numbers and add in float32, by the instruction that reaches
- * them. */
+ * them. KN_MATRIX_MMA multiplies TF32 too. */
 typedef enum kn_matrix_unit {
     KN_MATRIX_NONE,
-    KN_MATRIX_MMA,    /* PTX: mma.sync.m16n8k16 */
+    KN_MATRIX_MMA,    /* PTX: mma.sync.m16n8k16, and m16n8k8 of TF32 */
     KN_MATRIX_WMMA,   /* RDNA 3 */
     KN_MATRIX_WMMA12, /* RDNA 4 */
     KN_MATRIX_MFMA,   /* CDNA 2 and later */
@@ -139,9 +139,10 @@ typedef enum kn_matrix_unit {
 } kn_matrix_unit;
 /* "none", "mma", "wmma", "wmma12", "mfma", "dpas8" or "dpas16"; "unknown" for other values. */
 KN_API const char *kn_matrix_unit_name(kn_matrix_unit unit);
-/* The unit for a precision of 16 bits that computed a trial right. It is tried when it is first asked for, or
- * a plan in this precision is made: that compiles small programs, and the answer is kept in the cache folder.
- * KN_MATRIX_NONE on wide-vector devices and for other precisions. Not concurrently with other calls. */
+/* The unit for a precision of 16 bits, or for KN_PRECISION_TF32, that computed a trial right. It is tried
+ * when it is first asked for, or a plan in this precision is made: that compiles small programs, and the
+ * answer is kept in the cache folder. KN_MATRIX_NONE on wide-vector devices and for other precisions. Not
+ * concurrently with other calls. */
 KN_API kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision precision);
 
 KN_API const kn_device_info *kn_context_device(const kn_context *context);

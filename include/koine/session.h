@@ -58,8 +58,11 @@ typedef struct kn_session_params {
     /* The types in which results between operators are stored; what the operators compute, they compute in
      * float32. Gradients of parameters, optimizer moments, running statistics, results of rank 0 and 1
      * and what is fetched stay float32, and so do inputs and results of operators without kernels for it,
-     * which the plan lists. Parameters stay float32 in training; without it, those are stored so that only
-     * operators read which take them so, as by kn_store: weights of matrix products, tables of embeddings. */
+     * which the plan lists. With KN_PRECISION_TF32 all are stored in float32, and matrix products and
+     * convolutions by matrix units round what they multiply to 10 bits of mantissa; without such a unit that
+     * is float32, and a warning tells it once. Parameters stay float32 in training; without it, those are
+     * stored so that only operators read which take them so, as by kn_store: weights of matrix products,
+     * tables of embeddings. */
     kn_precision precision;
     /* The device memory that plans may need; 0: the device's. One that needs more is changed: results that
      * depend on states alone are not kept from run to run; then `recompute`. If it still needs more, it is

@@ -51,11 +51,13 @@ KN_API size_t kn_dtype_bytes(kn_dtype dtype);
 /* Parses a name; returns false and leaves *dtype unchanged when there is no such type. */
 KN_API bool kn_dtype_parse(const char *name, kn_dtype *dtype);
 
-/* The type in which numbers are stored while a graph is computed. X(name, number, text). */
+/* How numbers are stored and multiplied while a graph is computed. KN_PRECISION_TF32 stores float32 and
+ * rounds what matrix units multiply to 10 bits of mantissa. X(name, number, text). */
 #define KN_PRECISION_LIST(X)                                                                                 \
     X(KN_PRECISION_FLOAT32, 0, "float32")                                                                    \
     X(KN_PRECISION_FLOAT16, 1, "float16")                                                                    \
-    X(KN_PRECISION_BFLOAT16, 2, "bfloat16")
+    X(KN_PRECISION_BFLOAT16, 2, "bfloat16")                                                                  \
+    X(KN_PRECISION_TF32, 3, "tf32")
 typedef enum kn_precision {
 #define KN_PRECISION_ENUM(name, number, text) name = number,
     KN_PRECISION_LIST(KN_PRECISION_ENUM)

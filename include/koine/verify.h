@@ -23,7 +23,8 @@ typedef struct kn_verify_params {
     /* only kernels of these names, or one with its tile, "tiled:32x32x16/4x4"; NULL: all that the device
      * supports, those that stand in for others, `plain`, with the smallest cases */
     const char *variants;
-    kn_precision precision; /* of 16 bits: only kernels that can store it, with inputs and results in it */
+    kn_precision precision; /* of 16 bits: only kernels that can store it, with inputs and results in it;
+                               TF32: only those that multiply it, with inputs in it */
     int thoroughness;       /* 0: every case, 1: one case per operator and variant, 2: only the smallest */
     uint64_t seed;
     void *user;

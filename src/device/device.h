@@ -79,6 +79,8 @@ void *kn_context_tuner(const kn_context *context);
 /* 64, 128 or 256: registers of 32 bits that a work-item may use on a device with many threads, or what its
  * description says. Asked of the compiler when it is first needed, and remembered. */
 int kn_context_item_registers(kn_context *context);
+/* Logs a warning, once for the context, where TF32 is asked for and no matrix unit multiplies it. */
+void kn_context_tell_tf32(kn_context *context);
 /* Whether plain code does what the matrix unit would. */
 bool kn_context_emulates_matrix_unit(const kn_context *context);
 /* What a slow kernel reaches on a device with many threads, in FLOP/s and bytes/s: a small part of the peak,

@@ -124,6 +124,8 @@ typedef struct kn_timeline {
     double offset; /* seconds to add to the device's clock */
 } kn_timeline;
 
+enum { KN_MATRIX_TYPES = 3 };
+
 struct kn_context {
     kn_host host;
     kn_error failure;
@@ -135,9 +137,10 @@ struct kn_context {
     kn_progress progress;
     bool wide_indices, trust_claims, precompile, records, used_products;
     bool described; /* by a file: there is no device */
-    /* For float16, bfloat16; known: asked already. */
-    kn_matrix_unit matrix_units[2], matrix_only; /* matrix_only: no other is tried */
-    bool matrix_known[2], matrix_emulated;
+    /* For float16, bfloat16, tf32; known: asked already. */
+    kn_matrix_unit matrix_units[KN_MATRIX_TYPES], matrix_only; /* matrix_only: no other is tried */
+    kn_matrix_unit matrix_stated;                              /* by the file that describes the device */
+    bool matrix_known[KN_MATRIX_TYPES], matrix_emulated, told_tf32;
     kn_limits stated;   /* by that file */
     bool short_header;  /* programs begin with common/builtins.cl in place of the compiler's own header */
     bool keeps_nothing; /* the cache takes nothing, and the reason was logged */

@@ -1,5 +1,5 @@
-/* Matrix units: which one multiplies tiles of 16-bit numbers on this device. A compiler tells whose
- * instructions it knows; the unit is used after it has multiplied a tile right, with the code of the
+/* Matrix units: which one multiplies tiles of 16-bit numbers, or of TF32, on this device. A compiler tells
+ * whose instructions it knows; the unit is used after it has multiplied a tile right, with the code of the
  * product's kernel. */
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +13,29 @@ enum { ROWS = 64, COLUMNS = 32, DEPTH = 32 };
 
 static const char *const names[] = {"none", "mma", "wmma", "wmma12", "mfma", "dpas8", "dpas16"};
 static const char emulated[] = "emulated-";
+/* Those that multiply TF32 too. */
+static const bool multiplies_tf32[KN_MATRIX_LAST + 1] = {[KN_MATRIX_MMA] = true};
+
+/* The types in which units multiply, in the order of a context's matrix_units. */
+static const struct {
+    kn_precision precision;
+    const char *name;
+    int numbers;      /* KN_NUMBERS of cl/common/fragment.cl */
+    uint32_t bits[4]; /* of 0, 1, 2 and 3 */
+    uint32_t sign;
+} types[KN_MATRIX_TYPES] = {
+    {KN_PRECISION_FLOAT16, "float16", 1, {0, 0x3c00, 0x4000, 0x4200}, 0x8000},
+    {KN_PRECISION_BFLOAT16, "bfloat16", 2, {0, 0x3f80, 0x4000, 0x4040}, 0x8000},
+    {KN_PRECISION_TF32, "tf32", 3, {0, 0x3f800000, 0x40000000, 0x40400000}, 0x80000000}};
+
+static bool has_type(int unit, int type) {
+    return types[type].precision != KN_PRECISION_TF32 || multiplies_tf32[unit];
+}
+
+static void set_unit(kn_context *context, kn_matrix_unit unit) {
+    for (int type = 0; type < KN_MATRIX_TYPES; type++)
+        context->matrix_units[type] = has_type(unit, type) ? unit : KN_MATRIX_NONE;
+}
 
 const char *kn_matrix_unit_name(kn_matrix_unit unit) {
     return unit >= 0 && unit <= KN_MATRIX_LAST ? names[unit] : "unknown";
@@ -32,14 +55,11 @@ kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn
             "of these but none after 'emulated-'",
             word);
     context->matrix_emulated = emulates;
-    context->matrix_units[0] = context->matrix_units[1] = (kn_matrix_unit)unit;
+    set_unit(context, (kn_matrix_unit)unit);
     if (unit && !emulates) context->matrix_only = (kn_matrix_unit)unit;
-    context->matrix_known[0] = context->matrix_known[1] = !context->matrix_only;
+    for (int type = 0; type < KN_MATRIX_TYPES; type++)
+        context->matrix_known[type] = !context->matrix_only;
     return KN_OK;
-}
-
-static const char *name_of(kn_precision type) {
-    return type == KN_PRECISION_FLOAT16 ? "float16" : "bfloat16";
 }
 
 /* ---- trying ------------------------------------------------------------------------------------------- */
@@ -51,20 +71,24 @@ static int left_value(int row, int k) {
 static int right_value(int k, int column) {
     return (k * 4 + column * 3 + column * k) % 5 - 2;
 }
-static uint16_t bits_of(int number, kn_precision type) {
-    static const uint16_t halves[] = {0, 0x3c00, 0x4000, 0x4200}, bfloats[] = {0, 0x3f80, 0x4000, 0x4040};
-    const int size = number < 0 ? -number : number;
-    return (uint16_t)((type == KN_PRECISION_FLOAT16 ? halves : bfloats)[size] | (number < 0 ? 0x8000 : 0));
+/* Number `at` of an array becomes a small integer. */
+static void put(void *array, int at, int number, int type) {
+    const uint32_t bits =
+        types[type].bits[number < 0 ? -number : number] | (number < 0 ? types[type].sign : 0);
+    if (types[type].sign >> 31)
+        ((uint32_t *)array)[at] = bits;
+    else
+        ((uint16_t *)array)[at] = (uint16_t)bits;
 }
 
 /* Whether the unit multiplies right; an error says why it could not be asked. */
-static bool multiplies(kn_context *context, kn_matrix_unit unit, kn_precision type, kn_error *error) {
+static bool multiplies(kn_context *context, kn_matrix_unit unit, int type, kn_error *error) {
     enum { NUMBERS = (ROWS + COLUMNS) * DEPTH };
-    uint16_t input[NUMBERS], *right = input + ROWS * DEPTH;
+    uint32_t input[NUMBERS] = {0};
     float output[ROWS * COLUMNS];
     char prelude[64];
     snprintf(prelude, sizeof prelude, "#define KN_FRAGMENT %d\n#define KN_NUMBERS %d\n", (int)unit,
-             type == KN_PRECISION_FLOAT16 ? 1 : 2);
+             types[type].numbers);
     const kn_probe task = {.name = "matrix unit",
                            .file = "probe/matrix.cl",
                            .kernel = "kn_probe_matrix",
@@ -76,9 +100,9 @@ static bool multiplies(kn_context *context, kn_matrix_unit unit, kn_precision ty
                            .local = KN_PROBE_ITEMS};
     for (int k = 0; k < DEPTH; k++) {
         for (int row = 0; row < ROWS; row++)
-            input[row * DEPTH + k] = bits_of(left_value(row, k), type);
+            put(input, row * DEPTH + k, left_value(row, k), type);
         for (int column = 0; column < COLUMNS; column++)
-            right[column * DEPTH + k] = bits_of(right_value(k, column), type);
+            put(input, (ROWS + column) * DEPTH + k, right_value(k, column), type);
     }
     if (kn_probe_run(context, &task, error)) return false;
     for (int row = 0; row < ROWS; row++)
@@ -119,28 +143,30 @@ static uint32_t claims_of(kn_context *context, kn_error *error) {
 }
 
 /* *told: whether the answer is for good. */
-static kn_matrix_unit try_all(kn_context *context, kn_precision type, bool *told) {
+static kn_matrix_unit try_all(kn_context *context, int type, bool *told) {
     kn_error error = {.status = KN_OK};
     const uint32_t claims = claims_of(context, &error);
     *told = error.status != KN_ERROR_MEMORY;
     for (int unit = 1; unit <= KN_MATRIX_LAST; unit++) {
-        if (!(claims >> unit & 1) || (context->matrix_only && (int)context->matrix_only != unit)) continue;
+        if (!(claims >> unit & 1) || !has_type(unit, type) ||
+            (context->matrix_only && (int)context->matrix_only != unit))
+            continue;
         if (context->trust_claims || multiplies(context, (kn_matrix_unit)unit, type, &error))
             return (kn_matrix_unit)unit;
         *told = *told && error.status != KN_ERROR_MEMORY;
         kn_log_write(&context->host, KN_LOG_WARNING,
                      "%s claims the matrix unit %s; it is not used for %s: %s", context->found.info.name,
-                     names[unit], name_of(type), error.text);
+                     names[unit], types[type].name, error.text);
         error = (kn_error){.status = KN_OK};
     }
     return KN_MATRIX_NONE;
 }
 
 /* From the cache, or tried. */
-static kn_matrix_unit find(kn_context *context, kn_precision type) {
+static kn_matrix_unit find(kn_context *context, int type) {
     char key[128];
     double known = 0;
-    snprintf(key, sizeof key, "matrix_unit/%s%s/%s/%016llx", name_of(type),
+    snprintf(key, sizeof key, "matrix_unit/%s%s/%s/%016llx", types[type].name,
              context->trust_claims ? "-claimed" : "", kn_version_text(),
              (unsigned long long)kn_kernels_hash(context));
     if (!context->matrix_only && kn_verdict_expect(context, key, 0, &known))
@@ -154,15 +180,26 @@ static kn_matrix_unit find(kn_context *context, kn_precision type) {
     return unit;
 }
 
-kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision type) {
-    if (!context || context->failure.status ||
-        (type != KN_PRECISION_FLOAT16 && type != KN_PRECISION_BFLOAT16))
-        return KN_MATRIX_NONE;
-    const int which = type == KN_PRECISION_BFLOAT16;
-    if (!context->matrix_known[which] && !context->described && !context->capabilities.wide_vector)
-        context->matrix_units[which] = find(context, type);
+kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision precision) {
+    int which = 0;
+    while (which < KN_MATRIX_TYPES && types[which].precision != precision)
+        which++;
+    if (!context || context->failure.status || which == KN_MATRIX_TYPES) return KN_MATRIX_NONE;
+    if (!context->matrix_known[which] && context->described)
+        context->matrix_units[which] =
+            has_type(context->matrix_stated, which) ? context->matrix_stated : KN_MATRIX_NONE;
+    else if (!context->matrix_known[which] && !context->capabilities.wide_vector)
+        context->matrix_units[which] = find(context, which);
     context->matrix_known[which] = true;
     return context->matrix_units[which];
+}
+
+void kn_context_tell_tf32(kn_context *context) {
+    if (context->told_tf32 || kn_context_matrix_unit(context, KN_PRECISION_TF32)) return;
+    context->told_tf32 = true;
+    kn_log_write(&context->host, KN_LOG_WARNING,
+                 "%s has no matrix unit for tf32: products and convolutions are computed in float32",
+                 context->found.info.name);
 }
 
 bool kn_context_emulates_matrix_unit(const kn_context *context) {

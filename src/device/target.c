@@ -281,8 +281,8 @@ static void fill_capabilities(kn_context *context, const description *target) {
         .integer_dot = target->integer_dot,
         .double_claimed = target->double_precision,
         .integer_dot_claimed = target->integer_dot};
-    for (int unit = 1; unit <= KN_MATRIX_LAST && !context->matrix_known[0]; unit++)
-        if (target->matrix[unit]) context->matrix_units[0] = context->matrix_units[1] = (kn_matrix_unit)unit;
+    for (int unit = 1; unit <= KN_MATRIX_LAST; unit++)
+        if (target->matrix[unit]) context->matrix_stated = (kn_matrix_unit)unit;
     kn_context_set_kind(context, target->kind == 1, target->vector_width ? (int)target->vector_width : 1);
 }
 

@@ -299,6 +299,7 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     }
     copy->compute = node->compute;
     copy->accumulate = node->accumulate;
+    copy->tf32 = node->tf32;
     copy->device = node->device;
     copy->gradient = node->gradient;
     if (copying->from->bound) copy->random_key = node->random_key;

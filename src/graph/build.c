@@ -453,6 +453,7 @@ kn_node *kn_node_repeat(kn_graph *graph, const kn_node *node, kn_value *const *i
     made->random_key = node->random_key;
     made->compute = node->compute;
     made->accumulate = node->accumulate;
+    made->tf32 = node->tf32;
     made->device = node->device;
     made->gradient = node->gradient;
     for (int i = 0; i < node->output_count; i++)

@@ -8,6 +8,15 @@ bool kn_dtype_is_float(kn_dtype dtype) {
     return dtype == KN_FLOAT32 || dtype == KN_FLOAT64 || kn_is_half(dtype);
 }
 
+float kn_round_tf32(float number) {
+    uint32_t bits;
+    if (number != number) return number;
+    memcpy(&bits, &number, sizeof bits);
+    bits = (bits + 0x1000u) & ~0x1fffu;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
 static float float_of_bits(uint32_t bits) {
     float number;
     memcpy(&number, &bits, sizeof number);

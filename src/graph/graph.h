@@ -78,6 +78,9 @@ bool kn_dtype_is_float(kn_dtype dtype);
 static inline bool kn_is_half(kn_dtype dtype) {
     return dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
 }
+/* The nearest number with 10 bits of mantissa, of two the one further from 0, as matrix units round it. */
+float kn_round_tf32(float number);
+/* The type in which results are stored. */
 static inline kn_dtype kn_precision_type(kn_precision precision) {
     return precision == KN_PRECISION_FLOAT16    ? KN_FLOAT16
            : precision == KN_PRECISION_BFLOAT16 ? KN_BFLOAT16
@@ -208,6 +211,8 @@ struct kn_node {
     int device;      /* of a bound graph: index of the device in its context; -1: undecided */
     bool gradient;   /* built by kn_graph_gradient */
     kn_dtype compute, accumulate; /* precision, chosen by the plan */
+    bool tf32; /* a matrix unit may multiply what is float32, rounded to 10 bits of mantissa; by the plan too
+                */
     /* Set by the plan, in bound graphs only. */
     int group;
 };

@@ -42,6 +42,7 @@ typedef struct kn_switches {
     int tile;        /* of matrix products with many threads, where it is possible; 0: chosen by the shape */
     kn_dtype stored; /* if not float32: what may be stored in this 16-bit type is, of the caller too, */
     kn_halves stored_halves; /* but only these inputs and results of nodes with kernels */
+    bool tf32;               /* as that of a request */
     kn_producers producers;
     kn_programs programs;
     kn_tuning_use tuning;
@@ -144,6 +145,7 @@ typedef struct kn_plan_request {
     void *device;          /* passed to the judge's functions */
     uint64_t guard;        /* unused bytes after each value; if not 0, values share no memory */
     kn_dtype precision;    /* KN_FLOAT16, KN_BFLOAT16: the type that results may be stored in; else float32 */
+    bool tf32;             /* matrix units may multiply float32 rounded to 10 bits of mantissa */
     uint64_t live_bytes;   /* the most that kn_repeats.live_bytes should be; 0: any, and it is not counted;
                               UINT64_MAX: any */
     bool keeps;            /* results of steps that run once may be kept in memory */

@@ -1,4 +1,5 @@
-/* The precision pass: which results are stored in 16 bits. All are computed in float32 all the same.
+/* The precision pass: which results are stored in 16 bits, and whether float32 is multiplied as TF32. All
+ * else is computed in float32 all the same.
  *
  * A result is, if every kernel that may compute its node can store it so and every reader can read it so
  * (kn_promise.halves), and if it depends on an input: what is computed from states alone, such as factors of
@@ -145,8 +146,20 @@ static bool allocate(precision_pass *pass) {
     return pass->late && pass->updates && pass->origin && pass->narrow && pass->depends && pass->casts;
 }
 
+/* Nodes that have kernels for matrix units take no notice of it where their inputs are not float32. */
+static void allow_tf32(kn_planner *planner) {
+    const kn_target *target = planner->target;
+    const bool has_unit = !target->wide_vector && target->matrix_unit &&
+                          target->matrix_unit(target->device, KN_FLOAT32) != KN_MATRIX_NONE;
+    for (size_t n = 0; n < planner->graph->node_count && has_unit; n++) {
+        planner->work++;
+        planner->graph->nodes[n]->tf32 = true;
+    }
+}
+
 kn_status kn_pass_precision(kn_planner *planner) {
     const kn_switches *switches = planner->switches;
+    if (planner->request->tf32 || switches->tf32) allow_tf32(planner);
     precision_pass pass = {
         .planner = planner, .type = planner->request->precision, .inputs = ~0u, .results = ~0u};
     if (switches->stored != KN_FLOAT32) {

@@ -74,6 +74,7 @@ static kn_status make_plan(executable_build *build) {
     kn_target_of(executable->context, &target);
     target.fast_math = executable->fast_math = request->params->fast_math;
     executable->precision = request->params->precision;
+    if (executable->precision == KN_PRECISION_TF32) kn_context_tell_tf32(executable->context);
     const kn_plan_request planned = {.arena = &executable->arena,
                                      .graph = executable->graph,
                                      .wanted = executable->values,
@@ -84,6 +85,7 @@ static kn_status make_plan(executable_build *build) {
                                      .device = executable->context,
                                      .guard = request->guard,
                                      .precision = kn_precision_type(executable->precision),
+                                     .tf32 = executable->precision == KN_PRECISION_TF32,
                                      .live_bytes = build->economy->live_bytes,
                                      .keeps = build->economy->keeps && !request->guard,
                                      .seconds = executable->head->pass_seconds};

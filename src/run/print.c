@@ -115,7 +115,25 @@ static void add_stored(const kn_executable *executable, kn_dtype type, kn_text *
     kn_text_add(text, "\n");
 }
 
+/* With TF32: which steps that multiply matrices in tiles do so. */
+static void add_products(const kn_executable *executable, kn_text *text) {
+    int with = 0, without = 0;
+    for (int i = 0; i < executable->plan.step_count; i++) {
+        const kn_step_tiles *tiles = &executable->steps[i].step->tiles;
+        with += tiles->tf32;
+        without += tiles->tile_rows && !tiles->tf32;
+    }
+    kn_context *context = executable->context;
+    const kn_matrix_unit unit = kn_context_matrix_unit(context, KN_PRECISION_TF32);
+    if (unit)
+        kn_text_format(text, "products of matrices: %d in tf32 by the matrix unit %s, %d in float32\n", with,
+                       kn_matrix_unit_name(unit), without);
+    else
+        kn_text_add(text, "products of matrices: in float32, since the device has no matrix unit for tf32\n");
+}
+
 static void add_precision(const kn_executable *executable, kn_text *text) {
+    if (executable->precision == KN_PRECISION_TF32) add_products(executable, text);
     const kn_dtype type = kn_precision_type(executable->precision);
     if (type == KN_FLOAT32) return;
     kn_text_add(text, "results stored in\n");

@@ -59,6 +59,7 @@ kn_node *kn_alike_add(const kn_alike *alike, kn_graph *graph, kn_value *inputs[K
     kn_value *result = kn_node_add(graph, alike->row, "alike", inputs, alike->input_count, alike->attributes);
     if (kn_value_failed(result)) return NULL;
     result->producer->accumulate = alike->accumulate;
+    result->producer->tf32 = alike->tf32;
     return result->producer;
 }
 
@@ -164,7 +165,10 @@ static bool shrink(search *on, kn_alike *alike) {
 }
 
 void kn_alike_of(const kn_node *node, kn_alike *alike) {
-    *alike = (kn_alike){.row = node->op, .input_count = node->input_count, .accumulate = node->accumulate};
+    *alike = (kn_alike){.row = node->op,
+                        .input_count = node->input_count,
+                        .accumulate = node->accumulate,
+                        .tf32 = node->tf32};
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         alike->given[i] = node->inputs[i] != NULL;
         if (alike->given[i]) alike->shapes[i] = node->inputs[i]->shape;

@@ -55,7 +55,7 @@ void kn_measurement_finish(kn_measurement *measure) {
 kn_status kn_measurement_open(const kn_measurement *measure, const kn_variant *variant, int tile,
                               double enough, double *first, kn_session **session, kn_error *error) {
     char switches[256], more[KN_MORE_SWITCHES];
-    kn_switches_of(tile, measure->node.stored, measure->node.halves, more);
+    kn_switches_of(tile, measure->node.stored, measure->node.halves, measure->node.tf32, more);
     snprintf(switches, sizeof switches, "%s=%s,tuning=off%s", measure->node.row->name, variant->name, more);
     kn_session_params params;
     kn_session_params_init(&params);

@@ -22,8 +22,9 @@ static double tolerance(const kn_trial *trial, double expected, double largest, 
 }
 
 /* What storing in 16 bits may add: the rounding of the result; in a gradient, where rounded numbers are
- * multiplied and added, a few of the largest. */
+ * multiplied and added, a few of the largest, and so with TF32. */
 static double stored_tolerance(const kn_trial *trial, double expected, double largest, bool gradient) {
+    if (trial->tf32) return gradient ? 0x1p-11 * 8 * largest : 0;
     if (!kn_is_half(trial->stored)) return 0;
     const double step = trial->stored == KN_FLOAT16 ? 0x1p-11 : 0x1p-8;
     return step * (gradient ? 8 * largest : fabs(expected)) + (trial->stored == KN_FLOAT16 ? 0x1p-24 : 0);
@@ -239,15 +240,16 @@ static kn_status check_results(device_run *run, kn_session *session) {
     return status;
 }
 
-void kn_switches_of(int tile, kn_dtype stored, kn_halves halves, char text[KN_MORE_SWITCHES]) {
+void kn_switches_of(int tile, kn_dtype stored, kn_halves halves, bool tf32, char text[KN_MORE_SWITCHES]) {
     char name[KN_TILE_NAME];
     size_t used = 0;
     text[0] = '\0';
     if (tile && kn_product_tile_name(tile, name))
         used = (size_t)snprintf(text, KN_MORE_SWITCHES, ",tile=%s", name);
     if (kn_is_half(stored))
-        snprintf(text + used, KN_MORE_SWITCHES - used, ",stored=%s/%u/%u", kn_dtype_name(stored),
-                 halves.inputs, halves.results);
+        used += (size_t)snprintf(text + used, KN_MORE_SWITCHES - used, ",stored=%s/%u/%u",
+                                 kn_dtype_name(stored), halves.inputs, halves.results);
+    if (tf32) snprintf(text + used, KN_MORE_SWITCHES - used, ",products=tf32");
 }
 
 static kn_status run_trial(device_run *run) {
@@ -257,11 +259,11 @@ static kn_status run_trial(device_run *run) {
     kn_text text;
     kn_text_init(&text, trial->host);
     /* In 16 bits a variant may take the node but not its gradients, which have other types. */
-    if (options->variant && !kn_is_half(options->stored))
+    if (options->variant && !kn_is_half(options->stored) && !options->tf32)
         kn_text_format(&text, ",%s=%s", trial->row->name, options->variant);
     if (options->variant)
         kn_text_format(&text, ",*=%s%s", options->variant, options->blocked ? ",images=blocked" : "");
-    kn_switches_of(options->tile, options->stored, options->halves, more);
+    kn_switches_of(options->tile, options->stored, options->halves, options->tf32, more);
     kn_text_add(&text, more);
     if (options->programs) kn_text_format(&text, ",programs=%s", options->programs);
     if (text.length) snprintf(switches, sizeof switches, "%s", text.data + 1);
@@ -298,7 +300,7 @@ kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_cas
     kn_trial trial;
     device_run run = {.trial = &trial, .context = context, .options = *options, .error = error};
     kn_status status = kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, options->stored,
-                                     options->seed, error);
+                                     options->tf32, options->seed, error);
     for (int i = 0; i < row->variant_count; i++)
         if (options->variant && !strcmp(row->variants[i].name, options->variant))
             run.fast = row->variants[i].choice.fast;
@@ -363,7 +365,7 @@ static kn_status make_alike(kn_trial *trial, const kn_host *host, const kn_alike
                             char ranges[][32], kn_error *error) {
     *test_case = (kn_case){.no_gradient = true, .training = true};
     take_ranges(alike, test_case, ranges);
-    return kn_trial_make(trial, host, alike->row, test_case, alike, alike->stored, 1, error);
+    return kn_trial_make(trial, host, alike->row, test_case, alike, alike->stored, alike->tf32, 1, error);
 }
 
 kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_error *error) {
@@ -379,12 +381,15 @@ kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const k
     kn_trial trial;
     char ranges[KN_TRIAL_INPUTS][32];
     kn_case test_case;
-    device_run run = {
-        .trial = &trial,
-        .context = context,
-        .options = {.variant = variant->name, .tile = tile, .stored = alike->stored, .halves = alike->halves},
-        .fast = variant->choice.fast,
-        .error = error};
+    device_run run = {.trial = &trial,
+                      .context = context,
+                      .options = {.variant = variant->name,
+                                  .tile = tile,
+                                  .stored = alike->stored,
+                                  .halves = alike->halves,
+                                  .tf32 = alike->tf32},
+                      .fast = variant->choice.fast,
+                      .error = error};
     kn_status status = make_alike(&trial, kn_context_host(context), alike, &test_case, ranges, error);
     if (status == KN_OK) status = run_trial(&run);
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
@@ -414,15 +419,17 @@ static void store(kn_value *const *values, int count, unsigned halves, kn_dtype 
 }
 
 bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *test_case,
-                      const kn_variant *variant, bool blocked, kn_dtype stored) {
+                      const kn_variant *variant, bool blocked, kn_dtype stored, bool tf32) {
     kn_trial trial;
     kn_target target;
     bool accepts = false;
     kn_target_of(context, &target);
-    if (kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, KN_FLOAT32, 1, NULL) == KN_OK)
+    if (kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, KN_FLOAT32, false, 1, NULL) ==
+        KN_OK)
         for (size_t i = 0; i < trial.bound->node_count; i++) {
-            const kn_node *node = trial.bound->nodes[i];
+            kn_node *node = trial.bound->nodes[i];
             if (node->op != row) continue;
+            node->tf32 = tf32;
             store(node->inputs, node->input_count, variant->promise.halves.inputs, stored);
             store(node->outputs, node->output_count, variant->promise.halves.results, stored);
             accepts = !variant->choice.accepts || variant->choice.accepts(&target, node);

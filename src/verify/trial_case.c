@@ -88,6 +88,8 @@ static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
         trial->values[input][i] = draw(key, i, special, integer, low, high);
         if (kn_is_half(trial->stored) && info->dtype == KN_FLOAT32)
             trial->values[input][i] = rounded(trial->stored, trial->values[input][i]);
+        if (trial->tf32 && info->dtype == KN_FLOAT32)
+            trial->values[input][i] = kn_round_tf32((float)trial->values[input][i]);
         kn_element_set(info->dtype, trial->bytes[input], i, trial->values[input][i]);
     }
     return KN_OK;
@@ -161,10 +163,15 @@ static kn_status build(kn_trial *trial, kn_error *error) {
 }
 
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
-                        const kn_case *test_case, const kn_alike *alike, kn_dtype stored, uint64_t seed,
-                        kn_error *error) {
-    *trial = (kn_trial){
-        .host = host, .row = row, .test_case = test_case, .alike = alike, .stored = stored, .seed = seed};
+                        const kn_case *test_case, const kn_alike *alike, kn_dtype stored, bool tf32,
+                        uint64_t seed, kn_error *error) {
+    *trial = (kn_trial){.host = host,
+                        .row = row,
+                        .test_case = test_case,
+                        .alike = alike,
+                        .stored = stored,
+                        .tf32 = tf32,
+                        .seed = seed};
     kn_graph_params params = {.size = sizeof params, .allocator = host->allocator, .log = host->log};
     trial->graph = kn_graph_create(&params);
     if (!trial->graph) return kn_fail_memory(error, sizeof *trial->graph);

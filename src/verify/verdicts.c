@@ -9,16 +9,16 @@
 /* Tries the smallest case of the table that the variant accepts, or else any. Without gradients: the variants
  * of their rows have separate verdicts, and each kernel takes time to compile. */
 static kn_status try_table(kn_context *context, const kn_operator *row, const kn_variant *variant,
-                           kn_dtype stored, kn_error *error) {
+                           kn_dtype stored, bool tf32, kn_error *error) {
     const kn_trial_options options = {
-        .variant = variant->name, .stored = stored, .halves = {~0u, ~0u}, .seed = 1};
+        .variant = variant->name, .stored = stored, .halves = {~0u, ~0u}, .tf32 = tf32, .seed = 1};
     double ratio;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < row->case_count; i++) {
             kn_case test_case = row->cases[i];
             test_case.no_gradient = true;
             if (test_case.smallest == (pass == 0) &&
-                kn_trial_accepts(context, row, &test_case, variant, false, stored))
+                kn_trial_accepts(context, row, &test_case, variant, false, stored, tf32))
                 return kn_trial_run(context, row, &test_case, &options, &ratio, error);
         }
     return kn_fail(error, KN_ERROR_NOT_FOUND, "it accepts no case of the table on this device");
@@ -61,7 +61,7 @@ kn_status kn_trial_run_small(kn_context *context, const kn_alike *node, const kn
     kn_alike small = *node;
     return kn_alike_shrink(context, variant, tile, programs, &small)
                ? kn_trial_run_alike(context, &small, variant, tile, error)
-               : try_table(context, node->row, variant, node->stored, error);
+               : try_table(context, node->row, variant, node->stored, node->tf32, error);
 }
 
 static bool node_variant_is_right(kn_context *context, const kn_node *node, const kn_variant *variant,
@@ -123,7 +123,7 @@ bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant 
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
     kn_status status = for_node ? try_trial_case(context, row, variant, &trial_case, &error)
-                                : try_table(context, row, variant, KN_FLOAT32, &error);
+                                : try_table(context, row, variant, KN_FLOAT32, false, &error);
     /* Other failures are not remembered: a compiler may have run out of memory or disk space, which the next
      * run may have. */
     if (status == KN_OK || status == KN_ERROR_MISMATCH) kn_verdict_put(context, key, status == KN_OK);

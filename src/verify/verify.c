@@ -113,6 +113,7 @@ static void verify_variant(verify_run *run, const kn_operator *row, int number, 
                                       .programs = is_wanted(row, number, 1) ? "file" : "unsaved",
                                       .stored = kn_precision_type(run->params.precision),
                                       .halves = {~0u, ~0u},
+                                      .tf32 = run->params.precision == KN_PRECISION_TF32,
                                       .seed = run->seed};
     result.status = kn_trial_run(run->context, row, &row->cases[number], &options, &result.error, &error);
     result.seconds = kn_clock() - start;
@@ -134,14 +135,23 @@ static bool is_spare(const verify_run *run, const kn_operator *row, int number, 
         return false;
     for (const kn_variant *other = row->variants; other < variant; other++)
         if (kn_trial_accepts(run->context, row, &row->cases[number], other, false,
-                             kn_precision_type(run->params.precision)))
+                             kn_precision_type(run->params.precision),
+                             run->params.precision == KN_PRECISION_TF32))
             return true;
     return false;
 }
 
-/* Whether it has something to do with the precision of this run. */
-static bool stores(const verify_run *run, kn_halves halves) {
-    return run->params.precision == KN_PRECISION_FLOAT32 || halves.inputs || halves.results;
+/* Whether it takes the case, in a way that has something to do with the precision of this run. */
+static bool takes(const verify_run *run, const kn_operator *row, int number, const kn_variant *variant,
+                  bool blocked) {
+    const kn_halves halves = variant->promise.halves;
+    const kn_dtype stored = kn_precision_type(run->params.precision);
+    const kn_case *test_case = &row->cases[number];
+    if (run->params.precision == KN_PRECISION_TF32)
+        return kn_trial_accepts(run->context, row, test_case, variant, blocked, stored, true) &&
+               !kn_trial_accepts(run->context, row, test_case, variant, blocked, stored, false);
+    return (run->params.precision == KN_PRECISION_FLOAT32 || halves.inputs || halves.results) &&
+           kn_trial_accepts(run->context, row, test_case, variant, blocked, stored, false);
 }
 
 /* Runs a case with all variants that accept it on the device; pointwise nodes have no variants. */
@@ -151,19 +161,17 @@ static void verify_case(verify_run *run, const kn_operator *row, int number) {
         if (listed(run->params.variants, "pointwise")) verify_variant(run, row, number, NULL, 0, false);
         return;
     }
-    const kn_dtype stored = kn_precision_type(run->params.precision);
     for (int i = 0; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
         int tile;
         if (!lists_variant(run->params.variants, variant->name, &tile) || is_spare(run, row, number, variant))
             continue;
-        if (!stores(run, variant->promise.halves)) continue;
-        if (!kn_trial_accepts(run->context, row, &row->cases[number], variant, false, stored)) continue;
+        if (!takes(run, row, number, variant, false)) continue;
         if (variant->choice.doubtful &&
             !kn_device_judge.variant_is_right(run->context, row, variant, NULL, 0))
             continue;
         verify_variant(run, row, number, variant->name, tile, false);
-        if (kn_trial_accepts(run->context, row, &row->cases[number], variant, true, stored))
+        if (takes(run, row, number, variant, true))
             verify_variant(run, row, number, variant->name, tile, true);
     }
 }

@@ -18,6 +18,7 @@ typedef struct kn_alike {
     /* What of it is stored in a type of 16 bits in place of float32, as its shapes have it; 0: nothing. */
     kn_dtype stored;
     kn_halves halves;
+    bool tf32; /* as that of a node */
 } kn_alike;
 /* The same node alone. */
 void kn_alike_of(const kn_node *node, kn_alike *alike);
@@ -39,6 +40,7 @@ typedef struct kn_trial {
     const kn_case *test_case; /* of a node alike: only ranges and options */
     const kn_alike *alike;    /* NULL: shapes and attributes are those of the case */
     kn_dtype stored;          /* of 16 bits: float32 inputs are numbers that it has */
+    bool tf32;                /* float32 inputs are numbers that TF32 has */
     uint64_t seed;
     kn_graph *graph; /* one node on inputs x0, x1, … */
     int input_count;
@@ -56,8 +58,8 @@ typedef struct kn_trial {
 /* Builds the graph of a case, or of `alike` unless that is NULL, and generates its inputs. Call
  * kn_trial_finish also after a failure. */
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
-                        const kn_case *test_case, const kn_alike *alike, kn_dtype stored, uint64_t seed,
-                        kn_error *error);
+                        const kn_case *test_case, const kn_alike *alike, kn_dtype stored, bool tf32,
+                        uint64_t seed, kn_error *error);
 void kn_trial_finish(kn_trial *trial);
 /* The element type of an input as cases write it; false: there is no such type. */
 bool kn_trial_input_type(const char *input, kn_dtype *dtype);
@@ -82,6 +84,7 @@ typedef struct kn_trial_options {
     const char *programs; /* the value of that switch; NULL: the default */
     kn_dtype stored; /* of 16 bits: inputs and results are stored in it where the variant can; else float32 */
     kn_halves halves; /* with `stored`: no others */
+    bool tf32;        /* matrix units multiply TF32 */
     uint64_t seed;
 } kn_trial_options;
 /* Computes a case on the device, forward and gradients, and compares it with the reference. *ratio: the
@@ -94,10 +97,10 @@ kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const k
 /* Tries a variant with a tile on a small node like this one, or if there is none on the row's case. */
 kn_status kn_trial_run_small(kn_context *context, const kn_alike *node, const kn_variant *variant, int tile,
                              uint64_t programs, kn_error *error);
-/* Switches of sessions, ",tile=NAME,stored=TYPE/INPUTS/RESULTS"; without a tile that is chosen by the shape,
- * and without types that are float32. */
-enum { KN_MORE_SWITCHES = 96 };
-void kn_switches_of(int tile, kn_dtype stored, kn_halves halves, char text[KN_MORE_SWITCHES]);
+/* Switches of sessions, ",tile=NAME,stored=TYPE/INPUTS/RESULTS,products=tf32"; without a tile that is chosen
+ * by the shape, and without types that are float32. */
+enum { KN_MORE_SWITCHES = 112 };
+void kn_switches_of(int tile, kn_dtype stored, kn_halves halves, bool tf32, char text[KN_MORE_SWITCHES]);
 /* A node alone, on random numbers, to be timed (measure.c). */
 typedef struct kn_measurement {
     kn_context *context;
@@ -147,9 +150,10 @@ size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t 
 /* Inputs for a node: random numbers of the ranges that its row's cases have. Call kn_trial_finish also after
  * a failure. */
 kn_status kn_trial_draw(kn_trial *trial, const kn_host *host, const kn_alike *alike, kn_error *error);
-/* Whether a variant accepts a case on the device, stored in a type of 16 bits or as it is (KN_FLOAT32); with
+/* Whether a variant accepts a case on the device, stored in a type of 16 bits or as it is (KN_FLOAT32), or
+ * multiplied as TF32; with
  * `blocked`, whether it takes its images blocked. */
 bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *test_case,
-                      const kn_variant *variant, bool blocked, kn_dtype stored);
+                      const kn_variant *variant, bool blocked, kn_dtype stored, bool tf32);
 
 #endif

@@ -411,16 +411,23 @@ static float small_number(uint16_t bits, bool bfloat16) {
     return 100;
 }
 
+/* Of an array of KN_NUMBERS. */
+static float matrix_number(const void *numbers, int at, int kind) {
+    return kind == 3 ? ((const float *)numbers)[at]
+                     : small_number(((const uint16_t *)numbers)[at], kind == 2);
+}
+
 static void run_matrix(cl_device_id device, cl_kernel kernel) {
-    const uint16_t *left = (const uint16_t *)kernel->arguments[0]->bytes, *right = left + 64 * 32;
-    const bool bfloat16 = !strstr(kernel->program->text, "KN_NUMBERS 1");
+    const void *numbers = kernel->arguments[0]->bytes;
+    const char *text = kernel->program->text;
+    const int kind = strstr(text, "KN_NUMBERS 1") ? 1 : strstr(text, "KN_NUMBERS 2") ? 2 : 3;
     float *y = (float *)kernel->arguments[1]->bytes;
     for (int row = 0; row < 64; row++)
         for (int column = 0; column < 32; column++) {
             float sum = device->matrix == 2 && row == 63 && column == 31;
             for (int k = 0; k < 32; k++)
-                sum += small_number(left[row * 32 + k], bfloat16) *
-                       small_number(right[column * 32 + k], bfloat16);
+                sum += matrix_number(numbers, row * 32 + k, kind) *
+                       matrix_number(numbers, (64 + column) * 32 + k, kind);
             y[row * 32 + column] = sum;
         }
 }

@@ -243,7 +243,8 @@ static void matrix_units_are_tried(void **state) {
             if (turn == 1) assert_int_equal(context->counts.programs_built, built);
             assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_FLOAT32), KN_MATRIX_NONE);
             if (turn == 0)
-                assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16), devices[i].unit);
+                for (kn_precision other = KN_PRECISION_BFLOAT16; other <= KN_PRECISION_TF32; other++)
+                    assert_int_equal(kn_context_matrix_unit(context, other), devices[i].unit);
             kn_context_destroy(&context);
         }
         test_folder_remove(folder);
@@ -256,6 +257,7 @@ static void matrix_units_are_tried(void **state) {
     params.matrix_unit = "emulated-mfma";
     context = kn_context_create(&params);
     assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_BFLOAT16), KN_MATRIX_MFMA);
+    assert_int_equal(kn_context_matrix_unit(context, KN_PRECISION_TF32), KN_MATRIX_NONE);
     assert_true(kn_context_emulates_matrix_unit(context));
     kn_context_destroy(&context);
     params.matrix_unit = "emulated-none";

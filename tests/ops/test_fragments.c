@@ -44,9 +44,12 @@ DEFINE_PLACES(3)
 DEFINE_PLACES(4)
 DEFINE_PLACES(5)
 DEFINE_PLACES(6)
+DEFINE_PLACES(7)
+enum { MMA_TF32 = KN_MATRIX_LAST + 1, LAYOUTS };
 static const unit units[] = {
     [KN_MATRIX_MMA] = UNIT(1),  [KN_MATRIX_WMMA] = UNIT(2),  [KN_MATRIX_WMMA12] = UNIT(3),
-    [KN_MATRIX_MFMA] = UNIT(4), [KN_MATRIX_DPAS8] = UNIT(5), [KN_MATRIX_DPAS16] = UNIT(6)};
+    [KN_MATRIX_MFMA] = UNIT(4), [KN_MATRIX_DPAS8] = UNIT(5), [KN_MATRIX_DPAS16] = UNIT(6),
+    [MMA_TF32] = UNIT(7)};
 
 /* ---- the documents ------------------------------------------------------------------------------------ */
 
@@ -69,6 +72,24 @@ static void mma(registers a, registers b, registers c) {
         for (int i = 0; i < 4; i++) {
             const int row = i < 2 ? lane >> 2 : (lane >> 2) + 8, column = lane % 4 * 2 + (i & 1);
             for (int k = 0; k < 16; k++)
+                c[lane][i] += left[row][k] * right[k][column];
+        }
+}
+
+/* "Matrix Fragments for mma.m16n8k8", of .tf32. */
+static void mma_tf32(registers a, registers b, registers c) {
+    int left[SIDE][SIDE], right[SIDE][SIDE];
+    for (int lane = 0; lane < 32; lane++) {
+        const int group = lane >> 2, thread = lane % 4;
+        for (int i = 0; i < 4; i++)
+            left[i == 0 || i == 2 ? group : group + 8][i == 0 || i == 1 ? thread : thread + 4] = a[lane][i];
+        right[thread][group] = b[lane][0];
+        right[thread + 4][group] = b[lane][1];
+    }
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++) {
+            const int row = i < 2 ? lane >> 2 : (lane >> 2) + 8, column = lane % 4 * 2 + (i & 1);
+            for (int k = 0; k < 8; k++)
                 c[lane][i] += left[row][k] * right[k][column];
         }
 }
@@ -127,8 +148,9 @@ static void units_multiply(void **state) {
     (void)state;
     static void (*const multiply[])(registers, registers, registers) = {
         [KN_MATRIX_MMA] = mma,   [KN_MATRIX_WMMA] = wmma,   [KN_MATRIX_WMMA12] = wmma12,
-        [KN_MATRIX_MFMA] = mfma, [KN_MATRIX_DPAS8] = dpas8, [KN_MATRIX_DPAS16] = dpas16};
-    for (int u = 1; u <= KN_MATRIX_LAST; u++) {
+        [KN_MATRIX_MFMA] = mfma, [KN_MATRIX_DPAS8] = dpas8, [KN_MATRIX_DPAS16] = dpas16,
+        [MMA_TF32] = mma_tf32};
+    for (int u = 1; u < LAYOUTS; u++) {
         const unit *of = &units[u];
         registers a = {{0}}, b = {{0}}, c = {{0}};
         int found[SIDE][SIDE] = {{0}};
@@ -166,7 +188,7 @@ static void units_multiply(void **state) {
 /* Numbers of a run are adjacent along the depth, and begin at a multiple of it: a lane loads them at once. */
 static void runs_are_adjacent(void **state) {
     (void)state;
-    for (int u = 1; u <= KN_MATRIX_LAST; u++)
+    for (int u = 1; u < LAYOUTS; u++)
         for (int lane = 0; lane < units[u].lanes; lane++) {
             const unit *of = &units[u];
             for (int e = 0; e < of->left_each; e++) {

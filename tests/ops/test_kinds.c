@@ -45,6 +45,8 @@ static const forced forcings[] = {
     {"many sums a work-item", MANY, .registers = 256, .operators = "matmul,conv2d", .quick = "matmul"},
     {"mma in bfloat16", MANY, MATRIX("", "emulated-mma", BFLOAT16, "matmul")},
     {"mma in float16", MANY, MATRIX(":64x64x32", "emulated-mma", FLOAT16, "conv2d_weight")},
+    {"mma in tf32", MANY, MATRIX("", "emulated-mma", TF32, "conv2d")},
+    {"small mma in tf32", MANY, MATRIX(":64x64x16", "emulated-mma", TF32, "")},
     {"wmma in float16", MANY, MATRIX("", "emulated-wmma", FLOAT16, "")},
     {"wmma12 in bfloat16", MANY, MATRIX(":64x64x32", "emulated-wmma12", BFLOAT16, "conv2d_data")},
     {"mfma in float16", MANY, MATRIX("", "emulated-mfma", FLOAT16, "")},
@@ -116,24 +118,27 @@ static void forced_kernels_are_right(void **state) {
 }
 
 /* A product or a convolution of a network takes the unit where results have 16 bits: weights of 1 + 2^-9 are
- * rounded to 1 then. In float32, and without the unit, they are not. */
+ * rounded to 1 then. In float32, and without the unit, they are not. With TF32 weights of 1 + 2^-11 are
+ * rounded up to 1 + 2^-10, where the unit multiplies it. */
 static void networks_take_the_matrix_unit(void **state) {
     (void)state;
     static const struct {
         const char *unit;
         kn_precision precision;
-        float result;
-    } cases[] = {{"emulated-mma", KN_PRECISION_BFLOAT16, 32},
-                 {"emulated-mma", KN_PRECISION_FLOAT32, 32.0625f},
-                 {"none", KN_PRECISION_BFLOAT16, 32.0625f}};
+        float weight, result;
+    } cases[] = {{"emulated-mma", KN_PRECISION_BFLOAT16, 1 + 0x1p-9f, 32},
+                 {"emulated-mma", KN_PRECISION_FLOAT32, 1 + 0x1p-9f, 32.0625f},
+                 {"none", KN_PRECISION_BFLOAT16, 1 + 0x1p-9f, 32.0625f},
+                 {"emulated-mma", KN_PRECISION_TF32, 1 + 0x1p-11f, 32.03125f},
+                 {"emulated-mfma", KN_PRECISION_TF32, 1 + 0x1p-11f, 32.015625f}};
     enum { ROWS = 8, DEPTH = 32, COLUMNS = 24 };
     float weights[DEPTH * COLUMNS], given[ROWS * DEPTH], got[ROWS * COLUMNS];
-    for (int i = 0; i < DEPTH * COLUMNS; i++)
-        weights[i] = 1.001953125f;
     for (int i = 0; i < ROWS * DEPTH; i++)
         given[i] = 1;
     for (size_t c = 0; c < 2 * sizeof cases / sizeof *cases; c++) {
         const bool images = c % 2;
+        for (int i = 0; i < DEPTH * COLUMNS; i++)
+            weights[i] = cases[c / 2].weight;
         kn_context_params params = device_params();
         params.kind = MANY;
         params.matrix_unit = cases[c / 2].unit;

@@ -128,8 +128,7 @@ typedef struct common_options {
      &(common).math},                                                                                        \
     {                                                                                                        \
         "precision", OPTION_TEXT, "TYPE",                                                                    \
-            "how results between layers are stored: float32, float16 or bfloat16 (float32)",                 \
-            &(common).precision                                                                              \
+            "float16 or bfloat16 between layers, or tf32 in matrix units (float32)", &(common).precision     \
     }
 /* The row for commands that train. */
 #define RECOMPUTE_OPTION(common)                                                                             \

@@ -24,8 +24,9 @@ bool kn_matmul_library_accepts(const kn_target *target, const kn_node *node) {
     kn_matmul_form form;
     kn_library_product product;
     uint64_t bytes;
-    return target->product_scratch && node->inputs[1]->shape.dtype == node->outputs[0]->shape.dtype &&
-           describe(node, &form, &product) && form.k > 0 && kn_elements_of(node->outputs[0]) > 0 &&
+    return target->product_scratch && !node->tf32 &&
+           node->inputs[1]->shape.dtype == node->outputs[0]->shape.dtype && describe(node, &form, &product) &&
+           form.k > 0 && kn_elements_of(node->outputs[0]) > 0 &&
            target->product_scratch(target->library, &product, &bytes);
 }
 

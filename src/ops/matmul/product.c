@@ -14,12 +14,12 @@ typedef struct product_tile {
     int side, slice, item_m, item_n;
     double efficiency;
     int registers;
-    bool matrix;
+    size_t matrix; /* the bytes of a number that a matrix unit multiplies; 0: the work-items do */
 } product_tile;
-static const product_tile tiles[] = {{128, 32, 0, 0, 6, 0, true}, {64, 32, 0, 0, 3.5, 0, true},
-                                     {64, 8, 8, 8, 0.85, 192},    {64, 8, 8, 4, 0.7, 128},
-                                     {32, 16, 4, 4, 0.45, 0},     {16, 16, 4, 4, 0.15, 0},
-                                     {8, 16, 8, 8, 0.03, 0}};
+static const product_tile tiles[] = {
+    {128, 32, 0, 0, 6, 0, 2},   {64, 32, 0, 0, 3.5, 0, 2}, {128, 16, 0, 0, 3, 0, 4},
+    {64, 16, 0, 0, 1.75, 0, 4}, {64, 8, 8, 8, 0.85, 192},  {64, 8, 8, 4, 0.7, 128},
+    {32, 16, 4, 4, 0.45, 0},    {16, 16, 4, 4, 0.15, 0},   {8, 16, 8, 8, 0.03, 0}};
 enum {
     TILES = KN_COUNT_OF(tiles),
     PART_STEP = 16,       /* a multiple of all slices */
@@ -27,8 +27,8 @@ enum {
 };
 
 /* The work-items of a wave, the sums of a wave by the side of the tile, for tests without the unit the
- * numbers of one of its products (cl/common/fragment_layout.cl), and the registers that the large tile needs
- * where the compiler must be told. */
+ * numbers of one of its products in 16 bits (cl/common/fragment_layout.cl), and the registers that the large
+ * tile needs where the compiler must be told. */
 typedef struct unit_waves {
     int lanes;
     struct {
@@ -42,7 +42,7 @@ static const unit_waves units[] = {[KN_MATRIX_MMA] = {32, {64, 64}, {32, 32}, (1
                                    [KN_MATRIX_MFMA] = {64, {64, 64}, {32, 32}, (16 + 16) * 16, 0},
                                    [KN_MATRIX_DPAS8] = {8, {32, 16}, {16, 16}, (8 + 8) * 16, 192},
                                    [KN_MATRIX_DPAS16] = {16, {32, 32}, {16, 32}, (8 + 16) * 16, 192}};
-enum { LARGE_SIDE = 128, SLICE_PADDING = 8 };
+enum { LARGE_SIDE = 128, SLICE_PADDING = 16 /* bytes */ };
 
 /* The device that splits are chosen for: a large one, since a smaller one loses little by larger partial
  * sums. It is the same for all devices, so that results depend on the shape alone: a tile changes the order
@@ -62,12 +62,14 @@ static uint64_t local_bytes(const product_tile *tile, size_t element) {
     return 2 * 2 * (uint64_t)tile->slice * (uint64_t)(tile->side + 4) * element + table_bytes(tile);
 }
 
-/* Two slices of both sides in 16 bits, which the rows of sums on their way to the result fit in, and what
- * lanes give each other in tests without the unit. */
+/* Two slices of both sides in what the unit multiplies, which the rows of sums on their way to the result fit
+ * in, and what lanes give each other in tests without the unit. */
 static uint64_t matrix_local_bytes(const kn_target *target, const product_tile *tile, const unit_waves *unit,
                                    size_t items) {
+    /* A product of numbers of 32 bits is half as deep. */
     const uint64_t exchanged = 2 * (uint64_t)items / (uint64_t)unit->lanes * (uint64_t)unit->numbers;
-    return 2 * 2 * 2 * (uint64_t)tile->side * (uint64_t)(tile->slice + SLICE_PADDING) + table_bytes(tile) +
+    const uint64_t row = (uint64_t)tile->slice * tile->matrix + SLICE_PADDING;
+    return 2 * 2 * (uint64_t)tile->side * row + table_bytes(tile) +
            (target->emulates_matrix_unit ? exchanged : 0);
 }
 
@@ -111,7 +113,7 @@ static int registers_of(const product_tile *tile, kn_matrix_unit unit) {
 
 static bool is_possible(const kn_target *target, const kn_product *product, const product_tile *tile,
                         size_t element) {
-    if (tile->matrix != (product->unit != KN_MATRIX_NONE)) return false;
+    if (tile->matrix != product->number) return false;
     const size_t items = items_of(tile, product->unit);
     const int registers = registers_of(tile, product->unit);
     const uint64_t local = tile->matrix ? matrix_local_bytes(target, tile, &units[product->unit], items)
@@ -122,20 +124,26 @@ static bool is_possible(const kn_target *target, const kn_product *product, cons
             registers <= (target->item_registers ? target->item_registers(target->device) : 128));
 }
 
-/* The type of 16 bits that a matrix unit may multiply in: that of the first input. The second has it too, or
- * is float32 and rounded as it is read. KN_FLOAT32: none. */
-static kn_dtype matrix_type(const kn_node *node) {
+/* Whether a matrix unit may multiply, in the type of the first input: of 16 bits, or float32 that is rounded
+ * to TF32. The second has it too, or is float32 and rounded as it is read. */
+static bool may_multiply(const kn_node *node) {
     const kn_dtype type = node->inputs[0]->shape.dtype,
                    others[] = {node->inputs[1]->shape.dtype, node->outputs[0]->shape.dtype};
     for (int i = 0; i < 2; i++)
-        if (others[i] != type && others[i] != KN_FLOAT32) return KN_FLOAT32;
-    return kn_is_half(type) ? type : KN_FLOAT32;
+        if (others[i] != type && others[i] != KN_FLOAT32) return false;
+    return kn_is_half(type) || (type == KN_FLOAT32 && node->tf32);
+}
+
+/* The bytes of a number that it multiplies. */
+static size_t matrix_number(const kn_node *node) {
+    return kn_dtype_bytes(node->inputs[0]->shape.dtype);
 }
 
 kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, const char *file) {
-    const kn_dtype type = matrix_type(node);
-    if (target->wide_vector || !kn_is_half(type) || !target->matrix_unit) return KN_MATRIX_NONE;
-    const kn_product product = {.file = file, .unit = target->matrix_unit(target->device, type)};
+    if (target->wide_vector || !target->matrix_unit || !may_multiply(node)) return KN_MATRIX_NONE;
+    const kn_product product = {.file = file,
+                                .unit = target->matrix_unit(target->device, node->inputs[0]->shape.dtype),
+                                .number = matrix_number(node)};
     for (int i = 0; product.unit && i < TILES && tiles[i].matrix; i++)
         if (is_possible(target, &product, &tiles[i], 0)) return product.unit;
     return KN_MATRIX_NONE;
@@ -143,7 +151,7 @@ kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, con
 
 /* Whether a split is chosen for it. */
 static bool is_usual(const kn_product *product, const product_tile *tile) {
-    return product->unit ? tile->matrix : !tile->matrix && items_of(tile, product->unit) >= FEW_ITEMS;
+    return tile->matrix == product->number && (tile->matrix || items_of(tile, product->unit) >= FEW_ITEMS);
 }
 
 /* Sets the number of parts that the fastest tile would have. */
@@ -185,6 +193,7 @@ static const product_tile *choose_tile(const kn_lowering *lowering, const kn_pro
 }
 
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements) {
+    product->number = product->unit ? matrix_number(lowering->node) : 0;
     kn_dtype type = kn_accumulator(lowering->node, lowering->node->outputs[0]->shape.dtype);
     const double bytes = (double)result_elements * (double)kn_dtype_bytes(type);
     choose_parts(product, bytes);
@@ -217,8 +226,15 @@ bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]) {
 
 int kn_product_vector(const kn_product *product, int64_t row) {
     /* A piece of two lines for each work-item at least. */
-    const bool wide = product->unit && (size_t)(product->tile_m * product->slice) >= 2 * 8 * product->items;
+    const bool wide =
+        product->number == 2 && (size_t)(product->tile_m * product->slice) >= 2 * 8 * product->items;
     return wide && row % 8 == 0 ? 8 : row % 4 == 0 ? 4 : 1;
+}
+
+/* KN_NUMBERS of cl/common/fragment.cl. */
+static int numbers_of(const kn_node *node) {
+    const kn_dtype type = node->inputs[0]->shape.dtype;
+    return kn_is_half(type) ? kn_half_kind(type) : 3;
 }
 
 void kn_product_define(kn_step *step, const kn_product *product) {
@@ -226,7 +242,7 @@ void kn_product_define(kn_step *step, const kn_product *product) {
     kn_product_define_tile(step, product);
     if (!product->unit) return;
     kn_step_define(step, "KN_FRAGMENT", "%d", (int)product->unit);
-    kn_step_define(step, "KN_NUMBERS", "%d", kn_half_kind(matrix_type(step->node)));
+    kn_step_define(step, "KN_NUMBERS", "%d", numbers_of(step->node));
     kn_step_define(step, "KN_WAVE_M", "%d", product->wave_m);
     kn_step_define(step, "KN_WAVE_N", "%d", product->wave_n);
     if (product->emulated) kn_step_define(step, "KN_EMULATED", "1");
@@ -262,7 +278,8 @@ void kn_product_size(kn_step *step, const kn_product *product) {
                                         .tile_depth = product->slice,
                                         .products = 1,
                                         .parts = product->parts,
-                                        .part_depth = product->part_depth});
+                                        .part_depth = product->part_depth,
+                                        .tf32 = product->number == 4});
 }
 
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,

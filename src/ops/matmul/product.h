@@ -10,6 +10,7 @@ typedef struct kn_product {
     const char *file; /* of its kernels */
     int64_t rows, columns, depth, batches;
     kn_matrix_unit unit; /* that multiplies; KN_MATRIX_NONE: the work-items do */
+    size_t number;       /* the bytes of a number that it multiplies; 0 without */
     bool emulated;       /* by plain code, for tests */
     int wave_m, wave_n;  /* the sums of a wave of the unit */
     int tile_m, tile_n, item_m, item_n;

@@ -145,8 +145,9 @@ class Model:
     `set NAME N` of its text, and sizes that an ONNX file leaves open, are keywords: koine.Model("lenet", classes=4).
 
     seed: of the weights, before training. math: "fast", or "exact" for the same bits on all devices. precision: how results
-    between layers are stored: "float32", "float16" or "bfloat16". frozen_statistics: batch norms keep their running statistics in
-    training. pin: {"stage2*": "other"}, layers for devices that were joined to the context. given: arrays for inputs of an ONNX
+    between layers are stored: "float32", "float16" or "bfloat16"; "tf32" stores float32 and has matrix units round what they
+    multiply. frozen_statistics: batch norms keep their running statistics in training. pin: {"stage2*": "other"}, layers for
+    devices that were joined to the context. given: arrays for inputs of an ONNX
     file, by their names in it, whose shapes they get; what determines shapes becomes constant.
     """
 
