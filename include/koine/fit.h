@@ -64,7 +64,8 @@ typedef struct kn_fit_params {
     uint64_t epochs; /* 0: no limit */
     uint64_t steps;  /* total of the trainer, including those before a resumed run; 0: no limit */
     double seconds;  /* 0: no limit */
-    /* How the batches are made; NULL: defaults. Validation has batches of the same size. */
+    /* How the batches are made; NULL: defaults. Validation has batches of the same size,
+     * or of the trainer's part_samples. */
     const kn_loader_params *loader;
     /* Stop after this many epochs without a lower validation loss; 0: never. At the end all states and the
      * trainer's step count are restored to the epoch with the lowest loss, unless a callback stopped the run.

@@ -99,7 +99,8 @@ typedef struct kn_trainer_params {
     kn_moments moments;   /* KN_MOMENTS_FLOAT32; how what the rule keeps is stored */
 
     /* Applied to gradients and weights, in this order. */
-    /* 1 (and 0): each step is an update; more: this many steps make one update with the mean gradient */
+    /* 1 (and 0): each step is an update; more: this many steps make one update with the mean gradient, of
+     * losses that divide by the counts of one batch each */
     uint64_t accumulate;
     double clip_value;    /* 0: off; clips each element of a gradient to [-clip_value, clip_value] */
     double clip_norm;     /* 0: off; scales the gradients so that their joint norm is at most this */
@@ -175,6 +176,13 @@ typedef struct kn_trainer_params {
      * of one worker with one shard, but for rounding. Needs one shard a worker (a power of two), since all
      * shards must be computed at the same time, and two exchanges for each norm in each step. */
     bool sync_batch_norm;
+    /* 0: all; the most samples that are computed at once. A batch, or in shards a shard, that has more is
+     * computed in parts, one after the other, whose gradients are added: the step needs the memory of one
+     * part. The update is that of the whole batch, but for rounding: what a loss divides by is that of the
+     * batch, as in shards. A batch norm takes the statistics of a part, and the running statistics follow the
+     * mean over the parts; dropout draws other numbers in each. Extra values must be float32 scalars. Not
+     * with sync_batch_norm. */
+    uint64_t part_samples;
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
 /* Sets the optimizer and the defaults of PyTorch, or of the optimizer's authors: learning rate, momentum,

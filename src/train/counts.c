@@ -1,5 +1,6 @@
-/* Sums over a whole batch, in shards. A loss with class weights or ignored targets is a sum over its samples
- * divided by another, of weights: such a division is that of the whole batch if the divisor is its whole sum.
+/* Sums over a whole batch, in shards or in parts of them. A loss with class weights or ignored targets is a
+ * sum over its samples divided by another, of weights: such a division is that of the whole batch if the
+ * divisor is its whole sum.
  *
  * A *total* is a sum or mean over the batch that depends on inputs alone, such as the sum of the weights of
  * the targets. Its shards are known before the forward pass: a session computes them first, for all shards of
@@ -372,26 +373,35 @@ static kn_status set_if_read(kn_session *session, kn_train_scalar scalar, double
     return status == KN_ERROR_NOT_FOUND ? KN_OK : status;
 }
 
-static kn_status count_shard(kn_trainer *trainer, uint64_t count, int shard, kn_feed_list list) {
+static kn_status set_scalars(kn_session *session, const kn_train_run *run) {
+    kn_status status = set_if_read(session, KN_TRAIN_WEIGHT, run->weight);
+    if (status == KN_OK) status = set_if_read(session, KN_TRAIN_COUNTED, run->weight > 0);
+    if (status == KN_OK) status = set_if_read(session, KN_TRAIN_MORE, run->more);
+    if (status == KN_OK) status = set_if_read(session, KN_TRAIN_FOLLOWS, run->part > 0);
+    return status == KN_OK ? set_if_read(session, KN_TRAIN_HOLDS, run->holds) : status;
+}
+
+static kn_status count_run(kn_trainer *trainer, uint64_t count, const kn_train_run *run, kn_feed_list list) {
     kn_session *session = trainer->counts.session;
-    kn_train_run run;
-    kn_status status = kn_part_of_shard(trainer, count, shard, &list, &run);
-    if (status == KN_OK) status = kn_counts_compile(trainer, &list, &run);
+    kn_status status = kn_run_feeds(trainer, count, run, &list);
+    if (status == KN_OK) status = kn_counts_compile(trainer, &list, run);
     if (status != KN_OK) return status;
-    kn_session_exchange(session, !run.more, !run.more);
-    status = set_if_read(session, KN_TRAIN_WEIGHT, run.weight);
-    if (status == KN_OK) status = set_if_read(session, KN_TRAIN_COUNTED, run.weight > 0);
-    if (status == KN_OK) status = set_if_read(session, KN_TRAIN_MORE, run.more);
-    if (status == KN_OK) status = kn_shard_set(session, &trainer->shards, shard, trainer->steps);
+    kn_session_exchange(session, !run->more, !run->more);
+    status = set_scalars(session, run);
+    if (status == KN_OK) status = kn_shard_set(session, &trainer->shards, run, trainer->steps);
     if (status == KN_OK) status = kn_session_start(session, list.feeds, list.count, false, NULL, 0, NULL);
     return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_session_error(session));
 }
 
 kn_status kn_counts_run(kn_trainer *trainer, uint64_t count, const kn_feed_list *list) {
-    const int *firsts = trainer->shards.firsts + trainer->shards.rank;
     kn_status status = KN_OK;
-    for (int pass = 0; pass < trainer->counts.depth; pass++)
-        for (int shard = firsts[0]; shard < firsts[1] && status == KN_OK; shard++)
-            status = count_shard(trainer, count, shard, *list);
+    for (int pass = 0; pass < trainer->counts.depth && status == KN_OK; pass++) {
+        kn_train_run run = kn_run_first(trainer, count);
+        status = count_run(trainer, count, &run, *list);
+        while (status == KN_OK && run.more) {
+            run = kn_run_next(trainer, count, &run);
+            status = count_run(trainer, count, &run, *list);
+        }
+    }
     return status;
 }

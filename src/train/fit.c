@@ -24,7 +24,7 @@ typedef struct fit_run {
     const kn_fit_params *params;
     kn_fit_result *result;
     kn_loader *loader;
-    uint64_t batch;                   /* samples per batch */
+    uint64_t batch;                   /* samples per batch of an evaluation */
     uint64_t batches;                 /* per epoch; 0 for a failed loader */
     kn_batch next;                    /* the next batch to train on, if `taken` */
     bool taken, ahead;                /* and whether it is on the device already (`ahead`) */
@@ -398,6 +398,12 @@ static kn_status run(fit_run *fitting) {
     return status == KN_OK ? return_to_best(fitting) : status;
 }
 
+/* The samples of a batch of an evaluation: no more than a training computes at once. */
+static uint64_t judged_at_once(const kn_trainer *trainer, uint64_t batch) {
+    const uint64_t most = trainer ? trainer->params.part_samples : 0;
+    return most && most < batch ? most : batch;
+}
+
 static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
     kn_loader_params params = KN_LOADER_DEFAULTS;
     kn_error error = {0};
@@ -436,7 +442,7 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
     fit_run fitting = {.trainer = trainer,
                        .params = &own,
                        .result = result,
-                       .batch = batches.batch,
+                       .batch = judged_at_once(trainer, batches.batch),
                        .next = {.size = sizeof(kn_batch)},
                        .start = kn_clock(),
                        .best_loss = NAN,

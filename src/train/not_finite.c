@@ -235,6 +235,33 @@ static kn_status look(finite_search *search, int64_t count, const kn_feed *feeds
     return status == KN_OK && !search->found ? look_at_gradients(search) : status;
 }
 
+/* Looks at these samples. */
+static kn_status look_once(finite_search *search, int64_t count, const kn_feed *feeds, size_t feed_count) {
+    kn_status status = look(search, count, feeds, feed_count);
+    kn_session_destroy(&search->session);
+    kn_states_destroy(&search->states);
+    kn_release(&search->trainer->host, search->values);
+    search->values = NULL;
+    search->count = 0;
+    return status;
+}
+
+/* Looks at the parts that a step computes, one after the other: a batch may not fit into memory. */
+static kn_status look_at_parts(finite_search *search, int64_t count, const kn_feed *feeds,
+                               size_t feed_count) {
+    kn_trainer *trainer = search->trainer;
+    const uint64_t most = trainer->params.part_samples, all = count > 0 ? (uint64_t)count : 0;
+    if (!most || most >= all) return look_once(search, count, feeds, feed_count);
+    kn_status status = KN_OK;
+    for (uint64_t first = 0; first < all && status == KN_OK && !search->found; first += most) {
+        const uint64_t own = all - first < most ? all - first : most;
+        kn_feed_list list = {feeds, feed_count};
+        status = kn_cut_feeds(trainer, all, first, own, &list);
+        if (status == KN_OK) status = look_once(search, (int64_t)own, list.feeds, list.count);
+    }
+    return status;
+}
+
 kn_status kn_trainer_find_not_finite(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
                                      size_t feed_count, char *sentence, size_t bytes) {
     if (!trainer) return KN_ERROR_MEMORY;
@@ -243,10 +270,7 @@ kn_status kn_trainer_find_not_finite(kn_trainer *trainer, int64_t count, const k
     if (bytes && !sentence) return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the sentence buffer is NULL");
     finite_search search = {.trainer = trainer, .sentence = sentence, .bytes = bytes};
     if (bytes) sentence[0] = 0;
-    kn_status status = look(&search, count, feeds, feed_count);
-    kn_session_destroy(&search.session);
-    kn_states_destroy(&search.states);
-    kn_release(&trainer->host, search.values);
+    kn_status status = look_at_parts(&search, count, feeds, feed_count);
     if (status == KN_OK && !search.found)
         status = kn_fail(&trainer->error, KN_ERROR_NOT_FOUND, "every value of this step is finite");
     return status;

@@ -262,7 +262,13 @@ static kn_status deal_shards(kn_trainer *trainer) {
                     "sync_batch_norm needs all shards of a batch at once, and %d shards are computed by "
                     "%d worker%s, one after the other; expected as many shards as workers, a power of two",
                     shards, ranks, ranks == 1 ? "" : "s");
-    if (shards == 1) trainer->shards.count = 0;
+    if (status == KN_OK && own->sync_batch_norm && own->part_samples)
+        status =
+            kn_fail(&trainer->error, KN_ERROR_UNSUPPORTED,
+                    "sync_batch_norm needs all samples of a shard at once, and part_samples cuts it into "
+                    "parts of %llu: leave one of both out",
+                    (unsigned long long)own->part_samples);
+    if (shards == 1 && !own->part_samples) trainer->shards.count = 0;
     return status;
 }
 

@@ -1,4 +1,5 @@
-/* A step in shards: which samples of a batch a worker computes, and the feeds of each of its runs. */
+/* A step in shards, or in parts of them: which samples of a batch a worker computes, its runs, and their
+ * feeds. */
 #include "train/trainer_private.h"
 
 /* The samples of a batch that this worker's shards need. */
@@ -16,9 +17,8 @@ kn_status kn_trainer_part(const kn_trainer *trainer, uint64_t count, uint64_t *f
     return KN_OK;
 }
 
-/* Makes `list` the feeds of `samples` samples from `first` on, of the `own` that it has. */
-static kn_status cut_feeds(kn_trainer *trainer, uint64_t own, uint64_t first, uint64_t samples,
-                           kn_feed_list *list) {
+kn_status kn_cut_feeds(kn_trainer *trainer, uint64_t own, uint64_t first, uint64_t samples,
+                       kn_feed_list *list) {
     if (!kn_reserve(&trainer->host, (void **)&trainer->feeds, &trainer->feed_capacity, list->count + 1,
                     sizeof *trainer->feeds))
         return kn_fail_memory(&trainer->error, list->count * sizeof *trainer->feeds);
@@ -28,8 +28,8 @@ static kn_status cut_feeds(kn_trainer *trainer, uint64_t own, uint64_t first, ui
         if (feed->bytes % own)
             return kn_fail(
                 &trainer->error, KN_ERROR_SHAPE,
-                "the input '%s' of a training in shards has %zu bytes; expected a multiple of the %llu "
-                "samples that this worker computes: each has a part of it",
+                "the input '%s' of a training in shards or parts has %zu bytes; expected a multiple of the "
+                "%llu samples that this worker computes: each has a part of it",
                 feed->name ? feed->name : "NULL", feed->bytes, (unsigned long long)own);
         const size_t each = feed->bytes / (size_t)own;
         if (feed->data) feed->data = (const char *)feed->data + (size_t)first * each;
@@ -39,13 +39,33 @@ static kn_status cut_feeds(kn_trainer *trainer, uint64_t own, uint64_t first, ui
     return KN_OK;
 }
 
-kn_status kn_part_of_shard(kn_trainer *trainer, uint64_t count, int shard, kn_feed_list *list,
-                           kn_train_run *run) {
+/* Of a batch of `count` samples. */
+static kn_train_run run_of(const kn_trainer *trainer, uint64_t count, int shard, uint64_t part) {
     const kn_shards *shards = &trainer->shards;
-    uint64_t begin, first;
+    kn_train_run run = {.shard = shard, .part = part};
+    const uint64_t all = kn_shard_samples(shards->count, shard, count, &run.first, &run.weight);
+    const uint64_t most = trainer->params.part_samples ? trainer->params.part_samples : all;
+    const uint64_t before = part * most;
+    run.first += before;
+    run.samples = all - before < most ? all - before : most;
+    run.holds = before + run.samples < all;
+    if (run.weight > 0) run.weight = (double)run.samples / (double)count;
+    run.ratio = (double)count / (double)run.samples;
+    run.more = run.holds || shard + 1 < shards->firsts[shards->rank + 1];
+    return run;
+}
+
+kn_train_run kn_run_first(const kn_trainer *trainer, uint64_t count) {
+    return run_of(trainer, count, trainer->shards.firsts[trainer->shards.rank], 0);
+}
+
+kn_train_run kn_run_next(const kn_trainer *trainer, uint64_t count, const kn_train_run *run) {
+    return run->holds ? run_of(trainer, count, run->shard, run->part + 1)
+                      : run_of(trainer, count, run->shard + 1, 0);
+}
+
+kn_status kn_run_feeds(kn_trainer *trainer, uint64_t count, const kn_train_run *run, kn_feed_list *list) {
+    uint64_t begin;
     const uint64_t own = own_samples(trainer, count, &begin);
-    run->samples = kn_shard_samples(shards->count, shard, count, &first, &run->weight);
-    run->ratio = (double)count / (double)run->samples;
-    run->more = shard + 1 < shards->firsts[shards->rank + 1];
-    return cut_feeds(trainer, own, first - begin, run->samples, list);
+    return kn_cut_feeds(trainer, own, run->first - begin, run->samples, list);
 }

@@ -87,10 +87,11 @@ double kn_schedule_rate(const kn_trainer_params *params, uint64_t update) {
 
 void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAIN_NAME_BYTES]) {
     static const char *const kinds[KN_TRAIN_SCALARS] = {
-        [KN_TRAIN_RATE] = "rate",   [KN_TRAIN_SHRINK] = "shrink",   [KN_TRAIN_DECAY] = "decay",
-        [KN_TRAIN_ROOT] = "root",   [KN_TRAIN_MEAN] = "mean",       [KN_TRAIN_GAIN] = "gain",
-        [KN_TRAIN_FIRST] = "first", [KN_TRAIN_WAIT] = "wait",       [KN_TRAIN_WEIGHT] = "weight",
-        [KN_TRAIN_RATIO] = "ratio", [KN_TRAIN_COUNTED] = "counted", [KN_TRAIN_MORE] = "more",
+        [KN_TRAIN_RATE] = "rate",       [KN_TRAIN_SHRINK] = "shrink",   [KN_TRAIN_DECAY] = "decay",
+        [KN_TRAIN_ROOT] = "root",       [KN_TRAIN_MEAN] = "mean",       [KN_TRAIN_GAIN] = "gain",
+        [KN_TRAIN_FIRST] = "first",     [KN_TRAIN_WAIT] = "wait",       [KN_TRAIN_WEIGHT] = "weight",
+        [KN_TRAIN_RATIO] = "ratio",     [KN_TRAIN_COUNTED] = "counted", [KN_TRAIN_MORE] = "more",
+        [KN_TRAIN_FOLLOWS] = "follows", [KN_TRAIN_HOLDS] = "holds",
     };
     if (setting)
         snprintf(name, KN_TRAIN_NAME_BYTES, "koine.%s.%d", kinds[scalar], setting);
@@ -121,4 +122,6 @@ void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_settin
     scalars[KN_TRAIN_RATIO] = moment->run.ratio;
     scalars[KN_TRAIN_COUNTED] = moment->run.weight > 0;
     scalars[KN_TRAIN_MORE] = moment->run.more;
+    scalars[KN_TRAIN_FOLLOWS] = moment->run.part > 0;
+    scalars[KN_TRAIN_HOLDS] = moment->run.holds;
 }

@@ -1,7 +1,10 @@
 /* Training in shards: each batch is cut into shards, whose mean gradients are added as a tree. A worker runs
  * the plan once for each of its shards and keeps sums on a stack of states (kn_shard_place); in the last run
  * of a step the workers add up theirs (kn_total_add), and all make the same update. Running statistics, the
- * loss and extra values are means over the shards in the same way. */
+ * loss and extra values are means over the shards in the same way.
+ *
+ * A shard that is computed in parts has a run for each of them. They are added one after the other, in a
+ * state for their sum so far, and the last run of the shard has the sum that goes into the tree. */
 #include <stdio.h>
 
 #include "ops/ops.h"
@@ -13,6 +16,8 @@ typedef struct sharing {
     kn_value *weight;                  /* scalar: the part of the batch that is in this shard */
     kn_value *merges[KN_MAX_SUBTREES]; /* by place, bool scalars: its sum is added to this shard's; */
     kn_value *stores[KN_MAX_SUBTREES]; /* the sum goes there */
+    kn_value *follows,
+        *holds; /* bool scalars: the sum of the parts before is added; it waits; NULL: no parts */
 } sharing;
 
 /* Scalars that are one for each place. */
@@ -24,9 +29,13 @@ static kn_value *flag_of_place(const sharing *own, const char *kind, int place) 
     return kn_greater(kn_state_add(graph, name, &scalar, KN_STATE_PASSING, NULL), kn_number(graph, 0));
 }
 
-static kn_value *sum_in_place(const sharing *own, const kn_value *of, const char *name, int place) {
-    char text[KN_TRAIN_STATE_BYTES], kind[KN_TRAIN_NAME_BYTES];
-    snprintf(kind, sizeof kind, "sum%d", place);
+static kn_value *flag_of_run(const kn_update *update, kn_train_scalar scalar) {
+    return kn_greater(kn_update_scalar(update, scalar), kn_number(update->graph, 0));
+}
+
+/* The state for a sum. */
+static kn_value *sum_state(const sharing *own, const kn_value *of, const char *name, const char *kind) {
+    char text[KN_TRAIN_STATE_BYTES];
     if (!kn_train_state_name(name, kind, text))
         return kn_graph_fail(own->update->graph, KN_ERROR_UNSUPPORTED, "the name '%s' is too long", name);
     return kn_state_add(own->update->graph, text, &of->shape, KN_STATE_PASSING, NULL);
@@ -36,12 +45,27 @@ kn_value *kn_in_type(kn_value *value, kn_dtype dtype) {
     return kn_value_failed(value) || value->shape.dtype == dtype ? value : kn_cast(value, dtype);
 }
 
-/* The mean over the batch, in the last run of a step, of a value that is a mean over a shard, or the part of
- * it that this worker gets (kn_sharing.spread); with another weight than that of the shard another sum.
- * type: each sum of the tree is rounded to it, whether it goes to another worker or not. */
+static kn_value *sum_in_place(const sharing *own, const kn_value *of, const char *name, int place) {
+    char kind[KN_TRAIN_NAME_BYTES];
+    snprintf(kind, sizeof kind, "sum%d", place);
+    return sum_state(own, of, name, kind);
+}
+
+/* The sum over the parts of a shard, in the run of the last. */
+static kn_value *sum_of_parts(const sharing *own, kn_value *part, const char *name) {
+    if (!own->follows) return part;
+    kn_value *before = sum_state(own, part, name, "parts");
+    kn_value *sum = kn_where(own->follows, kn_add(before, part), part);
+    kn_assign(own->update->graph, before, kn_where(own->holds, sum, before));
+    return sum;
+}
+
+/* The mean over the batch, in the last run of a step, of a value that is a mean over the samples of a run, or
+ * the part of it that this worker gets (kn_sharing.spread); with another weight than that of the run another
+ * sum. type: each sum of the tree is rounded to it, whether it goes to another worker or not. */
 static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name, int spread, kn_dtype type) {
     kn_graph *graph = own->update->graph;
-    kn_value *sum = kn_in_type(kn_mul(value, own->weight), type);
+    kn_value *sum = kn_in_type(sum_of_parts(own, kn_mul(value, own->weight), name), type);
     kn_value *places[KN_MAX_SUBTREES], *given[KN_MAX_SUBTREES];
     for (int p = own->shards->places - 1; p >= 0; p--) {
         places[p] = sum_in_place(own, sum, name, p);
@@ -93,8 +117,8 @@ static void count_draws(kn_graph *graph) {
 }
 
 static void find_more(kn_update *update) {
-    if (update->shards->places)
-        update->more = kn_greater(kn_update_scalar(update, KN_TRAIN_MORE), kn_number(update->graph, 0));
+    if (update->shards->places || update->params->part_samples)
+        update->more = flag_of_run(update, KN_TRAIN_MORE);
 }
 
 void kn_shards_prepare(kn_update *update) {
@@ -105,6 +129,10 @@ void kn_shards_prepare(kn_update *update) {
 static sharing begin_sharing(kn_update *update) {
     sharing own = {.update = update, .shards = update->shards};
     own.weight = kn_update_scalar(update, KN_TRAIN_WEIGHT);
+    if (update->params->part_samples) {
+        own.follows = flag_of_run(update, KN_TRAIN_FOLLOWS);
+        own.holds = flag_of_run(update, KN_TRAIN_HOLDS);
+    }
     for (int p = 0; p < own.shards->places; p++) {
         own.merges[p] = flag_of_place(&own, "merge", p);
         own.stores[p] = flag_of_place(&own, "store", p);
@@ -157,15 +185,22 @@ static kn_status set_draw(kn_session *session, uint64_t number) {
     return status == KN_ERROR_NOT_FOUND ? KN_OK : status;
 }
 
-kn_status kn_shard_set(kn_session *session, const kn_shards *shards, int shard, uint64_t step) {
-    const kn_shard_place own = kn_shard_place_of(shards, shard);
+/* Numbers of parts are far from those of the next shards and steps: multiples of 2^32 over the golden ratio
+ * are far from each other modulo 2^32. */
+static uint64_t draw_of(const kn_shards *shards, const kn_train_run *run, uint64_t step) {
+    return step * (uint64_t)shards->count + (uint64_t)run->shard + run->part * 2654435769u;
+}
+
+kn_status kn_shard_set(kn_session *session, const kn_shards *shards, const kn_train_run *run, uint64_t step) {
+    const kn_shard_place own = kn_shard_place_of(shards, run->shard);
     char name[KN_TRAIN_NAME_BYTES];
-    kn_status status = set_draw(session, step * (uint64_t)shards->count + (uint64_t)shard);
+    kn_status status = set_draw(session, draw_of(shards, run, step));
     for (int p = 0; p < shards->places && status == KN_OK; p++) {
         kn_train_place_name("merge", p, name);
-        status = kn_session_set_scalar(session, name, p >= own.place && p < own.place + own.merged);
+        status =
+            kn_session_set_scalar(session, name, !run->holds && p >= own.place && p < own.place + own.merged);
         kn_train_place_name("store", p, name);
-        if (status == KN_OK) status = kn_session_set_scalar(session, name, p == own.place);
+        if (status == KN_OK) status = kn_session_set_scalar(session, name, !run->holds && p == own.place);
     }
     return status;
 }

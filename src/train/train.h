@@ -28,11 +28,13 @@ typedef enum kn_train_scalar {
     KN_TRAIN_RATIO,   /* shards: samples of the batch divided by those that this run computes */
     KN_TRAIN_COUNTED, /* shards: 0 for a shard that computes a sample of another for nothing, otherwise 1 */
     KN_TRAIN_MORE,    /* shards: 0 in the last run of a step, otherwise 1 */
+    KN_TRAIN_FOLLOWS, /* parts: 0 for the first part of a shard, otherwise 1 */
+    KN_TRAIN_HOLDS,   /* parts: 0 for the last part of a shard, otherwise 1 */
     KN_TRAIN_SCALARS
 } kn_train_scalar;
 /* Whether a scalar belongs to one run of a step: it is neither listed nor saved. */
 static inline bool kn_train_is_of_run(kn_train_scalar scalar) {
-    return scalar >= KN_TRAIN_WEIGHT && scalar <= KN_TRAIN_MORE;
+    return scalar >= KN_TRAIN_WEIGHT && scalar < KN_TRAIN_SCALARS;
 }
 enum { KN_TRAIN_NAME_BYTES = 48 };
 void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAIN_NAME_BYTES]);
@@ -45,11 +47,14 @@ typedef struct kn_update_setting {
     unsigned needs;
 } kn_update_setting;
 
-/* One run of a step's plan: of a shard, or of a step that is one run. */
+/* One run of a step's plan: of a shard, of a part of one, or of a step that is one run. */
 typedef struct kn_train_run {
-    uint64_t samples;
-    double weight, ratio; /* KN_TRAIN_WEIGHT, KN_TRAIN_RATIO */
-    bool more;            /* the step has another run after it */
+    uint64_t first, samples; /* of the batch */
+    double weight, ratio;    /* KN_TRAIN_WEIGHT, KN_TRAIN_RATIO */
+    bool more;               /* the step has another run after it */
+    bool holds;              /* the shard has another part after this one */
+    int shard;
+    uint64_t part; /* of the shard, counted from 0 */
 } kn_train_run;
 /* The values of a setting's scalars in a run of step `step`, counted from 0; `plateau`: the fraction of the
  * rate that PLATEAU left. */
@@ -70,8 +75,8 @@ void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_settin
 #define KN_TRAIN_DRAW "koine.draw"
 /* The name of a scalar for a place on the stack of sums. */
 void kn_train_place_name(const char *kind, int place, char name[KN_TRAIN_NAME_BYTES]);
-/* Sets the scalars for the run of one shard in step `step`, except those of kn_train_scalars_of. */
-kn_status kn_shard_set(kn_session *session, const kn_shards *shards, int shard, uint64_t step);
+/* Sets the scalars for a run in step `step`, except those of kn_train_scalars_of. */
+kn_status kn_shard_set(kn_session *session, const kn_shards *shards, const kn_train_run *run, uint64_t step);
 
 /* ---- optimizer.c: the update as a graph -------------------------------------------------------- */
 

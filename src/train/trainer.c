@@ -170,17 +170,17 @@ static kn_status prepare_run(kn_trainer *trainer, const kn_feed_list *list, cons
     return status == KN_OK ? set_scalars(trainer, run) : status;
 }
 
-/* Prepares the run of a shard; `list` becomes its feeds. */
-static kn_status prepare_shard(kn_trainer *trainer, uint64_t count, int shard, kn_feed_list *list) {
-    kn_train_run run;
-    kn_status status = kn_part_of_shard(trainer, count, shard, list, &run);
-    if (status == KN_OK) status = prepare_run(trainer, list, &run);
+/* Prepares the run of a shard, or of a part of one; `list` becomes its feeds. */
+static kn_status prepare_shard(kn_trainer *trainer, uint64_t count, const kn_train_run *run,
+                               kn_feed_list *list) {
+    kn_status status = kn_run_feeds(trainer, count, run, list);
+    if (status == KN_OK) status = prepare_run(trainer, list, run);
     if (status != KN_OK) return status;
     /* Values are gathered to update, which accumulating steps do not. */
-    const bool updates = !run.more && (trainer->steps + 1) % trainer->params.accumulate == 0;
-    kn_session_exchange(trainer->session, !run.more, updates);
+    const bool updates = !run->more && (trainer->steps + 1) % trainer->params.accumulate == 0;
+    kn_session_exchange(trainer->session, !run->more, updates);
     return fail_from(trainer, trainer->session,
-                     kn_shard_set(trainer->session, &trainer->shards, shard, trainer->steps));
+                     kn_shard_set(trainer->session, &trainer->shards, run, trainer->steps));
 }
 
 /* Everything before the last run of a step; `list` becomes the feeds of that. */
@@ -192,15 +192,16 @@ static kn_status prepare_step(kn_trainer *trainer, int64_t count, kn_feed_list *
     const kn_train_run only = {.samples = (uint64_t)count, .weight = 1, .ratio = 1};
     if (!trainer->shards.count || count <= 0) return prepare_run(trainer, list, &only);
     const kn_feed_list whole = *list;
-    const int *firsts = trainer->shards.firsts + trainer->shards.rank;
     kn_status status = kn_counts_run(trainer, (uint64_t)count, list);
-    for (int shard = firsts[0]; shard < firsts[1] && status == KN_OK; shard++) {
+    kn_train_run run = kn_run_first(trainer, (uint64_t)count);
+    if (status == KN_OK) status = prepare_shard(trainer, (uint64_t)count, &run, list);
+    while (status == KN_OK && run.more) {
+        status =
+            fail_from(trainer, trainer->session,
+                      kn_session_start(trainer->session, list->feeds, list->count, false, NULL, 0, NULL));
         *list = whole;
-        status = prepare_shard(trainer, (uint64_t)count, shard, list);
-        if (status == KN_OK && shard + 1 < firsts[1])
-            status =
-                fail_from(trainer, trainer->session,
-                          kn_session_start(trainer->session, list->feeds, list->count, false, NULL, 0, NULL));
+        run = kn_run_next(trainer, (uint64_t)count, &run);
+        if (status == KN_OK) status = prepare_shard(trainer, (uint64_t)count, &run, list);
     }
     return status;
 }
@@ -256,7 +257,8 @@ kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *fee
 /* Whether a step is one run, whose feeds can be written while the run before it goes on. */
 static bool feeds_ahead(const kn_trainer *trainer) {
     const kn_shards *shards = &trainer->shards;
-    return !shards->count || shards->firsts[shards->rank + 1] - shards->firsts[shards->rank] == 1;
+    const int own = shards->firsts[shards->rank + 1] - shards->firsts[shards->rank];
+    return !shards->count || (own == 1 && !trainer->params.part_samples);
 }
 
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
@@ -370,8 +372,8 @@ kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_fe
     if (status != KN_OK) return status;
     const kn_shards *shards = &trainer->shards;
     if (shards->count && count > 0) {
-        kn_train_run run = {.samples = 0};
-        status = kn_part_of_shard(trainer, (uint64_t)count, shards->firsts[shards->rank], &list, &run);
+        const kn_train_run run = kn_run_first(trainer, (uint64_t)count);
+        status = kn_run_feeds(trainer, (uint64_t)count, &run, &list);
         if (status == KN_OK) status = kn_counts_compile(trainer, &list, &run);
         count = (int64_t)run.samples;
     }

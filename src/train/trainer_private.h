@@ -81,7 +81,8 @@ void kn_trainer_release_params(kn_trainer *trainer);
 /* Fails if a group's pattern matches none of the parameters that the loss depends on. */
 kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss);
 
-/* ---- parts.c: the feeds of a shard --------------------------------------------------------------------- */
+/* ---- parts.c: the runs of a step, and their feeds -------------------------------------------------------
+ */
 
 /* The feeds of some of this worker's samples, or the same. */
 typedef struct kn_feed_list {
@@ -89,9 +90,15 @@ typedef struct kn_feed_list {
     size_t count;
 } kn_feed_list;
 
-/* Describes the run of a shard of this worker, in a batch of `count` samples; `list` becomes its feeds. */
-kn_status kn_part_of_shard(kn_trainer *trainer, uint64_t count, int shard, kn_feed_list *list,
-                           kn_train_run *run);
+/* In shards: the first of this worker's runs on a batch of `count` samples, and the one after `run`, which
+ * has `more`. */
+kn_train_run kn_run_first(const kn_trainer *trainer, uint64_t count);
+kn_train_run kn_run_next(const kn_trainer *trainer, uint64_t count, const kn_train_run *run);
+/* `list`, the feeds of the worker's samples, becomes that of a run. It is valid until the next call. */
+kn_status kn_run_feeds(kn_trainer *trainer, uint64_t count, const kn_train_run *run, kn_feed_list *list);
+/* `list` becomes the feeds of `samples` samples from `first` on, of the `own` that it has. */
+kn_status kn_cut_feeds(kn_trainer *trainer, uint64_t own, uint64_t first, uint64_t samples,
+                       kn_feed_list *list);
 
 /* ---- counts.c: sums over a whole batch ------------------------------------------------------------------
  */

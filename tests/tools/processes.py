@@ -66,6 +66,20 @@ def checkpoints_are_those_of_one(folder):
 
 
 @case
+def all_compute_parts_that_fit_where_memory_is_least(folder):
+    words = [KOINE, "train", *problem(folder), "--batch", "90", "--steps", "4", "--optimizer", "sgd", "--overwrite"]
+    little = ("--memory", "12kB")
+    for name, first, second in (("none", (), ()), ("both", little, little), ("first", little, ()), ("second", (), little)):
+        child = start(folder, 1, [*words, "--save", name, *first, ":", "-n", "1", *words, "--save", name, *second])
+        out, err = child.communicate(timeout=300)
+        expect(child.returncode == 0 and "done after 4 steps" in out, f"{name}: {out}{err}")
+        expect(("the gradients of parts are added, of " in err) == (name != "none"), f"{name}: {err}")
+    expect(bytes_of(os.path.join(folder, "none")) != bytes_of(os.path.join(folder, "both")), "12 kB suffice")
+    for name in ("first", "second"):
+        expect(bytes_of(os.path.join(folder, name)) == bytes_of(os.path.join(folder, "both")), f"{name} has other bits")
+
+
+@case
 def different_trainings_are_refused(folder):
     words = [KOINE, "train", *problem(folder), *HOW, "--steps", "3"]
     for more in (("--lr", "0.2"), ("--shard-optimizer",), ("--gradient-type", "bfloat16"), ("--sum", "mpi")):

@@ -487,6 +487,8 @@ def the_first_operator_that_is_not_finite(folder):
                   err=("is the first non-finite value", "Nothing was saved"))
     expect(re.search(r"'\w+[.\w]*', the result of \w+", found.err), f"no operator is named: {found}")
     expect(not has(folder, "tiny.safetensors"), "a model was saved")
+    train(folder, "--optimizer", "sgd", "--lr", "1e30", "--find-nan", "--batch", "60", *too_little(folder, 40), status=1,
+          err=("gradients of parts are added", "is the first non-finite value"))
 
 
 @case
@@ -499,35 +501,47 @@ def a_saved_model_survives_what_fails(folder):
 
 # ---- memory
 
-PARTS = r"the gradients of parts are added, of (\d+), the largest divisor that does"
+PARTS = r"the gradients of parts are added, of (\d+), the largest equal ones that do"
+
+
+def too_little(folder, samples):
+    """--memory with room for so many samples at once, as koine plan says; the accuracy takes a little besides."""
+    plan = koine("plan", *problem(folder)[:1], "--batch", str(samples), "--json", folder=folder).objects()[0]
+    return ["--memory", str(plan["peak_bytes"])]
 
 
 @case
 def a_batch_that_does_not_fit(folder):
-    plan = koine("plan", *problem(folder)[:1], "--batch", "40", "--json", folder=folder).objects()[0]
-    memory = str(plan["peak_bytes"])
-    found = train(folder, "--batch", "100", "--steps", "2", "--memory", memory, "--log", "log",
-                  err=("a batch of 100 does not fit: ", " are allowed; ", "the gradients of parts are added, of "))
-    batch = int(re.search(PARTS, found.err).group(1))
-    parts = 100 // batch
-    # 40 fit but for the accuracy, which `koine plan` leaves out.
-    expect(100 % batch == 0 and 20 <= batch <= 50, f"the largest part is {batch}, and about 40 fit")
-    expect(log_of(folder)[1]["step"] == 2 * parts, "it did not take two steps of parts")
-    train(folder, "--batch", "100", "--steps", "2", "--memory", memory, "--save", "same", "--quiet")
-    train(folder, "--batch", str(batch), "--accumulate", str(parts), "--steps", str(2 * parts), "--save", "fits",
-          "--quiet", err="")
-    expect(bytes_of(os.path.join(folder, "same")) == bytes_of(os.path.join(folder, "fits")),
-           "the parts that were found train to other bits than the same parts when asked for")
+    """Steps and losses are those of the batch, though its classes count differently and parts have other numbers of them."""
+    memory = too_little(folder, 40)
+    write_npy(os.path.join(folder, "z.npy"), "<i4", (SAMPLES,), [int(i % 8 == 0) + int(i < 20) for i in range(SAMPLES)])
+    rest = ["--batch", "100", "--steps", "6", "--no-shuffle", "--optimizer", "sgd", "--lr", "0.5", "--class-weights",
+            "balanced", "--overwrite", "--log"]
+    logs = []
+    for name, more in (("whole", []), ("parts", memory), ("again", memory)):
+        found = koine("train", "tiny.koine", "--data", "npy:x.npy,z.npy", "--save", name + ".safetensors", *rest, name, *more,
+                      folder=folder).needs(0)
+        logs.append(log_of(folder, name))
+    found.needs(0, err=("a batch of 100 does not fit: ", " are allowed; "))
+    part = int(re.search(PARTS, found.err).group(1))
+    expect(20 <= part <= 40, f"the largest part is {part}, and nearly 40 fit")
+    for whole, parts in zip(logs[0][0], logs[1][0]):
+        for key in ("loss", "accuracy"):
+            expect(math.isclose(whole[key], parts[key], rel_tol=1e-5), f"{parts}; in one piece {whole}")
+    expect(len(logs[1][0]) == 6, f"{len(logs[1][0])} steps")
+    expect(logs[0][0][-1]["loss"] < 0.98 * logs[0][0][0]["loss"], f"nothing was learnt: {logs[0][0]}")
+    expect(bytes_of(os.path.join(folder, "again.safetensors")) == bytes_of(os.path.join(folder, "parts.safetensors")),
+           "the same parts give other bits")
+    expect(bytes_of(os.path.join(folder, "whole.safetensors")) != bytes_of(os.path.join(folder, "parts.safetensors")),
+           "parts were not added")
 
 
 @case
 def epochs_of_parts_that_fit(folder):
-    plan = koine("plan", *problem(folder)[:1], "--batch", "40", "--json", folder=folder).objects()[0]
-    found = train(folder, "--batch", "100", "--epochs", "3", "--memory", str(plan["peak_bytes"]), "--log", "log")
-    batch = int(re.search(PARTS, found.err).group(1))
-    steps, _ = log_of(folder)
-    expect(len(steps) == 3 * -(-SAMPLES // batch), f"{len(steps)} steps of {batch} samples")
-    expect(steps[-1]["lr"] < 0.001, f"the rate does not know of the number of updates: {steps[-1]}")
+    found = train(folder, "--batch", "60", "--validation", "0.1", "--epochs", "3", *too_little(folder, 40), "--log", "log")
+    expect(re.search(PARTS, found.err), f"the batch fits: {found}")
+    steps, end = log_of(folder)
+    expect(len([step for step in steps if "lr" in step]) == 6 and end["validation_loss"], f"found {steps}, {end}")
 
 
 @case

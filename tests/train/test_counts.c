@@ -1,5 +1,5 @@
-/* Sums over a whole batch in shards: losses with class weights, ignored targets, masks and sums are those of
- * the batch in one piece, for any number of shards and workers. */
+/* Sums over a whole batch in shards and in parts: losses with class weights, ignored targets, masks and sums
+ * are those of the batch in one piece, for any number of shards, parts and workers. */
 #include "train_tests.h"
 #include "workers.h"
 
@@ -121,6 +121,7 @@ typedef struct test_task {
     int shards;  /* 0: in one piece */
     int samples; /* of the last batch */
     uint64_t accumulate;
+    uint64_t part; /* the most samples at once; 0: all */
 } test_task;
 
 typedef struct worker {
@@ -141,6 +142,7 @@ static void train(worker *own, kn_context *context, const test_net *net) {
     params.momentum = 0;
     params.accumulate = own->task->accumulate;
     params.shards = own->task->shards;
+    params.part_samples = own->task->part;
     params.communicator = own->communicator;
     params.deal = own->deal;
     params.extra = &extra;
@@ -209,7 +211,7 @@ static void same(const worker *found, const worker *expected) {
         near("number", i, (double)found->numbers[i], (double)expected->numbers[i]);
 }
 
-/* Any number of shards computes what one piece does, and any number of workers the same bits. */
+/* Any number of shards and parts computes what one piece does, and any number of workers the same bits. */
 static void check(test_task task) {
     static const int uneven[] = {1, 3};
     const worker whole = train_by(&task, 1, NULL);
@@ -221,6 +223,15 @@ static void check(test_task task) {
     same(&four, &whole);
     assert_memory_equal(others.numbers, four.numbers, sizeof four.numbers);
     assert_memory_equal(others.losses, four.losses, sizeof four.losses);
+    task.part = 2;
+    const worker cut = train_by(&task, 1, NULL), cut_others = train_by(&task, 2, uneven);
+    same(&cut, &whole);
+    assert_memory_equal(cut_others.numbers, cut.numbers, sizeof cut.numbers);
+    assert_memory_equal(cut_others.losses, cut.losses, sizeof cut.losses);
+    task.shards = 0;
+    task.part = 5;
+    const worker parts = train_by(&task, 1, NULL);
+    same(&parts, &whole);
 }
 
 static void weighted_means_are_those_of_the_batch(void **state) {
@@ -281,9 +292,12 @@ static void weighted_means_are_those_of_a_reference(void **state) {
 static void fixed_sizes_count_over_the_batch(void **state) {
     const test_task whole = {.make = weighted_net, .samples = BATCH};
     const test_task fixed = {.make = fixed_net, .samples = BATCH, .shards = 4};
-    const worker expected = train_by(&whole, 1, NULL), found = train_by(&fixed, 2, NULL);
+    const test_task cut = {.make = fixed_net, .samples = BATCH, .part = 3};
+    const worker expected = train_by(&whole, 1, NULL), found = train_by(&fixed, 2, NULL),
+                 parts = train_by(&cut, 1, NULL);
     (void)state;
     same(&found, &expected);
+    same(&parts, &expected);
 }
 
 /* The loss of all samples, as an evaluation in batches of `batch` finds it. */

@@ -55,7 +55,13 @@ static int64_t search(fitting *state, int64_t good, int64_t bad) {
     return good;
 }
 
-bool batch_fit(const kn_context *context, const batch_plans *plans, bool whole, const char *then,
+/* The samples of the largest part of a batch that is cut into as few as possible, of at most `most`. */
+static int64_t largest_part(int64_t batch, int64_t most) {
+    const int64_t parts = (batch + most - 1) / most;
+    return (batch + parts - 1) / parts;
+}
+
+bool batch_fit(const kn_context *context, const batch_plans *plans, bool parts, const char *then,
                int64_t *batch) {
     fitting state = {.plans = plans, .allowed = plans->allowed};
     const char *device = kn_context_device(context)->name;
@@ -72,12 +78,11 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, bool whole, 
         return command_fail("%s%s", large, complaint(&state, device, why, sizeof why)) == EXIT_DONE;
     }
     int64_t largest = search(&state, 1, *batch);
-    while (whole && *batch % largest)
-        largest--;
+    if (parts) largest = largest_part(*batch, largest);
     if (broken(&state) || !fits(&state, largest))
         return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
-    command_warn("a batch of %lld does not fit: %s; %s %lld, the largest %sthat does", (long long)*batch, why,
-                 then, (long long)largest, whole ? "divisor " : "");
+    command_warn("a batch of %lld does not fit: %s; %s %lld, the largest %s", (long long)*batch, why, then,
+                 (long long)largest, parts ? "equal ones that do" : "that does");
     *batch = largest;
     return true;
 }

@@ -369,6 +369,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     if (run.among_others) run.learner.communicator = &run.world;
     if (run.among_others && !world_choose_shards(options, &run.world)) goto done;
     if (!workers_open(&run.learner, &run.watch, &run.workers) || !learner_open(&run.learner) ||
+        (run.among_others && !world_choose_part(&run.learner)) ||
         !train_load(&run.setup, run.learner.trainer, options) ||
         !workers_prepare(run.workers, &run.learner) || (run.among_others && !world_agrees(&run.learner)))
         goto done;

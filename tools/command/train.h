@@ -119,6 +119,7 @@ typedef struct train_options {
     char **arguments; /* the command line */
     int argument_count;
     uint64_t epochs, steps, batch, seed, patience, memory, cache, keep, workers;
+    uint64_t part; /* the most samples that a device computes at once, so that they fit; 0: all */
     double seconds, validation;
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
     bool goes_on;                /* --resume was given, whatever it found */
@@ -167,6 +168,8 @@ kn_trainer_params learner_params(const train_options *options, uint64_t samples,
 uint64_t learner_batches(const train_options *options, uint64_t samples);
 /* Whether each step reports its accuracy; mixed samples have two classes. */
 bool learner_tells_accuracy(const train_learner *learner);
+/* The samples of an evaluation at once. */
+uint64_t learner_judged(const train_options *options, uint64_t samples);
 /* Opens both for the batch of the options, or for parts of it, which changes the options, where it needs more
  * memory than there is. Reports an error and returns false. */
 bool learner_open(train_learner *learner);
@@ -246,6 +249,8 @@ void deal_by_speed(const train_learner *learner, kn_context *const *contexts, in
  * this one. Reports an error and returns false. */
 bool world_open(train_options *options, train_watch *watch, kn_communicator *world, bool *found);
 bool world_choose_shards(train_options *options, const kn_communicator *world);
+/* All compute parts as small as those of the one with the least memory. */
+bool world_choose_part(train_learner *learner);
 /* Whether all processes train the same; the first reports which does not. */
 bool world_agrees(const train_learner *learner);
 /* After a failure (status), ends the other processes, and this one. */

@@ -128,6 +128,7 @@ static bool open_looking(check_run *run) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
     params.learning_rate = 0;
+    params.part_samples = run->options->part;
     params.groups = run->options->how.groups;
     params.group_count = run->options->how.group_count;
     kn_session_params session = KN_SESSION_DEFAULTS;

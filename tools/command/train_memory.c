@@ -30,7 +30,13 @@ kn_trainer_params learner_params(const train_options *options, uint64_t samples,
     params.gradient_type = options->gradient_type;
     params.sum_any_order = options->sum_any_order;
     params.sync_batch_norm = options->sync_batch_norm;
+    params.part_samples = options->part;
     return params;
+}
+
+uint64_t learner_judged(const train_options *options, uint64_t samples) {
+    uint64_t batch = options->batch < samples ? options->batch : samples;
+    return options->part && options->part < batch ? options->part : batch;
 }
 
 bool learner_tells_accuracy(const train_learner *learner) {
@@ -82,9 +88,10 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     kn_plan_info info = {.size = sizeof info}, judge = {.size = sizeof judge};
     const bool as_bytes =
         learner->setup->changes && kn_augmentation_keeps_bytes(&learner->setup->augmentation);
-    size_t count = setup_sizes(learner->setup, batch, true, feeds);
+    const int64_t judged = (int64_t)learner_judged(learner->options, (uint64_t)batch);
+    size_t count = setup_sizes(learner->setup, judged, true, feeds);
     kn_status status = KN_OK;
-    if (learner->judge) status = batch_plan_session(learner->judge, batch, feeds, count, &judge);
+    if (learner->judge) status = batch_plan_session(learner->judge, judged, feeds, count, &judge);
     const uint64_t all = memory_allowed(learner), more = judge.own_peak_bytes - judge.own_state_bytes;
     kn_trainer_set_memory(learner->trainer, all > more ? all - more : 1);
     uint64_t first, own = (uint64_t)batch;
@@ -122,27 +129,28 @@ static bool fits(train_learner *learner, int64_t batch) {
 }
 
 /* A batch that does not fit is trained on in parts, whose gradients are added: the updates are those of the
- * whole batch. Samples in sequence have states by their place in the batch, so their batches are made
- * smaller. */
+ * whole batch. In shards the parts are those of a shard. Samples in sequence have states by their place in
+ * the batch, so their batches are made smaller. */
 static bool make_smaller(train_learner *learner, int64_t largest) {
     train_options *options = learner->options;
     batch_plans plans = {
         .allowed = options->memory, .user = learner, .plan = plan_batch, .error = plan_error};
     const bool parts = !options->in_sequence;
-    const uint64_t together = options->rule.accumulate;
+    const uint64_t shards = options->shards == UINT64_MAX || !options->shards ? 1 : options->shards;
     int64_t batch = largest;
     /* Adding gradients takes memory too. */
-    options->rule.accumulate = parts && largest > 1 ? 2 * together : together;
+    if (parts && largest > 1) options->part = INT64_MAX;
     if (!open_trainer(learner) ||
         !batch_fit(learner->context, &plans, parts,
                    parts ? "the gradients of parts are added, of" : "training continues with", &batch))
         return false;
-    options->rule.accumulate = parts ? together * (uint64_t)(largest / batch) : together;
-    if (parts) options->steps *= (uint64_t)(largest / batch);
-    options->batch = (uint64_t)batch;
-    /* The number of steps changes, and the schedule may depend on it. */
+    if (parts)
+        options->part = ((uint64_t)batch + shards - 1) / shards;
+    else
+        options->batch = (uint64_t)batch;
+    /* With other batches the number of steps changes, and the schedule may depend on it. */
     if (!open_trainer(learner)) return false;
-    return fits(learner, batch) || command_fail("%s", plan_error(learner)) == EXIT_DONE;
+    return fits(learner, parts ? largest : batch) || command_fail("%s", plan_error(learner)) == EXIT_DONE;
 }
 
 /* Makes training fit into memory: first an evaluation that keeps nothing leaves more to it. */
@@ -156,7 +164,8 @@ bool learner_open(train_learner *learner) {
         if (!open_judge(learner)) return false;
         done = fits(learner, batch);
     }
-    if (!done && learner->communicator && learner->communicator->rank)
+    /* The first of --devices has decided for all; processes come to terms later (world_choose_part). */
+    if (!done && options->device_count && learner->communicator && learner->communicator->rank)
         return command_fail("%s: %s", kn_context_device(learner->context)->name, plan_error(learner)) ==
                EXIT_DONE;
     if (!done && !make_smaller(learner, batch)) return false;

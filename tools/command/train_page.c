@@ -315,8 +315,7 @@ static bool plan(FILE *file, kn_trainer *trainer) {
 static bool judged_parts(FILE *file, const train_page *page, training_setup *setup, kn_context *context,
                          kn_trainer *trainer) {
     const kn_dataset *dataset = setup_judged(setup);
-    uint64_t samples = kn_dataset_count(dataset),
-             batch = page->options->batch < samples ? page->options->batch : samples;
+    const uint64_t batch = learner_judged(page->options, kn_dataset_count(dataset));
     int64_t most = judge_batch_most(setup, (int64_t)batch);
     progress_now("evaluating for the report");
     judgement *judged = calloc(1, sizeof *judged);

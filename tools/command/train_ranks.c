@@ -100,31 +100,48 @@ bool world_choose_shards(train_options *options, const kn_communicator *world) {
     return true;
 }
 
+bool world_choose_part(train_learner *learner) {
+    const kn_communicator *world = learner->communicator;
+    train_options *options = learner->options;
+    uint64_t *all = calloc((size_t)world->ranks, sizeof *all), least = options->part;
+    bool good = all && kn_all_gather(world, &options->part, all, sizeof *all) == KN_OK;
+    if (!good) command_fail("%s", all ? world->error(world->user) : "out of memory");
+    for (int r = 0; r < world->ranks && good; r++)
+        if (all[r] && (!least || all[r] < least)) least = all[r];
+    free(all);
+    if (!good || least == options->part) return good;
+    options->part = least;
+    return learner_open(learner);
+}
+
 bool world_agrees(const train_learner *learner) {
     const kn_communicator *world = learner->communicator;
     const train_options *options = learner->options;
-    char text[256];
-    snprintf(text, sizeof text, "%s %s %s %s %s %s %s %llu %llu %llu %llu %llu %llu", kn_version_text(),
+    char text[400];
+    snprintf(text, sizeof text, "%s %s %s %s %s %s %s %llu %llu %llu %llu %llu %llu %llu", kn_version_text(),
              options->mark, options->common.arithmetic.exact ? "exact" : "fast",
              options->sync_batch_norm ? "sync-batch-norm" : "",
              options->shard_optimizer ? "shard-optimizer" : "", kn_dtype_name(options->gradient_type),
              options->sum_any_order ? "mpi" : "tree", (unsigned long long)learner->samples,
-             (unsigned long long)options->batch, (unsigned long long)options->rule.accumulate,
-             (unsigned long long)learner->total_steps, (unsigned long long)options->shards,
-             (unsigned long long)kn_trainer_steps(learner->trainer));
+             (unsigned long long)options->part, (unsigned long long)options->batch,
+             (unsigned long long)options->rule.accumulate, (unsigned long long)learner->total_steps,
+             (unsigned long long)options->shards, (unsigned long long)kn_trainer_steps(learner->trainer));
     const uint64_t own = text_hash(text);
     uint64_t *all = calloc((size_t)world->ranks, sizeof *all);
     bool good = all && kn_all_gather(world, &own, all, sizeof own) == KN_OK;
     if (!good) command_fail("%s", all ? world->error(world->user) : "out of memory");
-    for (int r = 1; r < world->ranks && good; r++)
-        if (all[r] != all[0]) {
-            good = false;
-            if (!world->rank)
-                command_fail("rank %d trains something else than rank 0: their versions of Koine, models, "
-                             "data, options, or "
-                             "the files that they go on from differ",
-                             r);
-        }
+    int other = 1;
+    while (good && other < world->ranks && all[other] == all[0])
+        other++;
+    if (good && other < world->ranks) {
+        good = false;
+        if (!world->rank)
+            command_fail("rank %d trains something else than rank 0: their versions of Koine, models, data, "
+                         "options, or the files that they go on from differ",
+                         other);
+        /* No rank ends the others before the first has told it. */
+        kn_all_gather(world, &own, all, sizeof own);
+    }
     free(all);
     return good;
 }
