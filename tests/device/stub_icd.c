@@ -420,7 +420,7 @@ static float matrix_number(const void *numbers, int at, int kind) {
 static void run_matrix(cl_device_id device, cl_kernel kernel) {
     const void *numbers = kernel->arguments[0]->bytes;
     const char *text = kernel->program->text;
-    const int kind = strstr(text, "KN_NUMBERS 1") ? 1 : strstr(text, "KN_NUMBERS 2") ? 2 : 3;
+    const int kind = strstr(text, "define KN_NUMBERS 3") ? 3 : strstr(text, "define KN_NUMBERS 1") ? 1 : 2;
     float *y = (float *)kernel->arguments[1]->bytes;
     for (int row = 0; row < 64; row++)
         for (int column = 0; column < 32; column++) {

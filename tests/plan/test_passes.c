@@ -160,7 +160,7 @@ static void switches_are_read(void **state) {
     assert_null(switches.forced[1].row);
     assert_string_equal(switches.forced[1].variant, "wide");
     assert_true(switches.blocked_images && switches.recompute_invariant && switches.separate_statistics);
-    assert_int_equal(switches.tile, 4);
+    assert_int_equal(switches.tile, 6);
     assert_int_equal(switches.stored, KN_BFLOAT16);
     assert_true(switches.stored_halves.inputs == 3 && switches.stored_halves.results == 1);
     assert_int_equal(switches.producers, KN_PRODUCERS_FUSED);
