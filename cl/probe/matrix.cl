@@ -25,6 +25,9 @@ kernel void kn_probe_claims(global const ushort *x, global uint *y) {
 #if defined(cl_intel_subgroup_matrix_multiply_accumulate) && defined(cl_intel_subgroup_local_block_io)
     claims |= 1u << 5 | 1u << 6;
 #endif
+#if defined(__clang__) && defined(__x86_64__) && defined(__AVX512F__)
+    claims |= 1u << 7;
+#endif
     if (get_global_id(0) == 0) y[0] = claims;
 }
 #else

@@ -62,7 +62,7 @@ typedef struct kn_context_params {
      * to be right there; runs are refused with KN_ERROR_CANCELLED. It cannot be joined to another context.
      * NULL or "": none. */
     const char *target;
-    /* On many-thread devices, the unit that multiplies matrices of 16-bit numbers, or of TF32: a name of
+    /* The unit that multiplies matrices of 16-bit numbers, or of TF32: a name of
      * kn_matrix_unit_name, the only one that is tried then; or one after "emulated-", in which plain code
      * does with each lane's numbers what that unit would do, slowly, for tests. NULL or "": the first that
      * computes right. */
@@ -135,15 +135,21 @@ typedef enum kn_matrix_unit {
     KN_MATRIX_MFMA,   /* CDNA 2 and later */
     KN_MATRIX_DPAS8,  /* cl_intel_subgroup_matrix_multiply_accumulate, sub-groups of 8 */
     KN_MATRIX_DPAS16, /* the same, of 16 */
-    KN_MATRIX_LAST = KN_MATRIX_DPAS16
+    KN_MATRIX_AMX,    /* of processors, with tile registers: bfloat16 alone */
+    KN_MATRIX_LAST = KN_MATRIX_AMX
 } kn_matrix_unit;
-/* "none", "mma", "wmma", "wmma12", "mfma", "dpas8" or "dpas16"; "unknown" for other values. */
+/* "none", "mma", "wmma", "wmma12", "mfma", "dpas8", "dpas16" or "amx"; "unknown" for other values. */
 KN_API const char *kn_matrix_unit_name(kn_matrix_unit unit);
 /* The unit for a precision of 16 bits, or for KN_PRECISION_TF32, that computed a trial right. It is tried
  * when it is first asked for, or a plan in this precision is made: that compiles small programs, and the
- * answer is kept in the cache folder. KN_MATRIX_NONE on wide-vector devices and for other precisions. Not
- * concurrently with other calls. */
+ * answer is kept in the cache folder. KN_MATRIX_NONE for other precisions, and of wide-vector devices for
+ * all but bfloat16 by KN_MATRIX_AMX. Not concurrently with other calls. */
 KN_API kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision precision);
+/* Asks the operating system to let the threads of this process use tile registers, without which no context
+ * uses KN_MATRIX_AMX. It holds until the process ends, and each thread that uses them has 8 KiB more to save:
+ * so the program decides. The command and the Python package ask. Returns whether they may be used; false
+ * where the processor or the system has none. Thread-safe. */
+KN_API bool kn_process_allow_tiles(void);
 
 KN_API const kn_device_info *kn_context_device(const kn_context *context);
 KN_API const kn_capabilities *kn_context_capabilities(const kn_context *context);

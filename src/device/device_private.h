@@ -210,6 +210,8 @@ typedef struct kn_probe {
     bool passing; /* do not store it in the disk cache */
 } kn_probe;
 
+/* Whether the threads of this process may use tile registers (tiles.c). */
+bool kn_tiles_allowed(void);
 /* Takes the parameter matrix_unit of a context (matrix_unit.c). */
 kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn_error *error);
 

@@ -11,7 +11,7 @@
 /* As in cl/probe/matrix.cl. */
 enum { ROWS = 64, COLUMNS = 32, DEPTH = 32 };
 
-static const char *const names[] = {"none", "mma", "wmma", "wmma12", "mfma", "dpas8", "dpas16"};
+static const char *const names[] = {"none", "mma", "wmma", "wmma12", "mfma", "dpas8", "dpas16", "amx"};
 static const char emulated[] = "emulated-";
 /* Those that multiply TF32 too. */
 static const bool multiplies_tf32[KN_MATRIX_LAST + 1] = {[KN_MATRIX_MMA] = true};
@@ -29,7 +29,14 @@ static const struct {
     {KN_PRECISION_TF32, "tf32", 3, {0, 0x3f800000, 0x40000000, 0x40400000}, 0x80000000}};
 
 static bool has_type(int unit, int type) {
+    if (unit == KN_MATRIX_AMX) return types[type].precision == KN_PRECISION_BFLOAT16;
     return types[type].precision != KN_PRECISION_TF32 || multiplies_tf32[unit];
+}
+
+/* Whether the context's kernels can use it, and this process, where it is the processor's. */
+static bool is_usable(const kn_context *context, int unit) {
+    if (unit == KN_MATRIX_AMX) return context->capabilities.wide_vector && kn_tiles_allowed();
+    return !context->capabilities.wide_vector;
 }
 
 static void set_unit(kn_context *context, kn_matrix_unit unit) {
@@ -51,7 +58,7 @@ kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn
     if (unit > KN_MATRIX_LAST)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
-            "matrix_unit is '%.40s'; expected none, mma, wmma, wmma12, mfma, dpas8 or dpas16, or one "
+            "matrix_unit is '%.40s'; expected none, mma, wmma, wmma12, mfma, dpas8, dpas16 or amx, or one "
             "of these but none after 'emulated-'",
             word);
     context->matrix_emulated = emulates;
@@ -87,17 +94,18 @@ static bool multiplies(kn_context *context, kn_matrix_unit unit, int type, kn_er
     uint32_t input[NUMBERS] = {0};
     float output[ROWS * COLUMNS];
     char prelude[64];
+    const bool tiles = unit == KN_MATRIX_AMX;
     snprintf(prelude, sizeof prelude, "#define KN_FRAGMENT %d\n#define KN_NUMBERS %d\n", (int)unit,
              types[type].numbers);
     const kn_probe task = {.name = "matrix unit",
-                           .file = "probe/matrix.cl",
-                           .kernel = "kn_probe_matrix",
+                           .file = tiles ? "probe/amx.cl" : "probe/matrix.cl",
+                           .kernel = tiles ? "kn_probe_amx" : "kn_probe_matrix",
                            .prelude = prelude,
                            .input = input,
                            .input_bytes = sizeof input,
                            .output = output,
                            .output_bytes = sizeof output,
-                           .local = KN_PROBE_ITEMS};
+                           .local = tiles ? 1 : KN_PROBE_ITEMS};
     for (int k = 0; k < DEPTH; k++) {
         for (int row = 0; row < ROWS; row++)
             put(input, row * DEPTH + k, left_value(row, k), type);
@@ -148,7 +156,7 @@ static kn_matrix_unit try_all(kn_context *context, int type, bool *told) {
     const uint32_t claims = claims_of(context, &error);
     *told = error.status != KN_ERROR_MEMORY;
     for (int unit = 1; unit <= KN_MATRIX_LAST; unit++) {
-        if (!(claims >> unit & 1) || !has_type(unit, type) ||
+        if (!(claims >> unit & 1) || !has_type(unit, type) || !is_usable(context, unit) ||
             (context->matrix_only && (int)context->matrix_only != unit))
             continue;
         if (context->trust_claims || multiplies(context, (kn_matrix_unit)unit, type, &error))
@@ -180,18 +188,25 @@ static kn_matrix_unit find(kn_context *context, int type) {
     return unit;
 }
 
+/* Asks the device; not a processor where it may not answer, so that later processes ask. */
+static kn_matrix_unit ask(kn_context *context, int type) {
+    const bool tiles = is_usable(context, KN_MATRIX_AMX);
+    if (context->described)
+        return has_type(context->matrix_stated, type) ? context->matrix_stated : KN_MATRIX_NONE;
+    return tiles != context->capabilities.wide_vector || (tiles && !has_type(KN_MATRIX_AMX, type))
+               ? KN_MATRIX_NONE
+               : find(context, type);
+}
+
 kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision precision) {
     int which = 0;
     while (which < KN_MATRIX_TYPES && types[which].precision != precision)
         which++;
     if (!context || context->failure.status || which == KN_MATRIX_TYPES) return KN_MATRIX_NONE;
-    if (!context->matrix_known[which] && context->described)
-        context->matrix_units[which] =
-            has_type(context->matrix_stated, which) ? context->matrix_stated : KN_MATRIX_NONE;
-    else if (!context->matrix_known[which] && !context->capabilities.wide_vector)
-        context->matrix_units[which] = find(context, which);
+    if (!context->matrix_known[which]) context->matrix_units[which] = ask(context, which);
     context->matrix_known[which] = true;
-    return context->matrix_units[which];
+    const kn_matrix_unit unit = context->matrix_units[which];
+    return (unit == KN_MATRIX_AMX) == context->capabilities.wide_vector ? unit : KN_MATRIX_NONE;
 }
 
 void kn_context_tell_tf32(kn_context *context) {

@@ -53,7 +53,7 @@ static const field fields[] = {
     {"alignment", FIELD_BYTES, false, AT(alignment), 1, 1 << 20, "a power of two up to 1MiB"},
     {"opencl_c", FIELD_CHOICE, false, AT(language), 0, 0, "1.2, 2.0 or 3.0"},
     {"capabilities", FIELD_SET, false, 0, 0, 0,
-     "some of double, integer_dot, shared_memory, mma, wmma, wmma12, mfma, dpas8, dpas16"},
+     "some of double, integer_dot, shared_memory, mma, wmma, wmma12, mfma, dpas8, dpas16, amx"},
     {"vector_width", FIELD_COUNT, false, AT(vector_width), 4, 16, "4, 8 or 16"},
     {"vector_registers", FIELD_COUNT, false, AT(vector_registers), 1, 1024, "an integer from 1 to 1024"},
     {"item_registers", FIELD_COUNT, false, AT(item_registers), 16, 4096, "an integer from 16 to 4096"},
@@ -76,7 +76,8 @@ static const struct {
                     {"wmma12", AT(matrix) + KN_MATRIX_WMMA12 * sizeof(bool)},
                     {"mfma", AT(matrix) + KN_MATRIX_MFMA * sizeof(bool)},
                     {"dpas8", AT(matrix) + KN_MATRIX_DPAS8 * sizeof(bool)},
-                    {"dpas16", AT(matrix) + KN_MATRIX_DPAS16 * sizeof(bool)}};
+                    {"dpas16", AT(matrix) + KN_MATRIX_DPAS16 * sizeof(bool)},
+                    {"amx", AT(matrix) + KN_MATRIX_AMX * sizeof(bool)}};
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 

@@ -61,6 +61,7 @@ static void contexts(void **state) {
     size_t count = 5;
     char folder[8] = "unset";
     kn_context_counts counts = {.size = sizeof counts};
+    assert_int_equal(kn_process_allow_tiles(), kn_process_allow_tiles()); /* asked twice */
     kn_context_params_init(NULL);
     kn_context_destroy(NULL);
     kn_context_destroy(&context);

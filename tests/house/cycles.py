@@ -20,7 +20,7 @@ KNOWN = {
      "ops/reduce/cumulative", "ops/shape/build", "ops/shape/move"): "gradients are built of operators, whose rows name their gradients",
     ("ops/conv/conv", "ops/conv/depthwise", "ops/conv/first", "ops/conv/fused_depthwise", "ops/conv/implicit",
      "ops/conv/plain", "ops/conv/wide", "ops/conv/winograd"): ROWS,
-    ("ops/matmul/library", "ops/matmul/matmul", "ops/matmul/plain", "ops/matmul/skinny", "ops/matmul/tiled",
+    ("ops/matmul/amx", "ops/matmul/library", "ops/matmul/matmul", "ops/matmul/plain", "ops/matmul/skinny", "ops/matmul/tiled",
      "ops/matmul/wide"): ROWS,
     ("ops/matmul/integer", "ops/matmul/integer_plain", "ops/matmul/integer_tiled", "ops/matmul/integer_wide"): ROWS,
     ("ops/attention/attention", "ops/attention/plain", "ops/attention/tiled", "ops/attention/wide"): ROWS,

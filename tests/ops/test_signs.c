@@ -13,7 +13,9 @@ enum { WIDE = 1, MANY = 2 };
 
 typedef struct turned {
     const char *file, *from, *to, *operators, *variants;
-    int kind;
+    int kind, width; /* width 0: 4 on wide-vector devices */
+    const char *matrix_unit;
+    kn_precision precision;
 } turned;
 
 static const turned families[] = {
@@ -62,6 +64,8 @@ static const turned families[] = {
     {"reduce/sums.cl", "sum += from[", "sum -= from[", "matmul", "tiled", MANY},
     {"shape/layout.cl", "i < count ? plain[i", "i < count ? -plain[i", "conv2d", "wide", WIDE},
     {"shape/widen.cl", "y[i] = scale", "y[i] = -scale", "widen", "threads", WIDE},
+    {"matmul/amx.cl", "KN_FINISH(load(", "KN_FINISH(-load(", "matmul", "amx", WIDE, 16, "emulated-amx",
+     KN_PRECISION_BFLOAT16},
     {"matmul/integer_tiled.cl", "s * column_sums", "-s * column_sums", "matmul_integer", "tiled", MANY},
     {"matmul/integer_wide.cl", "a[at] - less", "a[at] + less", "matmul_integer", "wide", WIDE},
     {"matmul/plain.cl", "sum += run", "sum -= run", "matmul", "plain", MANY},
@@ -112,7 +116,8 @@ static kn_status verify(const turned *family, const char *folder, verify_outcome
     kn_context_params params = device_params();
     params.kind = family->kind;
     params.trust_claims = true;
-    params.vector_width = family->kind == WIDE ? 4 : 0;
+    params.vector_width = family->width ? family->width : family->kind == WIDE ? 4 : 0;
+    params.matrix_unit = family->matrix_unit;
     if (folder) params.cache_folder = NULL; /* verdicts on these kernels must not be stored */
     params.kernel_folder = folder;
     params.log = (kn_logger){.user = seen, .level = KN_LOG_WARNING, .write = keep_refusals};
@@ -121,6 +126,7 @@ static kn_status verify(const turned *family, const char *folder, verify_outcome
     kn_verify_params_init(&wanted);
     wanted.operators = family->operators;
     wanted.variants = family->variants;
+    wanted.precision = family->precision;
     wanted.thoroughness = 2;
     wanted.user = seen;
     wanted.report = take_verify_result;

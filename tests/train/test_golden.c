@@ -126,6 +126,7 @@ static int run_all_narrow(char **words) {
     size_t count = 0;
     golden file;
     kind = !strcmp(words[1], "threads") ? 2 : 1;
+    kn_process_allow_tiles(); /* a processor's matrix unit, if it has one */
     narrow_seeds = atoi(words[2]);
     golden_read(&file, folder, "precision");
     for (const kn_json *item = golden_member(file.root, "cases")->first; item; item = item->next) {

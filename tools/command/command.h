@@ -116,7 +116,8 @@ typedef struct common_options {
         {"width", OPTION_COUNT, "N", "force 4, 8 or 16 lanes on wide kernels (else the device's)",           \
          &(common).width},                                                                                   \
         {"matrix-unit", OPTION_TEXT, "UNIT",                                                                 \
-         "only this one: none, mma, wmma, wmma12, mfma, dpas8, dpas16, emulated-mma, … (else what works)",   \
+         "only this one: none, mma, wmma, wmma12, mfma, dpas8, dpas16, amx, emulated-mma, … (else what "   \
+         "works)",                                                                                           \
          &(common).matrix_unit},                                                                             \
     {                                                                                                        \
         "wide-indices", OPTION_FLAG, NULL, "64-bit indices in kernels whatever the sizes",                   \

@@ -98,6 +98,7 @@ class Context(Handle):
         params = make("kn_context_params", keep, device=None if device is None else str(device),
                       cache_folder=cache_folder or None, kind=_KINDS.get(kind, kind), **more)
         log_into(params.log)
+        lib.kn_process_allow_tiles()  # a processor's matrix unit
         progress_into(params.compile_progress, progress, keep)
         self._open_checked(lib.kn_context_create(params), lib.kn_context_destroy, lib.kn_context_status)
         self._core.keep += keep

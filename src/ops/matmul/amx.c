@@ -1,0 +1,94 @@
+/* Matrix products on processors with tile registers: steps for cl/matmul/amx.cl. */
+#include "ops/lowering.h"
+#include "ops/matmul/matmul.h"
+
+/* As in cl/matmul/amx.cl. LEAST: fewer rows, columns or numbers along the sum leave most of the tiles empty.
+ * NEAR: bytes of a panel and of rows, which stay in the second cache; WIDEST: columns, beyond which the rows
+ * that are packed for each panel cost little; NARROW: columns, below which they cost much. */
+enum {
+    WIDTH = 16,
+    LEVELS = 2,
+    SIDE = 32,
+    CHUNK = 32,
+    LEAST = 16,
+    NARROW = 128,
+    NEAR = 768 << 10,
+    WIDEST = 512
+};
+
+/* Bytes for packed tiles, next to the sums. */
+static int64_t room_of(const kn_target *target) {
+    const int64_t all = target->local_bytes < NEAR ? (int64_t)target->local_bytes : NEAR;
+    const int64_t sums = SIDE * SIDE * sizeof(float);
+    return all > sums ? (all - sums) / 64 * 64 : 0;
+}
+
+/* The most columns of a panel that fit next to the rows; less than SIDE: none do. */
+static int64_t most_columns(const kn_target *target, int64_t chunks) {
+    const int64_t columns = room_of(target) / (chunks * CHUNK * 2) / SIDE * SIDE - SIDE;
+    return columns < WIDEST ? columns : WIDEST;
+}
+
+static int64_t chunks_of(const kn_matmul_form *form) {
+    return kn_divide_up(form->k, CHUNK);
+}
+
+bool kn_matmul_amx_accepts(const kn_target *target, const kn_node *node) {
+    kn_matmul_form form;
+    const kn_dtype b = node->inputs[1]->shape.dtype, c = node->outputs[0]->shape.dtype;
+    if (!target->wide_vector || target->vector_width != WIDTH || !target->matrix_unit ||
+        node->inputs[0]->shape.dtype != KN_BFLOAT16 || (b != KN_BFLOAT16 && b != KN_FLOAT32) ||
+        (c != KN_BFLOAT16 && c != KN_FLOAT32) || kn_matmul_skinny_kind(node) != KN_SKINNY_NOT)
+        return false;
+    kn_matmul_describe(node, &form);
+    return form.levels <= LEVELS && form.m >= LEAST && form.n >= LEAST && form.k >= LEAST &&
+           most_columns(target, chunks_of(&form)) >= SIDE &&
+           target->matrix_unit(target->device, KN_BFLOAT16) == KN_MATRIX_AMX;
+}
+
+/* Columns of a work-item, in panels of equal size: wide ones, but so that there is work for all cores. */
+static int64_t choose_columns(const kn_matmul_form *form, int64_t most, int64_t units) {
+    const int64_t fewest = kn_divide_up(form->n, most), many = kn_divide_up(form->n, NARROW);
+    int64_t panels = kn_divide_up(2 * units, form->batches);
+    if (panels > many) panels = many;
+    if (panels < fewest) panels = fewest;
+    return kn_round_up(kn_divide_up(form->n, panels), SIDE);
+}
+
+kn_status kn_matmul_amx_lower(kn_lowering *lowering) {
+    const kn_target *target = lowering->target;
+    kn_matmul_form form;
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    kn_matmul_describe(lowering->node, &form);
+    kn_matmul_merge_batches(&form, lowering->epilogue);
+    const int64_t units = target->compute_units;
+    const int64_t columns = choose_columns(&form, most_columns(target, chunks_of(&form)), units);
+    const int64_t items = kn_divide_up(form.n, columns) * form.batches;
+    int64_t rows = kn_round_up(form.m, SIDE);
+    if (items < 4 * units) rows = kn_round_up(kn_divide_up(form.m, kn_divide_up(4 * units, items)), SIDE);
+    kn_step *step = kn_step_begin(lowering, "matmul/amx.cl", "kn_matmul_amx");
+    kn_step_define(step, "KN_WIDTH", "%d", WIDTH);
+    kn_step_define(step, "KN_LEFT_ALONG", "%d", !form.transpose_a);
+    kn_step_define(step, "KN_RIGHT_ALONG", "%d", (int)form.transpose_b);
+    kn_step_define(step, "KN_ROOM", "%d", (int)(room_of(target) / 2));
+    if (target->emulates_matrix_unit) kn_step_define(step, "KN_EMULATED", "1");
+    kn_step_read(step, "a", lowering->node->inputs[0]);
+    kn_step_read(step, "b", lowering->node->inputs[1]);
+    kn_step_write(step, "c", lowering->result);
+    kn_step_int(step, "m", form.m);
+    kn_step_int(step, "n", form.n);
+    kn_step_int(step, "k", form.k);
+    kn_step_index(step, "a_step", form.transpose_a ? form.m : form.k);
+    kn_step_index(step, "b_step", form.transpose_b ? form.k : form.n);
+    kn_step_index(step, "c_row", form.n);
+    kn_matmul_add_batches(step, &form, form.b_strides[1], form.b_strides[0]);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "item_columns", columns);
+    kn_step_cost_of_node(step, lowering);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step,
+                  (size_t[3]){(size_t)kn_divide_up(form.m, rows), (size_t)kn_divide_up(form.n, columns),
+                              (size_t)form.batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
