@@ -1,8 +1,10 @@
-/* Cross-entropy of softmax against labels or distributions, and accuracy: from logits to one number. */
+/* Cross-entropy of softmax against labels or distributions, and accuracy: from logits to one number.
+ * cross_entropy_counted leaves out the rows whose label is a certain number. */
 #include <math.h>
 
 #include "ops/build.h"
 #include "ops/gradient.h"
+#include "ops/losses/losses.h"
 #include "ops/lowering.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/reduce/reduce.h"
@@ -10,8 +12,9 @@
 #include "ops/shape_rule.h"
 
 /* logits are (..., classes), seen as (rows, classes); target is int32 (...) or of the logits' shape. The
- * hidden outputs are (...): the largest logit of a row, and the logarithm of sum(exp(logit - largest)). */
-enum { LOSS, MOST, LOG_SUM };
+ * hidden outputs are (...): the largest logit of a row, and the logarithm of sum(exp(logit - largest)); and,
+ * of cross_entropy_counted alone, a scalar: the number of rows that count. */
+enum { LOSS, MOST, LOG_SUM, COUNTED };
 
 static int64_t class_count(const kn_shape *logits) {
     return logits->dims[logits->rank - 1];
@@ -24,6 +27,12 @@ static int64_t row_count(const kn_shape *logits) {
 }
 static bool has_labels(const kn_shape *logits, const kn_shape *target) {
     return target->rank < logits->rank;
+}
+/* The label of rows that do not count; NULL: all do. */
+static const kn_attribute_value *ignored_of(const kn_node *node) {
+    bool counts =
+        node->op == &kn_row_cross_entropy_counted || node->op == &kn_row_cross_entropy_counted_gradient;
+    return counts ? kn_attribute_of(node, "ignored") : NULL;
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------------- */
@@ -63,14 +72,16 @@ static kn_status cross_entropy_shape(kn_shape_call *call) {
     double smoothing = kn_shape_attribute(call, "label_smoothing")->number;
     if (!(smoothing >= 0 && smoothing <= 1))
         return kn_shape_fail(call, KN_ERROR_ARGUMENT, "label_smoothing is a fraction; expected 0 to 1");
+    bool counted = call->row == &kn_row_cross_entropy_counted;
     kn_shape rows;
-    if (check_target(call, false, &rows)) return call->error->status;
+    if (check_target(call, counted, &rows)) return call->error->status;
     call->outputs[LOSS] = (kn_shape){.dtype = rows.dtype};
     call->outputs[MOST] = call->outputs[LOG_SUM] = rows;
+    if (counted) call->outputs[COUNTED] = call->outputs[LOSS];
     return KN_OK;
 }
 
-/* logits, target, most, log_sum, gradient of the loss. */
+/* logits, target, most, log_sum, gradient of the loss; and the number of rows that count. */
 static kn_status gradient_shape(kn_shape_call *call) {
     return kn_shape_like_first(call);
 }
@@ -97,11 +108,16 @@ static double probability_of(const kn_reference_call *call, int64_t row, int64_t
     return ((double)j == label ? 1 - smoothing : 0) + smoothing / (double)classes;
 }
 
+static bool counts(const kn_reference_call *call, int64_t row) {
+    const kn_attribute_value *ignored = ignored_of(call->node);
+    return !ignored || call->inputs[1].data[row] != (double)ignored->integer;
+}
+
 static kn_status cross_entropy_reference(kn_reference_call *call) {
     const double *x = call->inputs[0].data;
     int64_t rows = row_count(&call->inputs[0].shape), classes = class_count(&call->inputs[0].shape);
     bool labels = has_labels(&call->inputs[0].shape, &call->inputs[1].shape);
-    double total = 0;
+    double total = 0, counted = 0;
     for (int64_t row = 0; row < rows; row++, x += classes) {
         double most = -INFINITY, sum = 0, loss = 0;
         for (int64_t j = 0; j < classes; j++)
@@ -112,11 +128,15 @@ static kn_status cross_entropy_reference(kn_reference_call *call) {
             double probability = probability_of(call, row, j);
             if (probability != 0 || !labels) loss += probability * (most + log(sum) - x[j]);
         }
-        total += loss;
+        if (counts(call, row)) {
+            total += loss;
+            counted++;
+        }
         call->outputs[MOST].data[row] = most;
         call->outputs[LOG_SUM].data[row] = log(sum);
     }
-    call->outputs[LOSS].data[0] = total / (double)rows;
+    call->outputs[LOSS].data[0] = total / counted;
+    if (ignored_of(call->node)) call->outputs[COUNTED].data[0] = counted;
     return KN_OK;
 }
 
@@ -124,13 +144,15 @@ static kn_status gradient_reference(kn_reference_call *call) {
     const double *x = call->inputs[0].data, *most = call->inputs[2].data, *log_sum = call->inputs[3].data;
     double *dx = call->outputs[0].data, g = call->inputs[4].data[0];
     int64_t rows = row_count(&call->inputs[0].shape), classes = class_count(&call->inputs[0].shape);
+    double counted = ignored_of(call->node) ? call->inputs[5].data[0] : (double)rows;
     for (int64_t row = 0; row < rows; row++, x += classes, dx += classes) {
         double mass = 0;
+        if (!counts(call, row)) continue;
         for (int64_t j = 0; j < classes; j++)
             mass += probability_of(call, row, j);
         for (int64_t j = 0; j < classes; j++)
-            dx[j] = g / (double)rows *
-                    (mass * exp(x[j] - most[row] - log_sum[row]) - probability_of(call, row, j));
+            dx[j] =
+                g / counted * (mass * exp(x[j] - most[row] - log_sum[row]) - probability_of(call, row, j));
     }
     return KN_OK;
 }
@@ -158,6 +180,7 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, kn_method metho
     int64_t rows = row_count(logits), classes = class_count(logits);
     kn_step *step = kn_step_begin(lowering, "losses/cross_entropy.cl", kernel);
     kn_step_define(step, "KN_LABELS", "%d", has_labels(logits, &node->inputs[1]->shape));
+    if (ignored_of(node)) kn_step_define(step, "KN_IGNORES", "1");
     kn_step_types(step, node, logits->dtype);
     *chunk = 1;
     if (method == KN_METHOD_WIDE) {
@@ -184,6 +207,30 @@ static kn_status emit_mean(kn_lowering *lowering, int scratch, kn_method method)
     return kn_emit_reduction(lowering, &mean, method);
 }
 
+/* The same over the rows that count, whose number is a result, too: a single work-group. */
+static kn_status emit_counted_mean(kn_lowering *lowering, int scratch, kn_method method) {
+    const kn_node *node = lowering->node;
+    const kn_target *target = lowering->target;
+    const kn_shape *logits = &node->inputs[0]->shape;
+    kn_step *step = kn_step_begin(lowering, "losses/cross_entropy.cl", "kn_cross_entropy_mean");
+    kn_step_define(step, "KN_IGNORES", "1");
+    kn_step_types(step, node, logits->dtype);
+    if (method == KN_METHOD_WIDE) {
+        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
+        kn_step_size1(step, 1, 1);
+    } else {
+        size_t items = kn_group_items(target, "losses/cross_entropy.cl");
+        kn_step_lanes(step, target, 1, 1, method == KN_METHOD_PLAIN ? 1 : items, items);
+    }
+    kn_step_scratch(step, "loss", scratch);
+    kn_step_read(step, "target", node->inputs[1]);
+    kn_step_write(step, "mean", lowering->result);
+    kn_step_write(step, "counted", node->outputs[COUNTED]);
+    kn_step_index(step, "rows", row_count(logits));
+    kn_step_int(step, "ignored", (int32_t)ignored_of(node)->integer);
+    return kn_step_end(step, lowering);
+}
+
 static int row_scratch(kn_lowering *lowering) {
     const kn_shape *logits = &lowering->node->inputs[0]->shape;
     kn_dtype accumulator = kn_accumulator(lowering->node, logits->dtype);
@@ -207,10 +254,12 @@ static kn_status lower_loss(kn_lowering *lowering, kn_method method) {
         kn_step_index(step, "classes", class_count(logits));
         kn_step_float(step, "smoothing", kn_attribute_of(node, "label_smoothing")->number);
         kn_step_index(step, "chunk", chunk);
+        if (ignored_of(node)) kn_step_int(step, "ignored", (int32_t)ignored_of(node)->integer);
         kn_status status = kn_step_end(step, lowering);
         if (status) return status;
     }
-    return emit_mean(lowering, scratch, method);
+    return ignored_of(node) ? emit_counted_mean(lowering, scratch, method)
+                            : emit_mean(lowering, scratch, method);
 }
 
 static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
@@ -227,6 +276,10 @@ static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     kn_step_index(step, "classes", class_count(logits));
     kn_step_float(step, "smoothing", kn_attribute_of(node, "label_smoothing")->number);
     kn_step_index(step, "chunk", chunk);
+    if (ignored_of(node)) {
+        kn_step_int(step, "ignored", (int32_t)ignored_of(node)->integer);
+        kn_step_read(step, "counted", node->inputs[5]);
+    }
     return kn_step_end(step, lowering);
 }
 
@@ -303,20 +356,21 @@ static kn_value *target_gradient(kn_gradient_call *call) {
     return kn_gradient_build(call, &kn_row_scale, &product, 1, &settings);
 }
 
-extern const kn_operator kn_row_cross_entropy_gradient;
-
 static kn_status cross_entropy_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     kn_value *g = call->output_gradients[0];
     if (!g) return KN_OK;
     if (call->wanted[0]) {
-        kn_value *inputs[5] = {node->inputs[0], node->inputs[1], node->outputs[MOST], node->outputs[LOG_SUM],
-                               g};
+        kn_value *inputs[6] = {
+            node->inputs[0], node->inputs[1], node->outputs[MOST], node->outputs[LOG_SUM], g, NULL};
+        const bool counted = ignored_of(node) != NULL;
+        const kn_operator *row =
+            counted ? &kn_row_cross_entropy_counted_gradient : &kn_row_cross_entropy_gradient;
+        if (counted) inputs[5] = node->outputs[COUNTED];
         kn_settings settings;
-        kn_settings_init(&settings, call->graph, &kn_row_cross_entropy_gradient);
-        kn_settings_float(&settings, "label_smoothing", kn_attribute_of(node, "label_smoothing")->number);
-        call->input_gradients[0] =
-            kn_gradient_build(call, &kn_row_cross_entropy_gradient, inputs, 5, &settings);
+        kn_settings_init(&settings, call->graph, row);
+        kn_settings_copy(&settings, node);
+        call->input_gradients[0] = kn_gradient_build(call, row, inputs, counted ? 6 : 5, &settings);
     }
     if (call->wanted[1] && !has_labels(&node->inputs[0]->shape, &node->inputs[1]->shape))
         call->input_gradients[1] = target_gradient(call);
@@ -325,19 +379,29 @@ static kn_status cross_entropy_gradient(kn_gradient_call *call) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define SMOOTHING                                                                                            \
-    KN_ATTRIBUTES(KN_FLOAT("label_smoothing", 0, "fraction distributed evenly over all classes"))
+#define SMOOTHED KN_FLOAT("label_smoothing", 0, "fraction distributed evenly over all classes")
+#define SMOOTHING KN_ATTRIBUTES(SMOOTHED)
+#define IGNORING                                                                                             \
+    KN_ATTRIBUTES(SMOOTHED, KN_INT("ignored", -100, "the class number of rows that do not count"))
+#define LOSS_VARIANTS                                                                                        \
+    KN_VARIANTS(                                                                                             \
+        {.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = loss_wide, .promise.halves = {1, 0}}, \
+        {.name = "tree", .lower = loss_tree, .promise.halves = {1, 0}},                                      \
+        {.name = "plain", .lower = loss_plain, .promise.halves = {1, 0}})
+#define GRADIENT_VARIANTS                                                                                    \
+    KN_VARIANTS({.name = "wide",                                                                             \
+                 .choice.accepts = kn_on_wide_vector,                                                        \
+                 .lower = gradient_wide,                                                                     \
+                 .promise.halves = {1, 1}},                                                                  \
+                {.name = "tree", .lower = gradient_tree, .promise.halves = {1, 1}},                          \
+                {.name = "plain", .lower = gradient_plain, .promise.halves = {1, 1}})
 #define LABELS(count) "0.." #count
 
 KN_OPERATOR(
     cross_entropy, .help = "mean cross-entropy of softmax(x) against class numbers or distributions",
     SMOOTHING, .min_inputs = 2, .max_inputs = 2, .hidden = 2, .shape = cross_entropy_shape,
     .gradient = cross_entropy_gradient, .reference = cross_entropy_reference, .cost = logits_cost,
-    .tolerance = 4,
-    KN_VARIANTS(
-        {.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = loss_wide, .promise.halves = {1, 0}},
-        {.name = "tree", .lower = loss_tree, .promise.halves = {1, 0}},
-        {.name = "plain", .lower = loss_plain, .promise.halves = {1, 0}}),
+    .tolerance = 4, LOSS_VARIANTS,
     KN_CASES({.inputs = {"3,7", "int32 3"}, .ranges = {NULL, LABELS(6)}, .smallest = true},
              {.inputs = {"31,33", "int32 31"},
               .ranges = {"-30..30", LABELS(32)},
@@ -354,13 +418,7 @@ KN_OPERATOR(
 KN_OPERATOR(
     cross_entropy_gradient, .help = "gradient of cross_entropy by its logits", SMOOTHING, .min_inputs = 5,
     .max_inputs = 5, .backward = true, .shape = gradient_shape, .reference = gradient_reference,
-    .cost = logits_cost, .tolerance = 4,
-    KN_VARIANTS({.name = "wide",
-                 .choice.accepts = kn_on_wide_vector,
-                 .lower = gradient_wide,
-                 .promise.halves = {1, 1}},
-                {.name = "tree", .lower = gradient_tree, .promise.halves = {1, 1}},
-                {.name = "plain", .lower = gradient_plain, .promise.halves = {1, 1}}),
+    .cost = logits_cost, .tolerance = 4, GRADIENT_VARIANTS,
     KN_CASES({.inputs = {"3,7", "int32 3", "3", "3", ""},
               .ranges = {NULL, LABELS(6), "1..2", "0..2"},
               .no_gradient = true,
@@ -378,6 +436,42 @@ KN_OPERATOR(
               .attributes = "label_smoothing=0.1",
               .no_gradient = true},
              {.inputs = {"7,5", "int32 7", "7", "7", ""}, .ranges = {NULL, "-1..5"}, .no_gradient = true}));
+KN_OPERATOR(
+    cross_entropy_counted,
+    .help =
+        "cross_entropy against class numbers, as the mean over the rows whose number is not `ignored`; for "
+        "trainings without shards",
+    IGNORING, .min_inputs = 2, .max_inputs = 2, .hidden = 3, .shape = cross_entropy_shape,
+    .gradient = cross_entropy_gradient, .reference = cross_entropy_reference, .cost = logits_cost,
+    .tolerance = 4, LOSS_VARIANTS,
+    KN_CASES({.inputs = {"3,7", "int32 3"}, .ranges = {NULL, LABELS(6)}, .smallest = true},
+             {.inputs = {"31,33", "int32 31"},
+              .ranges = {"-30..30", "-1..32"},
+              .attributes = "label_smoothing=0.1 ignored=-1"},
+             {.inputs = {"2,93,5", "int32 2,93"}, .ranges = {NULL, LABELS(4)}, .attributes = "ignored=2"},
+             {.inputs = {"2500,3", "int32 2500"}, .ranges = {NULL, LABELS(3)}, .attributes = "ignored=3"},
+             {.inputs = {"5", "int32"}, .ranges = {NULL, LABELS(4)}},
+             {.inputs = {"7,5", "int32 7"},
+              .ranges = {NULL, "3..3"},
+              .attributes = "ignored=3",
+              .no_gradient = true},
+             {.inputs = {"7,5", "int32 7"}, .ranges = {NULL, "-1..5"}, .no_gradient = true},
+             {.inputs = {"0,5", "int32 0"}, .no_gradient = true}));
+KN_OPERATOR(cross_entropy_counted_gradient, .help = "gradient of cross_entropy_counted by its logits",
+            IGNORING, .min_inputs = 6, .max_inputs = 6, .backward = true, .shape = gradient_shape,
+            .reference = gradient_reference, .cost = logits_cost, .tolerance = 4, GRADIENT_VARIANTS,
+            KN_CASES({.inputs = {"3,7", "int32 3", "3", "3", "", ""},
+                      .ranges = {NULL, LABELS(6), "1..2", "0..2", NULL, "1..3"},
+                      .no_gradient = true,
+                      .smallest = true},
+                     {.inputs = {"31,93", "int32 31", "31", "31", "", ""},
+                      .ranges = {NULL, "-1..92", "1..2", "3..4", NULL, "7..31"},
+                      .attributes = "label_smoothing=0.1 ignored=-1",
+                      .no_gradient = true},
+                     {.inputs = {"7,5", "int32 7", "7", "7", "", ""},
+                      .ranges = {NULL, "3..3", "1..2", "0..2", NULL, "0..0"},
+                      .attributes = "ignored=3",
+                      .no_gradient = true}));
 KN_OPERATOR(
     accuracy, .help = "fraction of rows whose largest logit is the target's", .min_inputs = 2,
     .max_inputs = 2, .shape = accuracy_shape, .reference = accuracy_reference, .cost = logits_cost,

@@ -4,6 +4,7 @@
 
 #include "ops/row.h"
 
-extern const kn_operator kn_row_cross_entropy;
+extern const kn_operator kn_row_cross_entropy, kn_row_cross_entropy_gradient;
+extern const kn_operator kn_row_cross_entropy_counted, kn_row_cross_entropy_counted_gradient;
 
 #endif
