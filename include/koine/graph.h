@@ -121,10 +121,14 @@ KN_API const char *kn_graph_pinned(const kn_graph *graph, int position);
 /* Adds any operator by name, with attributes as text ("stride=2 padding=1"); attributes NULL: defaults. Of
  * the operators of gradients it adds conv2d_data (of dy and weight), conv2d_weight (dy, x), average_pool_data
  * (dy), layer_norm_gradient and batch_norm_gradient (x, dy, weight, mean, 1 / deviation), embedding_gradient
- * (dy, indices), softmax_gradient and log_softmax_gradient (y, dy), for sizes without symbols. */
+ * (dy, indices), attention_gradient (dy, y, logarithms of sums, q, k, v, and what else the attention has),
+ * softmax_gradient and log_softmax_gradient (y, dy), for sizes without symbols. */
 KN_API kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *inputs, size_t count,
                           const char *attributes);
-/* Result `index` of the operator that made `value`, for operators with several results. */
+/* Result `index` of the operator that made `value`, for operators with several results. After these come the
+ * numbers that some keep for their gradient, and through which no gradient flows: layer_norm's means and
+ * inverse deviations (1, 2), batch_norm's and its next statistics (1 to 4), attention's logarithms of sums
+ * (1). */
 KN_API kn_value *kn_result(kn_value *value, int index);
 
 /* Inspecting a graph. Values are found by name; NULL if there is none. */

@@ -261,7 +261,8 @@ kn_value *kn_result(kn_value *value, int index) {
     if (kn_value_failed(value)) return value;
     const kn_node *node = value->producer;
     int visible = node ? node->output_count - node->op->hidden : 0;
-    if (node && node->derivative == 0 && index >= 0 && index < visible) return node->outputs[index];
+    if (node && node->derivative == 0 && index >= 0 && index < node->output_count)
+        return node->outputs[index];
     return kn_graph_fail(value->graph, KN_ERROR_ARGUMENT, "'%s' has %d results, so there is no result %d",
                          value->name, node ? visible : 1, index);
 }

@@ -167,6 +167,19 @@ static kn_status gradient_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
+/* What keeps the gradient's row of a program from being that of an attention; NULL: nothing. */
+static const char *gradient_wrong(const kn_node *node) {
+    const kn_shape *q = &node->inputs[KN_ATTENTION_Q]->shape;
+    const kn_dim heads = kn_attribute_of(node, "heads")->integer;
+    const kn_shape sums = {.dtype = q->dtype, .rank = 3, .dims = {q->dims[0], heads, q->dims[1]}};
+    for (int i = 0; i < KN_ATTENTION_Q; i++) {
+        const kn_shape *own = &node->inputs[i]->shape, *expected = i == KN_ATTENTION_LOG_SUM ? &sums : q;
+        if (own->dtype != q->dtype || own->rank != 3 || !kn_shape_same(own, expected))
+            return "expected dy and y like q, and a logarithm of a sum for each query of each head";
+    }
+    return NULL;
+}
+
 /* ---- references -------------------------------------------------------------------------------------- */
 
 /* One head of one batch: where its rows of q, k, v or of their gradients begin in the arrays, and which
@@ -375,9 +388,9 @@ KN_OPERATOR(
     .help = "softmax(scale q kᵀ) v by head, for q (B,T,columns), k and v (B,S,columns), or all three side by "
             "side in one (B,T,3*columns); then perhaps int32 lengths (B), and a mask to add to the scores, "
             "(B,heads,T,S)",
-    ATTRIBUTES, .min_inputs = 1, .max_inputs = 5, .hidden = 1, .shape = attention_shape,
-    .gradient = attention_gradient, .reference = attention_reference, .cost = attention_cost, .tolerance = 2,
-    FORWARD_VARIANTS,
+    ATTRIBUTES, .min_inputs = 1, .max_inputs = 5, .hidden = 1, .at_sizes = kn_attention_of_parts,
+    .shape = attention_shape, .gradient = attention_gradient, .reference = attention_reference,
+    .cost = attention_cost, .tolerance = 2, FORWARD_VARIANTS,
     KN_CASES({.inputs = {"1,3,15"}, .smallest = true},
              {.inputs = {"2,7,30"}, .attributes = "heads=2 causal=1", .smallest = true},
              {.inputs = {"1,5,15", "1,3,15", "1,3,15"}, .attributes = "heads=3", .smallest = true},
@@ -411,7 +424,7 @@ KN_OPERATOR(
     .inputs = {q, q, sums, q, k, k, lengths, mask},                                                          \
     .ranges = {NULL, NULL, "1..2", "-1..1", "-1..1", NULL, length}, .no_gradient = true
 KN_OPERATOR(attention_gradient, .help = "gradients of attention by q, k and v", ATTRIBUTES, .min_inputs = 6,
-            .max_inputs = 8, .outputs = 3, .backward = true, .shape = gradient_shape,
+            .max_inputs = 8, .outputs = 3, .backward = true, .wrong = gradient_wrong, .shape = gradient_shape,
             .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, BACKWARD_VARIANTS,
             KN_CASES({APART_CASE("1,3,10", "1,7,10", "1,2,3"), .attributes = "heads=2", .smallest = true},
                      {APART_CASE("2,33,31", "2,7,31", "2,1,33"), .attributes = "causal=1"},
@@ -431,8 +444,8 @@ KN_OPERATOR(attention_packed_gradient, .help = "gradient of attention by q, k an
                      {PACKED_CASE("1,93,192", "1,93,64", "1,1,93"), .attributes = "causal=1"}));
 
 KN_OPERATOR(attention_dropout, .help = "attention whose weights are dropped in training", RATE_TOO,
-            .min_inputs = 2, .max_inputs = 6, .hidden = 1, .random = true, .shape = attention_shape,
-            .gradient = attention_gradient, .without_training = without_training,
+            .min_inputs = 2, .max_inputs = 6, .hidden = 1, .random = true, .at_sizes = kn_attention_of_parts,
+            .shape = attention_shape, .gradient = attention_gradient, .without_training = without_training,
             .reference = attention_reference, .cost = attention_cost, .tolerance = 2, FORWARD_VARIANTS,
             KN_CASES({.inputs = {"2,7,20", "2,3,10", "2,3,10", "int32 2", "uint32"},
                       .attributes = "heads=4 key_heads=2 causal=1 last=1 rate=0.25",

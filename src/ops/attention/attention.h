@@ -29,6 +29,10 @@ extern const kn_operator kn_row_attention_dropout, kn_row_attention_dropout_grad
 /* Inputs of the gradient rows before q. */
 enum { KN_ATTENTION_DY, KN_ATTENTION_Y, KN_ATTENTION_LOG_SUM, KN_ATTENTION_Q };
 
+/* At known sizes: attention on columns of one value becomes attention on that value (packed.c). */
+kn_status kn_attention_of_parts(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                                kn_value **results);
+
 /* ---- lowering (lowering.c) ------------------------------------------------------------------------- */
 
 /* The position of q, or of the packed array, among the node's inputs. */

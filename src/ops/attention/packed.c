@@ -1,0 +1,70 @@
+/* Attention on columns of one value: where q, k and v are neighbouring slices of it, in this order, it is
+ * read in place, and has one gradient instead of three that would be put together. */
+#include "ops/attention/attention.h"
+#include "ops/build.h"
+#include "ops/shape/shape.h"
+
+/* Some columns of a value whose last axis has `columns` of them. */
+typedef struct part_of {
+    kn_value *whole;
+    int64_t columns, begin;
+} part_of;
+
+/* What a value is a view of. */
+static kn_value *root_of(kn_value *value) {
+    while (value->producer && !value->producer->derivative && value->producer->op->class == KN_CLASS_VIEW)
+        value = value->producer->inputs[0];
+    return value;
+}
+
+/* Whether x (B,T,C) is a slice of columns of some value, perhaps with other views between. The slice may be
+ * along an axis before the last one, such as axis 2 of (B,T,3,C): what is after it are adjacent columns. */
+static bool is_part(kn_value *x, part_of *part) {
+    kn_node *slice = root_of(x)->producer;
+    if (!slice || slice->derivative || slice->op != &kn_row_slice) return false;
+    const kn_shape *from = &slice->inputs[0]->shape, *to = &slice->outputs[0]->shape;
+    int axis = (int)kn_attribute_of(slice, "axis")->integer;
+    int64_t begin = kn_attribute_of(slice, "begin")->integer, inner = 1;
+    if (axis < 0) axis += from->rank;
+    if (begin < 0) begin += from->dims[axis];
+    for (int i = axis + 1; i < from->rank; i++)
+        inner *= from->dims[i];
+    if (kn_attribute_of(slice, "step")->integer != 1 || to->dims[axis] * inner != x->shape.dims[2])
+        return false;
+    *part = (part_of){root_of(slice->inputs[0]), from->dims[axis] * inner, begin * inner};
+    return true;
+}
+
+/* For at_sizes (graph/operator.h) of attention. */
+kn_status kn_attention_of_parts(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                                kn_value **results) {
+    part_of parts[3];
+    kn_value *packed[KN_MAX_INPUTS];
+    int64_t column = 0;
+    if (node->input_count < 3) return KN_OK;
+    for (int i = 0; i < 3; i++) {
+        if (!inputs[i] || inputs[i]->failed || inputs[i]->shape.rank != 3 || !is_part(inputs[i], &parts[i]))
+            return KN_OK;
+        const kn_shape *own = &inputs[i]->shape, *first = &inputs[0]->shape;
+        if (parts[i].whole != parts[0].whole || parts[i].columns != parts[0].columns ||
+            parts[i].begin != column || own->dims[0] != first->dims[0] || own->dims[1] != first->dims[1])
+            return KN_OK;
+        column += own->dims[2];
+    }
+    if (column != parts[0].columns) return KN_OK;
+    const kn_dim dims[3] = {inputs[0]->shape.dims[0], inputs[0]->shape.dims[1], column};
+    packed[0] = kn_reshape_to(parts[0].whole, 3, dims);
+    for (int i = 3; i < node->input_count; i++)
+        packed[i - 2] = inputs[i];
+    kn_settings settings;
+    kn_settings_init(&settings, bound, node->op);
+    kn_settings_copy(&settings, node);
+    kn_value *made = kn_build(node->op, packed, node->input_count - 2, &settings);
+    if (kn_value_failed(made)) return bound->error.status;
+    for (int i = 0; i < node->output_count && i < made->producer->output_count; i++)
+        results[i] = made->producer->outputs[i];
+    /* The numbers of dropout are those of the node in the user's graph. */
+    made->producer->random_key =
+        node->outputs[0]->graph->bound ? node->random_key : kn_random_key(bound->seed, node->name);
+    return KN_OK;
+}
