@@ -352,6 +352,133 @@ def calls_take_no_more_memory():
     expect(sizes[2] - sizes[1] < 3e6, f"{sizes} bytes after 50, 100, and 150 calls")
 
 
+# ---- what is saved for the backward pass -----------------------------------------------------------------------------
+
+
+class Copies:
+    """Which states are read and written meanwhile."""
+
+    def __enter__(self):
+        self.read, self.sent = [], []
+        self._own = koine.States.__getitem__, koine.States.__setitem__
+
+        def read(states, name):
+            self.read.append(name)
+            return self._own[0](states, name)
+
+        def send(states, name, value):
+            self.sent.append(name)
+            self._own[1](states, name, value)
+        koine.States.__getitem__, koine.States.__setitem__ = read, send
+        return self
+
+    def __exit__(self, *_):
+        koine.States.__getitem__, koine.States.__setitem__ = self._own
+
+    def saved(self):
+        return [name for name in self.read + self.sent if name.startswith("saved")]
+
+
+def deep():
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 3))
+
+
+def gradients_of(model, function):
+    """Of a function of the model's parameters, which has called backward()."""
+    for parameter in model.parameters():
+        parameter.grad = None
+    function()
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
+def same_gradients(function, most=1e-5):
+    """function(call) uses a network and calls backward(): compiled, it gives the gradients that PyTorch gives. Returns what was copied."""
+    model = deep()
+    call = compiled(model)
+    call(torch.ones(4, 6)).sum().backward()
+    with Copies() as copies:
+        found = gradients_of(model, lambda: function(call))
+    for one, other in zip(found, gradients_of(model, lambda: function(model))):
+        close(one, other, most)
+    return copies.saved()
+
+
+@case
+def what_is_saved_stays_on_the_device():
+    x = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
+    expect_equal(same_gradients(lambda call: call(x).square().sum().backward()), [])
+    held = [slot for found in kept._living for slot in found.saved._slots]
+    expect(len(held) >= 3, f"{len(held)} results stay")
+
+
+@case
+def passes_may_overlap():
+    x, y = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(1))
+
+    def both(call):
+        one, other = call(x), call(y)
+        (one * other).sum().backward()
+
+    def in_turn(call):
+        one, other = call(x).sum(), call(y).square().sum()
+        one.backward()
+        other.backward()
+    for function in (both, in_turn):
+        expect(same_gradients(function), "the first pass's are copied for the second one")
+
+
+@case
+def hooks_get_what_is_saved():
+    x = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
+
+    def packed(call):
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.clone(), lambda tensor: tensor):
+            loss = call(x).square().sum()
+        loss.backward()
+    same_gradients(packed)
+
+
+def launches_of(function, *arguments):
+    """The operators of all parts that a call and its backward pass compute."""
+    made, build = [], parts.Part._build
+
+    def noted(part, tensors):
+        build(part, tensors)
+        made.append(part)
+    parts.Part._build = noted
+    try:
+        compiled(function)(*arguments).square().sum().backward()
+    finally:
+        parts.Part._build = build
+    return [step.label.split()[0] for part in made for step in part._session.plan().steps]
+
+
+@case
+def norms_and_attention_are_koines_own():
+    torch.manual_seed(2)
+    found = launches_of(Block(12, 3), torch.randn(2, 8, 12))
+    for name, count in (("attention", 1), ("attention_gradient", 1), ("layer_norm", 2), ("layer_norm_gradient", 2)):
+        expect(found.count(name) >= count, f"{name} in {found}")
+    expect("softmax" not in found, found)
+    found = launches_of(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), torch.randn(2, 3, 6, 6))
+    expect("batch_norm" in found and "batch_norm_gradient" in found, found)
+
+
+@case
+def attention_takes_masks():
+    torch.manual_seed(2)
+    model, x = nn.Linear(12, 36), torch.randn(2, 8, 12)
+    for mask in (torch.rand(8, 8) > .3, torch.randn(2, 1, 8, 8)):
+        def attend(call, mask=mask):
+            q, k, v = (part.view(2, 8, 3, 4).transpose(1, 2) for part in call(x).split(12, 2))
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=.3)
+        wanted = gradients_of(model, lambda: attend(model).square().sum().backward())
+        found = gradients_of(model, lambda: compiled(lambda: attend(model))().square().sum().backward())
+        for one, other in zip(found, wanted):
+            close(one, other)
+
+
 @case
 def samples_of_pytorch_agree():
     """Few of those in docs/torch-samples.md."""

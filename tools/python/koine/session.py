@@ -239,14 +239,17 @@ class Session(Runs):
 
     def run(self, feeds: Optional[Mapping[str, Any]] = None, *, out: Any = None, **more: Any) -> Any:
         """Runs once, on a dict of arrays or with inputs as keywords. Results are new arrays, or are written to `out`: an
-        array, a list or a dict of arrays, as the values were given."""
+        array, a list or a dict of arrays, as the values were given; False in a list: this one is not brought. If none is, the
+        call returns once the work is enqueued."""
         keep: List[Any] = []
         with self._lock:
             made, count, symbols = self._feeds({**(feeds or {}), **more}, keep)
             self._bind_shapes(symbols)
             self._call(lib.kn_session_compile, made, count)
             results = self._targets(out)
-            self._call(lib.kn_session_run, made, count, fetches_of(self._names, results, keep), len(results))
+            brought = [(name, result) for name, result in zip(self._names, results) if result is not False]
+            fetches = fetches_of([name for name, _ in brought], [result for _, result in brought], keep) if brought else NULL
+            self._call(lib.kn_session_run, made, count, fetches, len(brought))
         return results[0] if self._keys is None else dict(zip(self._keys, results)) if self._keys is not int else results
 
     __call__ = run
@@ -259,12 +262,12 @@ class Session(Runs):
             self._bind_shapes(symbols)
             self._call(lib.kn_session_run, made, count, NULL, 0)
 
-    def _targets(self, out: Any) -> List[np.ndarray]:
+    def _targets(self, out: Any) -> List[Any]:
         if out is None:
             given: List[Any] = [None] * len(self._names)
         else:
             given = [out] if self._keys is None else list(out) if self._keys is int else [out.get(key) for key in self._keys]
-        return [target_of(array, self._info_of(name), name) for name, array in zip(self._names, given)]
+        return [array if array is False else target_of(array, self._info_of(name), name) for name, array in zip(self._names, given)]
 
     def _info_of(self, name: str) -> Any:
         info = ffi.new("kn_tensor_info *")

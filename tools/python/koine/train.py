@@ -149,13 +149,13 @@ class Trainer(Runs):
         self._call(lib.kn_trainer_part, count, first, own)
         return slice(int(first[0]), int(first[0] + own[0]))
 
-    def compile(self, count: int, feeds: Optional[Mapping[str, Any]] = None) -> None:
-        """Compiles the step for batches of `count`; feeds give other open sizes."""
+    def compile(self, count: Optional[int] = None, feeds: Optional[Mapping[str, Any]] = None) -> None:
+        """Compiles the step for batches of `count`; feeds give other open sizes, and the count where it is left out."""
         if feeds is None:
-            self._call(lib.kn_trainer_compile, count)
+            self._call(lib.kn_trainer_compile, 1 if count is None else count)
         else:
             keep: List[Any] = []
-            made, number, _ = self._feeds(feeds, keep)
+            count, made, number = self._batch(feeds, {}, count, keep)
             self._call(lib.kn_trainer_compile_for, count, made, number)
 
     @property

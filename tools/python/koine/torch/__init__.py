@@ -41,6 +41,6 @@ def train_step(model: _torch.nn.Module, loss: Callable[..., Any], optimizer: _to
     bring them back. The number of a loss is read when it is asked for, by float(), item(), or in a text.
 
     seed: of dropout. Keywords: clip_norm, clip_value, skip_not_finite, precision, memory_bytes, recompute, fast_math, switches and
-    progress, as those of koine.Trainer.
+    progress, as those of koine.Trainer; fast_math is on, as in koine.Model, and fast_math=False turns it off.
     """
     return TrainStep(model, loss, optimizer, context, seed, more)

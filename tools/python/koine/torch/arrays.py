@@ -23,14 +23,17 @@ def copy(on: Call, x: Value, *others: Any, **_: Any) -> Value:
 @row("detach.default")
 def detach(on: Call, x: Value) -> Value:
     """The same numbers without a gradient: a cast of bits has none."""
-    if x.dtype != "float32":
+    if x.dtype != "float32" or on.build.functional:
         return x
     return on.graph.apply("bitcast", on.graph.apply("bitcast", x, dtype="int32"), dtype="float32")
 
 
 @row("full.default", "full_like.default")
 def full(on: Call, _: Any, number: Any, **__: Any) -> Value:
-    return on.full(number)
+    made = on.full(number)
+    if number == 0:
+        on.build.zeros.add(made.name)
+    return made
 
 
 @row("fill.Scalar")
@@ -168,12 +171,26 @@ def view(on: Call, x: Value, shape: Any) -> Value:
 
 @row("permute.default")
 def permute(on: Call, x: Value, order: Sequence[int]) -> Value:
-    return x.transpose([axis_of(x, axis) for axis in order]) if x.rank > 1 else x
+    return on.permuted(x, [axis_of(x, axis) for axis in order])
 
 
-@row("unsqueeze.default", "squeeze.dim", "squeeze.dims")
-def change_axes(on: Call, x: Value, axes: Any) -> Value:
+def without_axes(on: Call, x: Value, axes: Sequence[int]) -> Value:
+    """Without axes of size 1: also below a permutation, which another one may cancel then."""
+    if x.name not in on.build.orders:
+        return x.reshape(on.shape)
+    source, order = on.build.orders[x.name]
+    left = [place for place in range(x.rank) if place not in {order[axis] for axis in axes}]
+    return on.permuted(source.reshape([source.shape[place] for place in left]), [left.index(place) for place in order if place in left])
+
+
+@row("unsqueeze.default")
+def insert_axis(on: Call, x: Value, axis: Any) -> Value:
     return x.reshape(on.shape)
+
+
+@row("squeeze.dim", "squeeze.dims")
+def squeeze(on: Call, x: Value, axes: Any) -> Value:
+    return without_axes(on, x, [axis for axis in axes_of(x, axes) if x.shape[axis] == 1]) if x.rank else x
 
 
 @row("expand.default")
@@ -216,6 +233,9 @@ def sliced(on: Call, x: Value, axis: int, begin: Any, end: Any, step: int = 1) -
         raise on.refuse(f"it takes elements {begin} to {end} of {size}: bounds with open sizes are not covered")
     if begin == 0 and end is None and step == 1:
         return x
+    if x.name in on.build.orders:  # taken before the axes change places
+        source, order = on.build.orders[x.name]
+        return on.permuted(sliced(on, source, order[axis], begin, end, step), order)
     return on.graph.apply("slice", x, axis=axis, begin=begin, step=step, **({} if end is None else {"end": end}))
 
 
@@ -227,7 +247,7 @@ def slice_of(on: Call, x: Value, axis: int = 0, begin: Any = None, end: Any = No
 @row("select.int")
 def select(on: Call, x: Value, axis: int, position: Any) -> Value:
     axis = axis_of(x, axis)
-    return sliced(on, x, axis, position, None if position == -1 else position + 1).reshape(on.shape)
+    return without_axes(on, sliced(on, x, axis, position, None if position == -1 else position + 1), [axis])
 
 
 @row("slice_scatter.default")
@@ -298,7 +318,7 @@ def triangle(on: Call, x: Value, diagonal: int = 0) -> Value:
 
 @row("embedding.default")
 def embedding(on: Call, table: Value, indices: Value, padding: Any = -1, *_: Any) -> Value:
-    found = table.gather(indices, 0)
+    found = on.graph.apply("embedding", table, on.value(indices, "int32"))
     if padding is None or padding < 0 or not on.trained(0):
         return found
     is_padding = indices.equal(on.value(padding, indices.dtype)).unsqueeze(indices.rank)

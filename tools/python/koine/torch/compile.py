@@ -8,7 +8,6 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .._library import unknown
 from ..device import Context, default_context
@@ -58,7 +57,7 @@ def encoder_layer(x: Any, size: int, heads: int, weight: Any, bias: Any, out_wei
 def decompositions() -> Dict[Any, Callable[..., Any]]:
     """To core ATen, but for what the table has."""
     table = {**core_aten_decompositions(), **get_decompositions(MORE)}
-    for operator in (*operators_kept(), torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default):  # the last one's is for results alone
+    for operator in operators_kept():
         table.pop(operator, None)
     table[torch.ops.aten.native_dropout.default] = drop
     table[torch.ops.aten._transformer_encoder_layer_fwd.default] = encoder_layer
@@ -83,9 +82,9 @@ class Compiled:
     """A forward or backward graph: a function of a list of tensors, and of numbers where sizes are open. Each combination of sizes has
     separate sessions, on the same parameters."""
 
-    def __init__(self, module: Any, shared: Shared, kind: str) -> None:
+    def __init__(self, module: Any, shared: Shared, kind: str, saved_from: Optional[int] = None) -> None:
         self._boxed_call = True  # AOTAutograd calls it with a list, which it empties
-        self._module, self._shared, self._training = module, shared, kind != "inference"
+        self._module, self._shared, self._training, self._saved_from = module, shared, kind != "inference", saved_from
         self._made: Dict[Any, Any] = {}
         holders = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
         self._open = any(isinstance(found, torch.SymInt) or isinstance(found, torch.Tensor) and
@@ -105,7 +104,15 @@ class Compiled:
 
     def _make(self, tensors: Sequence[Any]) -> Any:
         kept = self._shared.kept_of([tensor for tensor in tensors if isinstance(tensor, torch.Tensor)])
-        return split(with_numbers(self._module, tensors) if self._open else copied(self._module), kept, self._training, self._shared.settings)
+        if self._open:  # each size would hold memory for what is saved
+            return split(with_numbers(self._module, tensors), kept, self._training, self._shared.settings)
+        return split(copied(self._module), kept, self._training, self._shared.settings, self._saved_from)
+
+
+def first_saved() -> Optional[int]:
+    """While AOTAutograd compiles a forward graph: the position of its first result that is saved for the backward pass."""
+    tracing = torch._guards.TracingContext.try_get()
+    return getattr(tracing.fw_metadata, "num_forward", None) if tracing is not None and tracing.fw_metadata is not None else None
 
 
 def copied(module: Any) -> Any:
@@ -142,8 +149,7 @@ def backend(module: Any, given: Sequence[Any], *, options: Optional[Mapping[str,
     shared = Shared(context, options)
 
     def compiler(kind: str) -> Callable[[Any, Sequence[Any]], Any]:
-        return lambda graph, _: Compiled(graph, shared, kind)
+        return lambda graph, _: Compiled(graph, shared, kind, first_saved() if kind == "forward" else None)
     make = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
                         decompositions=decompositions(), partition_fn=min_cut_rematerialization_partition)
-    with sdpa_kernel(SDPBackend.MATH):  # attention as products and a softmax, whose gradients the table has
-        return make(module, given)
+    return make(module, given)

@@ -31,6 +31,7 @@ class Exchange:
         self.buffers: Dict[str, Tuple[str, Any]] = {}
         self.on_device: Dict[str, Any] = {}  # tensors of the states that graphs have
         self._versions: Dict[str, int] = {}
+        self._counted: Dict[str, Tuple[Any, int, int]] = {}  # of counters: the tensor, its version, what is to be added
         self._names: Dict[int, str] = {}
         self._name_all("model.", model)
         if isinstance(loss, torch.nn.Module):
@@ -74,6 +75,12 @@ class Exchange:
                 self.states[name] = array_of(tensor)
                 self._versions[name] = tensor._version
 
+    def count(self, build: Build) -> None:
+        """A step was made: what only counts steps is added up here. What was written in PyTorch counts from there."""
+        for name, (tensor, by) in build.counters.items():
+            _, version, waiting = self._counted.get(name, (tensor, tensor._version, 0))
+            self._counted[name] = (tensor, tensor._version, by + (waiting if version == tensor._version else 0))
+
     def written(self) -> None:
         """The optimizer has written the trained parameters; fused ones do not count versions."""
         for name in self._trained():
@@ -84,6 +91,10 @@ class Exchange:
         self.push()  # what was written in PyTorch counts
         buffers = {name for name, _ in self.buffers.values()}
         with torch.no_grad():
+            for tensor, version, waiting in self._counted.values():
+                if tensor._version == version:
+                    tensor.add_(waiting)
+            self._counted.clear()
             for name, tensor in self.on_device.items():
                 if name in self.states and (name in buffers or not only_buffers):
                     tensor.copy_(torch.from_numpy(self.states[name]))

@@ -11,6 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from ..device import Context
 from ..session import States
 from .exchange import array_of
+from .saved import Saved
 
 _living: Any = weakref.WeakSet()
 _finding = threading.Lock()
@@ -21,6 +22,7 @@ class Kept:
 
     def __init__(self, context: Context) -> None:
         self.context, self.states = context, States(context)
+        self.saved = Saved(self.states)
         self._names: Dict[Tuple[Any, ...], str] = {}
         self._sent: Dict[str, Tuple[Any, int]] = {}
 

@@ -15,22 +15,32 @@ from .trace import Absent, Call, Running
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
+def product(on: Call, a: Value, b: Value) -> Value:
+    """a times b; matrices that were transposed are read as they were."""
+    turned = []
+    for x in (a, b):
+        source, order = on.build.orders.get(x.name, (x, []))
+        turned.append((source, True) if order == [*range(x.rank - 2), x.rank - 1, x.rank - 2] else (x, False))
+    (a, is_a), (b, is_b) = turned
+    return a.matmul(b, is_a, is_b)
+
+
 @row("mm.default", "bmm.default")
 def mm(on: Call, a: Value, b: Value) -> Value:
-    return a.matmul(b)
+    return product(on, a, b)
 
 
 @row("matmul.default")
 def matmul(on: Call, a: Value, b: Value) -> Value:
     """Vectors stand for a row and a column."""
     a, b = a.unsqueeze(0) if a.rank == 1 else a, b.unsqueeze(1) if b.rank == 1 else b
-    made = a.matmul(b)
+    made = product(on, a, b)
     return made if list(made.shape) == on.shape else made.reshape(on.shape)
 
 
 @row("addmm.default")
 def addmm(on: Call, bias: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1) -> Value:
-    made = a.matmul(b)
+    made = product(on, a, b)
     return (made if alpha == 1 else made.scale(alpha)) + (bias if beta == 1 else bias.scale(beta))
 
 
@@ -141,6 +151,8 @@ def adaptive_pool_of_lines(on: Call, x: Value, size: Any) -> Value:
 def adaptive_pool(on: Call, x: Value, size: Any) -> Any:
     height, width = two(size)
     is_max = "max" in str(on.node.target)
+    if not is_max and (height, width) == (1, 1):
+        return x.mean([x.rank - 2, x.rank - 1], True)
     made = (images(x).adaptive_max_pool if is_max else images(x).adaptive_average_pool)(height, width)
     made = made if x.rank == 4 else made.squeeze(0)
     return (made, Absent()) if is_max else made
@@ -185,7 +197,8 @@ def scaled(x: Value, weight: Optional[Value], bias: Optional[Value]) -> Value:
 @row("layer_norm.default", "native_layer_norm.default")
 def layer_norm(on: Call, x: Value, shape: Sequence[int], weight: Optional[Value] = None, bias: Optional[Value] = None,
                epsilon: float = 1e-5, *_: Any) -> Any:
-    if "native" in str(on.node.target) and (on.reads(1) or on.reads(2)):
+    keeps = "native" in str(on.node.target) and (on.reads(1) or on.reads(2))
+    if keeps and not on.build.functional:
         made, mean, inverse = standard(x, range(x.rank - len(shape), x.rank), epsilon)
         return scaled(made, weight, bias), mean, inverse
     size = 1
@@ -194,6 +207,9 @@ def layer_norm(on: Call, x: Value, shape: Sequence[int], weight: Optional[Value]
     rows = x if len(shape) == 1 else x.reshape(list(x.shape[:x.rank - len(shape)]) + [size])
     weight = on.full(1.0, [size]) if weight is None else weight.reshape(size)
     made = on.graph.apply("layer_norm", rows, weight, *([] if bias is None else [bias.reshape(size)]), epsilon=epsilon)
+    if keeps:
+        kept = [made.result(position).reshape(on.sizes_of(position)) for position in (1, 2)]
+        return (made.reshape(x.shape), *kept)
     made = made if len(shape) == 1 else made.reshape(x.shape)
     return (made, Absent(), Absent()) if "native" in str(on.node.target) else made
 
@@ -240,6 +256,11 @@ def composed_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Any, varianc
         shift = mean.mul(scale).neg() if bias is None else bias.sub(mean.mul(scale))
         none = on.graph.constant(np.zeros(0, np.float32))
         return scaled(x, per_channel(x, scale), per_channel(x, shift)), none, none, mean, variance
+    if on.build.functional and mean is not None:
+        channels = [x.shape[1]]
+        weight, bias = on.full(1.0, channels) if weight is None else weight, on.full(0.0, channels) if bias is None else bias
+        made = on.graph.apply("batch_norm", x, weight, bias, mean, variance, epsilon=epsilon, momentum=momentum)
+        return (made, *(made.result(position) for position in range(1, 5)))
     made, own_mean, inverse = standard(x, axes, epsilon)
     own_mean, inverse = own_mean.reshape(x.shape[1]), inverse.reshape(x.shape[1])
     made = scaled(made, *factors)
@@ -292,6 +313,39 @@ def composed_attention(on: Call, q: Value, k: Value, v: Value, mask: Any, dropou
     return (weights.dropout(dropout) if dropout else weights).matmul(v)
 
 
+def side_by_side(on: Call, x: Value) -> Value:
+    """(B,heads,T,D) as (B,T,heads*D)."""
+    batch, count, length, size = x.shape
+    return on.permuted(x, [0, 2, 1, 3]).reshape([batch, length, count * size])
+
+
+def apart(on: Call, x: Value, heads: int) -> Value:
+    """(B,T,heads*D) as (B,heads,T,D)."""
+    batch, length, columns = x.shape
+    return on.permuted(x.reshape([batch, length, heads, columns // heads]), [0, 2, 1, 3])
+
+
+def whole_mask(mask: Value, q: Value, k: Value, without_heads: bool) -> Value:
+    """(B,heads,T,S), where the first two may be 1, for q (B,T,…) and k (B,S,…)."""
+    mask = mask if mask.dtype in ("bool", "float32") else mask.cast("float32")
+    mask = mask.unsqueeze(0) if mask.rank == 2 else mask
+    mask = mask.unsqueeze(1 if without_heads else 0) if mask.rank == 3 else mask
+    return mask.expand([mask.shape[0], mask.shape[1], q.shape[1], k.shape[1]])
+
+
+@row("_scaled_dot_product_flash_attention_for_cpu.default")
+def attention_with_sums(on: Call, q: Value, k: Value, v: Value, dropout: float = 0.0, causal: bool = False, attn_mask: Optional[Value] = None,
+                        scale: Optional[float] = None) -> Tuple[Value, Value]:
+    """q, k and v are (B,heads,T,D); the second result is the logarithm of each query's sum, (B,heads,T)."""
+    if dropout:
+        raise on.refuse("PyTorch draws the random numbers of a compiled model")
+    heads, key_heads = q.shape[1], k.shape[1]
+    q, k, v = (side_by_side(on, part) for part in (q, k, v))
+    made = q.attention(k, v, heads=heads, key_heads=0 if key_heads == heads else key_heads, causal=causal, scale=scale,
+                       mask=None if attn_mask is None else whole_mask(attn_mask, q, k, False))
+    return apart(on, made, heads), made.result(1)
+
+
 @row("scaled_dot_product_attention.default")
 def attention(on: Call, q: Value, k: Value, v: Value, mask: Optional[Value] = None, dropout: float = 0.0, causal: bool = False,
               scale: Optional[float] = None, enable_gqa: bool = False) -> Value:
@@ -305,21 +359,12 @@ def attention(on: Call, q: Value, k: Value, v: Value, mask: Optional[Value] = No
             raise on.refuse("a trained mask with fewer heads of keys than of queries is not covered")
         return composed_attention(on, q, k, v, mask, dropout, factor)
 
-    def flat(x: Value) -> Value:
-        """(B,heads,T,D) as (B,T,heads*D)."""
-        batch, count, length, size = x.shape
-        return x.transpose([0, 2, 1, 3]).reshape([batch, length, count * size])
     if q.rank == 4:
-        batch, _, length, size = q.shape
-        q, k, v = flat(q), flat(k), flat(v)
-    if mask is not None:
-        mask = mask if mask.dtype in ("bool", "float32") else mask.cast("float32")
-        mask = mask.unsqueeze(0) if mask.rank == 2 else mask
-        mask = mask.unsqueeze(1 if on.fake.dim() == 3 else 0) if mask.rank == 3 else mask
-        mask = mask.expand([mask.shape[0], mask.shape[1], on.fake_of(0).shape[-2] if isinstance(q.shape[1], int) else q.shape[1], k.shape[1]])
+        q, k, v = (side_by_side(on, part) for part in (q, k, v))
+    mask = None if mask is None else whole_mask(mask, q, k, on.fake.dim() == 3)
     made = q.attention(k, v, heads=heads, key_heads=0 if key_heads == heads else key_heads, causal=causal, scale=factor, mask=mask,
                        dropout=dropout or None)
-    return made if on.fake.dim() == 3 else made.reshape([batch, length, heads, size]).transpose([0, 2, 1, 3])
+    return made if on.fake.dim() == 3 else apart(on, made, heads)
 
 
 # ---- recurrence ------------------------------------------------------------------------------------------------------
@@ -341,7 +386,7 @@ def recurrent_part(on: Call, kind: str, x: Value, weights: Sequence[Value], star
     middle = [last_bias] if kind == "gru" else []
     settings = {"relu": "relu" in str(on.node.target)} if kind == "rnn" else {}
     made = on.graph.apply(kind, given, by_state, *middle, *start, reverse=reverse, **settings)
-    return (made, *(made.result(position + 1) for position in range(len(start))))
+    return (made, *(made.result(position + 1) for position in range(2 if kind == "lstm" else 1)))
 
 
 @row("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
@@ -353,13 +398,14 @@ def recurrent(on: Call, x: Value, start: Any, weights: Sequence[Value], has_bias
     each = len(weights) // (layers * (2 if bidirectional else 1))
     if each not in ((4,) if has_biases else (2,)):
         raise on.refuse("projections of the states (proj_size) are not covered")
-    x = x if batch_first else x.transpose([1, 0, 2])
+    x = x if batch_first else on.permuted(x, [1, 0, 2])
+    is_zero = all(value.name in on.build.zeros for value in starts)
     lasts: List[List[Value]] = [[] for _ in starts]
     for layer in range(layers):
         sides = []
         for side in range(2 if bidirectional else 1):
             part = layer * (2 if bidirectional else 1) + side
-            begin = [value.slice(0, part, part + 1).squeeze(0) for value in starts]
+            begin = [] if is_zero else [value.slice(0, part, part + 1).squeeze(0) for value in starts]
             made, *last = recurrent_part(on, kind, x, weights[part * each:(part + 1) * each], begin, side == 1)
             sides.append(made)
             for kept, value in zip(lasts, last):
@@ -367,7 +413,7 @@ def recurrent(on: Call, x: Value, start: Any, weights: Sequence[Value], has_bias
         x = ops.concat(sides, 2) if len(sides) > 1 else sides[0]
         if train and dropout and layer + 1 < layers:
             x = x.dropout(dropout)
-    x = x if batch_first else x.transpose([1, 0, 2])
+    x = x if batch_first else on.permuted(x, [1, 0, 2])
     return (x, *(ops.concat(kept, 0) if len(kept) > 1 else kept[0] for kept in lasts))
 
 
@@ -393,5 +439,7 @@ def cross_entropy(on: Call, logits: Value, target: Value, weight: Optional[Value
         return counts.reshape(on.shape).where(each, on.value(0.0))
     if not labels and (weight is not None or label_smoothing):
         raise on.refuse("distributions as targets with class weights or label smoothing are not covered")
+    if labels and weight is None and reduction == 1 and -2**31 <= ignored < 2**31:
+        return on.graph.apply("cross_entropy_counted", logits, target, label_smoothing=label_smoothing, ignored=ignored)
     return logits.cross_entropy(target, label_smoothing=label_smoothing or None, class_weights=weight, ignores=labels,
                                 ignored=ignored if labels else None, sum=reduction == 2)

@@ -15,11 +15,10 @@ from ..session import Session
 from .exchange import array_of
 from .kept import Kept
 from .operators import REASONS, ROWS
+from .saved import Slot, watched
 from .trace import TYPES, Nodes, koine_type
 
 logger = logging.getLogger("koine")
-# Types of PyTorch whose elements Koine has with the same bits.
-_SAME = {torch.float32, torch.int32, torch.int8, torch.uint8, torch.bool}
 # What only renames elements or makes constants: alone it is not worth a session.
 _LIGHT = {f"aten.{name}" for name in (
     "view.default", "_unsafe_view.default", "permute.default", "expand.default", "unsqueeze.default", "squeeze.dim", "squeeze.dims",
@@ -106,6 +105,8 @@ class Support(OperatorSupportBase):
 
 
 def is_random(node: Any) -> bool:
+    if str(node.target) == "aten._scaled_dot_product_flash_attention_for_cpu.default" and not any(node.args[3:4]):
+        return False  # it drops nothing
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
@@ -129,14 +130,22 @@ def draw_first(graph: Any) -> None:
 # ---- a part ----------------------------------------------------------------------------------------------------------
 
 
+def kept_type(fake: Any) -> str:
+    """The type in which a result leaves a graph: images of bytes do as int32, since those of 4 bytes can have any layout before."""
+    kind = koine_type(fake.dtype, "a result")
+    return "int32" if len(fake.shape) == 4 and kind in ("bool", "int8", "uint8") else kind
+
+
 class PartBuild(Nodes):
-    """The graph of a part. names: the state of each argument that is a parameter."""
+    """The graph of a part. names: the state of each argument that is a parameter; saved: that of each which the forward pass left on
+    the device."""
 
     functional, origin = True, "the model"
 
-    def __init__(self, graph: Any, names: Sequence[Optional[str]]) -> None:
+    def __init__(self, graph: Any, names: Sequence[Optional[str]], saved: Sequence[Optional[str]]) -> None:
         super().__init__(ROWS, REASONS)
-        self._states, self.fed, self._position = names, {}, 0  # type: Any, Dict[int, str], int
+        self._states, self._saved, self.fed, self._position = names, saved, {}, 0  # type: Any, Any, Dict[int, str], int
+        self._leaving: Dict[str, Value] = {}
         for node in graph.nodes:
             self._add(node)
 
@@ -148,8 +157,24 @@ class PartBuild(Nodes):
             return self.graph.parameter(name, list(fake.shape), init=0.0) if found is None else found
         if not node.users:
             return None
+        if self._saved[position] is not None:
+            made, kind = self.statistic(self._saved[position], fake), koine_type(fake.dtype, "a saved result")
+            return made if made.dtype == kind else made.not_equal(self.graph.constant(0, "int32")) if kind == "bool" else made.cast(kind)
         self.fed[position] = f"input{position}"
         return self.graph.input(self.fed[position], list(fake.shape), koine_type(fake.dtype, f"input {position}"))
+
+
+    def leaving(self, value: Value, fake: Any) -> Value:
+        """A result as it leaves the graph."""
+        if value.dtype == kept_type(fake):
+            return value
+        if value.name not in self._leaving:
+            self._leaving[value.name] = value.cast(kept_type(fake))
+        return self._leaving[value.name]
+
+    def statistic(self, name: str, fake: Any) -> Value:
+        found = self.graph.find(name)
+        return self.graph.statistic(name, list(fake.shape), kept_type(fake)) if found is None else found
 
 
 def checked(tensor: Any) -> Any:
@@ -170,7 +195,8 @@ class Result:
         strides = tuple(fake.stride())
         overlaps = any(stride == 0 and size > 1 for stride, size in zip(strides, self.shape))
         self.strides = None if overlaps or fake.is_contiguous() else strides
-        self.own = fake.dtype if fake.dtype in _SAME else {"float32": torch.float32, "int32": torch.int32}[koine_type(fake.dtype, "a result")]
+        whole = {"float32": torch.float32, "int32": torch.int32}
+        self.own = whole[kept_type(fake)] if kept_type(fake) in whole else fake.dtype
 
     def empty(self) -> Any:
         return torch.empty(self.shape, dtype=self.own)
@@ -192,30 +218,42 @@ class Part(torch.nn.Module):
         self._settings = {"training": training, **settings}
         self._session: Optional[Session] = None
         self._failed, self.strict = False, False  # strict: what fails is an error
+        self.stays: Set[int] = set()  # results that only the backward pass reads: they stay on the device
 
     def _build(self, tensors: Sequence[Any]) -> None:
         graph = self._module[0].graph
         names = [self._kept.name_of(tensor) for tensor in tensors]
-        build = PartBuild(graph, names)
+        saved = [None if name else other for name, other in zip(names, self._kept.saved.names_of(list(tensors)))]
+        build = PartBuild(graph, names, saved)
         output = next(node for node in graph.nodes if node.op == "output").args[0]
         self._single = not isinstance(output, (tuple, list))
         nodes = [output] if self._single else list(output)
         self._states = [(position, name) for position, name in enumerate(names) if name is not None]
+        self._held = [(position, name) for position, name in enumerate(saved) if name is not None]
         self._fed = list(build.fed.items())
         values: List[Value] = []
         places: Dict[str, int] = {}
-        self._results = []  # position among the values, and what becomes of it
-        for node in nodes:
-            value = build.values[node]
-            if value.name not in places:
+        self._results: List[Tuple[int, Any]] = []  # position among the values, and what becomes of it: a Result, or a Slot that stays
+        for position, node in enumerate(nodes):
+            value, result = build.leaving(build.values[node], node.meta["val"]), Result(node.meta["val"])
+            is_new = value.name not in places
+            if is_new:
                 places[value.name] = len(values)
                 values.append(value)
-            self._results.append((places[value.name], Result(node.meta["val"])))
-        self._owners = [next(result for place, result in self._results if place == position) for position in range(len(values))]
+            made_here = node.op == "call_function" and result.device.type == "cpu" and 0 not in result.shape
+            if position in self.stays and is_new and made_here and sum(other is node for other in nodes) == 1:
+                result = self._kept.saved.add(result.shape, result.strides, result.dtype)
+                # A node, which the plan removes again: what no node computes, such as a constant, would not be written.
+                values[-1] = build.graph.apply("cast", value, dtype=value.dtype)
+                build.statistic(result.name, node.meta["val"]).next(values[-1])
+            self._results.append((places[value.name], result))
+        self._owners = [next((result for place, result in self._results if place == position and isinstance(result, Result)), None)
+                        for position in range(len(values))]
         self._session = Session(values, self._kept.context, states=self._kept.states, **self._settings)
 
     def forward(self, *tensors: Any) -> Any:
         if self._failed:
+            self._kept.saved.fill_in(list(tensors))
             return self._module[0](*tensors)
         try:
             return self._run(tensors)
@@ -224,6 +262,7 @@ class Part(torch.nn.Module):
                 raise
             self._failed = True
             logger.warning("torch.compile: PyTorch computes a part of the model, which Koine could not: %s", error)
+            self._kept.saved.fill_in(list(tensors))
             return self._module[0](*tensors)
 
     def _run(self, tensors: Sequence[Any]) -> Any:
@@ -231,13 +270,26 @@ class Part(torch.nn.Module):
             self._build(tensors)
         for position, name in self._states:
             self._kept.send(name, tensors[position])
-        made = [owner.empty() for owner in self._owners]
-        self._session.run({name: checked(tensors[position]) for position, name in self._fed}, out=[tensor.numpy() for tensor in made])
+        saved, slots = self._kept.saved, [result for _, result in self._results if isinstance(result, Slot)]
+        saved.fill_in([tensors[position] for position, _ in self._fed])
+        for position, name in self._held:
+            saved.hold(name, tensors[position], checked)
+        for slot in slots:
+            saved.free(slot.name)
+        made = [owner and owner.empty() for owner in self._owners]
+        self._session.run({name: checked(tensors[position]) for position, name in self._fed},
+                          out=[False if tensor is None else tensor.numpy() for tensor in made])
         taken: Set[int] = set()
         results = []
         for place, result in self._results:
+            if isinstance(result, Slot):
+                results.append(result.stand_in())
+                continue
             results.append(result.finish(made[place].clone() if place in taken else made[place]))
             taken.add(place)
+        if slots and watched():
+            for slot in slots:
+                saved.free(slot.name)
         return results[0] if self._single else tuple(results)
 
 
@@ -255,8 +307,26 @@ def name_once(reasons: Mapping[Any, Optional[str]]) -> None:
         log("torch.compile: PyTorch computes %s of %s: %s", node.target, where, why)
 
 
-def split(module: Any, kept: Kept, training: bool, settings: Mapping[str, Any]) -> Any:
-    """The module with its covered parts replaced by sessions. fallback=False: what is not covered is an error."""
+def only_saved(graph: Any, first: Optional[int]) -> Set[Any]:
+    """The nodes whose results are saved for the backward pass, as the graph's results from `first` on, and read by nothing else."""
+    output = next(node for node in graph.nodes if node.op == "output")
+    results = output.args[0] if isinstance(output.args[0], (tuple, list)) else [output.args[0]]
+    if first is None:
+        return set()
+    seen = {node for node in results[:first] if isinstance(node, torch.fx.Node)}
+    return {node for node in results[first:] if isinstance(node, torch.fx.Node) and node not in seen and list(node.users) == [output]}
+
+
+def read_by_pytorch(graph: Any) -> List[int]:
+    """The positions of the arguments that something other than a part reads."""
+    holders = [node for node in graph.nodes if node.op == "placeholder"]
+    return [position for position, node in enumerate(holders)
+            if any(user.op != "call_module" or not str(user.target).startswith("fused_") for user in node.users)]
+
+
+def split(module: Any, kept: Kept, training: bool, settings: Mapping[str, Any], saved_from: Optional[int] = None) -> Any:
+    """The module with its covered parts replaced by sessions. fallback=False: what is not covered is an error. saved_from: the position
+    of the first result that is saved for the backward pass."""
     settings = dict(settings)
     fallback = settings.pop("fallback", True)
     draw_first(module.graph)
@@ -274,5 +344,14 @@ def split(module: Any, kept: Kept, training: bool, settings: Mapping[str, Any]) 
         if name.startswith("fused_"):
             setattr(made, name, Part(child, kept, training, settings))
             getattr(made, name).strict = not fallback
+    for node in only_saved(made.graph, saved_from):
+        source = node.args[0] if node.target is operator.getitem else node
+        if source.op == "call_module" and isinstance(getattr(made, str(source.target), None), Part):
+            getattr(made, str(source.target)).stays.add(node.args[1] if node.target is operator.getitem else 0)
     made.recompile()
-    return made
+    positions = read_by_pytorch(made.graph)
+
+    def run(*tensors: Any) -> Any:
+        kept.saved.fill_in([tensors[position] for position in positions])
+        return made(*tensors)
+    return run if positions else made

@@ -202,7 +202,7 @@ def elu(on: Call, x: Value, alpha: float = 1.0, scale: float = 1.0, input_scale:
 
 @row("hardtanh.default")
 def hardtanh(on: Call, x: Value, low: float = -1.0, high: float = 1.0) -> Value:
-    return x.clip(low, high)
+    return x.relu6() if (low, high) == (0, 6) else x.clip(low, high)
 
 
 @row("softplus.default")

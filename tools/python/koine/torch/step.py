@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -80,7 +80,7 @@ class TrainStep:
             if name not in TAKEN:
                 raise TypeError(unknown("argument", name, TAKEN))
         self.model, self.loss, self.optimizer = model, loss, optimizer
-        self.context, self._more = context or default_context(), {**more, "seed": seed}
+        self.context, self._more = context or default_context(), {"fast_math": True, **more, "seed": seed}
         self.states = States(self.context, seed)
         self._exchange = Exchange(model, loss, optimizer, self.states)
         self._traced: List[Traced] = []
@@ -101,21 +101,14 @@ class TrainStep:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Loss:
         """Trains on a batch: the arguments of the model, and the target last; keywords are the model's."""
-        if len(arguments) < 2:
-            raise TypeError(f"a step takes the model's arguments and the target, as step(x, y); {len(arguments)} were given")
-        leaves, spec = pytree.tree_flatten((arguments, keywords))
-        self._follow_settings()
-        traced = next((traced for traced in self._traced if traced.takes(leaves, spec, self.model.training)), None)
-        if traced is None:
-            traced = self._trace(leaves, spec)
+        traced, leaves = self._traced_for(arguments, keywords)
         self._exchange.push()
         if not self._has_moments and not self._why_not:
             self._steps, self._has_moments = self._exchange.push_moments(), True
         trainer = self._ready(traced)
         loss = self._next_loss()
-        feeds = {name: array_of(leaves[position]) for position, name in traced.build.inputs}
-        feeds[SLOT] = np.array([loss.number % KEPT_LOSSES], np.int32)
-        trainer.step(feeds, wait=False)
+        trainer.step(self._feeds(traced, leaves, loss.number), wait=False)
+        self._exchange.count(traced.build)
         self._is_ahead = True
         self._steps += 1
         if self._why_not:
@@ -124,6 +117,21 @@ class TrainStep:
         return loss
 
     # ---- building ----------------------------------------------------------------------------------------------------
+
+    def _traced_for(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Tuple[Traced, List[Any]]:
+        """The step for these arguments, and their leaves."""
+        if len(arguments) < 2:
+            raise TypeError(f"a step takes the model's arguments and the target, as step(x, y); {len(arguments)} were given")
+        leaves, spec = pytree.tree_flatten((tuple(arguments), dict(keywords)))
+        self._follow_settings()
+        traced = next((traced for traced in self._traced if traced.takes(leaves, spec, self.model.training)), None)
+        return traced or self._trace(leaves, spec), leaves
+
+    @staticmethod
+    def _feeds(traced: Traced, leaves: Sequence[Any], number: int) -> Dict[str, np.ndarray]:
+        feeds = {name: array_of(leaves[position]) for position, name in traced.build.inputs}
+        feeds[SLOT] = np.array([number % KEPT_LOSSES], np.int32)
+        return feeds
 
     def _trace(self, leaves: Sequence[Any], spec: Any) -> Traced:
         self.sync()
@@ -246,8 +254,14 @@ class TrainStep:
             loss.value = float(kept[number % KEPT_LOSSES])
         self._pending.clear()
 
-    def plan(self) -> Any:
-        """What the last traced step does on the device."""
+    def plan(self, *arguments: Any, **keywords: Any) -> Any:
+        """What a step on these arguments does on the device; it is compiled, but not run. Without arguments: what the last traced step
+        does."""
+        if arguments or keywords:
+            traced, leaves = self._traced_for(arguments, keywords)
+            trainer = self._ready(traced)
+            trainer.compile(feeds=self._feeds(traced, leaves, 0))
+            return trainer.plan()
         if not self._traced or self._traced[-1].trainer is None:
             raise error_of(2, "nothing is planned before the first step")
         return self._traced[-1].trainer.plan()

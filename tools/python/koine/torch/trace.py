@@ -108,6 +108,10 @@ class Call:
     def shape(self) -> List[Any]:
         return self.build.sizes(self.fake.shape)
 
+    def sizes_of(self, position: int) -> List[Any]:
+        """The shape of one of several results."""
+        return self.build.sizes(self.node.meta["val"][position].shape)
+
     def fake_of(self, position: int) -> Any:
         """Type and shape of an argument; a number is itself."""
         argument = self.node.args[position]
@@ -142,6 +146,16 @@ class Call:
         made = self.value(number, dtype or self.dtype)
         return made.expand(shape) if shape else made
 
+    def permuted(self, x: Value, order: Sequence[int]) -> Value:
+        """Axis i of the result is axis order[i] of x; permutations of permutations are one, or none."""
+        source, before = self.build.orders.get(x.name, (x, list(range(x.rank))))
+        together = [before[axis] for axis in order]
+        if together == list(range(x.rank)):
+            return source
+        made = source.transpose(together)
+        self.build.orders[made.name] = (source, together)
+        return made
+
     def refuse(self, why: str) -> KoineError:
         return error_of(UNSUPPORTED, f"{self.node.target} of {self.build.place(self.node)}: {why}")
 
@@ -164,6 +178,8 @@ class Nodes:
         self.values: Dict[Any, Any] = {}
         self.trained: set = set()
         self.symbols: Dict[str, str] = {}
+        self.orders: Dict[str, Tuple[Value, List[int]]] = {}  # of values that permuted() made: from which, and how
+        self.zeros: set = set()  # names of values that are 0 everywhere
 
     def _placeholder(self, node: Any) -> Any:
         raise NotImplementedError
@@ -270,6 +286,7 @@ class Build(Nodes):
         self.parameters: Dict[str, Any] = {}  # states and their tensors
         self.buffers: Dict[str, Any] = {}
         self.extra: List[Value] = []  # what a step computes besides the loss, for the states that it changes
+        self.counters: Dict[str, Tuple[Any, int]] = {}  # buffers that nothing reads, and what each step adds to them
         self.constants: List[Any] = []  # tensors whose elements are in the graph
         self.inputs: List[Tuple[int, str]] = []  # positions of leaves, and their inputs
         self._known_parameters, self._known_buffers = parameters, buffers
@@ -277,11 +294,32 @@ class Build(Nodes):
         self._changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
         self._specs = {spec.arg.name: spec for spec in signature.input_specs}
         self._leaf = 0
+        counts = self._find_counters()
         for node in program.graph.nodes:
-            self._add(node)
+            if node not in counts:
+                self._add(node)
         self._finish()
 
     # ---- leaves ------------------------------------------------------------------------------------------------------
+
+    def _find_counters(self) -> set:
+        """The nodes of buffers such as num_batches_tracked, which only grow by a number: the host counts these."""
+        results = {name: target for target, name in self._changed.items()}
+        found: set = set()
+        for node in self.program.graph.nodes:
+            if node.name not in results or str(node.target) not in ("aten.add.Tensor", "aten.add.Scalar") or len(node.args) != 2:
+                continue
+            buffer, by = node.args
+            spec = self._specs.get(getattr(buffer, "name", ""))
+            if spec is None or spec.target != results[node.name] or not isinstance(by, int) or isinstance(by, bool) or \
+                    list(buffer.users) != [node] or [user.op for user in node.users] != ["output"]:
+                continue
+            name, tensor = self._known_buffers[spec.target]
+            if not tensor.is_floating_point():
+                self.counters[name] = (tensor, by)
+                del self._changed[spec.target]
+                found.update((buffer, node))
+        return found
 
     def _placeholder(self, node: Any) -> Any:
         spec = self._specs[node.name]
