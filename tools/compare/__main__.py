@@ -14,7 +14,7 @@ import peers  # noqa: E402
 import table  # noqa: E402
 from cases import CASES, Mistake, rows  # noqa: E402
 from probe import Probe  # noqa: E402
-from results import PEERS  # noqa: E402
+from results import PEERS, USUAL  # noqa: E402
 
 TEXT = """Compares Koine with PyTorch as installed, PyTorch at its best and ONNX Runtime (inference), on this machine's
 processor.
@@ -30,11 +30,16 @@ Needs a built Koine, and whatever of its peers is wanted, in the Python that run
     apt-get install libjemalloc2 g++          # for PyTorch at its best
     VENV/bin/python tools/compare --output FOLDER
 
+Two more peers are PyTorch's networks computed by Koine: `step` by koine.torch.train_step (training), `compiled` by
+torch.compile with Koine as its backend. They show what such a network takes more than Koine's own. Their package is
+that of the build folder of --koine, or an installed one.
+
 What is missing is named, and its column left out; "best" is not said of less than all that makes PyTorch fast."""
 
 EXAMPLES = """examples:
   python3 tools/compare --cases mlp,lenet --rounds 3 --output /tmp/compare
   python3 tools/compare --cases resnet50:1,resnet50:8 --modes infer --peers torch,onnx --output /tmp/compare
+  python3 tools/compare --modes train --peers step,compiled,torch --output /tmp/compare
   python3 tools/compare --from /tmp/compare/compare.json --output /tmp/compare      # only the table and the chart
 
 The folder gets compare.md, compare.svg, compare.json (raw, after each row) and peers.log. It takes about
@@ -57,7 +62,11 @@ def arguments():
     )
     parser.add_argument("--seconds", type=float, default=3, help="of each turn, at least (3)")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of everybody (2)")
-    parser.add_argument("--peers", default=",".join(PEERS), help="of torch, best and onnx; none: Koine alone (all)")
+    parser.add_argument(
+        "--peers",
+        default=",".join(USUAL),
+        help="of torch, best, onnx, step and compiled; none: Koine alone (torch,best,onnx)",
+    )
     parser.add_argument("--output", default="", metavar="DIR", help="where the files go (none are kept)")
     parser.add_argument("--koine", default="", metavar="PATH", help="the built command (build*/tools/koine)")
     parser.add_argument(

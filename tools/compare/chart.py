@@ -6,7 +6,13 @@ from xml.sax.saxutils import escape
 import results
 from results import PEERS, TITLES
 
-COLOURS = {"torch": "#c1666b", "best": "#d4a24e", "onnx": "#4f7cac"}
+COLOURS = {
+    "torch": "#c1666b",
+    "best": "#d4a24e",
+    "onnx": "#4f7cac",
+    "step": "#6a994e",
+    "compiled": "#8d6a9f",
+}
 INK, PALE, FACE = "#6b7280", "#9ca3af", "font-family='sans-serif'"
 WIDTH, LEFT, RIGHT, BAR, GAP, HEAD = 820, 150, 70, 11, 12, 64
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)

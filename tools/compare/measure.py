@@ -69,6 +69,11 @@ def start_workers(row, folder, settings, result, stack):
             )
     if "onnx" in settings.peers and row.mode == "infer":
         makers["onnx"] = lambda: peers.onnx_worker(folder, settings.limits, settings.log)
+    for way in ("step", "compiled"):
+        if way in settings.peers and (way == "compiled" or row.mode == "train"):
+            makers[way] = lambda way=way: peers.own_worker(
+                row, folder, settings.limits, settings.log, settings.koine.path, way
+            )
     workers = {}
     for key, make in makers.items():
         try:

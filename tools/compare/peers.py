@@ -65,7 +65,22 @@ def missing(peer):
         lacking = [name for name in ("onnx", "onnxruntime") if not has(name)]
         if lacking:
             return f"ONNX Runtime is not installed: {sys.executable} -m pip install {' '.join(lacking)}"
+    if peer in ("step", "compiled") and not has("cffi"):
+        return f"Koine's Python package needs cffi: {sys.executable} -m pip install cffi"
     return ""
+
+
+def package_of(path):
+    """The environment with which Python finds the package koine that was built with a command; {}: an installed one."""
+    build = os.path.dirname(os.path.dirname(path))
+    package = os.path.join(build, "tools", "python")
+    libraries = sorted(glob.glob(os.path.join(build, "src", "libkoine.so")))
+    if not libraries or not os.path.isdir(os.path.join(package, "koine")):
+        return {}
+    return {
+        "PYTHONPATH": os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "KOINE_LIBRARY": libraries[0],
+    }
 
 
 def versions():
@@ -186,6 +201,24 @@ def torch_worker(row, folder, limits, log, variant=()):
     ]
     more = {"LD_PRELOAD": find_jemalloc(), "MALLOC_CONF": MALLOC} if "jemalloc" in variant else {}
     return Worker(command, limits, log, **more)
+
+
+def own_worker(row, folder, limits, log, path, way):
+    """PyTorch's network computed by Koine: `way` is "step" or "compiled"; `path` that of the command."""
+    command = [
+        sys.executable,
+        os.path.join(HERE, "torch_worker.py"),
+        "serve",
+        row.case,
+        str(row.batch),
+        folder,
+        row.mode,
+        "--threads",
+        str(limits.threads),
+        "--by",
+        way,
+    ]
+    return Worker(command, limits, log, **package_of(path))
 
 
 def best_variants(row):

@@ -4,8 +4,16 @@ import collections
 import math
 import statistics
 
-PEERS = ("torch", "best", "onnx")
-TITLES = {"koine": "Koine", "torch": "PyTorch as installed", "best": "PyTorch at its best", "onnx": "ONNX Runtime"}
+PEERS = ("torch", "best", "onnx", "step", "compiled")
+USUAL = PEERS[:3]
+TITLES = {
+    "koine": "Koine",
+    "torch": "PyTorch as installed",
+    "best": "PyTorch at its best",
+    "onnx": "ONNX Runtime",
+    "step": "train_step",
+    "compiled": "torch.compile by Koine",
+}
 
 Spread = collections.namedtuple("Spread", "median low high")
 # times: {peer: Spread of milliseconds}; ratios: {peer: Spread of how many times faster Koine is}; shares: {peer: of the

@@ -1,7 +1,9 @@
 """PyTorch's side of one row, in a separate process.
 
 usage: torch_worker.py prepare CASE BATCH FOLDER MODE [--onnx]      weights, samples, and what should come out
-       torch_worker.py serve CASE BATCH FOLDER MODE [--threads N] [--channels-last] [--compile]
+       torch_worker.py serve CASE BATCH FOLDER MODE [--threads N] [--channels-last] [--compile] [--by step|compiled]
+
+--by: Koine computes it, by koine.torch.train_step or as the backend of torch.compile.
 """
 
 import argparse
@@ -32,6 +34,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--by", choices=("step", "compiled"), default="")
     parser.add_argument("--onnx", action="store_true")
     return parser.parse_args()
 
@@ -64,10 +67,13 @@ def optimizer_of(case, network):
     return torch.optim.SGD(network.parameters(), lr=rate, momentum=0.9)
 
 
+def loss_of(out, y):
+    return F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+
+
 def training_step(forward, optimizer, x, y):
     optimizer.zero_grad(set_to_none=True)
-    out = forward(x)
-    loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+    loss = loss_of(forward(x), y)
     loss.backward()
     optimizer.step()
     return loss.item()
@@ -158,7 +164,17 @@ def serve(options):
         network = network.to(memory_format=torch.channels_last)
         x = x.contiguous(memory_format=torch.channels_last)
     forward = torch.compile(network) if options.compile else network
-    if options.mode == "train":
+    if options.by:
+        import koine
+
+        if options.by == "compiled":
+            forward = torch.compile(network, backend=koine.torch.backend)
+    if options.by == "step":
+        trained = koine.torch.train_step(network, loss_of, optimizer_of(case, network))
+
+        def step():
+            return trained(x, y).item()
+    elif options.mode == "train":
         optimizer = optimizer_of(case, network)
 
         def step():
