@@ -14,7 +14,7 @@ APART = 0.004  # of the accuracies' means; the least of three float32 seeds and 
 def accuracy(folder, precision, seed):
     how = ("--precision", precision, "--kind", KIND)
     koine("train", "lenet", "--data", "digits:train", "--steps", "400", "--batch", "64", "--seed", str(seed), "--quiet", "--save",
-          "trained.safetensors", "--overwrite", *how, folder=folder)
+          "trained.safetensors", "--overwrite", *how, folder=folder).needs()
     return koine("eval", "trained.safetensors", "--data", "digits:test", "--json", *how, folder=folder).objects()[0]["accuracy"]
 
 
