@@ -97,7 +97,7 @@ typedef struct kn_fit_params {
      * and of an epoch is reported with the loss. It is read where the loss is. NULL: none. */
     const char *train_accuracy;
     /* Whether on_step of that step needs its states, to save them for instance: then nothing is queued beyond
-     * that step until on_step returns. Called once a step, when it was queued. NULL: false. */
+     * that step until on_step returns. Called once a step, before it is queued. NULL: false. */
     bool (*wait_for)(void *user, uint64_t step);
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);

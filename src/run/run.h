@@ -48,6 +48,13 @@ kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_
 /* Whether the next runs exchange sums with the other workers, and gather values from them; at first they do
  * both. Without, totals are undefined, and gathered values are as kn_gather_add says. */
 void kn_session_exchange(kn_session *session, bool sums, bool gathers);
+/* Numbers that travel with the sums of the next run that exchanges them, in no message for themselves. It
+ * must be a session that adds up a float32 value of which all workers get the whole sum, as trainers do with
+ * the loss. */
+enum { KN_SESSION_VOTES = 3 };
+void kn_session_vote(kn_session *session, const float votes[KN_SESSION_VOTES]);
+/* Their sums over the workers, once that run has started. */
+void kn_session_voted(const kn_session *session, float sums[KN_SESSION_VOTES]);
 /* From now on no state is stored in a narrower type (kn_store): for training. */
 void kn_states_keep_whole(kn_states *states);
 /* Value `position` of the request in the session's copy of the graph, valid as long as the session; NULL if

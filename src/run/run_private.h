@@ -380,6 +380,9 @@ void kn_totals_destroy(kn_totals **totals);
 kn_status kn_totals_prepare(kn_totals *totals, kn_executable *executable, kn_error *error);
 /* Whether runs exchange sums, and gather values (kn_session_exchange). */
 void kn_totals_activate(kn_totals *totals, bool sums, bool gathers);
+/* kn_session_vote and kn_session_voted. */
+void kn_totals_vote(kn_totals *totals, const float votes[KN_SESSION_VOTES]);
+void kn_totals_voted(const kn_totals *totals, float sums[KN_SESSION_VOTES]);
 /* The host memory that it takes; NULL: 0. */
 uint64_t kn_totals_bytes(const kn_totals *totals);
 /* Before each run. */

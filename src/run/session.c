@@ -280,6 +280,17 @@ void kn_session_exchange(kn_session *session, bool sums, bool gathers) {
     if (session->totals) kn_totals_activate(session->totals, sums, gathers);
 }
 
+void kn_session_vote(kn_session *session, const float votes[KN_SESSION_VOTES]) {
+    if (session->totals) kn_totals_vote(session->totals, votes);
+}
+
+void kn_session_voted(const kn_session *session, float sums[KN_SESSION_VOTES]) {
+    if (session->totals)
+        kn_totals_voted(session->totals, sums);
+    else
+        memset(sums, 0, KN_SESSION_VOTES * sizeof *sums);
+}
+
 void kn_session_set_memory(kn_session *session, uint64_t memory_bytes) {
     session->params.memory_bytes = memory_bytes;
 }

@@ -5,6 +5,7 @@
  * (kn_shards), and gives the result to the others unless each needs its part alone. So each number of a sum
  * crosses a link twice, however many workers there are. */
 #include <stddef.h>
+#include <string.h>
 
 #include "run/totals_private.h"
 
@@ -74,6 +75,7 @@ static void lay_out(kn_totals *totals, total_bucket *bucket) {
         values[v].at[0] = at;
         at += values[v].about.elements;
     }
+    if (bucket->votes) at += KN_SESSION_VOTES;
     for (uint64_t r = 0; r < ranks; r++) {
         bucket->starts[r] = whole ? kn_spread_first(KN_SPREAD_SLICES, at, (int)ranks, (int)r) : at;
         for (int v = 0; v < bucket->count && !whole; v++) {
@@ -89,11 +91,23 @@ static uint64_t room_of(const total_bucket *bucket, uint64_t count) {
     return kn_align_up(kn_bucket_bytes(bucket, count), sizeof(float));
 }
 
+/* Votes end the first bucket that can have them. */
+static void add_votes(kn_totals *totals) {
+    for (int b = 0; b < totals->bucket_count; b++) {
+        total_bucket *bucket = &totals->buckets[b];
+        if (bucket->parts || kn_bucket_gathers(totals, bucket) || bucket->dtype != KN_FLOAT32) continue;
+        bucket->votes = true;
+        bucket->elements += KN_SESSION_VOTES;
+        return;
+    }
+}
+
 static kn_status lay_out_all(kn_totals *totals, kn_error *error) {
     const size_t ranks = (size_t)totals->shards.ranks, me = (size_t)totals->shards.rank;
     const size_t places = (size_t)totals->value_count * ranks + (size_t)totals->bucket_count * (ranks + 1);
     uint64_t *place = totals->places = kn_allocate(&totals->host, places, sizeof *place);
     if (!place) return kn_fail_memory(error, places * sizeof *place);
+    add_votes(totals);
     for (int v = 0; v < totals->value_count; v++, place += ranks)
         totals->values[v].at = place;
     for (int b = 0; b < totals->bucket_count; b++, place += ranks + 1) {
@@ -211,6 +225,14 @@ kn_status kn_totals_prepare(kn_totals *totals, kn_executable *executable, kn_err
 
 void kn_totals_begin(kn_totals *totals) {
     totals->done = 0;
+}
+
+void kn_totals_vote(kn_totals *totals, const float votes[KN_SESSION_VOTES]) {
+    memcpy(totals->votes, votes, sizeof totals->votes);
+}
+
+void kn_totals_voted(const kn_totals *totals, float sums[KN_SESSION_VOTES]) {
+    memcpy(sums, totals->voted, sizeof totals->voted);
 }
 
 void kn_totals_activate(kn_totals *totals, bool sums, bool gathers) {

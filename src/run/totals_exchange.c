@@ -133,16 +133,37 @@ static kn_status wait_for_device(kn_totals *totals, kn_context *context, const t
     return status;
 }
 
-kn_status kn_totals_exchange(kn_totals *totals, kn_context *context, int number, kn_error *error) {
+/* Where the votes are, after the other numbers of their bucket. */
+static uint64_t before_votes(const total_bucket *bucket) {
+    return kn_bucket_bytes(bucket, bucket->elements - KN_SESSION_VOTES);
+}
+
+/* The votes are in the first of this worker's sums. */
+static void put_votes(kn_totals *totals, const total_bucket *bucket) {
+    static const float none[KN_SESSION_VOTES];
+    for (int i = 0; i < totals->own_count; i++)
+        memcpy(own_sum(totals, bucket, i) + before_votes(bucket), i ? none : totals->votes, sizeof none);
+}
+
+static kn_status exchange(kn_totals *totals, int number, kn_error *error) {
     const total_bucket *bucket = &totals->buckets[number];
-    kn_status status = wait_for_device(totals, context, bucket, error);
-    if (status == KN_OK && kn_bucket_gathers(totals, bucket)) return exchange_results(totals, number, error);
-    if (status == KN_OK && totals->any_order) return sum_in_any_order(totals, bucket, error);
-    if (status == KN_OK) status = exchange_sums(totals, number, error);
+    if (kn_bucket_gathers(totals, bucket)) return exchange_results(totals, number, error);
+    if (totals->any_order) return sum_in_any_order(totals, bucket, error);
+    kn_status status = exchange_sums(totals, number, error);
     if (status != KN_OK) return status;
     uint64_t first, own = slice_of(bucket, totals->shards.rank, &first);
     add_up(totals, bucket->dtype, own / kn_bucket_bytes(bucket, 1));
     char *result = totals->result + bucket->result + (bucket->parts ? 0 : first);
     if (own) memcpy(result, totals->pointers[0], (size_t)own);
     return bucket->parts ? KN_OK : exchange_results(totals, number, error);
+}
+
+kn_status kn_totals_exchange(kn_totals *totals, kn_context *context, int number, kn_error *error) {
+    const total_bucket *bucket = &totals->buckets[number];
+    kn_status status = wait_for_device(totals, context, bucket, error);
+    if (status == KN_OK && bucket->votes) put_votes(totals, bucket);
+    if (status == KN_OK) status = exchange(totals, number, error);
+    if (status == KN_OK && bucket->votes)
+        memcpy(totals->voted, totals->result + bucket->result + before_votes(bucket), sizeof totals->voted);
+    return status;
 }

@@ -23,6 +23,7 @@ typedef struct total_bucket {
     uint64_t elements;
     uint64_t *starts;     /* by rank, and the end: its numbers */
     uint64_t own, result; /* where it begins in the bytes of each */
+    bool votes;           /* it ends with the votes */
 } total_bucket;
 
 struct kn_totals {
@@ -44,9 +45,10 @@ struct kn_totals {
     uint64_t own_bytes, result_bytes, slice_bytes;
     void **requests;
     int request_count;
-    bool any_order;     /* sums by the communicator */
-    bool sums, gathers; /* what runs exchange */
-    int done;           /* buckets of this run that are exchanged */
+    bool any_order;                                         /* sums by the communicator */
+    bool sums, gathers;                                     /* what runs exchange */
+    int done;                                               /* buckets of this run that are exchanged */
+    float votes[KN_SESSION_VOTES], voted[KN_SESSION_VOTES]; /* of this worker; the last sums */
 };
 
 static inline bool kn_bucket_gathers(const kn_totals *totals, const total_bucket *bucket) {

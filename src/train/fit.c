@@ -82,17 +82,29 @@ static void leave(fit_run *fitting, bool *stop) {
     *stop = true;
 }
 
-/* Lets all workers stop at the same step, when one of them wants to. */
-static kn_status agree(fit_run *fitting, bool *stop) {
-    const kn_communicator *all = others(fitting);
-    enum { TIME, WISH, STATES, VOTES };
-    float votes[VOTES] = {time_is_up(fitting), fitting->leaves, fitting->waits};
-    if (!all) return KN_OK;
-    kn_status status = kn_all_reduce(all, votes, VOTES);
-    if (status != KN_OK) return fail(fitting, status, all->error(all->user));
+/* What a worker wants, and how many want it. */
+enum { TIME, WISH, STATES, VOTES };
+static void list_votes(const fit_run *fitting, float votes[VOTES]) {
+    votes[TIME] = time_is_up(fitting);
+    votes[WISH] = fitting->leaves;
+    votes[STATES] = fitting->waits;
+}
+
+static void count_votes(fit_run *fitting, const float votes[VOTES], bool *stop) {
     fitting->waits = votes[STATES] > 0;
     if (votes[WISH] > 0) fitting->result->end = KN_FIT_STOPPED;
     *stop = *stop || votes[TIME] > 0 || votes[WISH] > 0;
+}
+
+/* Lets all workers stop after the same epoch, when one of them wants to. */
+static kn_status agree(fit_run *fitting, bool *stop) {
+    const kn_communicator *all = others(fitting);
+    float votes[VOTES];
+    if (!all) return KN_OK;
+    list_votes(fitting, votes);
+    kn_status status = kn_all_reduce(all, votes, VOTES);
+    if (status != KN_OK) return fail(fitting, status, all->error(all->user));
+    count_votes(fitting, votes, stop);
     return KN_OK;
 }
 
@@ -124,20 +136,36 @@ static kn_status remember(fit_run *fitting) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
 }
 
+/* Lets all workers stop after the same step: its sums have the votes, so that no other message is needed. */
+static kn_status begin_and_vote(fit_run *fitting, const kn_batch *batch, bool *stop) {
+    kn_trainer *trainer = fitting->trainer;
+    const kn_fit_params *params = fitting->params;
+    float votes[VOTES];
+    fitting->waits = params->wait_for && params->wait_for(params->user, kn_trainer_steps(trainer) + 1);
+    list_votes(fitting, votes);
+    if (others(fitting)) kn_session_vote(trainer->session, votes);
+    kn_status status = kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count,
+                                             fitting->ahead, params->train_accuracy);
+    if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
+    if (others(fitting)) {
+        kn_session_voted(trainer->session, votes);
+        count_votes(fitting, votes, stop);
+    }
+    return KN_OK;
+}
+
 /* Begins a step and meanwhile uploads the next batch, if it is ready. *more: the step after may be begun
  * before this one has ended. */
-static kn_status begin_step(fit_run *fitting, const kn_batch *batch, bool *more) {
+static kn_status begin_step(fit_run *fitting, const kn_batch *batch, bool *more, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
     const kn_fit_params *params = fitting->params;
     kn_batch *next = &fitting->next;
     begun_step begun = {.batch = *batch, .rate = kn_trainer_learning_rate(trainer), .begin = kn_clock()};
-    kn_status status = kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count,
-                                             fitting->ahead, params->train_accuracy);
+    kn_status status = begin_and_vote(fitting, batch, stop);
     fitting->ahead = false;
-    if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
+    if (status != KN_OK) return status;
     begun.step = kn_trainer_steps(trainer);
     fitting->begun[fitting->begun_count++] = begun;
-    fitting->waits = params->wait_for && params->wait_for(params->user, begun.step);
     /* Diagnosing a failed step needs its batch. */
     if (!params->find_not_finite && kn_loader_ready(fitting->loader)) {
         /* A failure is reported again when that batch is requested: this step still counts. */
@@ -211,8 +239,7 @@ static kn_status end_steps(fit_run *fitting, int left, bool *stop) {
 
 static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
     bool more = false;
-    kn_status status = begin_step(fitting, batch, &more);
-    if (status == KN_OK) status = agree(fitting, stop);
+    kn_status status = begin_step(fitting, batch, &more, stop);
     if (status == KN_OK && fitting->waits) status = collect(fitting);
     fitting->waits = false;
     return status == KN_OK ? end_steps(fitting, more ? 1 : 0, stop) : status;

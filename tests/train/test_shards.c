@@ -142,6 +142,9 @@ typedef struct fitter {
     const kn_communicator *communicator;
     int steps, stop_at; /* told; of which the callback stops */
     bool fails;         /* this worker's data ends the training */
+    uint64_t most;      /* steps; 0: those of the epochs */
+    kn_communicator counting;
+    int sent; /* messages */
     kn_status status;
     kn_fit_result result;
     double losses[16];
@@ -164,13 +167,14 @@ static void fit_net(fitter *own, kn_context *context, const small_net *net) {
     kn_session_params session = KN_SESSION_DEFAULTS;
     kn_value *values[] = {net->loss.value, net->loss.accuracy};
     kn_loader_params loader = {.size = sizeof loader, .batch = 12, .seed = 3};
-    params.communicator = own->communicator;
+    params.communicator = own->communicator ? &own->counting : NULL;
     params.shards = 4;
     kn_trainer *trainer = kn_trainer_create(context, net->loss.value, &params);
     session.states = kn_trainer_states(trainer);
     kn_session *judge = kn_session_create(context, values, 2, &session);
     kn_fit_params how = {.size = sizeof how,
                          .epochs = 3,
+                         .steps = own->most,
                          .loader = &loader,
                          .validation = own->fails ? NULL : data,
                          .judge = judge,
@@ -186,9 +190,45 @@ static void fit_net(fitter *own, kn_context *context, const small_net *net) {
     kn_dataset_destroy(&data);
 }
 
+static kn_status send(void *user, int rank, int tag, const void *data, size_t bytes, void **request) {
+    fitter *own = user;
+    own->sent++;
+    return own->communicator->send(own->communicator->user, rank, tag, data, bytes, request);
+}
+
+static kn_status receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
+    const kn_communicator *all = ((fitter *)user)->communicator;
+    return all->receive(all->user, rank, tag, data, bytes, request);
+}
+
+static kn_status wait(void *user, void **request) {
+    const kn_communicator *all = ((fitter *)user)->communicator;
+    return all->wait(all->user, request);
+}
+
+static void end(void *user, const char *reason) {
+    const kn_communicator *all = ((fitter *)user)->communicator;
+    all->abort(all->user, reason);
+}
+
+static const char *error(void *user) {
+    const kn_communicator *all = ((fitter *)user)->communicator;
+    return all->error(all->user);
+}
+
 static void fit(void *argument, const kn_communicator *communicator) {
     fitter *own = argument;
     own->communicator = communicator;
+    if (communicator)
+        own->counting = (kn_communicator){.size = sizeof own->counting,
+                                          .rank = communicator->rank,
+                                          .ranks = communicator->ranks,
+                                          .user = own,
+                                          .send = send,
+                                          .receive = receive,
+                                          .wait = wait,
+                                          .abort = end,
+                                          .error = error};
     kn_context_params params = device_params();
     kn_context *context = device_open(&params);
     small_net net = net_make();
@@ -236,6 +276,19 @@ static void all_stop_where_one_wants_to(void **state) {
     }
 }
 
+/* A step sends a bucket's slice and its result to the other worker; stopping needs no message more. */
+static void a_step_sends_nothing_but_sums(void **state) {
+    fitter one[MOST] = {{.most = 1}, {.most = 1}}, three[MOST] = {{.most = 3}, {.most = 3}};
+    (void)state;
+    fit_by(one, 2);
+    fit_by(three, 2);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(one[r].result.step, 1);
+        assert_int_equal(three[r].result.step, 3);
+        assert_int_equal(three[r].sent - one[r].sent, 2 * 2);
+    }
+}
+
 static void the_failure_of_one_ends_all(void **state) {
     fitter fitters[MOST] = {{.steps = 0}, {.fails = true}};
     (void)state;
@@ -250,6 +303,7 @@ int test_shards(void) {
                                        cmocka_unit_test(shards_compute_the_mean_over_the_batch),
                                        cmocka_unit_test(the_loop_of_several_workers_is_that_of_one),
                                        cmocka_unit_test(all_stop_where_one_wants_to),
+                                       cmocka_unit_test(a_step_sends_nothing_but_sums),
                                        cmocka_unit_test(the_failure_of_one_ends_all)};
     return cmocka_run_group_tests_name("shards", tests, NULL, NULL);
 }
