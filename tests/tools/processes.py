@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from koine import ENVIRONMENT, KOINE, Skipped, bytes_of, case, expect, problem, run_cases, train
+from koine import ENVIRONMENT, KOINE, Skipped, bytes_of, case, expect, koine, problem, read_safetensors, run_cases, train, write
 
 FOLDER, (LAUNCHER,) = sys.argv[3], sys.argv[4:] or ("",)
 # More processes than processors, also as root; in Open MPI's words of 4 and of 5.
@@ -63,6 +63,29 @@ def checkpoints_are_those_of_one(folder):
     train(folder, *HOW, "--schedule", "constant", "--checkpoints", "alone", "--steps", "6", "--save", "whole")
     expect(bytes_of(os.path.join(folder, "part")) == bytes_of(os.path.join(folder, "whole")),
            "one process goes on with other bits than two")
+
+
+@case
+def batch_norms_of_all_processes(folder):
+    """The bits of two threads, with results in 32 and in 16 bits; the norms of each process alone are others."""
+    words = problem(folder)
+    with open(os.path.join(folder, "tiny.koine"), encoding="utf-8") as file:
+        text = file.read()
+    write(folder, "tiny.koine", text.replace("linear 16\n", "linear 16\nbatchnorm\n"))
+    device = str(next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])["index"])
+    how = ("train", *words, "--batch", "32", "--steps", "5", "--overwrite", "--save")
+    for precision in ("float32", "bfloat16"):
+        more = ("--precision", precision)
+        koine(*how, "threads", "--sync-batch-norm", "--devices", f"{device},{device}", *more, folder=folder).needs(0)
+        for name, synced in (("processes", ("--sync-batch-norm",)), ("separate", ())):
+            child = start(folder, 2, [KOINE, *how, name, *synced, *more])
+            out, err = child.communicate(timeout=300)
+            expect(child.returncode == 0 and "done after 5 steps" in out, f"{precision}, {name}: {out}{err}")
+        expect(bytes_of(os.path.join(folder, "processes")) == bytes_of(os.path.join(folder, "threads")),
+               f"{precision}: two processes save other bits than two threads")
+        synced, separate = (read_safetensors(os.path.join(folder, name)) for name in ("processes", "separate"))
+        expect(any(name.endswith(".weight") and synced[name] != separate[name] for name in synced),
+               f"{precision}: the norms are those of each process")
 
 
 @case
