@@ -50,25 +50,33 @@
 #define KN_PUT_TRANSPOSED(i) store(t##i, i, words);
 
 /* Packs tiles of one side, `side` rows or columns by `depth`: tile (s / 16, k / 32) is at (s / 16 * pitch + k / 32) *
- * KN_AMX_TILE. TILE(words): the way of a whole tile. */
+ * KN_AMX_TILE. TILE(words): the way of a whole tile. The source is read in its order; across k its next rows are
+ * fetched meanwhile, each of which is in another page of memory. */
 #define KN_DEFINE_PACK(name, stored, half, along, PLACE, TILE)                                               \
     KN_INLINE void name(global const stored *source, const KN_INDEX step, const int side, const int depth,   \
                         const int pitch, local ushort *packed) {                                             \
-        for (int s = 0; s < side || s % KN_AMX_SIDE; s += 16)                                                \
-            for (int k = 0; k < depth; k += KN_AMX_CHUNK) {                                                  \
-                local ushort *to = packed + (s / 16 * pitch + k / KN_AMX_CHUNK) * KN_AMX_TILE;               \
-                global const stored *from = source + ((along) ? s * step + k : k * step + s);                \
-                if (side - s >= 16 && depth - k >= KN_AMX_CHUNK) {                                           \
-                    local float *words = (local float *)to;                                                  \
-                    TILE                                                                                     \
-                    continue;                                                                                \
-                }                                                                                            \
-                for (int i = 0; i < 16; i++)                                                                 \
-                    for (int j = 0; j < KN_AMX_CHUNK; j++)                                                   \
-                        to[PLACE(i, j)] = s + i < side && k + j < depth                                      \
-                                              ? KN_AMX_BIT(half, from + ((along) ? i * step + j : j * step + i)) \
-                                              : 0;                                                           \
+        const int rows = (side + KN_AMX_SIDE - 1) / KN_AMX_SIDE * 2;                                         \
+        const int chunks = (depth + KN_AMX_CHUNK - 1) / KN_AMX_CHUNK;                                        \
+        for (int tile = 0; tile < rows * chunks; tile++) {                                                   \
+            const int s = ((along) ? tile / chunks : tile % rows) * 16;                                      \
+            const int k = ((along) ? tile % chunks : tile / rows) * KN_AMX_CHUNK;                            \
+            local ushort *to = packed + (s / 16 * pitch + k / KN_AMX_CHUNK) * KN_AMX_TILE;                   \
+            global const stored *from = source + ((along) ? s * step + k : k * step + s);                    \
+            if (side - s >= 16 && depth - k >= KN_AMX_CHUNK) {                                               \
+                local float *words = (local float *)to;                                                      \
+                if (!(along) && depth - k >= 2 * KN_AMX_CHUNK)                                               \
+                    for (int i = 0; i < KN_AMX_CHUNK; i++) {                                                 \
+                        KN_PREFETCH(from + (KN_AMX_CHUNK + i) * step)                                        \
+                    }                                                                                        \
+                TILE                                                                                         \
+                continue;                                                                                    \
             }                                                                                                \
+            for (int i = 0; i < 16; i++)                                                                     \
+                for (int j = 0; j < KN_AMX_CHUNK; j++)                                                       \
+                    to[PLACE(i, j)] = s + i < side && k + j < depth                                          \
+                                          ? KN_AMX_BIT(half, from + ((along) ? i * step + j : j * step + i)) \
+                                          : 0;                                                               \
+        }                                                                                                    \
     }
 /* Left tiles have words along k, right tiles across it. */
 #define KN_SIDE_HALF KN_HALF_a
