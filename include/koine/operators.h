@@ -165,6 +165,9 @@ KN_API kn_value *kn_embedding(kn_value *indices, int64_t rows, int64_t columns,
 
 /* In training, sets elements to zero with probability `rate` and scales the others by 1 / (1 - rate). */
 KN_API kn_value *kn_dropout(kn_value *x, double rate);
+/* A random number for each element of x, from 0 up to but excluding 1: others in each step of training, by
+ * the seed and the node's name, as dropout's are. The elements of x do not matter. No gradient. */
+KN_API kn_value *kn_uniform_like(kn_value *x);
 
 /* ---- products and convolutions with given weights -------------------------------------------- */
 

@@ -14,7 +14,7 @@
     /* activations */                                                                                        \
     X(sigmoid) X(tanh) X(relu) X(leaky_relu) X(relu6) X(elu) X(selu) X(gelu) X(gelu_tanh) X(silu) X(softplus) \
     X(hard_sigmoid) X(hard_swish) X(log_sigmoid) X(mish) X(softsign) X(celu) X(thresholded_relu) X(shrink)    \
-    X(prelu) X(dropout)                                                                                      \
+    X(prelu) X(dropout) X(uniform_like)                                                                      \
     /* stored moments */                                                                                     \
     X(round_random) X(round_random_8) X(power_of_two)                                                        \
     /* comparisons, choice, types */                                                                         \

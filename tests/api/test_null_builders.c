@@ -148,6 +148,7 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_layer_norm(NULL, NULL)));
     assert_true(kn_value_failed(kn_rms_norm(NULL, NULL)));
     assert_true(kn_value_failed(kn_dropout(NULL, 0.5)));
+    assert_true(kn_value_failed(kn_uniform_like(NULL)));
     assert_true(kn_value_failed(kn_matmul(NULL, NULL, false, false)));
     assert_true(kn_value_failed(kn_matmul(x, NULL, true, false)));
     assert_true(kn_value_failed(kn_matmul_integer(NULL, NULL, NULL, NULL)));

@@ -276,6 +276,9 @@ static void dropout_counts_steps(void **state) {
     assert_ptr_equal(first->producer->inputs[1], second->producer->inputs[1]);
     assert_ptr_equal(first->producer->inputs[1], kn_step_counter(graph));
     assert_int_equal(kn_step_counter(graph)->role, KN_STATE_CONTROL);
+    kn_value *drawn = kn_uniform_like(second);
+    is_row(drawn, "uniform_like");
+    assert_ptr_equal(drawn->producer->inputs[1], kn_step_counter(graph));
     for (int training = 0; training < 2; training++) {
         kn_graph *bound;
         kn_error error = {0};

@@ -64,6 +64,7 @@ KNOWN(hard_sigmoid, fmin(fmax(a[0] * x + a[1], 0), 1))
 KNOWN(hard_swish, x *fmin(fmax(x / 6 + 0.5, 0), 1))
 KNOWN(dropout_kept, x / (1 - a[0]))
 KNOWN(dropout_gone, 0)
+KNOWN(uniform_like, 0.375 + 0 * x)
 KNOWN(bfloat_below, 1.5 + 0 * x)
 KNOWN(bfloat_above, 1.5078125 + 0 * x)
 KNOWN(float8_below, 1.5 + 0 * x)
@@ -173,6 +174,7 @@ static const known table[] = {
     ONE(hard_swish, -5, 5),
     {"dropout", known_dropout_kept, {-3}, {3}, {0.25}, true, 0.25},
     {"dropout", known_dropout_gone, {-3}, {3}, {0.25}, true, 0.2499},
+    {"uniform_like", known_uniform_like, {-3}, {3}, {0}, true, 0.375},
     /* A quarter of the way from 1.5 to the next number of bfloat16, which is 1 / 128 larger. */
     {"round_random", known_bfloat_below, {1.501953125}, {1.501953125}, {0}, false, 0.7499},
     {"round_random", known_bfloat_above, {1.501953125}, {1.501953125}, {0}, false, 0.75},

@@ -122,6 +122,12 @@ KN_POINTWISE(
              {.inputs = {"0,7", "uint32"}, .training = true, .ranges = {NULL, "0..9"}},
              {.inputs = {"7,3", "uint32"}, .ranges = {NULL, "0..9"}}));
 
+KN_POINTWISE(uniform_like, .help = "a random number from 0 to 1 for each element of x", .min_inputs = 2,
+             .max_inputs = 2, .random = true, .shape = random_shape, .value = "uniform",
+             KN_CASES({.inputs = {"33", "uint32"}, .ranges = {NULL, "3..3"}, .smallest = true},
+                      {.inputs = {"31,7,3", "uint32"}, .ranges = {NULL, "0..9"}},
+                      {.inputs = {"0,7", "uint32"}, .ranges = {NULL, "0..9"}}));
+
 static kn_status round_random_shape(kn_shape_call *call) {
     kn_status status = random_shape(call);
     call->outputs[0].dtype = KN_BFLOAT16;
@@ -236,6 +242,11 @@ kn_value *kn_dropout(kn_value *x, double rate) {
     kn_settings_float(&settings, "rate", rate);
     kn_value *inputs[2] = {x, kn_step_counter(x->graph)};
     return kn_build(&kn_row_dropout, inputs, 2, &settings);
+}
+kn_value *kn_uniform_like(kn_value *x) {
+    if (kn_value_failed(x)) return x;
+    kn_value *inputs[2] = {x, kn_step_counter(x->graph)};
+    return kn_build(&kn_row_uniform_like, inputs, 2, NULL);
 }
 kn_value *kn_round_random(kn_value *x, kn_dtype dtype, const char *name) {
     if (kn_value_failed(x)) return x;
