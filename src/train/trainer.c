@@ -152,8 +152,9 @@ static kn_status set_scalars(kn_trainer *trainer, const kn_train_run *run) {
             if (!(setting->needs >> s & 1)) continue;
             kn_train_scalar_name((kn_train_scalar)s, (int)i, name);
             status = kn_session_set_scalar(trainer->session, name, scalars[s]);
-            /* What was added to the graph of a run need not be part of the plan. */
-            if (status == KN_ERROR_NOT_FOUND && kn_train_is_of_run((kn_train_scalar)s)) status = KN_OK;
+            /* A plan has only what it reads: not what was added to the graph for some runs, and nothing for
+             * parameters without elements. */
+            if (status == KN_ERROR_NOT_FOUND) status = KN_OK;
         }
     }
     return fail_from(trainer, trainer->session, status);
