@@ -186,6 +186,51 @@ def other_optimizers_step_on_gradients_that_come_back():
         koine.torch.train_step(model, F.cross_entropy, torch.optim.LBFGS(model.parameters()))
 
 
+class Scaled(nn.Linear):
+    """Its factor has no dimensions; its tokens are numbers of 64 bits."""
+
+    def __init__(self):
+        super().__init__(6, 3)
+        self.factor = nn.Parameter(torch.tensor(2.0))
+        self.register_buffer("moved", torch.zeros(3, dtype=torch.int64))
+
+    def forward(self, x, counts=None):
+        self.moved += 1
+        return super().forward(x) * self.factor * (1 if counts is None else counts.float().mean())
+
+
+@case
+def parameters_without_dimensions_are_trained():
+    def model():
+        torch.manual_seed(1)
+        return Scaled()
+    for name in ("SGD", "NAdam"):
+        same(lambda model, name=name: getattr(torch.optim, name)(model.parameters(), lr=.02), model=model, most=1e-4)
+
+
+@case
+def integers_beyond_32_bits_are_refused_and_nothing_is_lost():
+    model = Scaled()
+    (x, y), small = batches(1)[0], torch.tensor([1, 2**31 - 1])
+    with koine.torch.train_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), .0)) as step:
+        wanted = float(step(x, small, y))
+        for number in (2**31, -2**31 - 1, 2**40):
+            with raises(koine.DtypeError, "argument 1", str(number), "32 bits"):
+                step(x, torch.tensor([1, number]), y)
+        expect_equal(float(step(x, small, y)), wanted)
+        step.sync()
+        expect_equal(model.moved.tolist(), [2, 2, 2])
+        with torch.no_grad():
+            model.moved += 2**35
+        with raises(koine.DtypeError, "moved", "32 bits"):
+            step(x, small, y)
+        with torch.no_grad():
+            model.moved -= 2**35
+        expect_equal(float(step(x, small, y)), wanted)
+        step.sync()
+    expect_equal(model.moved.tolist(), [3, 3, 3])
+
+
 @case
 def clipped_norms_are_pytorchs():
     data, model, other = batches(), net(), net()

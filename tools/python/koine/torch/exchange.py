@@ -8,13 +8,19 @@ import numpy as np
 import torch
 
 from .._arrays import as_array, numpy_type, type_number
+from ..errors import error_of
 from ..session import States
 from .optimizers import RULES, keep_steps, steps_of
 from .trace import TYPES, Build
 
 
-def array_of(tensor: Any) -> np.ndarray:
-    """A tensor, of any device, in the type that Koine has it in."""
+def array_of(tensor: Any, what: str = "a tensor") -> np.ndarray:
+    """A tensor, of any device, in the type that Koine has it in. Integers must have 32 bits."""
+    if tensor.dtype == torch.int64 and tensor.numel():
+        low, high = torch.aminmax(tensor)
+        if not -2**31 <= low <= high < 2**31:
+            raise error_of(4, f"{what} (shape {tuple(tensor.shape)}) has the numbers {low} to {high}; Koine computes integers in 32 bits: "
+                           "give smaller ones, or compute this part in PyTorch")
     array = as_array(tensor.float() if tensor.dtype == torch.bfloat16 else tensor)
     return array.astype(numpy_type(type_number(TYPES[tensor.dtype])), copy=False) if tensor.dtype in TYPES else array
 
@@ -72,7 +78,7 @@ class Exchange:
         """To the device, what it has not."""
         for name, tensor in self.on_device.items():
             if self._versions.get(name) != tensor._version:
-                self.states[name] = array_of(tensor)
+                self.states[name] = array_of(tensor, name)
                 self._versions[name] = tensor._version
 
     def count(self, build: Build) -> None:
@@ -130,4 +136,4 @@ class Exchange:
         """Of the states PARAMETER.gradient, times a factor, into tensor.grad."""
         for name, tensor in self._trained().items():
             array = self.states[f"{name}.gradient"] if f"{name}.gradient" in self.states else None
-            tensor.grad = None if array is None else torch.from_numpy(array * np.float32(factor)).to(tensor.device)
+            tensor.grad = None if array is None else torch.from_numpy(array).mul_(factor).to(tensor.device)

@@ -177,16 +177,6 @@ class PartBuild(Nodes):
         return self.graph.statistic(name, list(fake.shape), kept_type(fake)) if found is None else found
 
 
-def checked(tensor: Any) -> Any:
-    """An array of what is fed; integers must have 32 bits."""
-    if tensor.dtype == torch.int64 and tensor.numel():
-        low, high = torch.aminmax(tensor)
-        if not -2**31 <= low <= high < 2**31:
-            raise error_of(4, f"a tensor (shape {tuple(tensor.shape)}) has the numbers {low} to {high}; Koine computes integers in 32 bits: "
-                           "take this part out of the compiled function")
-    return array_of(tensor)
-
-
 class Result:
     """Makes the tensor that a result is written into, and from it the one that PyTorch expects."""
 
@@ -273,11 +263,11 @@ class Part(torch.nn.Module):
         saved, slots = self._kept.saved, [result for _, result in self._results if isinstance(result, Slot)]
         saved.fill_in([tensors[position] for position, _ in self._fed])
         for position, name in self._held:
-            saved.hold(name, tensors[position], checked)
+            saved.hold(name, tensors[position], array_of)
         for slot in slots:
             saved.free(slot.name)
         made = [owner and owner.empty() for owner in self._owners]
-        self._session.run({name: checked(tensors[position]) for position, name in self._fed},
+        self._session.run({name: array_of(tensors[position]) for position, name in self._fed},
                           out=[False if tensor is None else tensor.numpy() for tensor in made])
         taken: Set[int] = set()
         results = []

@@ -129,7 +129,7 @@ class TrainStep:
 
     @staticmethod
     def _feeds(traced: Traced, leaves: Sequence[Any], number: int) -> Dict[str, np.ndarray]:
-        feeds = {name: array_of(leaves[position]) for position, name in traced.build.inputs}
+        feeds = {name: array_of(leaves[position], f"argument {position}") for position, name in traced.build.inputs}
         feeds[SLOT] = np.array([number % KEPT_LOSSES], np.int32)
         return feeds
 
