@@ -1,4 +1,4 @@
-"""The table's operators on whole arrays: types, constants, reductions, shapes, indices; and dropout."""
+"""The table's operators on whole arrays: types, constants, reductions, shapes, indices."""
 from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence, Tuple
@@ -8,7 +8,7 @@ import numpy as np
 from .. import ops
 from ..graph import Value
 from .operators import axes_of, axis_of, is_number, row
-from .trace import Absent, Call
+from .trace import Call
 
 # ---- types, copies and constants -------------------------------------------------------------------------------------
 
@@ -20,12 +20,14 @@ def copy(on: Call, x: Value, *others: Any, **_: Any) -> Value:
     return on.value(x, on.dtype)
 
 
+def without_gradient(on: Call, x: Value) -> Value:
+    """The same numbers: a cast of bits has no gradient."""
+    return on.graph.apply("bitcast", on.graph.apply("bitcast", x, dtype="int32"), dtype="float32")
+
+
 @row("detach.default")
 def detach(on: Call, x: Value) -> Value:
-    """The same numbers without a gradient: a cast of bits has none."""
-    if x.dtype != "float32" or on.build.functional:
-        return x
-    return on.graph.apply("bitcast", on.graph.apply("bitcast", x, dtype="int32"), dtype="float32")
+    return x if x.dtype != "float32" or on.build.functional else without_gradient(on, x)
 
 
 @row("full.default", "full_like.default")
@@ -398,25 +400,3 @@ def index_put(on: Call, x: Value, indices: Sequence[Optional[Value]], values: Va
     shape = list(places.shape[:-1]) + list(x.shape[places.shape[-1]:])
     values = on.value(values, x.dtype)
     return x.scatter_nd(places, values.expand(shape) if shape else values, "add" if accumulate else "replace")
-
-
-# ---- random numbers --------------------------------------------------------------------------------------------------
-
-
-@row("bernoulli.p")
-def bernoulli(on: Call, x: Value, fraction: float = 0.5, **_: Any) -> Value:
-    """1 for a fraction of the elements, 0 for the others: what a dropout leaves of ones."""
-    if fraction in (0, 1):
-        return on.full(float(fraction))
-    if on.build.functional:
-        raise on.refuse("PyTorch draws the random numbers of a compiled model")
-    return on.value(on.full(1.0, dtype="float32").dropout(1 - fraction).greater(on.value(0.0)), on.dtype)
-
-
-@row("native_dropout.default")
-def dropout(on: Call, x: Value, rate: float, train: Optional[bool] = True) -> Tuple[Value, Any]:
-    if train is False or rate == 0:
-        return x, on.full(True, dtype="bool")
-    if on.build.functional:
-        raise on.refuse("PyTorch draws the random numbers of a compiled model")
-    return (x.scale(0.0) if rate == 1 else x.dropout(rate)), Absent()

@@ -5,28 +5,25 @@ import math
 from typing import Any, Optional, Sequence, Tuple
 
 from ..graph import Value
-from .layers import apart, side_by_side, images, per_channel, two, whole_mask
-from .operators import axis_of, row
+from .layers import apart, per_channel, side_by_side, whole_mask
+from .operators import axis_of, row, several
 from .trace import Absent, Call
+from .volumes import convolution_of_volumes_backward
 
 
-def sides_of(padding: Sequence[int]) -> Sequence[int]:
-    """Top, left, bottom, right."""
-    return [*padding, *padding]
-
-
-@row("convolution_backward.default")
+@row("convolution_backward.default", backward=True)
 def convolution_backward(on: Call, g: Value, x: Value, weight: Value, bias_sizes: Any, stride: Sequence[int], padding: Sequence[int],
                          dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
                          wanted: Sequence[bool]) -> Tuple[Any, ...]:
     """g is (N,outputs,...), x (N,C,...); lines are images of one row."""
-    if weight.rank > 4:
-        raise on.refuse("convolutions have one or two dimensions")
+    stride, padding, dilation = (several(numbers, weight.rank - 2) for numbers in (stride, padding, dilation))
+    if weight.rank == 5:
+        return tuple(convolution_of_volumes_backward(on, g, x, weight, stride, padding, dilation, transposed, groups, wanted))
     of_x, of_weight = x.shape, weight.shape
     if weight.rank == 3:
         g, x, weight = (value.unsqueeze(2) for value in (g, x, weight))
         stride, padding, dilation = ([first, *numbers] for first, numbers in ((1, stride), (0, padding), (1, dilation)))
-    window = {"stride": list(stride), "padding": list(sides_of(padding)), "dilation": list(dilation), "groups": groups}
+    window = {"stride": list(stride), "padding": [*padding, *padding], "dilation": list(dilation), "groups": groups}
     by_x = by_weight = by_bias = Absent()  # type: Any
     if wanted[0]:
         by_x = on.graph.apply("conv2d", g, weight, **window) if transposed else \
@@ -40,33 +37,7 @@ def convolution_backward(on: Call, g: Value, x: Value, weight: Value, bias_sizes
     return by_x, by_weight, by_bias
 
 
-@row("max_pool2d_with_indices_backward.default")
-def max_pool_backward(on: Call, g: Value, x: Value, window: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, places: Value) -> Value:
-    """Each gradient is added where the maximum was: places are in the images (H*W)."""
-    front = list(x.shape[:-2])
-    none = on.full(0.0, front + [x.shape[-2] * x.shape[-1]])
-    flat = [value.reshape(front + [value.shape[-2] * value.shape[-1]]) for value in (places, g)]
-    return none.scatter_elements(flat[0], flat[1], x.rank - 2, "add").reshape(x.shape)
-
-
-@row("avg_pool2d_backward.default")
-def average_pool_backward(on: Call, g: Value, x: Value, window: Any, stride: Any, padding: Any, ceil: bool, count_padding: bool,
-                          divisor: Optional[int]) -> Value:
-    if divisor is not None:
-        raise on.refuse("divisor_override is not covered: scale the result instead")
-    if ceil and any(two(padding)) and count_padding:
-        raise on.refuse("ceil_mode with count_include_pad is not covered: set one of them to False")
-    made = on.graph.apply("average_pool_data", images(g), window=two(window), stride=two(stride, two(window)), padding=list(sides_of(two(padding))),
-                          size=list(x.shape[-2:]), skip_padding=ceil or not count_padding)
-    return made.reshape(x.shape)
-
-
-@row("_adaptive_avg_pool2d_backward.default")
-def adaptive_pool_backward(on: Call, g: Value, x: Value) -> Value:
-    return on.graph.apply("average_pool_data", images(g), output=list(g.shape[-2:]), size=list(x.shape[-2:])).reshape(x.shape)
-
-
-@row("native_layer_norm_backward.default")
+@row("native_layer_norm_backward.default", backward=True)
 def layer_norm_backward(on: Call, g: Value, x: Value, shape: Sequence[int], mean: Value, inverse: Value, weight: Optional[Value],
                         bias: Optional[Value], wanted: Sequence[bool]) -> Tuple[Any, ...]:
     size = math.prod(shape)
@@ -79,7 +50,7 @@ def layer_norm_backward(on: Call, g: Value, x: Value, shape: Sequence[int], mean
     return tuple(value.reshape(size) if is_wanted else Absent() for value, size, is_wanted in zip(results, shapes, wanted))
 
 
-@row("_scaled_dot_product_flash_attention_for_cpu_backward.default")
+@row("_scaled_dot_product_flash_attention_for_cpu_backward.default", backward=True)
 def attention_backward(on: Call, g: Value, q: Value, k: Value, v: Value, y: Value, sums: Value, dropout: float, causal: bool,
                        attn_mask: Optional[Value] = None, scale: Optional[float] = None) -> Tuple[Value, ...]:
     """g, q, k, v and y are (B,heads,T,D), sums (B,heads,T)."""
@@ -93,7 +64,7 @@ def attention_backward(on: Call, g: Value, q: Value, k: Value, v: Value, y: Valu
     return tuple(apart(on, part, count) for part, count in zip((first, first.result(1), first.result(2)), (heads, key_heads, key_heads)))
 
 
-@row("native_batch_norm_backward.default")
+@row("native_batch_norm_backward.default", backward=True)
 def batch_norm_backward(on: Call, g: Value, x: Value, weight: Optional[Value], running_mean: Any, running_variance: Any, mean: Any,
                         inverse: Any, training: bool, epsilon: float, wanted: Sequence[bool]) -> Tuple[Any, ...]:
     weight = on.full(1.0, [x.shape[1]]) if weight is None else weight
@@ -105,7 +76,23 @@ def batch_norm_backward(on: Call, g: Value, x: Value, weight: Optional[Value], r
     return g.mul(per_channel(x, inverse.mul(weight))), g.mul(standard).sum(axes), g.sum(axes)
 
 
-@row("embedding_dense_backward.default")
+@row("native_group_norm_backward.default", backward=True)
+def group_norm_backward(on: Call, g: Value, x: Value, mean: Value, inverse: Value, weight: Optional[Value], batch: int, channels: int,
+                        size: int, groups: int, wanted: Sequence[bool]) -> Tuple[Any, ...]:
+    """mean and inverse are (N,groups)."""
+    whole, front = [batch, groups, channels // groups, size], [batch, groups, 1, 1]
+    g, x = g.reshape(whole), x.reshape(whole)
+    mean, inverse = mean.reshape(front), inverse.reshape(front)
+    standard = x.sub(mean).mul(inverse)
+    by_x = Absent()  # type: Any
+    if wanted[0]:
+        scaled = g if weight is None else g.mul(weight.reshape([1, groups, channels // groups, 1]))
+        by_x = scaled.sub(scaled.mean([2, 3], True)).sub(standard.mul(scaled.mul(standard).mean([2, 3], True))).mul(inverse)
+    return (by_x.reshape(on.fake_of(1).shape) if wanted[0] else by_x,
+            g.mul(standard).sum([0, 3]).reshape([channels]) if wanted[1] else Absent(), g.sum([0, 3]).reshape([channels]) if wanted[2] else Absent())
+
+
+@row("embedding_dense_backward.default", backward=True)
 def embedding_backward(on: Call, g: Value, indices: Value, rows: int, padding: int, by_frequency: bool) -> Value:
     if by_frequency:
         raise on.refuse("scale_grad_by_freq is not covered")
@@ -114,7 +101,7 @@ def embedding_backward(on: Call, g: Value, indices: Value, rows: int, padding: i
     return on.graph.apply("embedding_gradient", g, indices, rows=rows)
 
 
-@row("_softmax_backward_data.default", "_log_softmax_backward_data.default")
+@row("_softmax_backward_data.default", "_log_softmax_backward_data.default", backward=True)
 def softmax_backward(on: Call, g: Value, y: Value, axis: int, *_: Any) -> Value:
     name = "log_softmax_gradient" if "log" in str(on.node.target) else "softmax_gradient"
     return on.graph.apply(name, y, g, axis=axis_of(y, axis)) if y.rank else on.full(0.0)

@@ -1,7 +1,6 @@
-"""The table's operators with weights: products, convolutions, norms, pools, attention, recurrence; and losses of classes."""
+"""The table's operators with weights: products, convolutions, norms, attention, recurrence; and losses of classes."""
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any, List, Optional, Sequence, Tuple
 
@@ -9,8 +8,9 @@ import numpy as np
 
 from .. import ops
 from ..graph import Value
-from .operators import row
+from .operators import row, several
 from .trace import Absent, Call, Running
+from .volumes import convolution_of_volumes, turned_images
 
 # ---- products --------------------------------------------------------------------------------------------------------
 
@@ -56,106 +56,27 @@ def einsum(on: Call, equation: str, values: Sequence[Value], **_: Any) -> Value:
     return ops.einsum(equation.replace(" ", ""), values)
 
 
-# ---- convolutions and pools ------------------------------------------------------------------------------------------
+# ---- convolutions and images -----------------------------------------------------------------------------------------
 
 
 @row("convolution.default")
 def convolution(on: Call, x: Value, weight: Value, bias: Optional[Value], stride: Sequence[int], padding: Sequence[int],
                 dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int) -> Value:
-    if weight.rank > 4:
-        raise on.refuse("convolutions have one or two dimensions")
+    stride, padding, dilation, output_padding = (several(numbers, weight.rank - 2) for numbers in (stride, padding, dilation, output_padding))
+    if weight.rank == 5:
+        return convolution_of_volumes(on, x, weight, bias, stride, padding, dilation, transposed, groups)
     size = {1: "1d", 2: "2d"}[weight.rank - 2]
     sides = [padding[0], padding[0]] if size == "1d" else [padding[0], padding[1], padding[0], padding[1]]
     settings = {"stride": list(stride), "padding": sides, "dilation": list(dilation), "groups": groups, "all_padding": True}
+    if transposed and size == "2d" and output_padding[0] and not output_padding[1]:  # which conv_transpose2d takes for two that are equal
+        if any(isinstance(number, str) for number in (*x.shape, *on.shape)):
+            raise on.refuse("open sizes with an output_padding of height alone are not covered")
+        settings.pop("all_padding")
+        made = turned_images(on, x, weight, on.shape[2:], **settings)
+        return made if bias is None else made + per_channel(made, bias)
     if transposed:
         return getattr(x, f"conv_transpose{size}")(weight, bias, output_padding=list(output_padding), **settings)
     return getattr(x, f"conv{size}")(weight, bias, **settings)
-
-
-def two(numbers: Any, usual: Optional[Sequence[int]] = None) -> List[int]:
-    """Height and width of what may be one number, or none."""
-    numbers = [numbers] if isinstance(numbers, int) else list(numbers or ())
-    return list(usual) if not numbers and usual is not None else numbers * 2 if len(numbers) == 1 else numbers
-
-
-def images(x: Value) -> Value:
-    """(C,H,W) as (1,C,H,W)."""
-    return x if x.rank == 4 else x.unsqueeze(0)
-
-
-@row("max_pool2d.default", "max_pool2d_with_indices.default")
-def max_pool(on: Call, x: Value, window: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False) -> Any:
-    window, sides = two(window), two(padding)
-    made = images(x).max_pool(window, stride=two(stride, window), padding=sides + sides, dilation=two(dilation), ceil=ceil, all_padding=True)
-    made = made if x.rank == 4 else made.squeeze(0)
-    if "indices" not in str(on.node.target):
-        return made
-    places = places_of_most(on, images(x), window, two(stride, window), sides, two(dilation)) if on.reads(1) else None
-    return made, Absent() if places is None else places.reshape(on.shape)
-
-
-def places_of_most(on: Call, x: Value, window: Sequence[int], stride: Sequence[int], sides: Sequence[int], dilation: Sequence[int]) -> Value:
-    """Where in its image (H*W) each maximum of a window is: the first of the largest, as PyTorch counts them."""
-    sizes, given = on.shape[-2:], x.shape[-2:]
-    if window[0] * window[1] > 49:
-        raise on.refuse(f"the places of maxima in windows of {window[0]} x {window[1]} are not covered: at most 49 elements")
-    ends = [max(0, (sizes[i] - 1) * stride[i] + (window[i] - 1) * dilation[i] + 1 - given[i] - sides[i]) for i in (0, 1)]
-    x = x.pad([0, 0, sides[0], sides[1], 0, 0, ends[0], ends[1]], -math.inf) if any([*sides, *ends]) else x
-    most = places = None
-    for y, z in itertools.product(range(window[0]), range(window[1])):
-        tap = x
-        lines = []
-        for axis, begin in enumerate((y * dilation[0], z * dilation[1])):
-            last = begin + (sizes[axis] - 1) * stride[axis] + 1
-            tap = on.graph.apply("slice", tap, axis=axis + 2, begin=begin, end=last, step=stride[axis])
-            lines.append(np.arange(sizes[axis], dtype=np.int32) * stride[axis] + (begin - sides[axis]))
-        rows, columns = (np.clip(line, 0, size - 1) for line, size in zip(lines, given))
-        here = on.graph.constant((rows[:, None] * given[1] + columns).astype(np.int32)).expand(tap.shape)
-        if most is None:
-            most, places = tap, here
-        else:
-            is_more = tap.greater(most).logical_or(tap.isnan())
-            most, places = is_more.where(tap, most), is_more.where(here, places)
-    return places
-
-
-@row("avg_pool2d.default")
-def average_pool(on: Call, x: Value, window: Any, stride: Any = (), padding: Any = 0, ceil: bool = False, count_padding: bool = True,
-                 divisor: Optional[int] = None) -> Value:
-    window, sides = two(window), two(padding)
-    if divisor is not None:
-        raise on.refuse("divisor_override is not covered: scale the result instead")
-    if ceil and any(sides) and count_padding:
-        raise on.refuse("ceil_mode with count_include_pad is not covered: set one of them to False")
-    made = images(x).average_pool(window, stride=two(stride, window), padding=sides + sides, ceil=ceil, all_padding=True,
-                                  skip_padding=ceil or not count_padding)
-    return made if x.rank == 4 else made.squeeze(0)
-
-
-@row("avg_pool1d.default")
-def average_pool_of_lines(on: Call, x: Value, window: Any, stride: Any = (), padding: Any = 0, ceil: bool = False,
-                          count_padding: bool = True) -> Value:
-    """(…,C,L) as images of one row."""
-    number = [values if isinstance(values, int) else values[0] if values else None for values in (window, stride, padding)]
-    made = average_pool(on, x.unsqueeze(x.rank - 1), [1, number[0]], [1, number[1] or number[0]], [0, number[2]], ceil, count_padding)
-    return made.squeeze(x.rank - 1)
-
-
-@row("adaptive_avg_pool1d.default")
-def adaptive_pool_of_lines(on: Call, x: Value, size: Any) -> Value:
-    made = images(x.unsqueeze(x.rank - 1)).adaptive_average_pool(1, size if isinstance(size, int) else size[0])
-    return made.reshape(on.shape)
-
-
-@row("_adaptive_avg_pool2d.default", "adaptive_avg_pool2d.default", "adaptive_max_pool2d.default")
-def adaptive_pool(on: Call, x: Value, size: Any) -> Any:
-    height, width = two(size)
-    is_max = "max" in str(on.node.target)
-    if not is_max and (height, width) == (1, 1):
-        return x.mean([x.rank - 2, x.rank - 1], True)
-    made = (images(x).adaptive_max_pool if is_max else images(x).adaptive_average_pool)(height, width)
-    made = made if x.rank == 4 else made.squeeze(0)
-    return (made, Absent()) if is_max else made
 
 
 @row("upsample_nearest2d.vec", "upsample_bilinear2d.vec", "upsample_bicubic2d.vec", "upsample_nearest2d.default",

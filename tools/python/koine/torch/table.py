@@ -6,10 +6,10 @@ from typing import Any, Iterable, List, Set
 
 import torch
 
-from . import arrays, backward, layers, pointwise  # noqa: F401  they put their rows into the table
-from .operators import REASONS, ROWS, SIZES
+from . import (arrays, backward, distances, drawn, layers, pointwise, pools, sampling,  # noqa: F401  they put their rows into the table
+               scatters)
+from .operators import BACKWARD, FUNCTIONAL, REASONS, ROWS, SIZES
 
-BACKWARD = {name for name, function in ROWS.items() if function.__module__ == backward.__name__}
 HEAD = """\
 # PyTorch's operators in koine.torch
 
@@ -45,9 +45,14 @@ def listed(names: Iterable[str]) -> str:
 def page() -> str:
     known = core()
     trained = {name for name in (*ROWS, *SIZES) if name in known} - BACKWARD
-    parts = [HEAD, f"## Of core ATen, {len(trained)} that are trained\n", listed(trained),
+    count = len(known) - len(REASONS)
+    parts = [HEAD, f"Of the {len(known)} operators of core ATen {count} are covered, {100 * count // len(known)} %: those that are trained, "
+             f"{len(BACKWARD & known)} of backward passes, and {len(FUNCTIONAL)} that write in place.\n",
+             f"## Of core ATen, {len(trained)} that are trained\n", listed(trained),
              "\n## Others that are trained as they are, without decomposing\n", listed(set(ROWS) - known - BACKWARD),
              "\n## Of backward passes, which torch.compile has in its graphs\n", listed(BACKWARD),
+             "\n## Of those that write in place, which the tracer makes functional\n",
+             "| operator | becomes |\n|---|---|\n" + "\n".join(f"| `{name[len('aten.'):]}` | `{other[len('aten.'):]}` |" for name, other in FUNCTIONAL.items()),
              f"\n## Of core ATen, {len(REASONS)} that are not\n", "| why | operators |\n|---|---|"]
     for why in dict.fromkeys(REASONS.values()):
         names = ", ".join(f"`{name[len('aten.'):]}`" for name, reason in REASONS.items() if reason == why)
