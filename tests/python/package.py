@@ -65,9 +65,9 @@ def case(function):
     return function
 
 
-def script(text, *words, **more):
+def script(text, *words, seconds=50, **more):
     """Runs a program in another interpreter; returns its output, after checking that it ended well."""
-    done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", text, *words], capture_output=True, text=True, timeout=50, **more)
+    done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", text, *words], capture_output=True, text=True, timeout=seconds, **more)
     expect(done.returncode == 0 and not done.stderr, f"status {done.returncode}: {done.stdout}{done.stderr}")
     return done.stdout
 
