@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._library import ffi, lib, number_of, text, word_of
+from ._library import encoded, ffi, lib, number_of, text, word_of
 from .errors import error_of
 
 _SHAPE, _DTYPE = 3, 4  # status codes
@@ -157,7 +157,7 @@ def feeds_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[Any]
     """An array of kn_feed, whose memory is that of the arrays."""
     feeds = ffi.new("kn_feed[]", max(1, len(names)))
     for position, (name, array) in enumerate(zip(names, arrays)):
-        word = ffi.new("char[]", name.encode())
+        word = ffi.new("char[]", encoded(name))
         keep += [word, array]
         feeds[position].name, feeds[position].data = word, address(array)
         feeds[position].bytes = array.nbytes
@@ -169,7 +169,7 @@ def fetches_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[An
     """An array of kn_fetch, whose memory is that of the arrays."""
     fetches = ffi.new("kn_fetch[]", max(1, len(names)))
     for position, (name, array) in enumerate(zip(names, arrays)):
-        keep += [ffi.new("char[]", name.encode()), array]
+        keep += [ffi.new("char[]", encoded(name)), array]
         fetches[position].name, fetches[position].data, fetches[position].bytes = keep[-2], address(array), array.nbytes
     return fetches
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 from ._arrays import as_array, shape_text, type_number
-from ._library import NULL, ffi, lib, make, number_of
+from ._library import NULL, encoded, ffi, lib, make, number_of
 from .errors import error_of
 
 _END = 2**63 - 1  # of a slice: to the end
@@ -12,7 +12,7 @@ _END = 2**63 - 1  # of a slice: to the end
 
 def text_of(value: Any) -> Any:
     """A text argument: axes and shapes may be numbers or sequences."""
-    return NULL if value is None else ffi.new("char[]", shape_text(value).encode())
+    return NULL if value is None else ffi.new("char[]", encoded(shape_text(value)))
 
 
 def graph_of(arguments: Dict[str, Any], words: Dict[str, Any]) -> Any:

@@ -95,6 +95,22 @@ def mpi() -> Any:
 _kept_words: Dict[str, Dict[str, int]] = {}
 
 
+def encoded(value: Any) -> bytes:
+    """A text for the library."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, found {type(value).__name__} {value!r}"[:200])
+    if "\0" in value:
+        raise ValueError(f"the text {value!r} has a NUL, where it would end")
+    return value.encode()
+
+
+def pointer_of(handle: Any, kind: str) -> Any:
+    """What the library knows a handle by; kind: the name of the class that is expected."""
+    if not hasattr(type(handle), "_pointer"):
+        raise TypeError(f"expected a koine.{kind}, found {type(handle).__name__} {handle!r}"[:200])
+    return handle._pointer
+
+
 def text(pointer: Any) -> Optional[str]:
     """A string of the library; None for NULL."""
     return ffi.string(pointer).decode("utf-8", "replace") if pointer else None

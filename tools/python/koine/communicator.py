@@ -14,7 +14,7 @@ import numpy as np
 
 from ._arrays import address, as_array, ready, type_number
 from ._handle import Handle
-from ._library import ffi, lib, make, mpi, number_of, text
+from ._library import encoded, ffi, lib, make, mpi, number_of, text
 from .errors import error_of
 
 
@@ -88,7 +88,7 @@ class Communicator(Handle):
     def abort(self, reason: str) -> None:
         """Ends the group: calls of all ranks raise CancelledError with this reason. From any thread."""
         pointer = self._pointer
-        pointer.abort(pointer.user, reason.encode())
+        pointer.abort(pointer.user, encoded(reason))
 
 
 class Group(Handle):

@@ -15,7 +15,7 @@ import numpy as np
 from . import _show
 from ._arrays import address, as_array, info_of, numpy_type, shape_of, type_number
 from ._handle import Handle
-from ._library import NULL, Record, ffi, images, lib, make, read, text, unknown, with_fields, word_of
+from ._library import NULL, encoded, ffi, images, lib, make, pointer_of, read, Record, text, unknown, with_fields, word_of
 from ._log import log_into
 from .errors import error_of
 
@@ -68,7 +68,7 @@ class Dataset(Handle):
         reading = images()
         if reading:
             params.images, params.archives = reading.kn_images_reader(), reading.kn_images_archives()
-        self._open_checked(lib.kn_dataset_open(params, (self.spec or "").encode()), lib.kn_dataset_destroy, lib.kn_dataset_status)
+        self._open_checked(lib.kn_dataset_open(params, encoded(self.spec or "")), lib.kn_dataset_destroy, lib.kn_dataset_status)
         self._core.keep += keep
 
     def _message(self) -> str:
@@ -112,7 +112,7 @@ class Dataset(Handle):
                 array = array.astype(array.dtype.newbyteorder("="), order="C")
             if name == "y" and whole and array.ndim == 1 and classes is None:
                 classes = int(array.max()) + 1 if array.size else 0
-            keep += [array, ffi.new("char[]", name.encode())]
+            keep += [array, ffi.new("char[]", encoded(name))]
             row = rows[position]
             row.name, row.data, row.bytes, row.scale = keep[-1], address(array), array.nbytes, scale
             row.info = info_of(array.shape[1:], type_number(array.dtype))[0]
@@ -149,7 +149,7 @@ class Dataset(Handle):
 
     def _position(self, field: str) -> int:
         index = ffi.new("size_t *")
-        if not lib.kn_dataset_find_field(self._pointer, field.encode(), index):
+        if not lib.kn_dataset_find_field(self._pointer, encoded(field), index):
             raise error_of(12, unknown("field", field, self.fields))
         return int(index[0])
 
@@ -273,7 +273,7 @@ def augmentation(words: Union[str, None, Any]) -> Any:
     made = make("kn_augmentation")
     room = ffi.new("char[]", 512)
     if words:
-        code = lib.kn_augmentation_read(words.encode(), made, room, 512)
+        code = lib.kn_augmentation_read(encoded(words), made, room, 512)
         if code:
             raise error_of(code, text(room))
     return made
@@ -281,10 +281,10 @@ def augmentation(words: Union[str, None, Any]) -> Any:
 
 def encode(vocabulary: str, words: str) -> np.ndarray:
     """The tokens of a text, with a vocabulary as Dataset.vocabulary has it."""
-    source = words.encode()
+    source = encoded(words)
     numbers = np.empty(len(source) + 1, np.int32)
     count, used = ffi.new("size_t *"), ffi.new("size_t *")
-    code = lib.kn_text_encode(NULL, vocabulary.encode(), source, ffi.cast("int32_t *", address(numbers)), count, used)
+    code = lib.kn_text_encode(NULL, encoded(vocabulary), source, ffi.cast("int32_t *", address(numbers)), count, used)
     if code:
         raise error_of(code, f"the vocabulary has no token for {source[used[0]:].decode(errors='replace')[:1]!r}")
     return numbers[:count[0]].copy()
@@ -313,7 +313,7 @@ class Loader(Handle):
     def __init__(self, dataset: Dataset, *, augment: Optional[str] = None, **more: Any) -> None:
         keep: List[Any] = []
         self.dataset = dataset
-        self._open_checked(lib.kn_loader_create(dataset._pointer, loader_params(keep, augment, **more)), lib.kn_loader_destroy,
+        self._open_checked(lib.kn_loader_create(pointer_of(dataset, "Dataset"), loader_params(keep, augment, **more)), lib.kn_loader_destroy,
                            lib.kn_loader_status, dataset)
         self._fields = dataset.fields
 

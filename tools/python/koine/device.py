@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from . import _show
 from ._handle import Handle, quiet_callback, use_devices
-from ._library import NULL, Record, ffi, lib, make, number_of, read, records_of, text, with_fields, word_of
+from ._library import NULL, encoded, ffi, lib, make, number_of, pointer_of, read, Record, records_of, text, with_fields, word_of
 from ._log import log_into
 from .errors import error_of
 
@@ -131,8 +131,8 @@ class Context(Handle):
 
     def join(self, name: str, other: "Context") -> None:
         """Joins another device, which values that are pinned to `name` are computed on. This context owns it from now on."""
-        pointer = ffi.new("kn_context **", other._pointer)
-        self._call(lib.kn_context_join, name.encode(), pointer)
+        pointer = ffi.new("kn_context **", pointer_of(other, "Context"))
+        self._call(lib.kn_context_join, encoded(name), pointer)
         other._core.destroy = None  # the other one does it
         other._core.parents = (self._core,)
         self._core.users += 1
@@ -234,7 +234,7 @@ class Buffer(Handle):
     """Memory of the program's own OpenCL context (Context.buffer)."""
 
     def __init__(self, context: Context, memory: int, offset: int, bytes: int) -> None:
-        pointer = lib.kn_buffer_from_opencl(context._pointer, ffi.cast("void *", memory), offset, bytes)
+        pointer = lib.kn_buffer_from_opencl(pointer_of(context, "Context"), ffi.cast("void *", memory), offset, bytes)
         if not pointer:
             raise error_of(2, "the buffer cannot be used: expected a memory object of the context, and a range within it")
         self._open(pointer, lib.kn_buffer_destroy, context)
@@ -276,7 +276,7 @@ class Tuner(Handle):
 
     def __init__(self, context: Optional[Context] = None) -> None:
         context = context or default_context()
-        pointer = lib.kn_tuner_create(context._pointer)
+        pointer = lib.kn_tuner_create(pointer_of(context, "Context"))
         if not pointer:
             raise error_of(2, "no tuner could be made: a context can have one at a time")
         self._open(pointer, lib.kn_tuner_destroy, context)
@@ -302,7 +302,7 @@ class Tuner(Handle):
 
     def refuse(self, key: str, kernel: str, why: str = "failed") -> None:
         """Notes that a kernel must not be tried again for a shape."""
-        self._call(lib.kn_tuner_refuse, key.encode(), kernel.encode(), number_of("kn_tuner_event", why))
+        self._call(lib.kn_tuner_refuse, encoded(key), encoded(kernel), number_of("kn_tuner_event", why))
 
     def forget(self, position: int) -> None:
         """Forgets what is known of a shape, so that it is tuned again."""

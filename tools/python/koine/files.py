@@ -14,7 +14,7 @@ import numpy as np
 
 from ._arrays import address, as_array, empty_for, info_of, ready, type_number
 from ._handle import Handle
-from ._library import NULL, ffi, lib, make, text
+from ._library import NULL, encoded, ffi, lib, make, text
 from ._log import log_into
 from .errors import error_of
 
@@ -73,7 +73,7 @@ def load_onnx_tensor(path: Path) -> Tuple[str, np.ndarray]:
 def save_onnx_tensor(path: Path, array: Any, name: Optional[str] = None) -> None:
     """Writes such a file, the whole file or nothing."""
     array, info = _given(array, "the array")
-    _written(lib.kn_onnx_tensor_file_save, os.fsencode(path), name.encode() if name else NULL, info, address(array))
+    _written(lib.kn_onnx_tensor_file_save, os.fsencode(path), encoded(name) if name else NULL, info, address(array))
 
 
 def load_safetensors(path: Path) -> Dict[str, np.ndarray]:
@@ -92,7 +92,7 @@ def load_safetensors(path: Path) -> Dict[str, np.ndarray]:
 def safetensors_metadata(path: Path, key: str) -> Optional[str]:
     """The metadata of a safetensors file for a key, or None."""
     with _File("kn_safetensors_file", path) as file:
-        return text(lib.kn_safetensors_file_metadata(file._pointer, key.encode()))
+        return text(lib.kn_safetensors_file_metadata(file._pointer, encoded(key)))
 
 
 def save_safetensors(path: Path, arrays: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
@@ -102,7 +102,7 @@ def save_safetensors(path: Path, arrays: Optional[Mapping[str, Any]] = None, **m
     keep: List[Any] = []
     for row, (name, value) in zip(rows, given.items()):
         array, info = _given(value, name)
-        keep += [array, ffi.new("char[]", name.encode())]
+        keep += [array, ffi.new("char[]", encoded(name))]
         row.name, row.info, row.data = keep[-1], info[0], address(array)
     _written(lib.kn_safetensors_file_save, os.fsencode(path), rows, len(given))
 
@@ -134,18 +134,18 @@ class Events(Handle):
         return text(lib.kn_events_path(self._pointer)) or ""
 
     def scalar(self, tag: str, step: int, value: float) -> None:
-        self._call(lib.kn_events_scalar, tag.encode(), step, value)
+        self._call(lib.kn_events_scalar, encoded(tag), step, value)
 
     def histogram(self, tag: str, step: int, numbers: Any) -> None:
         """The distribution of an array's numbers."""
         array = ready(numbers, type_number("float32"), tag)
-        self._call(lib.kn_events_histogram, tag.encode(), step, ffi.cast("float *", address(array)), array.size)
+        self._call(lib.kn_events_histogram, encoded(tag), step, ffi.cast("float *", address(array)), array.size)
 
     def image(self, tag: str, step: int, pixels: Any) -> None:
         """An image of bytes: (height,width) or (height,width,channels), with 1 or 3 channels."""
         array = ready(pixels, type_number("uint8"), tag)
         height, width, channels = array.shape if array.ndim == 3 else (*array.shape, 1)
-        self._call(lib.kn_events_image, tag.encode(), step, width, height, channels, ffi.cast("uint8_t *", address(array)))
+        self._call(lib.kn_events_image, encoded(tag), step, width, height, channels, ffi.cast("uint8_t *", address(array)))
 
 
 class Checkpoints(Handle):

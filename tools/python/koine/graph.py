@@ -21,7 +21,7 @@ from ._arrays import address, as_array, numpy_type, shape_text, type_number, val
 from ._build import initializer as _initializer
 from ._build import lifted
 from ._handle import Handle
-from ._library import NULL, ffi, lib, make, names_of, split_name, text, with_fields, word_of
+from ._library import NULL, encoded, ffi, lib, make, names_of, split_name, text, with_fields, word_of
 from .errors import error_of
 
 Shape = Union[str, int, Sequence[Union[int, str]]]
@@ -53,7 +53,7 @@ class Value(ops.Operators):
 
     def named(self, name: str) -> "Value":
         """Names the value, so that results are called so; returns it."""
-        return self.graph._made(lib.kn_name(self._pointer, name.encode()))
+        return self.graph._made(lib.kn_name(self._pointer, encoded(name)))
 
     @property
     def dtype(self) -> str:
@@ -78,11 +78,11 @@ class Value(ops.Operators):
 
     def output(self, name: Optional[str] = None) -> "Value":
         """Marks the value as an output of its graph; returns it."""
-        return self.graph._made(lib.kn_output(self._pointer, name.encode() if name else NULL))
+        return self.graph._made(lib.kn_output(self._pointer, encoded(name) if name else NULL))
 
     def pin(self, device: Optional[str]) -> "Value":
         """Computes it on a device that was joined to the context (Context.join)."""
-        return self.graph._made(lib.kn_pin(self._pointer, device.encode() if device is not None else NULL))
+        return self.graph._made(lib.kn_pin(self._pointer, encoded(device) if device is not None else NULL))
 
     def next(self, value: "ValueLike") -> "Value":
         """Gives a statistic its value for the next run, in training; all of this run reads the old one."""
@@ -99,6 +99,8 @@ class Value(ops.Operators):
         return self
 
     def __repr__(self) -> str:
+        if self.graph.closed:
+            return "<koine.Value, whose graph is closed>"
         return f"<koine.Value {self.name!r} {self.dtype} ({','.join(self._shape_words)})>"
 
     def __add__(self, other: Any) -> "Value":
@@ -227,16 +229,16 @@ class Graph(Handle, ops.GraphOperators):
 
     def input(self, name: str, shape: Shape, dtype: DTypeLike = "float32") -> Value:
         """A value that is fed at each run. The shape is "batch,1,28,28" or ("batch", 1, 28, 28); a word is a symbol."""
-        return self._made(lib.kn_input(self._pointer, name.encode(), type_number(dtype), shape_text(shape).encode()))
+        return self._made(lib.kn_input(self._pointer, encoded(name), type_number(dtype), encoded(shape_text(shape))))
 
     def parameter(self, name: str, shape: Shape, dtype: DTypeLike = "float32", init: Optional[InitializerLike] = None) -> Value:
         """A trained value; init is a number, a kind such as "kaiming-normal", or a kind with its number: ("normal", 0.02)."""
-        return self._made(lib.kn_parameter(self._pointer, name.encode(), type_number(dtype), shape_text(shape).encode(),
+        return self._made(lib.kn_parameter(self._pointer, encoded(name), type_number(dtype), encoded(shape_text(shape)),
                                            NULL if init is None else _initializer(init)))
 
     def statistic(self, name: str, shape: Shape, dtype: DTypeLike = "float32", init: Optional[InitializerLike] = None) -> Value:
         """A value that stays from run to run and is not trained: a counter, a running mean. Value.next changes it."""
-        return self._made(lib.kn_statistic(self._pointer, name.encode(), type_number(dtype), shape_text(shape).encode(),
+        return self._made(lib.kn_statistic(self._pointer, encoded(name), type_number(dtype), encoded(shape_text(shape)),
                                            NULL if init is None else _initializer(init)))
 
     def constant(self, value: Any, dtype: Optional[DTypeLike] = None) -> Value:
@@ -259,12 +261,12 @@ class Graph(Handle, ops.GraphOperators):
                          for name, value in attributes.items()).encode()
         if isinstance(operator, Operator):
             return self._made(lib.kn_apply_operator(operator._pointer, values, len(inputs), words or NULL))
-        return self._made(lib.kn_apply(self._pointer, operator.encode(), values, len(inputs), words or NULL))
+        return self._made(lib.kn_apply(self._pointer, encoded(operator), values, len(inputs), words or NULL))
 
     @contextlib.contextmanager
     def scope(self, name: str) -> Iterator[None]:
         """Names given inside begin with "name."."""
-        lib.kn_scope_begin(self._pointer, name.encode())
+        lib.kn_scope_begin(self._pointer, encoded(name))
         try:
             yield
         finally:
@@ -273,7 +275,7 @@ class Graph(Handle, ops.GraphOperators):
     @contextlib.contextmanager
     def pinned(self, device: str) -> Iterator[None]:
         """What is built inside is computed on a device that was joined to the context."""
-        lib.kn_pin_begin(self._pointer, device.encode())
+        lib.kn_pin_begin(self._pointer, encoded(device))
         try:
             yield
         finally:
@@ -281,7 +283,7 @@ class Graph(Handle, ops.GraphOperators):
 
     def pin(self, pattern: str, device: Optional[str]) -> int:
         """Pins the nodes whose names match; returns their number."""
-        return int(lib.kn_graph_pin(self._pointer, pattern.encode(), device.encode() if device is not None else NULL))
+        return int(lib.kn_graph_pin(self._pointer, encoded(pattern), encoded(device) if device is not None else NULL))
 
     @property
     def pins(self) -> List[str]:
@@ -290,7 +292,7 @@ class Graph(Handle, ops.GraphOperators):
 
     def find(self, name: str) -> Optional[Value]:
         """The value with a name, or None."""
-        pointer = lib.kn_graph_find(self._pointer, name.encode())
+        pointer = lib.kn_graph_find(self._pointer, encoded(name))
         return Value(self, pointer) if pointer else None
 
     def _all(self, count: Any, at: Any) -> List[Value]:
@@ -366,7 +368,7 @@ class Operator(Handle):
         params = make("kn_pointwise_params", keep, name=name, value=value, **more)
         for position, gradient in enumerate(gradients):
             if gradient is not None:
-                keep.append(ffi.new("char[]", gradient.encode()))
+                keep.append(ffi.new("char[]", encoded(gradient)))
                 params.gradients[position] = keep[-1]
         return cls.__new__(cls)._finish(lib.kn_operator_create_pointwise(params), keep)
 

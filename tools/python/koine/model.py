@@ -25,7 +25,7 @@ import numpy as np
 from . import _show
 from ._arrays import address, as_array, info_of, numpy_type, ready, type_number
 from ._handle import Handle
-from ._library import NULL, Record, ffi, lib, make, names_of, read, text, unknown, word_of
+from ._library import NULL, encoded, ffi, lib, make, names_of, read, Record, text, unknown, word_of
 from ._log import log_into
 from ._run import Run
 from ._samples import batches_of, by_name, fed, is_samples, is_torch_dataset, of_arrays, of_torch, slices, wanted_of
@@ -46,7 +46,7 @@ def pairs_of(pairs: Mapping[str, str]) -> Tuple[Any, int, List[Any]]:
     rows = ffi.new("kn_model_pair[]", max(1, len(pairs)))
     keep: List[Any] = []
     for row, (key, value) in zip(rows, pairs.items()):
-        keep += [ffi.new("char[]", str(key).encode()), ffi.new("char[]", str(value).encode())]
+        keep += [ffi.new("char[]", encoded(str(key))), ffi.new("char[]", encoded(str(value)))]
         row.key, row.value = keep[-2:]
     return rows, len(pairs), [rows, *keep]
 
@@ -80,14 +80,14 @@ class _Opened(Handle):
         log_into(params.log)
         rows = ffi.new("kn_model_setting[]", max(1, len(settings)))
         for row, (name, value) in zip(rows, settings.items()):
-            keep.append(ffi.new("char[]", name.encode()))
+            keep.append(ffi.new("char[]", encoded(name)))
             row.name, row.value = keep[-1], value
         params.settings, params.setting_count = rows, len(settings)
         arrays = ffi.new("kn_model_given[]", max(1, len(given)))
         for row, (name, value) in zip(arrays, given.items()):
             array = as_array(value)
             array = ready(array, type_number(array.dtype), name)
-            keep += [array, ffi.new("char[]", name.encode())]
+            keep += [array, ffi.new("char[]", encoded(name))]
             row.name, row.info, row.data = keep[-1], info_of(array.shape, type_number(array.dtype))[0], address(array)
         params.given, params.given_count = arrays, len(given)
         self.graph: Any = None
@@ -104,7 +104,7 @@ class _Opened(Handle):
             self.graph = source
             return
         function = lib.kn_model_parse if "\n" in source else lib.kn_model_open
-        self._open_checked(function(source.encode(), params), lib.kn_model_destroy, lib.kn_model_status)
+        self._open_checked(function(encoded(source), params), lib.kn_model_destroy, lib.kn_model_status)
         self.graph = Graph._of(lib.kn_model_graph(self._pointer), self)
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class _Opened(Handle):
 
     def add_loss(self, name: Optional[str], weights: Optional[np.ndarray], mixed: bool) -> None:
         made = make("kn_model_loss")
-        word = name.encode() if name else NULL
+        word = encoded(name) if name else NULL
         numbers = NULL if weights is None else ffi.cast("float *", address(weights))
         count = 0 if weights is None else weights.size
         if mixed:
@@ -244,7 +244,7 @@ class Model:
         """The numbers in lines `set NAME N` of its text."""
         found, number = {}, ffi.new("int64_t *")
         for name in names_of(lambda position: lib.kn_model_setting_name(self._pointer, position)):
-            lib.kn_model_setting_value(self._pointer, name.encode(), number)
+            lib.kn_model_setting_value(self._pointer, encoded(name), number)
             found[name] = int(number[0])
         return found
 
@@ -275,7 +275,7 @@ class Model:
 
     def metadata(self, key: str) -> Optional[str]:
         """What the file that the model was opened from says for a key."""
-        return text(lib.kn_model_metadata(self._pointer, key.encode()))
+        return text(lib.kn_model_metadata(self._pointer, encoded(key)))
 
     @property
     def class_names(self) -> List[str]:
@@ -290,7 +290,7 @@ class Model:
         self._sessions = {}
 
     def _pin(self, made: _Opened, pattern: str, device: Optional[str]) -> None:
-        if not lib.kn_model_pin(made._pointer, pattern.encode(), device.encode() if device is not None else NULL):
+        if not lib.kn_model_pin(made._pointer, encoded(pattern), encoded(device) if device is not None else NULL):
             raise error_of(12, made._message() or f"no layer of the model has a name like {pattern!r}")
 
     @property
@@ -672,7 +672,7 @@ class Model:
         return "\n".join([repr(self), *lines])
 
     def __repr__(self) -> str:
-        if self._made.closed:
+        if self._made.closed or self.graph.closed:
             return "<koine.Model, closed>"
 
         def shapes(values: List[Value]) -> str:

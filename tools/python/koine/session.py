@@ -17,7 +17,7 @@ import numpy as np
 from . import _show
 from ._arrays import address, check_shape, empty_for, feeds_of, fetches_of, info_of, ready, shape_of, target_of, type_number
 from ._handle import Handle
-from ._library import NULL, Record, ffi, lib, make, read, records_of, text, unknown, with_fields, word_of
+from ._library import NULL, encoded, ffi, lib, make, pointer_of, read, Record, records_of, text, unknown, with_fields, word_of
 from .device import Buffer, Context, default_context, progress_into
 from .errors import error_of
 from .graph import Graph, Value
@@ -35,7 +35,7 @@ class States(Handle, Mapping[str, np.ndarray]):
     def __init__(self, context: Optional[Context] = None, seed: int = 1) -> None:
         """States on a device; what a session adds is initialised from the seed and its name."""
         context = context or default_context()
-        self._open(lib.kn_states_create(context._pointer, seed), lib.kn_states_destroy, context)
+        self._open(lib.kn_states_create(pointer_of(context, "Context"), seed), lib.kn_states_destroy, context)
 
     @classmethod
     def on_host(cls) -> "States":
@@ -82,7 +82,7 @@ class States(Handle, Mapping[str, np.ndarray]):
 
     def __getitem__(self, name: str) -> np.ndarray:
         array = empty_for(self._info(name))
-        self._call(lib.kn_states_get, name.encode(), address(array), array.nbytes)
+        self._call(lib.kn_states_get, encoded(name), address(array), array.nbytes)
         return array
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -95,7 +95,7 @@ class States(Handle, Mapping[str, np.ndarray]):
         array = ready(value, number, name)
         if known is not None:
             check_shape(array.shape, [str(size) for size in shape_of(known)], name)
-        self._call(lib.kn_states_set, name.encode(), info_of(array.shape, number), address(array), array.nbytes)
+        self._call(lib.kn_states_set, encoded(name), info_of(array.shape, number), address(array), array.nbytes)
 
     def __repr__(self) -> str:
         return "<koine.States, closed>" if self.closed else f"<koine.States: {', '.join(self)}>"
@@ -199,6 +199,7 @@ class Session(Runs):
             listed = [values] if isinstance(values, Value) else list(values)
         if not listed:
             raise error_of(2, "a session needs at least one value to compute")
+        pointers = [pointer_of(value, "Value") for value in listed]
         graph = listed[0].graph
         self._inputs = inputs_of(graph)
         self._bound: Dict[str, int] = {}
@@ -207,10 +208,9 @@ class Session(Runs):
         params = make("kn_session_params", keep, states=states, **more)
         progress_into(params.progress, progress, keep)
         self.states = states if states is not None else States(context, params.seed)
-        params.states = self.states._pointer
-        pointers = ffi.new("kn_value *[]", [value._pointer for value in listed])
+        params.states = pointer_of(self.states, "States")
         with graph._lock:
-            made = lib.kn_session_create(context._pointer, pointers, len(listed), params)
+            made = lib.kn_session_create(pointer_of(context, "Context"), ffi.new("kn_value *[]", pointers), len(listed), params)
             self._open_checked(made, lib.kn_session_destroy, lib.kn_session_status, context, self.states, lock=self.states._core.lock)
         self._core.keep += keep
         self._names = [value.name for value in listed]
@@ -218,13 +218,13 @@ class Session(Runs):
     def bind(self, **symbols: int) -> None:
         """Gives numbers to symbols that the shapes of what is fed do not determine."""
         for symbol, number in symbols.items():
-            self._call(lib.kn_session_bind, symbol.encode(), number)
+            self._call(lib.kn_session_bind, encoded(symbol), number)
             self._bound[symbol] = number
 
     def _bind_shapes(self, symbols: Dict[str, int]) -> None:
         for symbol, number in symbols.items():
             if self._bound.get(symbol) != number:
-                code = lib.kn_session_bind(self._pointer, symbol.encode(), number)
+                code = lib.kn_session_bind(self._pointer, encoded(symbol), number)
                 if code not in (0, _NOT_FOUND):  # a symbol that no value depends on
                     raise error_of(code, self._message())
                 self._bound[symbol] = number
@@ -271,7 +271,7 @@ class Session(Runs):
 
     def _info_of(self, name: str) -> Any:
         info = ffi.new("kn_tensor_info *")
-        self._call(lib.kn_session_info, name.encode(), info)
+        self._call(lib.kn_session_info, encoded(name), info)
         return info
 
     def info(self, name: str) -> Tuple[str, Tuple[int, ...]]:
@@ -281,11 +281,11 @@ class Session(Runs):
 
     def feed_buffer(self, name: str, buffer: Buffer) -> None:
         """Feeds a buffer of the program's OpenCL context in the next run."""
-        self._call(lib.kn_session_feed_buffer, name.encode(), buffer._pointer)
+        self._call(lib.kn_session_feed_buffer, encoded(name), pointer_of(buffer, "Buffer"))
 
     def fetch_buffer(self, name: str, buffer: Buffer) -> None:
         """Writes a result into such a buffer in the next run."""
-        self._call(lib.kn_session_fetch_buffer, name.encode(), buffer._pointer)
+        self._call(lib.kn_session_fetch_buffer, encoded(name), pointer_of(buffer, "Buffer"))
 
     def __repr__(self) -> str:
         return "<koine.Session, closed>" if self.closed else f"<koine.Session of {', '.join(self._names)}>"

@@ -17,7 +17,7 @@ import numpy as np
 
 from ._arrays import fetches_of
 from ._handle import busy, close_late
-from ._library import NULL, Record, ffi, fields_of, lib, make, number_of, put, read, text, unknown, with_fields
+from ._library import NULL, encoded, ffi, fields_of, lib, make, number_of, pointer_of, put, read, Record, text, unknown, with_fields
 from .communicator import Communicator
 from .dataset import Dataset, loader_params
 from .device import Context, default_context, progress_into
@@ -57,8 +57,8 @@ def trainer_params(keep: List[Any], optimizer: str = "adam", groups: Sequence[Ma
             raise TypeError(unknown("argument", name, RULE))
         if value is None:
             continue
-        if name in _OF_OPTIMIZERS and not lib.kn_optimizer_reads(number, name.encode()):
-            owners = [word for i, word in enumerate(optimizers()) if lib.kn_optimizer_reads(i, name.encode())]
+        if name in _OF_OPTIMIZERS and not lib.kn_optimizer_reads(number, encoded(name)):
+            owners = [word for i, word in enumerate(optimizers()) if lib.kn_optimizer_reads(i, encoded(name))]
             raise error_of(2, f"{name} applies to {', '.join(owners)}, but the optimizer is {optimizer}")
         put(params, name, value, keep)
     if groups:
@@ -95,18 +95,19 @@ class Trainer(Runs):
         session = make("kn_session_params", keep, states=states, **of_session)
         progress_into(session.progress, progress, keep)
         self.states = states if states is not None else States(context, session.seed)
-        session.states = self.states._pointer
+        session.states = pointer_of(self.states, "States")
         params = trainer_params(keep, optimizer, groups, milestones, **more)
         params.session = session
         if communicator is not None:
-            params.communicator = communicator._pointer
+            params.communicator = pointer_of(communicator, "Communicator")
         if deal:
             put(params, "deal", list(deal), keep)
-        values = ffi.new("kn_value *[]", [value._pointer for value in extra] or 1)
+        values = ffi.new("kn_value *[]", [pointer_of(value, "Value") for value in extra] or 1)
         params.extra, params.extra_count = values, len(extra)
+        pointer_of(loss, "Value")
         self.context, self._inputs = context, inputs_of(loss.graph)
         with loss.graph._lock:
-            made = lib.kn_trainer_create(context._pointer, loss._pointer, params)
+            made = lib.kn_trainer_create(pointer_of(context, "Context"), loss._pointer, params)
             self._open_checked(made, lib.kn_trainer_destroy, lib.kn_trainer_status, context, self.states,
                                *([communicator] if communicator is not None else []), lock=self.states._core.lock)
         self._core.keep += keep
@@ -137,7 +138,9 @@ class Trainer(Runs):
                  count: Optional[int] = None, **more: Any) -> None:
         """Computes values in inference mode into arrays: {name: (value, array)}."""
         keep: List[Any] = []
-        pointers = ffi.new("kn_value *[]", [value._pointer for value, _ in values.values()])
+        if not isinstance(values, Mapping):
+            raise TypeError(f"expected values and arrays by name, {{name: (value, array)}}, found {type(values).__name__}")
+        pointers = ffi.new("kn_value *[]", [pointer_of(value, "Value") for value, _ in values.values()])
         with self._lock:
             number, made, feed_count = self._batch(feeds, more, count, keep)
             fetches = fetches_of([value.name for value, _ in values.values()], [array for _, array in values.values()], keep)
@@ -259,7 +262,7 @@ def evaluate(session: Session, dataset: Dataset, loss: str, accuracy: Optional[s
     """Mean loss and accuracy of a session, which computes values of these names, over all samples."""
     score = make("kn_score")
     with session._lock:
-        code = lib.kn_evaluate(session._pointer, dataset._pointer, batch, loss.encode(), accuracy.encode() if accuracy else NULL, score)
+        code = lib.kn_evaluate(pointer_of(session, "Session"), pointer_of(dataset, "Dataset"), batch, encoded(loss), encoded(accuracy) if accuracy else NULL, score)
         if code:
             raise error_of(code, session._message() or text(lib.kn_dataset_error(dataset._pointer)))
     return read(score)
