@@ -72,6 +72,14 @@ CASES = {
     "masked_scatter": (lambda x, y: x.masked_scatter(MASK, y) + x.masked_scatter(MASK[:1], y), [(4, 6), (4, 6)]),
     "as_strided": (lambda x, y: x.as_strided((3, 4), (2, 1), 3).sum() + x.t().as_strided((2, 3), (3, 2)).sum() + x.as_strided((2, 2, 3), (1, 2, 1)).sum(0) + aten.as_strided_copy(x, [2, 3], [1, 1]) + aten.as_strided_scatter(x.detach(), y[0, :4].view(2, 2), [2, 2], [5, 2], 1).sum(), [(4, 6), (4, 6)]),
     "resize": (lambda x: aten.resize(x.detach(), [3, 4]) * x[:3, :4] + x.sum(), [(4, 6)]),
+    "signs": (lambda x, y: torch.copysign(x, y) + torch.copysign(x, -2) + x * torch.signbit(x * y) + x * torch.angle(x), [(4, 6), (4, 6)]),
+    "more of each element": (lambda x, y: torch.hypot(x, y) + torch.erfc(x) + torch.ldexp(x, whole(6)) + x * torch.round(x, decimals=1) + x * torch.round(x * 99, decimals=-1) + aten._safe_softmax(torch.where(whole(4, 1) > 0, x, -math.inf), 1), [(4, 6), (4, 6)]),
+    "medians": (lambda x: x.median() + x.median(1)[0] + x.median(0, keepdim=True)[1].sum() * x.mean() + x.kthvalue(2, 1)[0] + x.kthvalue(3)[1] * x[:, 0], [(4, 6)]),
+    "searches": (lambda x, y: x * torch.searchsorted(y.detach().sort(1)[0], x.detach()) + x * torch.bucketize(x.detach(), y.detach()[0].sort()[0], right=True), [(4, 6), (4, 6)]),
+    "rows": (lambda x, y: torch.dist(x, y) + torch.dist(x, y, 1) + torch.addbmm(x[:, :4], x[None].expand(2, 4, 6), y.t()[None].expand(2, 6, 4), beta=.5, alpha=2).sum(), [(4, 6), (4, 6)]),
+    "bilinear": (lambda x, y, w, b: F.bilinear(x, y, w, b), [(4, 6), (4, 5), (3, 6, 5), (3,)]),
+    "more copies": (lambda x, y: aten.view_copy(x, [6, 4]).sum(0) + aten.permute_copy(x, [1, 0])[0] + aten.narrow_copy(x, 1, 2, 4)[0] + aten.unbind_copy(x)[1][:4] + aten.diagonal_scatter(x, y[0, :4], 1)[0, :4] + aten.diagonal_scatter(x[None], y[:1, :4], 2, 1, 2)[0, :, 3], [(4, 6), (4, 6)]),
+    "upsample of volumes": (lambda x: F.interpolate(x, scale_factor=2, mode="trilinear") + F.interpolate(x, size=(4, 6, 8), mode="trilinear", align_corners=True), [(1, 2, 2, 3, 4)]),
     "in place": (lambda x, y: x * torch.atan2(x.detach(), y.detach(), out=torch.empty(4, 6)) + y[:3, :4].sum() * x.detach().clone().resize_(3, 4).sum(), [(4, 6), (4, 6)]),
     "embedding_bag": (lambda w, f: sum(F.embedding_bag(INDICES.view(-1), w, torch.tensor([0, 3, 3, 9]), mode=mode) for mode in ("sum", "mean", "max")) + F.embedding_bag(INDICES.view(-1), w, torch.tensor([0, 3, 9]), mode="sum", per_sample_weights=f).sum()
                       + F.embedding_bag(INDICES, w, mode="mean", padding_idx=1).sum() + F.embedding_bag(INDICES, w, mode="max", padding_idx=1).sum() + F.embedding_bag(INDICES.view(-1), w, torch.tensor([0, 4, 15]), include_last_offset=True).sum(), [(4, 6), (15,)]),
@@ -369,7 +377,7 @@ def rows_that_torch_export_never_has():
 
     def function(x, w, indices, offsets):
         return (aten.native_batch_norm(x, w, w, w * 2, w + 1, False, .1, 1e-5)[0], *aten.native_batch_norm(x, w, None, None, None, True, .1, 1e-5),
-                aten.upsample_bilinear2d(x, [6, 10], False), aten.upsample_bicubic2d(x, [6, 10], True, None, None), aten.lift_fresh_copy(x), aten._embedding_bag_forward_only(x.view(24, 5), indices, offsets, False, 1)[0])
+                aten.upsample_bilinear2d(x, [6, 10], False), aten.upsample_bicubic2d(x, [6, 10], True, None, None), aten.lift_fresh_copy(x), aten.upsample_trilinear3d(x.unsqueeze(0), [5, 6, 7], False), aten._embedding_bag_forward_only(x.view(24, 5), indices, offsets, False, 1)[0])
     with torch.no_grad():
         module = make_fx(function, tracing_mode="fake")(*given)
         left = [node for node in module.graph.nodes if node.op == "call_function" and "getitem" not in str(node.target) and parts.why_not(node)]

@@ -80,7 +80,7 @@ def batch_norm_backward(on: Call, g: Value, x: Value, weight: Optional[Value], r
 def group_norm_backward(on: Call, g: Value, x: Value, mean: Value, inverse: Value, weight: Optional[Value], batch: int, channels: int,
                         size: int, groups: int, wanted: Sequence[bool]) -> Tuple[Any, ...]:
     """mean and inverse are (N,groups)."""
-    whole, front = [batch, groups, channels // groups, size], [batch, groups, 1, 1]
+    shape, whole, front = x.shape, [batch, groups, channels // groups, size], [batch, groups, 1, 1]
     g, x = g.reshape(whole), x.reshape(whole)
     mean, inverse = mean.reshape(front), inverse.reshape(front)
     standard = x.sub(mean).mul(inverse)
@@ -88,8 +88,9 @@ def group_norm_backward(on: Call, g: Value, x: Value, mean: Value, inverse: Valu
     if wanted[0]:
         scaled = g if weight is None else g.mul(weight.reshape([1, groups, channels // groups, 1]))
         by_x = scaled.sub(scaled.mean([2, 3], True)).sub(standard.mul(scaled.mul(standard).mean([2, 3], True))).mul(inverse)
-    return (by_x.reshape(on.fake_of(1).shape) if wanted[0] else by_x,
-            g.mul(standard).sum([0, 3]).reshape([channels]) if wanted[1] else Absent(), g.sum([0, 3]).reshape([channels]) if wanted[2] else Absent())
+        by_x = by_x.reshape(shape)
+    by_weight = g.mul(standard).sum([0, 3]).reshape([channels]) if wanted[1] else Absent()
+    return by_x, by_weight, g.sum([0, 3]).reshape([channels]) if wanted[2] else Absent()
 
 
 @row("embedding_dense_backward.default", backward=True)

@@ -40,8 +40,13 @@ def matmul(on: Call, a: Value, b: Value) -> Value:
 
 @row("addmm.default")
 def addmm(on: Call, bias: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1) -> Value:
-    made = product(on, a, b)
-    return (made if alpha == 1 else made.scale(alpha)) + (bias if beta == 1 else bias.scale(beta))
+    return with_bias(on, product(on, a, b), bias, beta, alpha)
+
+
+def with_bias(on: Call, made: Value, bias: Value, beta: float, alpha: float) -> Value:
+    """alpha * made + beta * bias; with beta 0 even a bias that is NaN does not count."""
+    made = made if alpha == 1 else made.scale(float(alpha))
+    return made if beta == 0 else made + (bias if beta == 1 else bias.scale(float(beta)))
 
 
 @row("linear.default")

@@ -46,6 +46,8 @@ class Trial(Nodes):
         super().__init__(ROWS, REASONS)
         for position, argument in enumerate(node.all_input_nodes):
             fake = argument.meta["val"]
+            if not isinstance(fake, torch.Tensor):
+                raise error_of(5, "an argument is a number that depends on the data")
             self.values[argument] = self.graph.input(f"input{position}", list(fake.shape), koine_type(fake.dtype, "an argument"))
         made = self._call(node)
         fakes = node.meta["val"]

@@ -39,8 +39,8 @@ def on_planes(x: Value, planes: Any, depth: Any) -> Value:
 class Window:
     """What windows of a pool have along each axis."""
 
-    def __init__(self, on: Call, given: Sequence[int], places: Sequence[int], window: Any, stride: Any = (), padding: Any = 0, ceil: bool = False,
-                 dilation: Any = 1) -> None:
+    def __init__(self, on: Call, given: Sequence[int], places: Sequence[int], window: Any, stride: Any = (), padding: Any = 0,
+                 ceil: bool = False, dilation: Any = 1) -> None:
         self.axes = axes_in(on)
         self.given, self.places, self.ceil = list(given[-self.axes:]), list(places[-self.axes:]), ceil
         self.size = several(window, self.axes)

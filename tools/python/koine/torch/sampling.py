@@ -104,12 +104,12 @@ class Sampling:
         if not all(isinstance(number, int) for number in [*self.sizes, *points]):
             raise on.refuse("images and grids with open sizes are not covered")
         count, self.points = len(self.sizes), math.prod(points)
-        self.axes = [Axis(on, grid.slice(grid.rank - 1, count - 1 - i, count - i).reshape([self.batch, self.points]), self.sizes[i], mode, outside,
-                          corners) for i in range(count)]
+        parts = [grid.slice(grid.rank - 1, count - 1 - i, count - i).reshape([self.batch, self.points]) for i in range(count)]
+        self.axes = [Axis(on, part, size, mode, outside, corners) for part, size in zip(parts, self.sizes)]
         self.rows = x.reshape([self.batch, self.channels, math.prod(self.sizes)]).transpose([0, 2, 1])  # (N,elements,C)
 
     def taps(self) -> List[Tuple[Sequence[int], Value, List[Value]]]:
-        """For each combination of taps, its elements (N,points) and the weights that it has, apart from those by distance."""
+        """For each combination of taps, its elements (N,points), and the weights that it has besides those by distance."""
         found = []
         for taps in itertools.product(*(range(axis.taps) for axis in self.axes)):
             place, counts = None, []

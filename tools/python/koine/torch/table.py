@@ -6,8 +6,7 @@ from typing import Any, Iterable, List, Set
 
 import torch
 
-from . import (arrays, backward, distances, drawn, layers, pointwise, pools, sampling,  # noqa: F401  they put their rows into the table
-               scatters)
+from . import arrays, backward, composed, distances, drawn, layers, pointwise, pools, sampling, scatters  # noqa: F401  they have the rows
 from .operators import BACKWARD, FUNCTIONAL, REASONS, ROWS, SIZES
 
 HEAD = """\
@@ -52,7 +51,8 @@ def page() -> str:
              "\n## Others that are trained as they are, without decomposing\n", listed(set(ROWS) - known - BACKWARD),
              "\n## Of backward passes, which torch.compile has in its graphs\n", listed(BACKWARD),
              "\n## Of those that write in place, which the tracer makes functional\n",
-             "| operator | becomes |\n|---|---|\n" + "\n".join(f"| `{name[len('aten.'):]}` | `{other[len('aten.'):]}` |" for name, other in FUNCTIONAL.items()),
+             "| operator | becomes |\n|---|---|",
+             *(f"| `{name[len('aten.'):]}` | `{other[len('aten.'):]}` |" for name, other in FUNCTIONAL.items()),
              f"\n## Of core ATen, {len(REASONS)} that are not\n", "| why | operators |\n|---|---|"]
     for why in dict.fromkeys(REASONS.values()):
         names = ", ".join(f"`{name[len('aten.'):]}`" for name, reason in REASONS.items() if reason == why)
