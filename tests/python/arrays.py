@@ -173,6 +173,52 @@ def types_are_converted_where_the_meaning_stays():
 
 
 @case
+def refused_arrays_leave_all_as_it_was():
+    graph = koine.Graph()
+    x, kind = graph.input("x", "batch,2"), graph.input("kind", "batch", "int32")
+    trainer = koine.Trainer(x.linear(3, name="fc").cross_entropy(kind), optimizer="sgd", learning_rate=0.5)
+    good = {"x": np.ones((4, 2), np.float32), "kind": np.arange(4) % 3}
+    trainer.step(good)
+    states = trainer.states
+    before = {name: array.copy() for name, array in states.items()}
+    for name, array in (("x", np.ones((4, 3))), ("x", np.ones((3, 2))), ("x", np.ones((4, 2), complex)), ("x", np.array([["a", "b"]] * 4)), ("x", None),
+                        ("x", [[1, 2], [3]]), ("kind", np.ones(4)), ("kind", np.full(4, 2**31)), ("kind", np.full(4, -2**31 - 1)), ("kind", np.full(4, 2**63, np.uint64)),
+                        ("kind", np.zeros((4, 1), int)), ("more", np.ones(4))):
+        try:
+            trainer.step({**good, name: array})
+        except (koine.KoineError, TypeError, ValueError):
+            continue
+        raise AssertionError(f"'{name}' was taken as {array!r}")
+    for name, array in (("fc.weight", np.ones((2, 3))), ("fc.weight", np.ones(6)), ("fc.weight", np.ones((3, 2), complex)), ("fc.bias", "text"), ("fc.bias", np.ones(0))):
+        try:
+            states[name] = array
+        except (koine.KoineError, TypeError, ValueError):
+            continue
+        raise AssertionError(f"the state '{name}' was taken as {array!r}")
+    expect_equal(trainer.steps, 1)
+    for name, array in states.items():
+        expect(np.array_equal(array, before[name]), f"the state '{name}' changed")
+    session = doubled()
+    out = np.full((2, 3), 7, np.float32)
+    for wrong in (np.ones((2, 4)), np.ones((3, 3))):
+        try:
+            session.run(x=wrong, out=out)
+        except koine.ShapeError:
+            continue
+        raise AssertionError("another shape was taken")
+    expect((out == 7).all() and (session.run(x=np.ones((2, 3)), out=out) == 2).all())
+
+
+@case
+def parameters_without_elements_are_trained():
+    graph = koine.Graph()
+    none = graph.parameter("none", "0,3", init=0.0)
+    trainer = koine.Trainer(graph.input("x", "batch").mean([0]) + none.sum([0, 1]), optimizer="adam")
+    expect_equal([trainer.step(x=[1, 2]) for _ in range(3)], [1.5] * 3)
+    expect_equal(trainer.states["none"].shape, (0, 3))
+
+
+@case
 def states_are_arrays_by_name():
     graph = koine.Graph()
     session = koine.Session(graph.input("x", "batch,2").linear(3, name="fc"))
