@@ -376,8 +376,9 @@ def rows_that_torch_export_never_has():
     given = torch.rand(2, 4, 3, 5), torch.rand(4), whole(7, most=20), torch.tensor([0, 2, 2])
 
     def function(x, w, indices, offsets):
+        y, sums = aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)
         return (aten.native_batch_norm(x, w, w, w * 2, w + 1, False, .1, 1e-5)[0], *aten.native_batch_norm(x, w, None, None, None, True, .1, 1e-5),
-                aten.upsample_bilinear2d(x, [6, 10], False), aten.upsample_bicubic2d(x, [6, 10], True, None, None), aten.lift_fresh_copy(x), aten.upsample_trilinear3d(x.unsqueeze(0), [5, 6, 7], False), aten._embedding_bag_forward_only(x.view(24, 5), indices, offsets, False, 1)[0])
+                aten.upsample_bilinear2d(x, [6, 10], False), aten.upsample_bicubic2d(x, [6, 10], True, None, None), aten.lift_fresh_copy(x), y, sums, *aten._scaled_dot_product_flash_attention_for_cpu_backward(x + 1, x, x, x, y, sums, 0., False), aten.upsample_trilinear3d(x.unsqueeze(0), [5, 6, 7], False), aten._embedding_bag_forward_only(x.view(24, 5), indices, offsets, False, 1)[0])
     with torch.no_grad():
         module = make_fx(function, tracing_mode="fake")(*given)
         left = [node for node in module.graph.nodes if node.op == "call_function" and "getitem" not in str(node.target) and parts.why_not(node)]
