@@ -1,34 +1,18 @@
-/* The processes of MPI as a communicator. */
-#include <koine/mpi.h>
-
-#include <mpi.h>
-#include <stdbool.h>
+/* The processes of MPI as a communicator, and messages among them. */
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "world.h"
 
 /* MPI counts with an int, so larger messages go in pieces. A test makes them small. */
 #ifndef KN_MPI_PIECE
 #define KN_MPI_PIECE ((size_t)1 << 30)
 #endif
 
-/* What a communicator's `user` is. */
-typedef struct world {
-    MPI_Comm ranks;
-    bool began;      /* this has begun MPI, and ends it */
-    char error[512]; /* the first failure */
-} world;
-
-/* A message under way. */
-typedef struct message {
-    bool received;
-    int other, tag;
-    size_t bytes, pieces;
-    MPI_Request requests[]; /* (pieces) */
-} message;
-
-static size_t bytes_of(const message *m, size_t piece) {
+static size_t bytes_of(const kn_mpi_message *m, size_t piece) {
     const size_t rest = m->bytes - piece * KN_MPI_PIECE;
     return rest < KN_MPI_PIECE ? rest : KN_MPI_PIECE;
 }
@@ -41,117 +25,168 @@ static const char *text_of(int code, char text[MPI_MAX_ERROR_STRING]) {
     return text;
 }
 
-static kn_status fail(world *own, const message *m, const char *why) {
+kn_status kn_mpi_failed(kn_mpi_world *own, const char *what, int code) {
+    char text[MPI_MAX_ERROR_STRING];
+    snprintf(own->error, sizeof own->error, "%s: %s", what, text_of(code, text));
+    return KN_ERROR_COMMUNICATION;
+}
+
+static kn_status fail(kn_mpi_world *own, const kn_mpi_message *m, const char *why) {
     if (!own->error[0])
         snprintf(own->error, sizeof own->error, "a message of %zu bytes %s rank %d with the tag %d: %s",
                  m->bytes, m->received ? "from" : "to", m->other, m->tag, why);
     return KN_ERROR_COMMUNICATION;
 }
 
-static kn_status fail_by_code(world *own, const message *m, int code) {
+static kn_status fail_by_code(kn_mpi_world *own, const kn_mpi_message *m, int code) {
     char text[MPI_MAX_ERROR_STRING];
     return fail(own, m, text_of(code, text));
 }
 
-/* After a failure, what is left of a message: receives end here, sends in MPI's own time. */
-static void give_up(message *m) {
-    for (size_t i = 0; i < m->pieces; i++) {
-        if (m->requests[i] == MPI_REQUEST_NULL) continue;
-        if (m->received && MPI_Cancel(&m->requests[i]) == MPI_SUCCESS)
-            MPI_Wait(&m->requests[i], MPI_STATUS_IGNORE);
-        else
-            MPI_Request_free(&m->requests[i]);
+/* ---- messages ---------------------------------------------------------------------------------------- */
+
+/* Where threads of this process may call MPI one at a time only. */
+static void enter(kn_mpi_world *own) {
+    if (own->one_at_a_time) pthread_mutex_lock(own->one_at_a_time);
+}
+
+static void leave(kn_mpi_world *own) {
+    if (own->one_at_a_time) pthread_mutex_unlock(own->one_at_a_time);
+}
+
+/* Waits for a request; other threads may call MPI meanwhile. */
+static int wait_for(kn_mpi_world *own, MPI_Request *request, MPI_Status *state) {
+    if (!own->one_at_a_time) return MPI_Wait(request, state);
+    for (;;) {
+        int done = 0;
+        enter(own);
+        const int code = MPI_Test(request, &done, state);
+        leave(own);
+        if (code != MPI_SUCCESS || done) return code;
+        sched_yield();
     }
 }
 
-static kn_status begin(world *own, const message *wanted, char *data, void **request) {
-    if (!request) return KN_ERROR_ARGUMENT;
-    *request = NULL;
+/* After a failure, what is left of a message: receives end here, sends in MPI's own time. */
+static void give_up(kn_mpi_world *own, kn_mpi_message *m) {
+    for (size_t i = 0; i < m->pieces; i++) {
+        if (m->requests[i] == MPI_REQUEST_NULL) continue;
+        enter(own);
+        const bool cancelled = m->received && MPI_Cancel(&m->requests[i]) == MPI_SUCCESS;
+        if (!cancelled) MPI_Request_free(&m->requests[i]);
+        leave(own);
+        MPI_Status state;
+        if (cancelled) wait_for(own, &m->requests[i], &state);
+    }
+}
+
+static int begin_piece(kn_mpi_message *m, size_t piece, char *data, const kn_mpi_route *route) {
+    char *place = data ? data + piece * KN_MPI_PIECE : NULL;
+    const int bytes = (int)bytes_of(m, piece);
+    return m->received ? MPI_Irecv(place, bytes, MPI_BYTE, route->process, route->tag, route->ranks,
+                                   &m->requests[piece])
+                       : MPI_Isend(place, bytes, MPI_BYTE, route->process, route->tag, route->ranks,
+                                   &m->requests[piece]);
+}
+
+kn_status kn_mpi_begin(kn_mpi_world *own, const kn_mpi_message *wanted, char *data, const kn_mpi_route *route,
+                       kn_mpi_message **made) {
+    *made = NULL;
     if (own->error[0]) return KN_ERROR_CANCELLED;
     const size_t pieces = wanted->bytes ? (wanted->bytes - 1) / KN_MPI_PIECE + 1 : 1;
-    message *begun = malloc(sizeof *begun + pieces * sizeof *begun->requests);
+    kn_mpi_message *begun = malloc(sizeof *begun + pieces * sizeof *begun->requests);
     if (!begun) {
         fail(own, wanted, "out of memory");
         return KN_ERROR_MEMORY;
     }
     *begun = *wanted;
     for (begun->pieces = 0; begun->pieces < pieces; begun->pieces++) {
-        const size_t i = begun->pieces;
-        char *place = data ? data + i * KN_MPI_PIECE : NULL;
-        const int bytes = (int)bytes_of(begun, i);
-        const int code = begun->received ? MPI_Irecv(place, bytes, MPI_BYTE, begun->other, begun->tag,
-                                                     own->ranks, &begun->requests[i])
-                                         : MPI_Isend(place, bytes, MPI_BYTE, begun->other, begun->tag,
-                                                     own->ranks, &begun->requests[i]);
+        enter(own);
+        const int code = begin_piece(begun, begun->pieces, data, route);
+        leave(own);
         if (code == MPI_SUCCESS) continue;
         kn_status status = fail_by_code(own, begun, code);
-        give_up(begun);
+        give_up(own, begun);
         free(begun);
         return status;
     }
-    *request = begun;
+    *made = begun;
     return KN_OK;
 }
 
-static kn_status mpi_send(void *user, int rank, int tag, const void *data, size_t bytes, void **request) {
-    const message wanted = {.other = rank, .tag = tag, .bytes = bytes};
-    return begin(user, &wanted, (char *)(uintptr_t)data, request); /* MPI only reads it */
-}
-
-static kn_status mpi_receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
-    const message wanted = {.received = true, .other = rank, .tag = tag, .bytes = bytes};
-    return begin(user, &wanted, data, request);
-}
-
-static kn_status wait_for_piece(world *own, message *m, size_t piece) {
+static kn_status wait_for_piece(kn_mpi_world *own, kn_mpi_message *m, size_t piece) {
     MPI_Status state;
-    int code = MPI_Wait(&m->requests[piece], &state), bytes = 0;
+    int code = wait_for(own, &m->requests[piece], &state), bytes = 0;
     if (code == MPI_SUCCESS && m->received) code = MPI_Get_count(&state, MPI_BYTE, &bytes);
     if (code != MPI_SUCCESS) return fail_by_code(own, m, code);
     return m->received && (size_t)bytes != bytes_of(m, piece) ? fail(own, m, "fewer bytes came") : KN_OK;
 }
 
-static kn_status mpi_wait(void *user, void **request) {
-    world *own = user;
-    message *waited = request ? *request : NULL;
+kn_status kn_mpi_end(kn_mpi_world *own, kn_mpi_message *waited) {
     kn_status status = own->error[0] ? KN_ERROR_CANCELLED : KN_OK;
-    if (!waited) return status;
     for (size_t i = 0; i < waited->pieces && !status; i++)
         status = wait_for_piece(own, waited, i);
-    if (status) give_up(waited);
+    if (status) give_up(own, waited);
     free(waited);
-    *request = NULL;
     return status;
 }
 
+/* ---- a worker in each process ------------------------------------------------------------------------ */
+
+static kn_status begin(kn_mpi_world *own, const kn_mpi_message *wanted, char *data, void **request) {
+    if (!request) return KN_ERROR_ARGUMENT;
+    const kn_mpi_route route = {.ranks = own->ranks, .process = wanted->other, .tag = wanted->tag};
+    kn_mpi_message *made;
+    kn_status status = kn_mpi_begin(own, wanted, data, &route, &made);
+    *request = made;
+    return status;
+}
+
+static kn_status mpi_send(void *user, int rank, int tag, const void *data, size_t bytes, void **request) {
+    const kn_mpi_message wanted = {.other = rank, .tag = tag, .bytes = bytes};
+    return begin(user, &wanted, (char *)(uintptr_t)data, request); /* MPI only reads it */
+}
+
+static kn_status mpi_receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
+    const kn_mpi_message wanted = {.received = true, .other = rank, .tag = tag, .bytes = bytes};
+    return begin(user, &wanted, data, request);
+}
+
+static kn_status mpi_wait(void *user, void **request) {
+    kn_mpi_world *own = user;
+    kn_mpi_message *waited = request ? *request : NULL;
+    if (!waited) return own->error[0] ? KN_ERROR_CANCELLED : KN_OK;
+    *request = NULL;
+    return kn_mpi_end(own, waited);
+}
+
 static kn_status mpi_sum(void *user, float *data, size_t count) {
-    world *own = user;
+    kn_mpi_world *own = user;
     if (own->error[0]) return KN_ERROR_CANCELLED;
     const size_t most = KN_MPI_PIECE / sizeof *data;
     for (size_t done = 0; done < count; done += most) {
         const size_t now = count - done < most ? count - done : most;
         const int code = MPI_Allreduce(MPI_IN_PLACE, data + done, (int)now, MPI_FLOAT, MPI_SUM, own->ranks);
         if (code == MPI_SUCCESS) continue;
-        char text[MPI_MAX_ERROR_STRING];
-        snprintf(own->error, sizeof own->error, "the sum of %zu numbers: %s", count, text_of(code, text));
-        return KN_ERROR_COMMUNICATION;
+        char what[64];
+        snprintf(what, sizeof what, "the sum of %zu numbers", count);
+        return kn_mpi_failed(own, what, code);
     }
     return KN_OK;
 }
 
 static void mpi_abort(void *user, const char *reason) {
     (void)reason; /* MPI_Abort takes none */
-    MPI_Abort(((world *)user)->ranks, 1);
+    MPI_Abort(((kn_mpi_world *)user)->ranks, 1);
 }
 
 static const char *mpi_error(void *user) {
-    return ((world *)user)->error;
+    return ((kn_mpi_world *)user)->error;
 }
 
 /* ---- its life ---------------------------------------------------------------------------------------- */
 
-/* Begins MPI unless that was done. Writes the reason of a failure to own->error. */
-static kn_status begin_mpi(world *own) {
+kn_status kn_mpi_start(kn_mpi_world *own) {
     int is = 0, level = 0;
     if (MPI_Finalized(&is) != MPI_SUCCESS || is) {
         snprintf(own->error, sizeof own->error, "MPI has ended in this process and cannot begin again");
@@ -171,19 +206,15 @@ static kn_status begin_mpi(world *own) {
 }
 
 /* The ranks with their own context of messages; failures return codes instead of ending the process. */
-static kn_status find_ranks(world *own, kn_communicator *made) {
+static kn_status find_ranks(kn_mpi_world *own, kn_communicator *made) {
     int code = MPI_Comm_dup(MPI_COMM_WORLD, &own->ranks);
     if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(own->ranks, MPI_ERRORS_RETURN);
     if (code == MPI_SUCCESS) code = MPI_Comm_rank(own->ranks, &made->rank);
     if (code == MPI_SUCCESS) code = MPI_Comm_size(own->ranks, &made->ranks);
-    if (code == MPI_SUCCESS) return KN_OK;
-    char text[MPI_MAX_ERROR_STRING];
-    snprintf(own->error, sizeof own->error, "MPI's ranks: %s", text_of(code, text));
-    return KN_ERROR_COMMUNICATION;
+    return code == MPI_SUCCESS ? KN_OK : kn_mpi_failed(own, "MPI's ranks", code);
 }
 
-/* The fields of a communicator that the caller's version has. */
-static void give(kn_communicator *communicator, const kn_communicator *made) {
+void kn_mpi_give(kn_communicator *communicator, const kn_communicator *made) {
     const size_t size = communicator->size;
     memcpy(communicator, made,
            size < offsetof(kn_communicator, allocator) ? size : offsetof(kn_communicator, allocator));
@@ -202,13 +233,13 @@ kn_status kn_mpi_open(kn_communicator *communicator, char *error, size_t bytes) 
                             .abort = mpi_abort,
                             .error = mpi_error,
                             .sum = mpi_sum};
-    give(communicator, &(kn_communicator){0});
-    world *own = calloc(1, sizeof *own);
+    kn_mpi_give(communicator, &(kn_communicator){0});
+    kn_mpi_world *own = calloc(1, sizeof *own);
     if (!own) {
         if (error) snprintf(error, bytes, "out of memory");
         return KN_ERROR_MEMORY;
     }
-    kn_status status = begin_mpi(own);
+    kn_status status = kn_mpi_start(own);
     if (!status) status = find_ranks(own, &made);
     if (status) {
         if (error) snprintf(error, bytes, "%s", own->error);
@@ -216,17 +247,17 @@ kn_status kn_mpi_open(kn_communicator *communicator, char *error, size_t bytes) 
         return status;
     }
     made.user = own;
-    give(communicator, &made);
+    kn_mpi_give(communicator, &made);
     return KN_OK;
 }
 
 void kn_mpi_close(kn_communicator *communicator) {
     if (!communicator || communicator->size < offsetof(kn_communicator, sum) || !communicator->user) return;
-    world *own = communicator->user;
+    kn_mpi_world *own = communicator->user;
     if (!own->error[0]) {
         MPI_Comm_free(&own->ranks);
         if (own->began) MPI_Finalize();
     }
     free(own);
-    give(communicator, &(kn_communicator){0});
+    kn_mpi_give(communicator, &(kn_communicator){0});
 }

@@ -92,6 +92,10 @@ def doors():
     return bad
 
 
+# Doors of other names than their room's.
+DOORS = {"mpi": "world.h"}  # mpi.h is MPI's
+
+
 def furnished():
     """A room with code has its README and, if it has several files, its door."""
     bad = [f"{name}/README.md is missing" for name in ("cl", "tests", "tools") if not (ROOT / name / "README.md").is_file()]
@@ -99,7 +103,7 @@ def furnished():
         folder = SOURCE / room
         files = sources(folder, ".c")
         if files:
-            for name in ("README.md", f"{room}.h")[:1 if len(files) == 1 else 2]:
+            for name in ("README.md", DOORS.get(room, f"{room}.h"))[:1 if len(files) == 1 else 2]:
                 if not (folder / name).is_file():
                     bad.append(f"src/{room}/{name} is missing")
     return bad

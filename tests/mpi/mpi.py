@@ -1,6 +1,6 @@
 """Workers that are processes of MPI, started by its mpirun.
 
-usage: mpi.py HOUSE_FOLDER LAUNCHER TEST_MPI [TEST_RANKS LIBRARY_FOLDER]
+usage: mpi.py HOUSE_FOLDER LAUNCHER TEST_MPI TEST_MPI_WORKERS [TEST_RANKS LIBRARY_FOLDER]
 LAUNCHER: mpirun of the MPI that the programs were built with; "" if it is not there
 """
 import functools
@@ -12,7 +12,7 @@ import tempfile
 sys.path.insert(0, sys.argv[1])
 from report import Skipped, run  # noqa: E402
 
-LAUNCHER, PROGRAM, (TEST_RANKS, FOLDER) = sys.argv[2], sys.argv[3], sys.argv[4:] or ("", "")
+LAUNCHER, PROGRAM, WORKERS, (TEST_RANKS, FOLDER) = *sys.argv[2:5], sys.argv[5:] or ("", "")
 # More processes than processors, also as root; in Open MPI's words of 4 and of 5.
 ENVIRONMENT = dict(os.environ, OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
                    OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
@@ -43,8 +43,21 @@ def said(ranks, what):
     return [] if "it said so" in done.stdout and ", line" not in done.stdout else done.stdout.splitlines()[:20]
 
 
-def all_end():
-    done = start(4, PROGRAM, "end")
+def workers_counted(ranks, level):
+    """Process p has 1 + p % 3 workers."""
+    done = start(ranks, WORKERS, level)
+    workers = sum(1 + process % 3 for process in range(ranks))
+    return [] if done.returncode == 0 and f"{workers} workers" in done.stdout else [f"status {done.returncode}",
+                                                                                    *done.stdout.splitlines()[:20]]
+
+
+def workers_refused():
+    done = start(2, WORKERS, "funneled")
+    return [] if done.returncode != 0 and "start a process for each" in done.stdout else done.stdout.splitlines()[:20]
+
+
+def all_end(program):
+    done = start(4, program, "end")
     return [] if done.returncode != 0 and "still here" not in done.stdout else [f"status {done.returncode}: {done.stdout}"]
 
 
@@ -69,7 +82,12 @@ CASES += [("opened and closed", functools.partial(good, 2, "life")),
           ("more bytes than expected", functools.partial(said, 2, "more")),
           ("fewer bytes than expected", functools.partial(said, 2, "fewer")),
           ("a message to a rank that is not there", functools.partial(said, 2, "missing")),
-          ("one rank ends all", all_end)]
+          ("one rank ends all", functools.partial(all_end, PROGRAM)),
+          ("one worker ends all", functools.partial(all_end, WORKERS)),
+          ("first threads alone are refused", workers_refused),
+          ("a message to a worker that is not there", functools.partial(workers_counted, 1, "missing"))]
+CASES += [(f"several workers a process, {ranks} processes, {level}", functools.partial(workers_counted, ranks, level))
+          for ranks in (1, 2, 3) for level in ("multiple", "serialized")]
 if TEST_RANKS:
     CASES += [("the command opens it", command_opens),
               ("the command says what is missing", functools.partial(command_says, "", "-Dmpi=enabled")),

@@ -121,6 +121,14 @@ def mpi_is_opened():
         except koine.UnsupportedError as error:
             assert "cannot begin again" in str(error), error
     """), end="")
+    print(script("""if True:
+        import koine
+        from concurrent.futures import ThreadPoolExecutor
+        with koine.Group(3) as group, koine.MPIGroup(group) as workers, ThreadPoolExecutor(3) as threads:
+            assert len(workers) == 3 and [end.rank for end in workers] == [0, 1, 2]
+            sums = threads.map(lambda end: end.all_reduce([end.rank + 1.0]).tolist(), list(workers))
+            assert list(sums) == [[6.0]] * 3
+    """), end="")
 
 
 @case

@@ -16,7 +16,7 @@ from . import _declarations, ops  # noqa: F401
 from ._library import lib as _lib
 from ._library import path as library_path  # noqa: F401
 from ._library import Record, text as _text
-from .communicator import Communicator, Group
+from .communicator import Communicator, Group, MPIGroup
 from .device import (Buffer, Context, Device, Tuner, cache_folder, default_context, devices, set_default_context,  # noqa: F401
                      verify_cases)
 from .dataset import Dataset, Loader, augmentation, data, data_sources, encode, keeps_bytes  # noqa: F401
@@ -50,7 +50,7 @@ def library_version() -> str:
 __all__ = [
     "ArgumentError", "Buffer", "CancelledError", "Checkpoints", "ClosedError", "CommunicationError", "Communicator", "CompileError", "Context", "Dataset",
     "Device", "DeviceError", "DeviceMemoryError", "DtypeError", "Events", "FileError", "ForkError", "FormatError",
-    "Graph", "Group", "History", "HostMemoryError", "InternalError", "KoineError", "Loader", "MismatchError", "Model",
+    "Graph", "Group", "History", "HostMemoryError", "InternalError", "KoineError", "Loader", "MPIGroup", "MismatchError", "Model",
     "NoDeviceError", "NotFiniteError", "NotFoundError", "Operator", "Plan", "Record", "Session", "ShapeError",
     "States", "Trainer", "Tuner", "UnsupportedError", "Value", "cache_folder", "data", "data_sources",
     "default_context", "devices", "encode", "grammar", "library_path", "library_version", "load_npy",

@@ -110,3 +110,30 @@ class Group(Handle):
         if not pointer:
             raise IndexError(f"there is no rank {rank} among {self._ranks}")
         return Communicator(pointer, self)
+
+
+class MPIGroup(Handle):
+    """Workers of several processes that mpirun has started, with the threads of `group` here: workers[i] is the
+    Communicator of the thread i, and its rank is that among all of them. Each process must open and close it."""
+
+    def __init__(self, group: Group) -> None:
+        library = mpi()
+        if library is None:
+            raise error_of(5, "libkoine-mpi is not installed: build Koine with -Dmpi=enabled")
+        self._here = len(group)
+        within = ffi.new("kn_communicator *[]", [group[i]._pointer for i in range(self._here)])
+        made, room = ffi.new("kn_mpi_workers **"), ffi.new("char[]", 1024)
+        code = library.kn_mpi_workers_open(within, self._here, made, room, 1024)
+        if code:
+            raise error_of(code, text(room))
+        self._library = library
+        self._open(made[0], library.kn_mpi_workers_close, group)
+
+    def __len__(self) -> int:
+        return self._here
+
+    def __getitem__(self, number: int) -> Communicator:
+        pointer: Optional[Any] = self._library.kn_mpi_workers_rank(self._pointer, number)
+        if not pointer:
+            raise IndexError(f"there is no worker {number} among the {self._here} of this process")
+        return Communicator(pointer, self)

@@ -1,0 +1,296 @@
+/* Processes of MPI with several workers each, as one communicator: messages within a process go by memory,
+ * those between processes by MPI, where the tag says which worker of one process sends to which one of the
+ * other. */
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/* The greatest tag of MPI, if it allows more. A test makes it small, so that several communicators are
+ * needed. */
+#ifndef KN_MPI_TAGS
+#define KN_MPI_TAGS INT_MAX
+#endif
+
+typedef struct worker {
+    kn_mpi_world world; /* its communicator is that of the process */
+    kn_mpi_workers *all;
+    kn_communicator within, outer;
+    int number; /* within the process */
+} worker;
+
+/* `first` and `most` tell where the workers of each process are: process p has the workers first[p] to
+ * first[p + 1] - 1, at most `most`. */
+struct kn_mpi_workers {
+    kn_mpi_world world;
+    worker *own;     /* (count) */
+    int *first;      /* (processes + 1) */
+    MPI_Comm *ranks; /* (communicators): the pairs of workers of two processes are dealt to them, */
+    int pairs;       /* so many to each, since MPI's tags end somewhere */
+    int communicators;
+    int count, process, processes, most;
+    pthread_mutex_t lock;
+    bool locks;
+};
+
+/* ---- messages ---------------------------------------------------------------------------------------- */
+
+/* The process of a rank. */
+static int process_of(const kn_mpi_workers *all, int rank) {
+    int low = 0, high = all->processes;
+    while (high - low > 1) {
+        const int middle = low + (high - low) / 2;
+        if (all->first[middle] <= rank)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static kn_mpi_route route_of(const worker *own, const kn_mpi_message *m, int process) {
+    const kn_mpi_workers *all = own->all;
+    const int there = m->other - all->first[process], from = m->received ? there : own->number,
+              to = m->received ? own->number : there, pair = from * all->most + to;
+    return (kn_mpi_route){.ranks = all->ranks[pair / all->pairs],
+                          .process = process,
+                          .tag = pair % all->pairs * KN_TAGS + m->tag};
+}
+
+/* A message to, or from, a worker of this process. */
+static kn_status begin_within(worker *own, const kn_mpi_message *wanted, char *data, void **request) {
+    const kn_communicator *within = &own->within;
+    const int other = wanted->other - own->all->first[own->all->process];
+    kn_mpi_message *made = malloc(sizeof *made);
+    if (!made) {
+        snprintf(own->world.error, sizeof own->world.error, "out of memory");
+        return KN_ERROR_MEMORY;
+    }
+    *made = *wanted;
+    kn_status status =
+        wanted->received
+            ? within->receive(within->user, other, wanted->tag, data, wanted->bytes, &made->inner)
+            : within->send(within->user, other, wanted->tag, data, wanted->bytes, &made->inner);
+    if (status) {
+        free(made);
+        return status;
+    }
+    *request = made;
+    return KN_OK;
+}
+
+static kn_status begin(worker *own, const kn_mpi_message *wanted, char *data, void **request) {
+    const kn_mpi_workers *all = own->all;
+    if (!request) return KN_ERROR_ARGUMENT;
+    *request = NULL;
+    if (own->world.error[0]) return KN_ERROR_CANCELLED;
+    const int ranks = all->first[all->processes];
+    if (wanted->other < 0 || wanted->other >= ranks || wanted->tag < 0 || wanted->tag >= KN_TAGS) {
+        snprintf(
+            own->world.error, sizeof own->world.error,
+            "a message of %zu bytes %s rank %d with the tag %d; expected ranks below %d and tags below %d",
+            wanted->bytes, wanted->received ? "from" : "to", wanted->other, wanted->tag, ranks, KN_TAGS);
+        return KN_ERROR_ARGUMENT;
+    }
+    const int process = process_of(all, wanted->other);
+    if (process == all->process) return begin_within(own, wanted, data, request);
+    const kn_mpi_route route = route_of(own, wanted, process);
+    kn_mpi_message *made;
+    kn_status status = kn_mpi_begin(&own->world, wanted, data, &route, &made);
+    *request = made;
+    return status;
+}
+
+static kn_status workers_send(void *user, int rank, int tag, const void *data, size_t bytes, void **request) {
+    const kn_mpi_message wanted = {.other = rank, .tag = tag, .bytes = bytes};
+    return begin(user, &wanted, (char *)(uintptr_t)data, request); /* which is only read */
+}
+
+static kn_status workers_receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
+    const kn_mpi_message wanted = {.received = true, .other = rank, .tag = tag, .bytes = bytes};
+    return begin(user, &wanted, data, request);
+}
+
+static kn_status workers_wait(void *user, void **request) {
+    worker *own = user;
+    kn_mpi_message *waited = request ? *request : NULL;
+    if (!waited) return own->world.error[0] ? KN_ERROR_CANCELLED : KN_OK;
+    *request = NULL;
+    if (waited->pieces) return kn_mpi_end(&own->world, waited);
+    kn_status status = own->within.wait(own->within.user, &waited->inner);
+    free(waited);
+    return status ? status : own->world.error[0] ? KN_ERROR_CANCELLED : KN_OK;
+}
+
+static void workers_abort(void *user, const char *reason) {
+    (void)reason; /* MPI_Abort takes none */
+    MPI_Abort(((worker *)user)->all->world.ranks, 1);
+}
+
+static const char *workers_error(void *user) {
+    const worker *own = user;
+    return own->world.error[0] ? own->world.error : own->within.error(own->within.user);
+}
+
+/* ---- their life -------------------------------------------------------------------------------------- */
+
+/* Whether the threads of this process may call MPI, and whether only one at a time. */
+static kn_status find_level(kn_mpi_workers *all) {
+    int level = MPI_THREAD_SINGLE;
+    const int code = MPI_Query_thread(&level);
+    if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "MPI's level of threads", code);
+    if (level >= MPI_THREAD_MULTIPLE || all->count == 1) return KN_OK;
+    if (level < MPI_THREAD_SERIALIZED) {
+        snprintf(
+            all->world.error, sizeof all->world.error,
+            "this MPI allows calls of its first thread only (%s), and the %d workers of this process are "
+            "threads: start a process for each, or take an MPI with MPI_THREAD_MULTIPLE",
+            level == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SINGLE", all->count);
+        return KN_ERROR_UNSUPPORTED;
+    }
+    all->locks = pthread_mutex_init(&all->lock, NULL) == 0;
+    if (all->locks) all->world.one_at_a_time = &all->lock;
+    return all->locks ? KN_OK : KN_ERROR_MEMORY;
+}
+
+/* How many workers each process has. */
+static kn_status find_workers(kn_mpi_workers *all) {
+    kn_mpi_world *world = &all->world;
+    int code = MPI_Comm_dup(MPI_COMM_WORLD, &world->ranks);
+    if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(world->ranks, MPI_ERRORS_RETURN);
+    if (code == MPI_SUCCESS) code = MPI_Comm_rank(world->ranks, &all->process);
+    if (code == MPI_SUCCESS) code = MPI_Comm_size(world->ranks, &all->processes);
+    if (code != MPI_SUCCESS) return kn_mpi_failed(world, "MPI's ranks", code);
+    all->first = calloc((size_t)all->processes + 1, sizeof *all->first);
+    if (!all->first) return KN_ERROR_MEMORY;
+    code = MPI_Allgather(&all->count, 1, MPI_INT, all->first + 1, 1, MPI_INT, world->ranks);
+    if (code != MPI_SUCCESS) return kn_mpi_failed(world, "the numbers of workers", code);
+    int64_t ranks = 0;
+    for (int p = 1; p <= all->processes; p++) {
+        if (all->first[p] > all->most) all->most = all->first[p];
+        ranks += all->first[p];
+        all->first[p] = (int)ranks;
+    }
+    if (ranks <= INT_MAX && all->most <= KN_MPI_WORKERS) return KN_OK;
+    snprintf(world->error, sizeof world->error,
+             "%lld workers, up to %d in a process; expected at most %d there", (long long)ranks, all->most,
+             KN_MPI_WORKERS);
+    return KN_ERROR_ARGUMENT;
+}
+
+/* Communicators whose tags are enough for all pairs. */
+static kn_status find_tags(kn_mpi_workers *all) {
+    int found = 0, *greatest = NULL, last = 32767; /* the least that MPI promises */
+    int code = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &greatest, &found);
+    if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "MPI's greatest tag", code);
+    if (found && greatest) last = *greatest < KN_MPI_TAGS ? *greatest : KN_MPI_TAGS;
+    all->pairs = (int)(((int64_t)last + 1) / KN_TAGS);
+    if (all->pairs < 1) {
+        snprintf(all->world.error, sizeof all->world.error, "MPI's greatest tag is %d; expected at least %d",
+                 last, KN_TAGS - 1);
+        return KN_ERROR_UNSUPPORTED;
+    }
+    const int needed = (all->most * all->most - 1) / all->pairs + 1;
+    all->ranks = malloc((size_t)needed * sizeof(MPI_Comm));
+    if (!all->ranks) return KN_ERROR_MEMORY;
+    for (; all->communicators < needed; all->communicators++) {
+        MPI_Comm *made = &all->ranks[all->communicators];
+        code = MPI_Comm_dup(all->world.ranks, made);
+        if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN);
+        if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "a communicator of MPI", code);
+    }
+    return KN_OK;
+}
+
+static kn_status make_workers(kn_mpi_workers *all, const kn_communicator *const *within) {
+    all->own = calloc((size_t)all->count, sizeof *all->own);
+    if (!all->own) return KN_ERROR_MEMORY;
+    for (int i = 0; i < all->count; i++) {
+        worker *own = &all->own[i];
+        own->world = (kn_mpi_world){.ranks = all->world.ranks, .one_at_a_time = all->world.one_at_a_time};
+        own->all = all;
+        own->number = i;
+        const size_t size = within[i]->size < sizeof own->within ? within[i]->size : sizeof own->within;
+        memcpy(&own->within, within[i], size);
+        own->outer = (kn_communicator){.size = sizeof own->outer,
+                                       .rank = all->first[all->process] + i,
+                                       .ranks = all->first[all->processes],
+                                       .user = own,
+                                       .send = workers_send,
+                                       .receive = workers_receive,
+                                       .wait = workers_wait,
+                                       .abort = workers_abort,
+                                       .error = workers_error,
+                                       .allocator = own->within.allocator};
+    }
+    return KN_OK;
+}
+
+static void free_workers(kn_mpi_workers *all) {
+    if (all->locks) pthread_mutex_destroy(&all->lock);
+    free(all->ranks);
+    free(all->first);
+    free(all->own);
+    free(all);
+}
+
+/* Whether they are the ranks of one group of this process. */
+static bool are_group(const kn_communicator *const *within, int count) {
+    bool good = within && count > 0;
+    for (int i = 0; good && i < count; i++)
+        good = within[i] && within[i]->size >= offsetof(kn_communicator, sum) && within[i]->rank == i &&
+               within[i]->ranks == count && within[i]->send && within[i]->receive && within[i]->wait &&
+               within[i]->error;
+    return good;
+}
+
+kn_status kn_mpi_workers_open(const kn_communicator *const *within, int count, kn_mpi_workers **workers,
+                              char *error, size_t bytes) {
+    if (error && bytes) error[0] = '\0';
+    if (workers) *workers = NULL;
+    if (!workers || !are_group(within, count)) {
+        if (error) snprintf(error, bytes, "the communicators of all workers of this process are expected");
+        return KN_ERROR_ARGUMENT;
+    }
+    kn_mpi_workers *all = calloc(1, sizeof *all);
+    if (!all) {
+        if (error) snprintf(error, bytes, "out of memory");
+        return KN_ERROR_MEMORY;
+    }
+    all->count = count;
+    kn_status status = kn_mpi_start(&all->world);
+    if (!status) status = find_level(all);
+    if (!status) status = find_workers(all);
+    if (!status) status = find_tags(all);
+    if (!status) status = make_workers(all, within);
+    if (!status) {
+        *workers = all;
+        return KN_OK;
+    }
+    if (error) snprintf(error, bytes, "%s", all->world.error[0] ? all->world.error : "out of memory");
+    free_workers(all);
+    return status;
+}
+
+const kn_communicator *kn_mpi_workers_rank(kn_mpi_workers *workers, int number) {
+    return workers && number >= 0 && number < workers->count ? &workers->own[number].outer : NULL;
+}
+
+void kn_mpi_workers_close(kn_mpi_workers **workers) {
+    if (!workers || !*workers) return;
+    kn_mpi_workers *all = *workers;
+    bool failed = false;
+    for (int i = 0; i < all->count; i++)
+        failed = failed || all->own[i].world.error[0];
+    if (!failed) {
+        for (int i = 0; i < all->communicators; i++)
+            MPI_Comm_free(&all->ranks[i]);
+        MPI_Comm_free(&all->world.ranks);
+        if (all->world.began) MPI_Finalize();
+    }
+    free_workers(all);
+    *workers = NULL;
+}
