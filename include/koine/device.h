@@ -41,6 +41,8 @@ typedef struct kn_device_info {
     uint64_t local_bytes;
     bool shares_memory; /* with the host: no copies are needed */
     bool embedded;      /* it has OpenCL's embedded profile, which has smaller limits and may lack types */
+    char identity[48];  /* tells it from others of its kind on this machine: "uuid …" or "pci …" by the
+                           extensions cl_khr_device_uuid or cl_khr_pci_bus_info; "" without these */
 } kn_device_info;
 
 typedef struct kn_device_list kn_device_list;

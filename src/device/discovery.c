@@ -176,6 +176,31 @@ static void find_problem(const kn_host *host, const kn_found_device *found, char
     }
 }
 
+/* Of the extensions cl_khr_device_uuid and cl_khr_pci_bus_info; OpenCL's headers for 1.2 lack them. A driver
+ * without them refuses the question. */
+enum { DEVICE_UUID = 0x106a, PCI_BUS_INFO = 0x410f };
+typedef struct pci_place {
+    cl_uint domain, bus, device, function;
+} pci_place;
+
+static bool answers(cl_device_id device, cl_device_info question, void *answer, size_t bytes) {
+    size_t given = 0;
+    return clGetDeviceInfo(device, question, bytes, answer, &given) == CL_SUCCESS && given == bytes;
+}
+
+static void find_own_name(cl_device_id device, char *text, size_t bytes) {
+    unsigned char uuid[16] = {0};
+    pci_place pci = {0};
+    text[0] = '\0';
+    if (answers(device, DEVICE_UUID, uuid, sizeof uuid)) {
+        size_t used = (size_t)snprintf(text, bytes, "uuid ");
+        for (size_t i = 0; i < sizeof uuid && used < bytes; i++)
+            used += (size_t)snprintf(text + used, bytes - used, "%02x", uuid[i]);
+    } else if (answers(device, PCI_BUS_INFO, &pci, sizeof pci)) {
+        snprintf(text, bytes, "pci %04x:%02x:%02x.%x", pci.domain, pci.bus, pci.device, pci.function);
+    }
+}
+
 void kn_found_describe(const kn_host *host, kn_found_device *found, cl_platform_id platform,
                        cl_device_id device) {
     kn_device_info *info = &found->info;
@@ -208,6 +233,7 @@ void kn_found_describe(const kn_host *host, kn_found_device *found, cl_platform_
     info->shares_memory = kn_device_number(device, CL_DEVICE_HOST_UNIFIED_MEMORY) != CL_FALSE;
     device_text(device, CL_DEVICE_PROFILE, profile, sizeof profile);
     info->embedded = strcmp(profile, "EMBEDDED_PROFILE") == 0;
+    find_own_name(device, info->identity, sizeof info->identity);
     find_problem(host, found, info->problem, sizeof info->problem);
     info->usable = info->problem[0] == '\0';
 }

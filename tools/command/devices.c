@@ -48,6 +48,7 @@ static void print_json(const kn_device_list *list, const kn_context *context, co
         json_text_member(stdout, "driver", info->driver);
         printf(", \"usable\": %s, \"problem\": ", info->usable ? "true" : "false");
         json_text(stdout, info->problem);
+        json_text_member(stdout, "identity", info->identity);
         printf(", \"compute_units\": %d, \"memory_bytes\": %llu, \"largest_block_bytes\": %llu, "
                "\"local_bytes\": %llu, \"shares_memory\": %s, \"embedded\": %s, "
                "\"chosen\": %s",
