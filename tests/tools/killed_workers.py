@@ -182,5 +182,44 @@ def a_device_fails(folder):
         kills += fail_one(folder, moments, wanted, tries)
 
 
+# ---- devices of several processes
+
+
+def fail_among(folder, moments, wanted, number):
+    """The second device of the second process."""
+    there = os.path.join(folder, str(number))
+    os.mkdir(there)
+    kind, at = moments.choice(("launch-fails", "launch-hangs")), moments.randrange(20, 1000)
+    what = f"failure {number} with the seed {SEED}: {kind} in rank 3, number {at}"
+    words = words_of(there, "--devices", ",".join([DEVICE] * 4))
+    sockets = tempfile.mkdtemp(prefix="koine-mpi-")
+    environment = dict(MPI, TMPDIR=sockets)
+    fault = ["env", f"LD_PRELOAD={PRELOADED}", f"FAULT={kind}", "FAULT_WORKER=1", f"FAULT_AT={at}"]
+    begin = time.monotonic()
+    try:
+        child = started(there, [LAUNCHER, "-n", "1", *words, ":", "-n", "1", *fault, *words], environment)
+        err = ended(child, begin, what)
+        # The other process may say that it waits before the launcher ends it.
+        told = [line for line in err.splitlines() if line.startswith("koine: rank ") and "was told to end" not in line and
+                "the other ranks have not answered" not in line]
+        reason = "CL_OUT_OF_RESOURCES" if kind == "launch-fails" else "has not answered for 8 s"
+        expect(child.returncode != 0 and len(told) == 1 and "--resume auto" in told[0] and reason in told[0] and
+               told[0].startswith(f"koine: rank 3 on {socket.gethostname()}, "),
+               f"{what}: status {child.returncode}: expected one message with rank, host, device and reason, found {err}")
+        say(f"{what}: {told[0]}")
+        goes_on(there, [LAUNCHER, "-n", "2", *words], environment, wanted, what)
+    finally:
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+@case
+def a_device_of_a_process_fails(folder):
+    if not LAUNCHER:
+        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+    moments, wanted = random.Random(SEED), whole(folder)
+    for number in range(TIMES if TIMES < 20 else 5):
+        fail_among(folder, moments, wanted, number)
+
+
 say(f"the seed is {SEED}")
 run_cases()

@@ -16,6 +16,7 @@ FOLDER, (LAUNCHER,) = sys.argv[3], sys.argv[4:] or ("",)
 # More processes than processors, also as root; in Open MPI's words of 4 and of 5.
 MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1",
            PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+DEVICE = str(next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])["index"])
 HOW = ("--batch", "32", "--validation", "0.2", "--optimizer", "adam", "--shards", "4")
 
 
@@ -43,6 +44,25 @@ def one_file_however_many_processes(folder):
         expect(f"on {ranks} processes, each batch cut into 4 shards" in err, f"found {err}")
         expect(bytes_of(os.path.join(folder, "one")) == bytes_of(os.path.join(folder, f"{ranks}")),
                f"{ranks} processes save other bits than one")
+
+
+@case
+def several_devices_in_each_process(folder):
+    """The processes of a machine take the devices in turn."""
+    train(folder, *HOW, "--epochs", "2", "--save", "one")
+    for ranks, devices, more, told in (
+            (2, 4, (), "on 2 processes with 4 devices, each batch cut into 4 shards"),
+            (2, 3, ("--deal", "1,2,1", "--shard-optimizer"), "with 3 devices, each batch cut into 4 shards, dealt 1,2,1"),
+            (3, 2, (), "3 processes of this machine share 2 devices")):
+        status, out, err = ranks_train(folder, ranks, *HOW, "--epochs", "2", "--save", "some", "--devices",
+                                       ",".join([DEVICE] * devices), *more, "--overwrite")
+        expect(status == 0 and out.count("done after") == 1 and told in err, f"status {status}: {out}{err}")
+        expect(bytes_of(os.path.join(folder, "one")) == bytes_of(os.path.join(folder, "some")),
+               f"{ranks} processes on {devices} devices save other bits than one")
+    for more, told in ((("--deal", "2,2"), "--deal has 2 numbers for 4 devices of 2 processes"),
+                       (("--shards", "2"), "2 shards, fewer than 4 workers")):
+        status, out, err = ranks_train(folder, 2, *HOW, *more, "--devices", ",".join([DEVICE] * 4))
+        expect(status != 0 and told in err, f"status {status}: {out}{err}")
 
 
 @case

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <koine/mpi.h>
 #include <koine/version.h>
 
 /* Open MPI; MPICH, Intel MPI and others with a PMI; MVAPICH; srun, whose SLURM_NTASKS a batch script has as
@@ -77,4 +76,36 @@ void ranks_close(kn_communicator *communicator) {
         void (*call)(kn_communicator *communicator);
     } close = {.pointer = find("kn_mpi_close")};
     if (close.pointer) close.call(communicator);
+}
+
+kn_status ranks_open_workers(const kn_communicator *const *within, int count, kn_mpi_workers **workers,
+                             char *error, size_t bytes) {
+    union {
+        void *pointer;
+        kn_status (*call)(const kn_communicator *const *within, int count, kn_mpi_workers **workers,
+                          char *error, size_t bytes);
+    } open = {.pointer = find("kn_mpi_workers_open")};
+    if (open.pointer) return open.call(within, count, workers, error, bytes);
+    snprintf(
+        error, bytes,
+        "%s lacks kn_mpi_workers_open, so that each process can have one device: install the one of this "
+        "version of Koine",
+        names[0]);
+    return KN_ERROR_UNSUPPORTED;
+}
+
+const kn_communicator *ranks_worker(kn_mpi_workers *workers, int number) {
+    union {
+        void *pointer;
+        const kn_communicator *(*call)(kn_mpi_workers *workers, int number);
+    } rank = {.pointer = find("kn_mpi_workers_rank")};
+    return rank.pointer ? rank.call(workers, number) : NULL;
+}
+
+void ranks_close_workers(kn_mpi_workers **workers) {
+    union {
+        void *pointer;
+        void (*call)(kn_mpi_workers **workers);
+    } close = {.pointer = find("kn_mpi_workers_close")};
+    if (close.pointer) close.call(workers);
 }

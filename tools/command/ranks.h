@@ -2,7 +2,7 @@
 #ifndef KOINE_RANKS_H
 #define KOINE_RANKS_H
 
-#include <koine/communicator.h>
+#include <koine/mpi.h>
 
 /* How many processes were started together, by the variables that launchers set; 1 if none has. `variable`
  * (may be NULL) gets the name of the variable that says so, or NULL. */
@@ -13,5 +13,10 @@ int ranks_of_environment(const char **variable);
 kn_status ranks_open(kn_communicator *communicator, char *error, size_t bytes);
 /* All processes must call it, after the last message. */
 void ranks_close(kn_communicator *communicator);
+/* As the functions of koine/mpi.h, after ranks_open. */
+kn_status ranks_open_workers(const kn_communicator *const *within, int count, kn_mpi_workers **workers,
+                             char *error, size_t bytes);
+const kn_communicator *ranks_worker(kn_mpi_workers *workers, int number);
+void ranks_close_workers(kn_mpi_workers **workers);
 
 #endif

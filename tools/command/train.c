@@ -13,8 +13,7 @@ typedef struct train_run {
     training_setup setup;
     train_learner learner;
     train_workers *workers; /* NULL: there is one */
-    kn_communicator world;  /* of all processes, if there are others */
-    bool among_others;
+    train_world world;
     train_watch watch;
     kn_context *context;
     FILE *log;
@@ -328,7 +327,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     train_run run = {.options = options, .checkpoints = *checkpoints, .watch = {.options = options}};
     run.learner = (train_learner){.options = options, .setup = &run.setup};
     int status = EXIT_FAILED;
-    if (!world_open(options, &run.watch, &run.world, &run.among_others)) goto done;
+    if (!world_open(options, &run.watch, &run.world)) goto done;
     progress_setup(&options->common);
     options->goes_on = options->resume != NULL;
     if (precompiling()) options->trace = options->report = options->checkpoints = options->run = NULL;
@@ -355,7 +354,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
         !choose_device(&run) || !(run.context = context_open(&options->common)) ||
         !devices_join(run.context, &options->common, run.setup.model))
         goto done;
-    if (!options->device_count && !run.among_others) precompile_allow(&options->common, run.context);
+    if (!options->device_count && !run.world.found) precompile_allow(&options->common, run.context);
     progress_clear();
     command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
@@ -365,13 +364,10 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_about(run.setup.all);
     tell_judging(&run);
     run.learner.context = run.context;
-    if (run.among_others) run.watch.ranks[0].context = run.context;
-    if (run.among_others) run.learner.communicator = &run.world;
-    if (run.among_others && !world_choose_shards(options, &run.world)) goto done;
-    if (!workers_open(&run.learner, &run.watch, &run.workers) || !learner_open(&run.learner) ||
-        (run.among_others && !world_choose_part(&run.learner)) ||
+    if (!workers_open(&run.learner, &run.watch, &run.world, &run.workers) || !learner_open(&run.learner) ||
+        !world_choose_part(&run.world, &run.learner) ||
         !train_load(&run.setup, run.learner.trainer, options) ||
-        !workers_prepare(run.workers, &run.learner) || (run.among_others && !world_agrees(&run.learner)))
+        !workers_prepare(run.workers, &run.learner) || !world_agrees(&run.world, &run.learner))
         goto done;
     tell_compiling(run.context);
     if (precompiling()) {
@@ -396,8 +392,8 @@ done:
     checkpoints_close(&run.checkpoints);
     page_close(&run.page);
     learner_close(&run.learner);
-    workers_close(&run.workers);
-    world_close(run.among_others, status);
+    workers_close(&run.workers, status != EXIT_DONE);
+    world_close(&run.world, status);
     setup_finish(&run.setup);
     kn_context_destroy(&run.context);
     return status;
@@ -565,8 +561,9 @@ static int run(int count, char **arguments) {
          "devices",
          &own.shards},
         {"deal", OPTION_TEXT, "N,N,…",
-         "how many of the shards each of --devices computes (as the file of --resume says, or by their "
-         "speed)",
+         "how many of the shards each of --devices computes, of all processes if there are several (as the "
+         "file of "
+         "--resume says, or by their speed)",
          &own.dealt},
         {"answer-within", OPTION_NUMBER, "S",
          "of several devices or processes: end when one gives no sign for so many seconds (600; 0: never)",
@@ -647,7 +644,8 @@ const command command_train = {
     "  cut-mix=A          the same with a rectangle of the other; with both, half of the batches each\n"
     "\n"
     "--devices trains on several devices at once, each with a part of every batch; --shards 16 gives the\n"
-    "same bits on any number of them. mpirun -n N koine train ... does so with N processes.\n"
+    "same bits on any number of them. mpirun -n N koine train ... does so with N processes, which share\n"
+    "out the --devices of a machine.\n"
     "\n"
     "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
     "\n"

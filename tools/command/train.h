@@ -139,7 +139,7 @@ typedef struct train_options {
     char device_names[WORKERS_MOST][WORKER_NAME];
     double answer_within; /* seconds; 0: forever */
     int device_count;     /* 0: without --devices */
-    int deal[WORKERS_MOST];
+    int deal[WORKERS_MOST], deal_count;
     char kept_deal[300]; /* of different devices (train_deal.c); "": none */
 } train_options;
 
@@ -152,6 +152,7 @@ typedef struct train_learner {
     kn_context *context;
     uint64_t samples;
     const kn_communicator *communicator; /* with other workers; NULL: alone */
+    bool other;                          /* it is not the first worker of this process */
     /* Set by learner_open: */
     kn_trainer *trainer;
     kn_session *judge; /* NULL without validation data */
@@ -213,18 +214,20 @@ void train_host(char *name, size_t bytes);
 /* ---- train_workers.c: --devices ---------------------------------------------------------------------- */
 
 typedef struct train_workers train_workers;
+typedef struct train_world train_world;
 
 /* Reads --devices, --deal and --shards. EXIT_DONE, or reports an error and returns EXIT_USAGE. */
 int workers_check(train_options *own);
 /* Opens the devices after the first, whose context is that of `learner`, which gets its communicator, and
  * chooses the number of shards. Does nothing without --devices. Reports an error and returns false. */
-bool workers_open(train_learner *learner, train_watch *watch, train_workers **workers);
+bool workers_open(train_learner *learner, train_watch *watch, train_world *world, train_workers **workers);
 /* Opens the trainers of the others as learner_open has opened that of the first, and copies its states. */
 bool workers_prepare(train_workers *workers, const train_learner *first);
 /* Starts the training of the others: kn_fit of the first takes part in it. */
 bool workers_start(train_workers *workers, const kn_dataset *dataset, const kn_fit_params *params);
 void workers_wait(train_workers *workers);
-void workers_close(train_workers **workers);
+/* `failed`: the other processes may be waiting for this one, which has to end. */
+void workers_close(train_workers **workers, bool failed);
 
 /* ---- train_deal.c ----------------------------------------------------------------------------------------
  */
@@ -245,16 +248,24 @@ void deal_by_speed(const train_learner *learner, kn_context *const *contexts, in
 /* ---- train_ranks.c: processes that mpirun has started ---------------------------------------------------
  */
 
-/* Where this process is one of several, opens the communicator of all, sets *found, and chooses the device of
- * this one. Reports an error and returns false. */
-bool world_open(train_options *options, train_watch *watch, kn_communicator *world, bool *found);
-bool world_choose_shards(train_options *options, const kn_communicator *world);
+/* Where this process is one of several. Prepare it with zeros. */
+struct train_world {
+    bool found;
+    kn_communicator all; /* of the processes, not of their workers */
+    int workers;         /* of all processes */
+    int most;            /* of one of them */
+    bool equal;          /* their devices are of one kind */
+};
+/* Opens it, and chooses the devices of this process. Reports an error and returns false. */
+bool world_open(train_options *options, train_watch *watch, train_world *world);
+/* Counts the workers of all processes, of which this one has `count`, and chooses the shards. */
+bool world_choose_shards(train_options *options, train_world *world, kn_context *const *contexts, int count);
 /* All compute parts as small as those of the one with the least memory. */
-bool world_choose_part(train_learner *learner);
+bool world_choose_part(const train_world *world, train_learner *learner);
 /* Whether all processes train the same; the first reports which does not. */
-bool world_agrees(const train_learner *learner);
+bool world_agrees(const train_world *world, const train_learner *learner);
 /* After a failure (status), ends the other processes, and this one. */
-void world_close(bool found, int status);
+void world_close(const train_world *world, int status);
 
 /* ---- train_run.c: --run ------------------------------------------------------------------------- */
 

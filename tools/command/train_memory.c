@@ -164,8 +164,9 @@ bool learner_open(train_learner *learner) {
         if (!open_judge(learner)) return false;
         done = fits(learner, batch);
     }
-    /* The first of --devices has decided for all; processes come to terms later (world_choose_part). */
-    if (!done && options->device_count && learner->communicator && learner->communicator->rank)
+    /* The first of --devices has decided for this process; processes come to terms later (world_choose_part).
+     */
+    if (!done && learner->other)
         return command_fail("%s: %s", kn_context_device(learner->context)->name, plan_error(learner)) ==
                EXIT_DONE;
     if (!done && !make_smaller(learner, batch)) return false;

@@ -1,5 +1,5 @@
-/* koine train as one of several processes of mpirun or srun: each trains on a device, the first reports and
- * saves. */
+/* koine train as one of several processes of mpirun or srun: each trains on a device, or on several; the
+ * first reports and saves. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,13 @@
 typedef struct rank_place {
     char host[64];
     pid_t process;
+    uint64_t devices; /* what tells its list of devices from others; 0: it has none */
 } rank_place;
+
+/* Among the processes of this machine: this one, and those with the same list of devices. */
+typedef struct host_place {
+    int number, same_number, same_count;
+} host_place;
 
 /* The communicator of MPI, whose abort ends this process. */
 static kn_communicator of_mpi;
@@ -19,17 +25,39 @@ static kn_communicator of_mpi;
 static pid_t *earlier;
 static int earlier_count;
 
-/* The position of this process among those of its machine; -1 after a failure. */
-static int rank_on_host(const kn_communicator *world) {
-    rank_place own = {.process = getpid()};
+/* The names of --devices, and which devices this process can see: a launcher may show it some only. */
+static uint64_t mark_of_devices(const train_options *options) {
+    if (!options->device_count) return 0;
+    kn_device_list *list = kn_device_list_create(NULL, NULL);
+    uint64_t mark = 1;
+    for (int i = 0; i < options->device_count + kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_entry(list, i - options->device_count);
+        char text[512];
+        snprintf(text, sizeof text, "%016llx %s %s %s", (unsigned long long)mark,
+                 info ? info->name : options->device_names[i], info ? info->platform : "",
+                 info ? info->identity : "");
+        mark = text_hash(text);
+    }
+    kn_device_list_destroy(&list);
+    return mark ? mark : 1;
+}
+
+static bool find_place(const train_options *options, const kn_communicator *world, host_place *place) {
+    rank_place own = {.process = getpid(), .devices = mark_of_devices(options)};
     rank_place *all = calloc((size_t)world->ranks, sizeof *all);
     earlier = calloc((size_t)world->ranks, sizeof *earlier);
     train_host(own.host, sizeof own.host);
     const bool good = all && earlier && kn_all_gather(world, &own, all, sizeof own) == KN_OK;
-    for (int r = 0; r < world->rank && good; r++)
-        if (!strcmp(all[r].host, own.host)) earlier[earlier_count++] = all[r].process;
+    for (int r = 0; r < world->ranks && good; r++) {
+        if (strcmp(all[r].host, own.host) != 0) continue;
+        const bool before = r < world->rank, same = all[r].devices == own.devices;
+        if (before) earlier[earlier_count++] = all[r].process;
+        place->number += before;
+        place->same_number += before && same;
+        place->same_count += same;
+    }
     free(all);
-    return good ? earlier_count : -1;
+    return good || command_fail("%s", world->error(world->user)) == EXIT_DONE;
 }
 
 /* A process that was killed is gone by the time that the launcher ends the others. */
@@ -39,11 +67,27 @@ static bool an_earlier_lives(void) {
     return false;
 }
 
+/* Processes of one machine that have the same --devices take them in turn: each several, or where there are
+ * more processes than devices, several processes take one. */
+static void share_devices(train_options *options, const host_place *place) {
+    const int count = options->device_count, sharers = place->same_count;
+    if (count < sharers)
+        command_tell("%d processes of this machine share %d device%s", sharers, count, count == 1 ? "" : "s");
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        const bool own =
+            count < sharers ? i == place->same_number % count : i % sharers == place->same_number;
+        if (!own) continue;
+        if (kept != i) memcpy(options->device_names[kept], options->device_names[i], WORKER_NAME);
+        kept++;
+    }
+    options->device_count = kept;
+    options->common.device = options->device_names[0];
+}
+
 /* Processes of one machine take different devices, in turn: its GPUs, or where it has none, all. */
-static bool choose_device(train_options *options, const kn_communicator *world) {
-    const int place = rank_on_host(world);
-    if (place < 0) return command_fail("%s", of_mpi.error(of_mpi.user)) == EXIT_DONE;
-    if (options->common.device) return true;
+static void choose_device(train_options *options, const host_place *place) {
+    if (options->common.device) return;
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     const int count = kn_device_list_count(list);
     int usable = 0, gpus = 0;
@@ -55,12 +99,12 @@ static bool choose_device(train_options *options, const kn_communicator *world) 
     const int choices = gpus ? gpus : usable;
     for (int i = 0, at = 0; i < count && choices > 1; i++) {
         const kn_device_info *info = kn_device_list_entry(list, i);
-        if (!info->usable || (gpus && info->type != KN_DEVICE_GPU) || at++ != place % choices) continue;
+        if (!info->usable || (gpus && info->type != KN_DEVICE_GPU) || at++ != place->number % choices)
+            continue;
         snprintf(options->device_names[0], WORKER_NAME, "%d", info->index);
         options->common.device = options->device_names[0];
     }
     kn_device_list_destroy(&list);
-    return true;
 }
 
 /* This process writes no files, and says only what goes wrong. */
@@ -71,37 +115,73 @@ static void follow_first(train_options *options) {
     options->common.json = false;
 }
 
-bool world_open(train_options *options, train_watch *watch, kn_communicator *world, bool *found) {
+bool world_open(train_options *options, train_watch *watch, train_world *world) {
     char reason[512] = "";
-    *found = false;
     if (ranks_of_environment(NULL) < 2 || precompiling()) return true;
-    if (options->devices || options->check || options->common.pin || options->in_sequence)
-        return command_fail(
-                   "this is one of %d processes that train one model, each on a device: %s is for one alone",
-                   ranks_of_environment(NULL),
-                   options->devices       ? "--devices"
-                   : options->check       ? "--check"
-                   : options->in_sequence ? "--in-sequence"
-                                          : "--pin") == EXIT_DONE;
+    if (options->check || options->common.pin || options->in_sequence)
+        return command_fail("this is one of %d processes that train one model: %s is for one alone",
+                            ranks_of_environment(NULL),
+                            options->check         ? "--check"
+                            : options->in_sequence ? "--in-sequence"
+                                                   : "--pin") == EXIT_DONE;
     of_mpi = (kn_communicator){.size = sizeof of_mpi};
     if (ranks_open(&of_mpi, reason, sizeof reason) != KN_OK) return command_fail("%s", reason) == EXIT_DONE;
-    *found = true;
+    world->found = true;
+    world->all = of_mpi;
     watch->processes = true;
     watch->another_tells = an_earlier_lives;
-    *world = watch_rank(watch, &of_mpi, NULL);
     if (of_mpi.rank) follow_first(options);
-    return choose_device(options, world);
-}
-
-bool world_choose_shards(train_options *options, const kn_communicator *world) {
-    if (!shards_choose(options, world->ranks, true)) return false;
-    command_tell("on %d processes, each batch cut into %llu shards", world->ranks,
-                 (unsigned long long)options->shards);
+    host_place place = {0};
+    if (!find_place(options, &of_mpi, &place)) return false;
+    if (options->devices)
+        share_devices(options, &place);
+    else
+        choose_device(options, &place);
     return true;
 }
 
-bool world_choose_part(train_learner *learner) {
-    const kn_communicator *world = learner->communicator;
+/* What all processes learn of one. */
+typedef struct rank_workers {
+    uint64_t device; /* the name of its first device */
+    int count;
+    bool equal; /* all its devices have that name */
+} rank_workers;
+
+static bool count_workers(train_world *world, kn_context *const *contexts, int count) {
+    const char *name = kn_context_device(contexts[0])->name;
+    rank_workers own = {.device = text_hash(name), .count = count, .equal = true};
+    for (int i = 1; i < count; i++)
+        own.equal = own.equal && !strcmp(kn_context_device(contexts[i])->name, name);
+    rank_workers *all = calloc((size_t)world->all.ranks, sizeof *all);
+    if (!all) return command_fail("out of memory") == EXIT_DONE;
+    const bool good = kn_all_gather(&world->all, &own, all, sizeof own) == KN_OK;
+    world->equal = true;
+    for (int r = 0; r < world->all.ranks && good; r++) {
+        world->workers += all[r].count;
+        if (all[r].count > world->most) world->most = all[r].count;
+        world->equal = world->equal && all[r].equal && all[r].device == all[0].device;
+    }
+    free(all);
+    return good || command_fail("%s", world->all.error(world->all.user)) == EXIT_DONE;
+}
+
+bool world_choose_shards(train_options *options, train_world *world, kn_context *const *contexts, int count) {
+    if (!count_workers(world, contexts, count)) return false;
+    if (options->dealt && options->deal_count != world->workers)
+        return command_fail("--deal has %d numbers for %d devices of %d processes; expected one for each",
+                            options->deal_count, world->workers, world->all.ranks) == EXIT_DONE;
+    if (!shards_choose(options, world->workers, world->equal)) return false;
+    char devices[64] = "";
+    if (world->most > 1) snprintf(devices, sizeof devices, " with %d devices", world->workers);
+    command_tell("on %d processes%s, each batch cut into %llu shards%s%s", world->all.ranks, devices,
+                 (unsigned long long)options->shards, options->dealt ? ", dealt " : "",
+                 options->dealt ? options->dealt : "");
+    return true;
+}
+
+bool world_choose_part(const train_world *own_world, train_learner *learner) {
+    const kn_communicator *world = &own_world->all;
+    if (!own_world->found) return true;
     train_options *options = learner->options;
     uint64_t *all = calloc((size_t)world->ranks, sizeof *all), least = options->part;
     bool good = all && kn_all_gather(world, &options->part, all, sizeof *all) == KN_OK;
@@ -114,12 +194,14 @@ bool world_choose_part(train_learner *learner) {
     return learner_open(learner);
 }
 
-bool world_agrees(const train_learner *learner) {
-    const kn_communicator *world = learner->communicator;
+bool world_agrees(const train_world *own_world, const train_learner *learner) {
+    const kn_communicator *world = &own_world->all;
     const train_options *options = learner->options;
-    char text[400];
-    snprintf(text, sizeof text, "%s %s %s %s %s %s %s %llu %llu %llu %llu %llu %llu %llu", kn_version_text(),
-             options->mark, options->common.arithmetic.exact ? "exact" : "fast",
+    char text[600];
+    if (!own_world->found) return true;
+    snprintf(text, sizeof text, "%s %s %.300s %s %s %s %s %s %llu %llu %llu %llu %llu %llu %llu",
+             kn_version_text(), options->mark, options->dealt ? options->dealt : "",
+             options->common.arithmetic.exact ? "exact" : "fast",
              options->sync_batch_norm ? "sync-batch-norm" : "",
              options->shard_optimizer ? "shard-optimizer" : "", kn_dtype_name(options->gradient_type),
              options->sum_any_order ? "mpi" : "tree", (unsigned long long)learner->samples,
@@ -146,8 +228,8 @@ bool world_agrees(const train_learner *learner) {
     return good;
 }
 
-void world_close(bool found, int status) {
-    if (!found) return;
+void world_close(const train_world *world, int status) {
+    if (!world->found) return;
     /* The others may be waiting for this one; its reason was told. */
     if (status != EXIT_DONE) of_mpi.abort(of_mpi.user, "a rank has failed");
     free(earlier);

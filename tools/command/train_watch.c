@@ -107,11 +107,16 @@ static uint64_t progress(const train_watch *watch) {
     return sum;
 }
 
+/* The first worker of this process that does not wait for messages; NULL: all do. */
+static const train_watched *one_at_work(const train_watch *watch) {
+    for (int i = 0; i < watch->count; i++)
+        if (!atomic_load(&watch->ranks[i].waits)) return &watch->ranks[i];
+    return NULL;
+}
+
 /* Ends this process: the thread that does not answer cannot be ended. */
 static void end_process(const train_watch *watch, double seconds) {
-    const train_watched *silent = NULL;
-    for (int i = 0; i < watch->count && !silent; i++)
-        if (!atomic_load(&watch->ranks[i].waits)) silent = &watch->ranks[i];
+    const train_watched *silent = one_at_work(watch);
     progress_clear();
     if (silent)
         command_fail("%s: the device, or the data, has not answered for %g s (--answer-within)%s",
@@ -140,7 +145,7 @@ static void tell_of_launcher(const train_watch *watch) {
 static double patience(const train_watch *watch) {
     const train_watched *first = &watch->ranks[0];
     double seconds = watch->options->answer_within;
-    if (watch->processes && atomic_load(&first->waits))
+    if (watch->processes && !one_at_work(watch))
         seconds += first->inner.rank < LATER ? first->inner.rank + 1 : LATER;
     return seconds * TICKS;
 }
@@ -156,8 +161,7 @@ static void *keep_watch(void *argument) {
         const uint64_t now = progress(watch);
         if (now != before) quiet = 0;
         before = now;
-        if (watch->processes && !told && quiet >= TOLD_TICKS && interrupted() &&
-            atomic_load(&watch->ranks[0].waits)) {
+        if (watch->processes && !told && quiet >= TOLD_TICKS && interrupted() && !one_at_work(watch)) {
             tell_of_launcher(watch);
             told = true;
         }

@@ -1,5 +1,5 @@
-/* koine train --devices: a worker on each device, in threads of this process. The first is the training
- * itself, which reports and saves; the others only train. */
+/* koine train --devices: a worker on each device, in threads of this process, which may be one of several.
+ * The first is the training itself, which reports and saves; the others only train. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,8 @@ typedef struct worker {
 
 struct train_workers {
     kn_group *group;
-    kn_communicator ends[WORKERS_MOST]; /* of the group, watched */
+    kn_mpi_workers *among;              /* those of all processes, if any has several; else NULL */
+    kn_communicator ends[WORKERS_MOST]; /* of the workers, watched */
     worker others[WORKERS_MOST - 1];
     int count;                    /* with the first */
     char dealt[8 * WORKERS_MOST]; /* the deal, if it was measured */
@@ -78,7 +79,8 @@ static int split_deal(train_options *own) {
         dealt += number;
         at = *end ? end + 1 : end;
     }
-    if (count != own->device_count)
+    own->deal_count = count;
+    if (count != own->device_count && ranks_of_environment(NULL) < 2)
         return command_misuse("--deal has %d numbers for %d devices; expected one for each", count,
                               own->device_count);
     if (own->shards != UINT64_MAX && own->shards != dealt)
@@ -124,7 +126,8 @@ int workers_check(train_options *own) {
     if (own->shard_optimizer && !own->devices && ranks_of_environment(NULL) < 2)
         return command_misuse("--shard-optimizer shares out what the optimizer keeps among several devices: "
                               "give --devices too, or start several processes with mpirun");
-    if (own->dealt && !own->devices) return command_misuse("--deal needs --devices, which it deals to");
+    if (own->dealt && !own->devices && ranks_of_environment(NULL) < 2)
+        return command_misuse("--deal needs --devices, which it deals to");
     if (own->in_sequence && (own->devices || own->shards != UINT64_MAX))
         return command_misuse(
             "--in-sequence continues each sample of a batch in the next, which shards do not: "
@@ -136,7 +139,7 @@ int workers_check(train_options *own) {
     if (own->shards < 1 || own->shards > WORKER_SHARDS || (own->shards & (own->shards - 1)))
         return command_misuse("--shards is %llu; expected a power of two, at most %d",
                               (unsigned long long)own->shards, WORKER_SHARDS);
-    if (own->shards < (uint64_t)own->device_count)
+    if (own->shards < (uint64_t)own->device_count && ranks_of_environment(NULL) < 2)
         return command_misuse("--shards is %llu; expected at least one for each of %d devices",
                               (unsigned long long)own->shards, own->device_count);
     if (own->shards > own->batch)
@@ -202,12 +205,9 @@ static bool open_contexts(train_workers *workers, const train_options *options) 
     return true;
 }
 
-bool workers_open(train_learner *learner, train_watch *watch, train_workers **made) {
+/* The shards of the devices of this process alone. */
+static bool choose_shards(train_workers *workers, train_learner *learner) {
     train_options *options = learner->options;
-    if (!options->device_count) return true;
-    train_workers *workers = *made = calloc(1, sizeof *workers);
-    if (!workers) return command_fail("out of memory") == EXIT_DONE;
-    if (!open_contexts(workers, options)) return false;
     const bool equal = are_equal(workers, learner->context), given = options->shards != UINT64_MAX;
     if (!shards_choose(options, workers->count, equal)) return false;
     if (!equal && !options->sync_batch_norm) deal_and_close(workers, learner);
@@ -216,17 +216,58 @@ bool workers_open(train_learner *learner, train_watch *watch, train_workers **ma
         options->dealt = NULL;
     }
     tell_workers(options, workers);
+    return true;
+}
+
+/* Those of all processes. */
+static bool choose_shards_among(const train_workers *workers, const train_learner *learner,
+                                train_world *world) {
+    kn_context *contexts[WORKERS_MOST] = {learner->context};
+    for (int i = 1; i < workers->count; i++) {
+        contexts[i] = workers->others[i - 1].context;
+        command_tell("and on %s", kn_context_device(contexts[i])->name);
+    }
+    return world_choose_shards(learner->options, world, contexts, workers->count);
+}
+
+/* The communicators of the workers: of the threads here, of processes, or of both. */
+static bool connect(train_workers *workers, const train_world *world, const kn_communicator **ends) {
+    char reason[512] = "";
+    if (world->found && world->most == 1) {
+        ends[0] = &world->all;
+        return true;
+    }
     if (kn_group_create(workers->count, NULL, &workers->group) != KN_OK)
         return command_fail("out of memory") == EXIT_DONE;
     for (int i = 0; i < workers->count; i++)
-        workers->ends[i] = watch_rank(watch, kn_group_rank(workers->group, i),
-                                      i ? workers->others[i - 1].context : learner->context);
+        ends[i] = kn_group_rank(workers->group, i);
+    if (!world->found) return true;
+    if (ranks_open_workers(ends, workers->count, &workers->among, reason, sizeof reason) != KN_OK)
+        return command_fail("%s", reason) == EXIT_DONE;
+    for (int i = 0; i < workers->count; i++)
+        ends[i] = ranks_worker(workers->among, i);
+    return true;
+}
+
+bool workers_open(train_learner *learner, train_watch *watch, train_world *world, train_workers **made) {
+    train_options *options = learner->options;
+    if (!options->device_count && !world->found) return true;
+    train_workers *workers = *made = calloc(1, sizeof *workers);
+    if (!workers) return command_fail("out of memory") == EXIT_DONE;
+    const kn_communicator *ends[WORKERS_MOST] = {NULL};
+    if (!open_contexts(workers, options) ||
+        !(world->found ? choose_shards_among(workers, learner, world) : choose_shards(workers, learner)) ||
+        !connect(workers, world, ends))
+        return false;
+    for (int i = 0; i < workers->count; i++)
+        workers->ends[i] = watch_rank(watch, ends[i], i ? workers->others[i - 1].context : learner->context);
     learner->communicator = &workers->ends[0];
     for (int i = 1; i < workers->count; i++)
         workers->others[i - 1].learner = (train_learner){.options = options,
                                                          .setup = learner->setup,
                                                          .context = workers->others[i - 1].context,
                                                          .samples = learner->samples,
+                                                         .other = true,
                                                          .communicator = &workers->ends[i]};
     return true;
 }
@@ -304,7 +345,7 @@ void workers_wait(train_workers *workers) {
         }
 }
 
-void workers_close(train_workers **made) {
+void workers_close(train_workers **made, bool failed) {
     train_workers *workers = *made;
     if (!workers) return;
     workers_wait(workers);
@@ -313,6 +354,7 @@ void workers_close(train_workers **made) {
         learner_close(&own->learner);
         kn_context_destroy(&own->context);
     }
+    if (!failed) ranks_close_workers(&workers->among);
     kn_group_destroy(&workers->group);
     free(workers);
     *made = NULL;
