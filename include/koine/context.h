@@ -67,6 +67,11 @@ typedef struct kn_context_params {
      * does with each lane's numbers what that unit would do, slowly, for tests. NULL or "": the first that
      * computes right. */
     const char *matrix_unit;
+    /* Part `part`, from 0, of `parts` equal parts of the device's compute units (clCreateSubDevices), for
+     * workers that share a CPU. Kernels are chosen as for the whole device, so that results have the same
+     * bits. Where the driver cannot divide it so often, the whole device is opened (kn_capabilities:
+     * used_units), and a program's own context is taken as it is. 0 or 1: the whole device. */
+    int part, parts;
 } kn_context_params;
 
 /* Sets every field to its default. */
@@ -123,6 +128,7 @@ typedef struct kn_capabilities {
     bool double_precision; /* claimed by the driver, compiled, and computed correctly */
     bool double_claimed;
     bool integer_dot, integer_dot_claimed; /* adds the products of four pairs of bytes in one instruction */
+    int used_units;                        /* of the compute units: fewer than all in a part of the device */
 } kn_capabilities;
 
 /* Units that multiply small matrices of 16-bit numbers and add in float32, by the instruction that reaches

@@ -65,6 +65,11 @@ bool kn_hidden_gpus_add(kn_device_list *list, const char *root);
 /* Appends a cleared entry; NULL when out of memory. */
 kn_found_device *kn_device_list_add(kn_device_list *list);
 
+/* ---- parts (part.c) ------------------------------------------------------------------ */
+
+/* Takes the part of the device that the parameters ask for, where the driver can divide it. */
+void kn_context_take_part(kn_context *context);
+
 /* ---- verdicts (verdict.c): measurements of a device, in a small text file -------------------- */
 
 typedef struct kn_verdicts {
@@ -129,7 +134,9 @@ enum { KN_MATRIX_TYPES = 3 };
 struct kn_context {
     kn_host host;
     kn_error failure;
-    kn_found_device found;
+    kn_found_device found;    /* its `device` is the part that is used, if there is one */
+    cl_device_id part_device; /* NULL: the whole device is used */
+    int part, parts;
     kn_capabilities capabilities;
     kn_context_counts counts;
     /* Copies of the parameters. */

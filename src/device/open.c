@@ -27,6 +27,8 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
     context->largest_block_bytes = params->largest_block_bytes;
     context->vector_width = params->vector_width;
     context->kind = params->kind;
+    context->part = params->part;
+    context->parts = params->parts;
     context->capabilities.item_registers = params->item_registers;
     context->counts.size = sizeof context->counts;
     context->capabilities.size = sizeof context->capabilities;
@@ -54,6 +56,9 @@ static kn_status check_params(const kn_context_params *params, kn_error *error) 
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "kind is %d; expected 0 (as probed), 1 (wide-vector) or 2 (many-thread)",
                        params->kind);
+    if (params->parts < 0 || params->part < 0 || params->part >= (params->parts ? params->parts : 1))
+        return kn_fail(error, KN_ERROR_ARGUMENT, "part is %d of %d; expected a number from 0 to below parts",
+                       params->part, params->parts);
     return KN_OK;
 }
 
@@ -80,6 +85,7 @@ static void read_limits(kn_context *context) {
     const kn_device_info *info = &context->found.info;
     cl_device_id device = context->found.device;
     capabilities->compute_units = info->compute_units;
+    if (!capabilities->used_units) capabilities->used_units = info->compute_units;
     capabilities->local_bytes = info->local_bytes;
     capabilities->memory_bytes = info->memory_bytes;
     capabilities->shares_memory = info->shares_memory;
@@ -102,12 +108,13 @@ kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_
     cl_int code = CL_SUCCESS;
     context->found = *found;
     context->borrowed = queue != NULL;
+    if (!shared) kn_context_take_part(context);
     if (shared) {
         code = clRetainContext(shared);
         if (code == CL_SUCCESS) context->context = shared;
     } else {
         cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)found->platform, 0};
-        context->context = clCreateContext(properties, 1, &found->device, NULL, NULL, &code);
+        context->context = clCreateContext(properties, 1, &context->found.device, NULL, NULL, &code);
     }
     if (code != CL_SUCCESS) return kn_fail_cl(error, code, "%s could not be opened", found->info.name);
     kn_status status = open_queues(context, queue, error);
@@ -199,6 +206,7 @@ void kn_context_destroy(kn_context **context) {
         if (old->queues[i]) clReleaseCommandQueue(old->queues[i]);
     if (old->nothing) clReleaseMemObject(old->nothing);
     if (old->context) clReleaseContext(old->context);
+    if (old->part_device) clReleaseDevice(old->part_device);
     kn_condition_destroy(&host, &old->built);
     kn_mutex_destroy(&host, &old->mutex);
     kn_mutex_destroy(&host, &old->reporting);

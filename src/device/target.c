@@ -272,6 +272,7 @@ static void fill_capabilities(kn_context *context, const description *target) {
         .vector_registers = target->vector_registers ? (int)target->vector_registers : 16,
         .item_registers = (int)target->item_registers,
         .compute_units = (int)target->compute_units,
+        .used_units = (int)target->compute_units,
         .work_group_items = (size_t)target->work_group_items,
         .local_bytes = (uint64_t)target->local_bytes,
         .memory_bytes = (uint64_t)target->memory_bytes,

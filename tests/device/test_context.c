@@ -90,6 +90,37 @@ static void wrong_parameters_are_named(void **state) {
     refuse(&params, KN_ERROR_ARGUMENT, "kind is 3");
     params.kind = -1;
     refuse(&params, KN_ERROR_ARGUMENT, "kind is -1");
+    params = test_params();
+    params.parts = params.part = 2;
+    refuse(&params, KN_ERROR_ARGUMENT, "part is 2 of 2");
+    params.part = -1;
+    refuse(&params, KN_ERROR_ARGUMENT, "part is -1 of 2");
+}
+
+/* PoCL divides a device of several units; any other driver may. Plans see the whole device. */
+static void a_device_is_opened_in_parts(void **state) {
+    kn_context_params params = test_params();
+    kn_context *context = open_context(&params);
+    const int units = kn_context_capabilities(context)->compute_units;
+    const bool divides = strstr(kn_context_device(context)->platform, "Portable Computing Language") != NULL;
+    assert_int_equal(kn_context_capabilities(context)->used_units, units);
+    kn_context_destroy(&context);
+    int used = 0;
+    for (params.parts = 2; params.part < 2; params.part++) {
+        context = open_context(&params);
+        const kn_capabilities *can = kn_context_capabilities(context);
+        assert_int_equal(can->compute_units, units);
+        assert_true(can->used_units > 0 && can->used_units <= units);
+        if (divides && units > 1) assert_true(can->used_units < units);
+        used += can->used_units;
+        kn_context_destroy(&context);
+    }
+    if (divides && units > 1) assert_int_equal(used, units);
+    params.part = 0;
+    params.parts = units + 1;
+    context = open_context(&params);
+    assert_int_equal(kn_context_capabilities(context)->used_units, units);
+    kn_context_destroy(&context);
 }
 
 static void null_contexts_return_errors(void **state) {
@@ -337,6 +368,7 @@ int test_context(void) {
         cmocka_unit_test(a_context_describes_its_device),
         cmocka_unit_test(limits_are_measured_once),
         cmocka_unit_test(wrong_parameters_are_named),
+        cmocka_unit_test(a_device_is_opened_in_parts),
         cmocka_unit_test(null_contexts_return_errors),
         cmocka_unit_test(an_older_program_is_understood),
         cmocka_unit_test(a_device_is_chosen_by_number_type_or_name),

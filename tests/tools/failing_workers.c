@@ -32,10 +32,11 @@ static bool strikes(const char *what, int worker, atomic_int *count) {
     return true;
 }
 
-/* ---- devices: a worker is a context, in the order of their creation ------------------------------------ */
+/* ---- devices: a worker is a context, in the order of their creation; one that is opened anew takes its
+ * place */
 
-static cl_context contexts[MOST];
-static atomic_int context_count, launches, messages;
+static _Atomic(cl_context) contexts[MOST];
+static atomic_int launches, messages;
 
 __attribute__((visibility("default"))) cl_context
 clCreateContext(const cl_context_properties *properties, cl_uint count, const cl_device_id *devices,
@@ -47,9 +48,23 @@ clCreateContext(const cl_context_properties *properties, cl_uint count, const cl
                            void(CL_CALLBACK *)(const char *, const void *, size_t, void *), void *, cl_int *);
     } next = {.found = dlsym(RTLD_NEXT, "clCreateContext")};
     cl_context made = next.call(properties, count, devices, notify, user, code);
-    const int number = atomic_fetch_add(&context_count, 1);
-    if (number < MOST) contexts[number] = made;
+    for (int i = 0; i < MOST; i++) {
+        cl_context none = NULL;
+        if (atomic_compare_exchange_strong(&contexts[i], &none, made)) break;
+    }
     return made;
+}
+
+__attribute__((visibility("default"))) cl_int clReleaseContext(cl_context context) {
+    union {
+        void *found;
+        cl_int (*call)(cl_context);
+    } next = {.found = dlsym(RTLD_NEXT, "clReleaseContext")};
+    for (int i = 0; i < MOST; i++) {
+        cl_context expected = context;
+        if (context) atomic_compare_exchange_strong(&contexts[i], &expected, NULL);
+    }
+    return next.call(context);
 }
 
 static int worker_of(cl_command_queue queue) {

@@ -31,6 +31,20 @@ def one_file_however_many_devices(folder):
 
 
 @case
+def workers_of_one_cpu_take_parts_of_it(folder):
+    one = next(one for one in koine("devices", "--json").objects() if str(one["index"]) == DEVICE)
+    if one["type"] != "CPU" or one["compute_units"] < 2:
+        raise Skipped("the device is no CPU of several compute units")
+    found = train(folder, *HOW, "--steps", "4", "--shards", "4", "--devices", TWO, "--save", "parts")
+    half, units = (one["compute_units"] + 1) // 2, one["compute_units"]
+    # Not every driver divides its device; PoCL's does. A launcher may have left this process fewer processors.
+    expect(re.search(rf"this worker takes \d+ of the {units} compute units of ", found.err) or
+           "Portable" not in one["platform"], f"expected {half} of {units} units: {found}")
+    train(folder, *HOW, "--steps", "4", "--shards", "4", "--save", "whole")
+    expect(file_of(folder, "parts") == file_of(folder, "whole"), "parts of the device compute other bits than all of it")
+
+
+@case
 def a_training_goes_on_with_another_number(folder):
     more = (*HOW, "--schedule", "constant")
     train(folder, *more, "--steps", "6", "--devices", TWO, "--shards", "4", "--save", "whole")

@@ -88,6 +88,7 @@ typedef struct common_options {
     const char *pin;    /* --pin: layers on other devices; NULL: none */
     const char *target; /* --target: a file that describes a device; NULL: none */
     uint64_t width;
+    int part, parts; /* of a device that several workers share; parts 0: the whole one */
     bool json, quiet, verbose, no_cache, wide_indices;
     bool overwrite; /* existing files are replaced */
     bool timeline;  /* record when each step runs */

@@ -152,6 +152,8 @@ static void context_params_from(const common_options *common, kn_context_params 
     params->matrix_unit = common->matrix_unit;
     params->log = (kn_logger){.level = common->verbose ? KN_LOG_INFO : KN_LOG_WARNING, .write = write_log};
     params->target = common->target;
+    params->part = common->part;
+    params->parts = common->parts;
     params->device = device_is_auto(common) ? NULL : device_wish(common);
     params->kernel_folder = getenv("KOINE_KERNEL_DIR");
     params->cache_folder = common->cache;

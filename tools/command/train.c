@@ -364,8 +364,9 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_about(run.setup.all);
     tell_judging(&run);
     run.learner.context = run.context;
-    if (!workers_open(&run.learner, &run.watch, &run.world, &run.workers) || !learner_open(&run.learner) ||
-        !world_choose_part(&run.world, &run.learner) ||
+    const bool joined = workers_open(&run.learner, &run.watch, &run.world, &run.workers);
+    run.context = run.learner.context; /* may be a part of the device */
+    if (!joined || !learner_open(&run.learner) || !world_choose_part(&run.world, &run.learner) ||
         !train_load(&run.setup, run.learner.trainer, options) ||
         !workers_prepare(run.workers, &run.learner) || !world_agrees(&run.world, &run.learner))
         goto done;

@@ -229,6 +229,13 @@ void workers_wait(train_workers *workers);
 /* `failed`: the other processes may be waiting for this one, which has to end. */
 void workers_close(train_workers **workers, bool failed);
 
+/* ---- train_parts.c: workers that share a CPU ----------------------------------------------------------- */
+
+/* Opens the contexts of this process that share a CPU with others, of this process or of `world` (NULL: there
+ * is this one only), again, each with a part of its compute units. Reports an error and returns false; then
+ * some may be NULL. */
+bool parts_take(const train_options *options, const kn_communicator *world, kn_context **contexts, int count);
+
 /* ---- train_deal.c ----------------------------------------------------------------------------------------
  */
 

@@ -205,6 +205,19 @@ static bool open_contexts(train_workers *workers, const train_options *options) 
     return true;
 }
 
+/* Workers of the same CPU take a part of it each. */
+static bool take_parts(train_workers *workers, train_learner *learner, const train_world *world) {
+    kn_context *contexts[WORKERS_MOST] = {learner->context};
+    for (int i = 1; i < workers->count; i++)
+        contexts[i] = workers->others[i - 1].context;
+    const bool good =
+        parts_take(learner->options, world->found ? &world->all : NULL, contexts, workers->count);
+    learner->context = contexts[0];
+    for (int i = 1; i < workers->count; i++)
+        workers->others[i - 1].context = contexts[i];
+    return good;
+}
+
 /* The shards of the devices of this process alone. */
 static bool choose_shards(train_workers *workers, train_learner *learner) {
     train_options *options = learner->options;
@@ -255,7 +268,7 @@ bool workers_open(train_learner *learner, train_watch *watch, train_world *world
     train_workers *workers = *made = calloc(1, sizeof *workers);
     if (!workers) return command_fail("out of memory") == EXIT_DONE;
     const kn_communicator *ends[WORKERS_MOST] = {NULL};
-    if (!open_contexts(workers, options) ||
+    if (!open_contexts(workers, options) || !take_parts(workers, learner, world) ||
         !(world->found ? choose_shards_among(workers, learner, world) : choose_shards(workers, learner)) ||
         !connect(workers, world, ends))
         return false;

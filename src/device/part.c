@@ -1,0 +1,53 @@
+/* A part of a device: some of its compute units, so that several workers share it without being in one
+ * another's way. What plans and operators see is the whole device, so that they choose the same kernels. */
+#include <string.h>
+
+#include "device/device_private.h"
+
+enum { PARTS_MOST = 256, WAYS = 16 };
+
+/* Whether the driver divides the device in this way. */
+static bool divides(cl_device_id device, cl_device_partition_property way) {
+    cl_device_partition_property ways[WAYS] = {0};
+    size_t bytes = 0;
+    if (clGetDeviceInfo(device, CL_DEVICE_PARTITION_PROPERTIES, sizeof ways, ways, &bytes) != CL_SUCCESS)
+        return false;
+    for (size_t i = 0; i < bytes / sizeof *ways; i++)
+        if (ways[i] == way) return true;
+    return false;
+}
+
+/* Divides the device into `parts`, equal but for one unit if the driver takes counts. */
+static bool divide(cl_device_id device, int units, int parts, cl_device_id *made) {
+    cl_device_partition_property words[PARTS_MOST + 3] = {0};
+    cl_uint count = 0;
+    if (divides(device, CL_DEVICE_PARTITION_BY_COUNTS)) {
+        words[0] = CL_DEVICE_PARTITION_BY_COUNTS;
+        for (int i = 0; i < parts; i++)
+            words[i + 1] = units / parts + (i < units % parts);
+        words[parts + 1] = CL_DEVICE_PARTITION_BY_COUNTS_LIST_END;
+    } else if (divides(device, CL_DEVICE_PARTITION_EQUALLY)) {
+        words[0] = CL_DEVICE_PARTITION_EQUALLY;
+        words[1] = units / parts;
+    } else {
+        return false;
+    }
+    /* Units that are left over may make one part more. */
+    if (clCreateSubDevices(device, words, 0, NULL, &count) != CL_SUCCESS || count < (cl_uint)parts ||
+        count > PARTS_MOST)
+        return false;
+    return clCreateSubDevices(device, words, count, made, &count) == CL_SUCCESS && count >= (cl_uint)parts;
+}
+
+void kn_context_take_part(kn_context *context) {
+    const int parts = context->parts, units = context->found.info.compute_units;
+    cl_device_id made[PARTS_MOST] = {NULL};
+    if (parts < 2 || parts > units || parts > PARTS_MOST) return;
+    const bool divided = divide(context->found.device, units, parts, made);
+    for (int i = 0; i < PARTS_MOST; i++)
+        if (made[i] && !(divided && i == context->part)) clReleaseDevice(made[i]);
+    if (!divided) return;
+    context->found.device = context->part_device = made[context->part];
+    context->capabilities.used_units =
+        (int)kn_device_number(context->part_device, CL_DEVICE_MAX_COMPUTE_UNITS);
+}

@@ -1,0 +1,113 @@
+/* Workers that share a CPU: each takes a part of its compute units, where the driver divides it, so that they
+ * are not in one another's way. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "train.h"
+
+/* What all processes learn of one: which CPUs its workers have. */
+typedef struct shared_cpus {
+    char host[64];
+    uint64_t allowed; /* what tells the processors that the launcher keeps it to */
+    int count;
+    int devices[WORKERS_MOST]; /* as koine devices counts them; -1: not a CPU */
+} shared_cpus;
+
+/* The processors that this process may use: their number, and a mark of which they are. 0: not known. */
+static int processors_allowed(uint64_t *mark) {
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[4096];
+    int count = 0;
+    *mark = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        static const char name[] = "Cpus_allowed:";
+        if (strncmp(line, name, sizeof name - 1) != 0) continue;
+        *mark = text_hash(line);
+        for (const char *at = line + sizeof name - 1; *at; at++) {
+            const char digit[] = {*at, '\0'};
+            for (long bits = strtol(digit, NULL, 16); bits; bits /= 2)
+                count += bits % 2;
+        }
+    }
+    if (file) fclose(file);
+    return count;
+}
+
+static shared_cpus own_cpus(kn_context *const *contexts, int count) {
+    shared_cpus own = {.count = count};
+    processors_allowed(&own.allowed);
+    train_host(own.host, sizeof own.host);
+    for (int i = 0; i < WORKERS_MOST; i++) {
+        const kn_device_info *info = i < count ? kn_context_device(contexts[i]) : NULL;
+        own.devices[i] = info && info->type == KN_DEVICE_CPU ? info->index : -1;
+    }
+    return own;
+}
+
+/* How many workers have the CPU of a worker of this process, and how many of them come before it: `here` of
+ * processes that are kept to the same processors, `place` of all. */
+static int count_sharers(const shared_cpus *all, int processes, int process, int worker, int *place) {
+    const shared_cpus *own = &all[process];
+    int here = 0;
+    *place = 0;
+    for (int p = 0; p < processes; p++)
+        for (int i = 0; i < all[p].count && !strcmp(all[p].host, own->host); i++) {
+            if (all[p].devices[i] != own->devices[worker]) continue;
+            here += all[p].allowed == own->allowed;
+            *place += p < process || (p == process && i < worker);
+        }
+    return here;
+}
+
+/* Into how many parts a CPU is divided, of which each sharer takes one: as many as there are units, if there
+ * are more sharers. */
+static int parts_of(int units, int sharers) {
+    uint64_t mark;
+    const int allowed = processors_allowed(&mark), most = allowed && allowed < units ? allowed : units;
+    const int64_t parts = ((int64_t)units * sharers + most - 1) / most;
+    return parts < units ? (int)parts : units;
+}
+
+static bool reopen(const train_options *options, int worker, int part, int parts, kn_context **context) {
+    common_options common = options->common;
+    char device[16];
+    snprintf(device, sizeof device, "%d", kn_context_device(*context)->index);
+    common.device = device;
+    common.part = part;
+    common.parts = parts;
+    common.timeline = common.timeline && !worker;
+    kn_context_destroy(context);
+    *context = context_open(&common);
+    return *context != NULL;
+}
+
+static void tell_part(kn_context *context, int sharers) {
+    const kn_capabilities *can = kn_context_capabilities(context);
+    const char *name = kn_context_device(context)->name;
+    if (can->used_units < can->compute_units)
+        command_tell("this worker takes %d of the %d compute units of %s", can->used_units,
+                     can->compute_units, name);
+    else if (sharers > 1)
+        command_tell("%d workers share %s, which its driver does not divide", sharers, name);
+}
+
+bool parts_take(const train_options *options, const kn_communicator *world, kn_context **contexts,
+                int count) {
+    const int processes = world ? world->ranks : 1, rank = world ? world->rank : 0;
+    const shared_cpus own = own_cpus(contexts, count);
+    shared_cpus *all = calloc((size_t)processes, sizeof *all);
+    bool good = all != NULL;
+    if (!good) command_fail("out of memory");
+    if (good && world && kn_all_gather(world, &own, all, sizeof own) != KN_OK)
+        good = command_fail("%s", world->error(world->user)) == EXIT_DONE;
+    if (good && !world) all[0] = own;
+    for (int i = 0; i < count && good; i++) {
+        if (own.devices[i] < 0) continue;
+        int place, sharers = count_sharers(all, processes, rank, i, &place);
+        const int parts = parts_of(kn_context_device(contexts[i])->compute_units, sharers);
+        if (parts > 1) good = reopen(options, i, place % parts, parts, &contexts[i]);
+        if (good && i == 0) tell_part(contexts[i], sharers);
+    }
+    free(all);
+    return good;
+}
