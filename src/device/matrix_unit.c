@@ -11,12 +11,10 @@
 /* As in cl/probe/matrix.cl. */
 enum { ROWS = 64, COLUMNS = 32, DEPTH = 32 };
 
-static const char *const names[] = {"none", "mma", "wmma", "wmma12", "mfma", "dpas8", "dpas16", "amx"};
 static const char emulated[] = "emulated-";
-/* Those that multiply TF32 too. */
-static const bool multiplies_tf32[KN_MATRIX_LAST + 1] = {[KN_MATRIX_MMA] = true};
 
 /* The types in which units multiply, in the order of a context's matrix_units. */
+enum { FLOAT16, BFLOAT16, TF32 };
 static const struct {
     kn_precision precision;
     const char *name;
@@ -24,13 +22,23 @@ static const struct {
     uint32_t bits[4]; /* of 0, 1, 2 and 3 */
     uint32_t sign;
 } types[KN_MATRIX_TYPES] = {
-    {KN_PRECISION_FLOAT16, "float16", 1, {0, 0x3c00, 0x4000, 0x4200}, 0x8000},
-    {KN_PRECISION_BFLOAT16, "bfloat16", 2, {0, 0x3f80, 0x4000, 0x4040}, 0x8000},
-    {KN_PRECISION_TF32, "tf32", 3, {0, 0x3f800000, 0x40000000, 0x40400000}, 0x80000000}};
+    [FLOAT16] = {KN_PRECISION_FLOAT16, "float16", 1, {0, 0x3c00, 0x4000, 0x4200}, 0x8000},
+    [BFLOAT16] = {KN_PRECISION_BFLOAT16, "bfloat16", 2, {0, 0x3f80, 0x4000, 0x4040}, 0x8000},
+    [TF32] = {KN_PRECISION_TF32, "tf32", 3, {0, 0x3f800000, 0x40000000, 0x40400000}, 0x80000000}};
+
+enum { BOTH = 1 << FLOAT16 | 1 << BFLOAT16 };
+static const struct {
+    const char *name;
+    int types; /* a bit for each */
+} units[KN_MATRIX_LAST + 1] = {
+    [KN_MATRIX_NONE] = {"none", BOTH},     [KN_MATRIX_MMA] = {"mma", BOTH | 1 << TF32},
+    [KN_MATRIX_WMMA] = {"wmma", BOTH},     [KN_MATRIX_WMMA12] = {"wmma12", BOTH},
+    [KN_MATRIX_MFMA] = {"mfma", BOTH},     [KN_MATRIX_DPAS8] = {"dpas8", BOTH},
+    [KN_MATRIX_DPAS16] = {"dpas16", BOTH}, [KN_MATRIX_AMX] = {"amx", 1 << BFLOAT16},
+};
 
 static bool has_type(int unit, int type) {
-    if (unit == KN_MATRIX_AMX) return types[type].precision == KN_PRECISION_BFLOAT16;
-    return types[type].precision != KN_PRECISION_TF32 || multiplies_tf32[unit];
+    return units[unit].types >> type & 1;
 }
 
 /* Whether the context's kernels can use it, and this process, where it is the processor's. */
@@ -45,7 +53,7 @@ static void set_unit(kn_context *context, kn_matrix_unit unit) {
 }
 
 const char *kn_matrix_unit_name(kn_matrix_unit unit) {
-    return unit >= 0 && unit <= KN_MATRIX_LAST ? names[unit] : "unknown";
+    return unit >= 0 && unit <= KN_MATRIX_LAST ? units[unit].name : "unknown";
 }
 
 kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn_error *error) {
@@ -53,7 +61,7 @@ kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn
     const bool emulates = !strncmp(word, emulated, strlen(emulated));
     const char *name = emulates ? word + strlen(emulated) : word;
     int unit = emulates ? 1 : 0;
-    while (unit <= KN_MATRIX_LAST && strcmp(name, names[unit]) != 0)
+    while (unit <= KN_MATRIX_LAST && strcmp(name, units[unit].name) != 0)
         unit++;
     if (unit > KN_MATRIX_LAST)
         return kn_fail(
@@ -164,7 +172,7 @@ static kn_matrix_unit try_all(kn_context *context, int type, bool *told) {
         *told = *told && error.status != KN_ERROR_MEMORY;
         kn_log_write(&context->host, KN_LOG_WARNING,
                      "%s claims the matrix unit %s; it is not used for %s: %s", context->found.info.name,
-                     names[unit], types[type].name, error.text);
+                     units[unit].name, types[type].name, error.text);
         error = (kn_error){.status = KN_OK};
     }
     return KN_MATRIX_NONE;
