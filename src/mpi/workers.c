@@ -159,14 +159,11 @@ static kn_status find_level(kn_mpi_workers *all) {
 /* How many workers each process has. */
 static kn_status find_workers(kn_mpi_workers *all) {
     kn_mpi_world *world = &all->world;
-    int code = MPI_Comm_dup(MPI_COMM_WORLD, &world->ranks);
-    if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(world->ranks, MPI_ERRORS_RETURN);
-    if (code == MPI_SUCCESS) code = MPI_Comm_rank(world->ranks, &all->process);
-    if (code == MPI_SUCCESS) code = MPI_Comm_size(world->ranks, &all->processes);
-    if (code != MPI_SUCCESS) return kn_mpi_failed(world, "MPI's ranks", code);
+    kn_status status = kn_mpi_find_ranks(world, &all->process, &all->processes);
+    if (status) return status;
     all->first = calloc((size_t)all->processes + 1, sizeof *all->first);
     if (!all->first) return KN_ERROR_MEMORY;
-    code = MPI_Allgather(&all->count, 1, MPI_INT, all->first + 1, 1, MPI_INT, world->ranks);
+    const int code = MPI_Allgather(&all->count, 1, MPI_INT, all->first + 1, 1, MPI_INT, world->ranks);
     if (code != MPI_SUCCESS) return kn_mpi_failed(world, "the numbers of workers", code);
     int64_t ranks = 0;
     for (int p = 1; p <= all->processes; p++) {
@@ -197,9 +194,7 @@ static kn_status find_tags(kn_mpi_workers *all) {
     all->ranks = malloc((size_t)needed * sizeof(MPI_Comm));
     if (!all->ranks) return KN_ERROR_MEMORY;
     for (; all->communicators < needed; all->communicators++) {
-        MPI_Comm *made = &all->ranks[all->communicators];
-        code = MPI_Comm_dup(all->world.ranks, made);
-        if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN);
+        code = kn_mpi_duplicate(all->world.ranks, &all->ranks[all->communicators]);
         if (code != MPI_SUCCESS) return kn_mpi_failed(&all->world, "a communicator of MPI", code);
     }
     return KN_OK;

@@ -205,16 +205,20 @@ kn_status kn_mpi_start(kn_mpi_world *own) {
     return KN_ERROR_COMMUNICATION;
 }
 
-/* The ranks with their own context of messages; failures return codes instead of ending the process. */
-static kn_status find_ranks(kn_mpi_world *own, kn_communicator *made) {
-    int code = MPI_Comm_dup(MPI_COMM_WORLD, &own->ranks);
-    if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(own->ranks, MPI_ERRORS_RETURN);
-    if (code == MPI_SUCCESS) code = MPI_Comm_rank(own->ranks, &made->rank);
-    if (code == MPI_SUCCESS) code = MPI_Comm_size(own->ranks, &made->ranks);
+int kn_mpi_duplicate(MPI_Comm ranks, MPI_Comm *made) {
+    const int code = MPI_Comm_dup(ranks, made);
+    return code == MPI_SUCCESS ? MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN) : code;
+}
+
+kn_status kn_mpi_find_ranks(kn_mpi_world *own, int *rank, int *ranks) {
+    int code = kn_mpi_duplicate(MPI_COMM_WORLD, &own->ranks);
+    if (code == MPI_SUCCESS) code = MPI_Comm_rank(own->ranks, rank);
+    if (code == MPI_SUCCESS) code = MPI_Comm_size(own->ranks, ranks);
     return code == MPI_SUCCESS ? KN_OK : kn_mpi_failed(own, "MPI's ranks", code);
 }
 
-void kn_mpi_give(kn_communicator *communicator, const kn_communicator *made) {
+/* Copies the fields that the caller's version of a communicator has, the allocator excepted. */
+static void give(kn_communicator *communicator, const kn_communicator *made) {
     const size_t size = communicator->size;
     memcpy(communicator, made,
            size < offsetof(kn_communicator, allocator) ? size : offsetof(kn_communicator, allocator));
@@ -233,21 +237,21 @@ kn_status kn_mpi_open(kn_communicator *communicator, char *error, size_t bytes) 
                             .abort = mpi_abort,
                             .error = mpi_error,
                             .sum = mpi_sum};
-    kn_mpi_give(communicator, &(kn_communicator){0});
+    give(communicator, &(kn_communicator){0});
     kn_mpi_world *own = calloc(1, sizeof *own);
     if (!own) {
         if (error) snprintf(error, bytes, "out of memory");
         return KN_ERROR_MEMORY;
     }
     kn_status status = kn_mpi_start(own);
-    if (!status) status = find_ranks(own, &made);
+    if (!status) status = kn_mpi_find_ranks(own, &made.rank, &made.ranks);
     if (status) {
         if (error) snprintf(error, bytes, "%s", own->error);
         free(own);
         return status;
     }
     made.user = own;
-    kn_mpi_give(communicator, &made);
+    give(communicator, &made);
     return KN_OK;
 }
 
@@ -259,5 +263,5 @@ void kn_mpi_close(kn_communicator *communicator) {
         if (own->began) MPI_Finalize();
     }
     free(own);
-    kn_mpi_give(communicator, &(kn_communicator){0});
+    give(communicator, &(kn_communicator){0});
 }

@@ -40,7 +40,10 @@ kn_status kn_mpi_begin(kn_mpi_world *own, const kn_mpi_message *wanted, char *da
 kn_status kn_mpi_end(kn_mpi_world *own, kn_mpi_message *waited);
 /* Writes what failed, and MPI's words for the code, to own->error. */
 kn_status kn_mpi_failed(kn_mpi_world *own, const char *what, int code);
-/* Copies the fields that the caller's version of a communicator has, the allocator excepted. */
-void kn_mpi_give(kn_communicator *communicator, const kn_communicator *made);
+/* The same ranks with separate messages; failures return codes instead of ending the process. Returns MPI's
+ * code. */
+int kn_mpi_duplicate(MPI_Comm ranks, MPI_Comm *made);
+/* Sets own->ranks to all processes, and finds out which of how many this is. */
+kn_status kn_mpi_find_ranks(kn_mpi_world *own, int *rank, int *ranks);
 
 #endif
