@@ -68,6 +68,7 @@ kn_status kn_context_get_counts(const kn_context *context, kn_context_counts *co
     kn_mutex_lock(context->mutex);
     kn_context_counts now = context->counts;
     kn_mutex_unlock(context->mutex);
+    now.launches = atomic_load(&context->launches);
     return KN_RESULT_GIVE(kn_context_counts, counts, &now);
 }
 

@@ -2,6 +2,8 @@
 #ifndef KN_DEVICE_PRIVATE_H
 #define KN_DEVICE_PRIVATE_H
 
+#include <stdatomic.h>
+
 #include <koine/opencl.h>
 
 #include "base/base.h"
@@ -139,6 +141,7 @@ struct kn_context {
     int part, parts;
     kn_capabilities capabilities;
     kn_context_counts counts;
+    atomic_uint_fast64_t launches; /* that of counts, which launches do not lock */
     /* Copies of the parameters. */
     char *cache_folder, *kernel_folder;
     kn_progress progress;

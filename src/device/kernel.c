@@ -196,9 +196,7 @@ kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_laun
     }
     kn_status status = check_launch(kernel, launch, error);
     if (status != KN_OK) return status;
-    kn_mutex_lock(context->mutex);
-    context->counts.launches++;
-    kn_mutex_unlock(context->mutex);
+    atomic_fetch_add(&context->launches, 1);
     return cut ? launch_cut(context, kernel, launch, label, error)
                : enqueue(context, kernel, launch, NULL, launch->global, 1, label, error);
 }
