@@ -2,7 +2,6 @@
 #include "base/base.h"
 
 #include <float.h>
-#include <string.h>
 
 /* MAX_DIGITS digits always fit 64 bits; powers of ten up to MAX_EXACT are exact in a double, those up to
  * MAX_POWER in 64 bits. */
@@ -30,9 +29,7 @@ static bool divide(uint64_t number, int power, double *value) {
     uint64_t quotient = (uint64_t)(over / by);
     quotient |= (uint64_t)over != quotient * by;
     const uint64_t scale_bits = (uint64_t)(1023 + by_up - up - 63) << 52; /* a power of two */
-    double scale;
-    memcpy(&scale, &scale_bits, sizeof scale);
-    *value = (double)quotient * scale;
+    *value = (double)quotient * kn_double_of_bits(scale_bits);
     return true;
 }
 #else

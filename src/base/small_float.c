@@ -1,6 +1,5 @@
 /* Floating-point numbers of a byte or less, by the facts in small_float.h. */
 #include <math.h>
-#include <string.h>
 
 #include "base/base.h"
 
@@ -60,8 +59,7 @@ static uint8_t power_of_two(const kn_small_float *format, uint32_t size, bool sa
 
 uint8_t kn_small_float_code(const kn_small_float *format, float number, bool saturates,
                             kn_power_rounding rounding) {
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
+    const uint32_t bits = kn_bits_of_float(number);
     const uint32_t size = bits & 0x7fffffffu, sign = bits >> 31 ? format->sign : 0;
     if (format->mantissa_bits == 0) return power_of_two(format, size, saturates, rounding);
     if (size > infinity)

@@ -1,10 +1,34 @@
-/* Floating-point numbers of a byte or less, a byte each: what distinguishes their formats, and
- * the two conversions that follow from it. cl/common/small_float.cl converts by the same facts. Included by
- * base.h. */
+/* The bits of floating-point numbers; and those of a byte or less, a byte each: what distinguishes their
+ * formats, and the two conversions that follow from it. cl/common/small_float.cl converts by the same facts.
+ * Included by base.h. */
 #ifndef KN_BASE_SMALL_FLOAT_H
 #define KN_BASE_SMALL_FLOAT_H
 
+#include <stdint.h>
+#include <string.h>
+
 #include <koine/tensor.h>
+
+static inline uint32_t kn_bits_of_float(float number) {
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+static inline float kn_float_of_bits(uint32_t bits) {
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+static inline uint64_t kn_bits_of_double(double number) {
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+static inline double kn_double_of_bits(uint64_t bits) {
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
 
 /* X(type, bits of the exponent, bits of the mantissa, bias, whether there are infinities, NaN). A sign
  * precedes exponent and mantissa if they leave room for it in the byte. NaN is its code without a sign: all

@@ -128,16 +128,11 @@ float kn_float_from_half(uint16_t half) {
         float value = (float)fraction * 0x1p-24f;
         return sign ? -value : value;
     }
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return kn_float_of_bits(bits);
 }
 
 float kn_float_from_bfloat(uint16_t bits) {
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
+    return kn_float_of_bits((uint32_t)bits << 16);
 }
 
 double kn_array_number(const kn_array *array, uint64_t index) {

@@ -34,10 +34,7 @@ static kn_status read_numbers(binary *b, const kn_caffe_about *about, const kn_w
         kn_caffe_item *item = kn_caffe_add(b->in, last, about->name, KN_CAFFE_NUMBER, byte_of(b, field));
         if (!item) return b->in->error->status;
         if (about->form == KN_CAFFE_AS_FLOAT) {
-            uint32_t bits = (uint32_t)value;
-            float number;
-            memcpy(&number, &bits, sizeof number);
-            item->as.number = number;
+            item->as.number = kn_float_of_bits((uint32_t)value);
             continue;
         }
         item->as.number = (double)(int64_t)value;

@@ -40,17 +40,13 @@ static void add_count(kn_text *text, unsigned field, uint64_t number) {
 }
 
 static void add_double(kn_text *text, unsigned field, double number) {
-    uint64_t bits;
-    memcpy(&bits, &number, sizeof bits);
     add_varint(text, field << 3 | 1);
-    add_little(text, bits, 8);
+    add_little(text, kn_bits_of_double(number), 8);
 }
 
 static void add_float(kn_text *text, unsigned field, float number) {
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
     add_varint(text, field << 3 | 5);
-    add_little(text, bits, 4);
+    add_little(text, kn_bits_of_float(number), 4);
 }
 
 static void add_bytes(kn_text *text, unsigned field, const char *bytes, size_t count) {
@@ -62,11 +58,8 @@ static void add_bytes(kn_text *text, unsigned field, const char *bytes, size_t c
 static void add_doubles(kn_text *text, unsigned field, const double *numbers, size_t count) {
     add_varint(text, field << 3 | 2);
     add_varint(text, 8 * count);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t bits;
-        memcpy(&bits, &numbers[i], sizeof bits);
-        add_little(text, bits, 8);
-    }
+    for (size_t i = 0; i < count; i++)
+        add_little(text, kn_bits_of_double(numbers[i]), 8);
 }
 
 /* ---- records ---------------------------------------------------------------------------------------- */

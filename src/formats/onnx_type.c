@@ -182,17 +182,11 @@ bool kn_onnx_tensor_integer(const kn_onnx_tensor *tensor, uint64_t index, int64_
 }
 
 static double float_at(const uint8_t *bytes) {
-    uint32_t bits = (uint32_t)kn_little_uint(bytes, 4);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return kn_float_of_bits((uint32_t)kn_little_uint(bytes, 4));
 }
 
 static double double_at(const uint8_t *bytes) {
-    uint64_t bits = kn_little_uint(bytes, 8);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return kn_double_of_bits(kn_little_uint(bytes, 8));
 }
 
 double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index) {

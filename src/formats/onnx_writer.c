@@ -45,10 +45,8 @@ void kn_onnx_put_number(kn_onnx_sink *out, uint32_t field, int64_t number) {
 }
 
 void kn_onnx_put_float(kn_onnx_sink *out, uint32_t field, float number) {
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
     uint8_t bytes[4];
-    kn_little_put(bytes, bits, sizeof bytes);
+    kn_little_put(bytes, kn_bits_of_float(number), sizeof bytes);
     put_tag(out, field, KN_WIRE_FIXED32);
     put(out, bytes, sizeof bytes);
 }

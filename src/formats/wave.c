@@ -82,17 +82,8 @@ kn_status kn_wave_read(const char *name, const uint8_t *bytes, uint64_t count, k
 
 static float number_at(const kn_wave *wave, const uint8_t *from) {
     const uint64_t bits = kn_little_uint(from, wave->bytes_each);
-    if (wave->real && wave->bytes_each == 8) {
-        double value;
-        memcpy(&value, &bits, sizeof value);
-        return (float)value;
-    }
-    if (wave->real) {
-        const uint32_t low = (uint32_t)bits;
-        float value;
-        memcpy(&value, &low, sizeof value);
-        return value;
-    }
+    if (wave->real)
+        return wave->bytes_each == 8 ? (float)kn_double_of_bits(bits) : kn_float_of_bits((uint32_t)bits);
     if (wave->bytes_each == 1) return ((float)bits - 128) / 128; /* 8-bit samples are unsigned */
     const int shift = 64 - 8 * wave->bytes_each;
     return (float)((double)(int64_t)(bits << shift) * 0x1p-63);

@@ -1,6 +1,5 @@
 /* Elements of arrays of any type as double-precision numbers. */
 #include <math.h>
-#include <string.h>
 
 #include "graph/graph_private.h"
 
@@ -9,18 +8,8 @@ bool kn_dtype_is_float(kn_dtype dtype) {
 }
 
 float kn_round_tf32(float number) {
-    uint32_t bits;
     if (number != number) return number;
-    memcpy(&bits, &number, sizeof bits);
-    bits = (bits + 0x1000u) & ~0x1fffu;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
-static float float_of_bits(uint32_t bits) {
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
+    return kn_float_of_bits((kn_bits_of_float(number) + 0x1000u) & ~0x1fffu);
 }
 
 /* Expands a float of a sign, `exponent_bits` and `mantissa_bits` to a double. */
@@ -70,7 +59,7 @@ double kn_element_get(kn_dtype dtype, const void *data, int64_t position) {
     case KN_FLOAT16:
         return expand(((const uint16_t *)data)[position], 5, 10);
     case KN_BFLOAT16:
-        return float_of_bits((uint32_t)((const uint16_t *)data)[position] << 16);
+        return kn_float_of_bits((uint32_t)((const uint16_t *)data)[position] << 16);
     case KN_INT8:
         return ((const int8_t *)data)[position];
     case KN_INT16:

@@ -354,13 +354,8 @@ static double call_bits(kn_function function, double x, double y) {
 
 /* Carries what the last bits hold, and u, into the one before them. */
 static double call_coarse(double x, double u, int places) {
-    const float number = (float)x;
-    float result;
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    bits = (bits + (uint32_t)ldexp(u, places)) & (0xffffffffu << places);
-    memcpy(&result, &bits, sizeof result);
-    return result;
+    const uint32_t bits = kn_bits_of_float((float)x);
+    return kn_float_of_bits((bits + (uint32_t)ldexp(u, places)) & (0xffffffffu << places));
 }
 
 static double call_function(kn_function function, double x, double y) {

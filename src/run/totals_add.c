@@ -1,19 +1,5 @@
 /* Adding numbers that workers have exchanged. */
-#include <string.h>
-
 #include "run/totals_private.h"
-
-static float float_of(uint32_t bits) {
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
-static uint32_t bits_of(float number) {
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return bits;
-}
 
 /* Bits above the lowest `dropped`, rounded to nearest even. */
 static uint32_t rounded(uint32_t bits, int dropped) {
@@ -21,28 +7,29 @@ static uint32_t rounded(uint32_t bits, int dropped) {
 }
 
 static float of_bfloat16(uint16_t code) {
-    return float_of((uint32_t)code << 16);
+    return kn_float_of_bits((uint32_t)code << 16);
 }
 
 static uint16_t to_bfloat16(float number) {
-    const uint32_t bits = bits_of(number);
+    const uint32_t bits = kn_bits_of_float(number);
     if (number != number) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)rounded(bits, 16);
 }
 
 static float of_float16(uint16_t code) {
     const uint32_t sign = (uint32_t)(code & 0x8000) << 16, exponent = code >> 10 & 31, rest = code & 1023;
-    if (!exponent) return float_of(sign | bits_of((float)rest * 0x1p-24f));
-    return float_of(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | rest << 13);
+    if (!exponent) return kn_float_of_bits(sign | kn_bits_of_float((float)rest * 0x1p-24f));
+    return kn_float_of_bits(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | rest << 13);
 }
 
 static uint16_t to_float16(float number) {
-    const uint32_t bits = bits_of(number), size = bits & 0x7fffffff;
+    const uint32_t bits = kn_bits_of_float(number), size = bits & 0x7fffffff;
     const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
     if (number != number) return sign | 0x7e00;
     if (size >= 0x477ff000) return sign | 0x7c00; /* from 65520 on */
     /* Below 2^-14 numbers are multiples of 2^-24, as those from 0.5 to 1 are in float32. */
-    if (size < 0x38800000) return (uint16_t)(sign | (bits_of(float_of(size) + 0.5f) - bits_of(0.5f)));
+    if (size < 0x38800000)
+        return (uint16_t)(sign | (kn_bits_of_float(kn_float_of_bits(size) + 0.5f) - kn_bits_of_float(0.5f)));
     return (uint16_t)(sign | rounded(size - 0x38000000, 13));
 }
 

@@ -23,11 +23,9 @@ static void add_shape(char *key, size_t *used, const kn_shape *shape) {
 
 static void add_attribute(char *key, size_t *used, const kn_attribute *attribute,
                           const kn_attribute_value *value) {
-    uint64_t bits;
-    memcpy(&bits, &value->number, sizeof bits);
     add(key, used, "/%s=", attribute->name);
     if (attribute->kind == KN_ATTRIBUTE_FLOAT)
-        add(key, used, "%016llx", (unsigned long long)bits);
+        add(key, used, "%016llx", (unsigned long long)kn_bits_of_double(value->number));
     else if (!value->count)
         add(key, used, "%lld", (long long)value->integer);
     for (int i = 0; i < value->count; i++)
