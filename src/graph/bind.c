@@ -302,7 +302,6 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     copy->tf32 = node->tf32;
     copy->device = node->device;
     copy->gradient = node->gradient;
-    if (copying->from->bound) copy->random_key = node->random_key;
     for (int i = 0; i < node->output_count && i < copy->output_count; i++)
         copying->values[node->outputs[i]->id] = copy->outputs[i];
     return moves ? widen_result(copying, node, copy->outputs[0]) : KN_OK;

@@ -351,6 +351,13 @@ static bool set_pin_and_device(kn_graph *graph, const kn_node_recipe *recipe, kn
     return !pin || node->pin;
 }
 
+/* What stands for another node draws its numbers, whose key a node of a bound graph has. */
+static uint64_t choose_random_key(const kn_graph *graph, const kn_node_recipe *recipe, const char *name) {
+    const kn_node *origin = recipe->origin ? recipe->origin : graph->origin;
+    const bool known = origin && origin->output_count > 0 && origin->outputs[0]->graph->bound;
+    return known ? origin->random_key : kn_random_key(graph->seed, name);
+}
+
 static bool copy_attributes(kn_graph *graph, kn_node *node, const kn_attribute_value *attributes,
                             const kn_attribute_value *given) {
     size_t count = (size_t)node->op->attribute_count;
@@ -396,8 +403,7 @@ static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const
     }
     if (!make_outputs(graph, recipe, node, call->outputs)) return NULL;
     choose_types(node);
-    if (graph->bound && recipe->row->random)
-        node->random_key = graph->origin ? graph->origin->random_key : kn_random_key(graph->seed, node->name);
+    if (graph->bound && recipe->row->random) node->random_key = choose_random_key(graph, recipe, node->name);
     node->id = (int)graph->node_count;
     graph->nodes[graph->node_count++] = node;
     if (recipe->row->class == KN_CLASS_ASSIGN) node->inputs[0]->assign = node;
@@ -450,7 +456,6 @@ kn_node *kn_node_repeat(kn_graph *graph, const kn_node *node, kn_value *const *i
     if (graph->error.status != KN_OK) return NULL;
     kn_node *made = append_node(graph, &recipe, &call, node->given ? node->given : attributes);
     if (!made) return NULL;
-    made->random_key = node->random_key;
     made->compute = node->compute;
     made->accumulate = node->accumulate;
     made->tf32 = node->tf32;

@@ -280,6 +280,8 @@ const kn_operator *kn_operator_find(const char *name);
 void kn_operator_arity(const kn_operator *row, int *least, int *most);
 /* The row's cost, or the default. */
 void kn_node_cost(const kn_node *node, kn_cost *cost);
+/* The value under a chain of views; the value itself if it is no view. */
+kn_value *kn_value_root(kn_value *value);
 /* The key of the random stream of one step: key + step * 0x9e3779b97f4a7c15, on the host and in kernels. */
 static inline uint64_t kn_random_step(uint64_t key, uint64_t step) {
     return key + step * 0x9e3779b97f4a7c15u;

@@ -1,4 +1,4 @@
-/* What every operator row has by default: its number of inputs and its cost. */
+/* What every operator row has by default: its number of inputs and its cost; and what views lead back to. */
 #include "graph/graph_private.h"
 
 void kn_operator_arity(const kn_operator *row, int *least, int *most) {
@@ -27,4 +27,10 @@ void kn_node_cost(const kn_node *node, kn_cost *cost) {
         cost->bytes += (double)elements * (double)kn_dtype_bytes(value->shape.dtype);
         if (i >= node->input_count) cost->flops += (double)elements;
     }
+}
+
+kn_value *kn_value_root(kn_value *value) {
+    while (value->kind == KN_VALUE_RESULT && value->producer->op->class == KN_CLASS_VIEW)
+        value = value->producer->inputs[0];
+    return value;
 }

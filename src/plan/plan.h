@@ -233,8 +233,6 @@ bool kn_shared_value_of(const kn_node *node, kn_shared_value *value);
 
 /* Size of a value of a bound graph in bytes; false on overflow. */
 bool kn_value_bytes(const kn_value *value, uint64_t *bytes);
-/* The value under a chain of views; the value itself if it is no view. */
-kn_value *kn_value_root(kn_value *value);
 
 /* ---- placing intervals (intervals.c) --------------------------------------------------------- */
 

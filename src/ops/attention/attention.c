@@ -174,7 +174,7 @@ static const char *gradient_wrong(const kn_node *node) {
     const kn_shape sums = {.dtype = q->dtype, .rank = 3, .dims = {q->dims[0], heads, q->dims[1]}};
     for (int i = 0; i < KN_ATTENTION_Q; i++) {
         const kn_shape *own = &node->inputs[i]->shape, *expected = i == KN_ATTENTION_LOG_SUM ? &sums : q;
-        if (own->dtype != q->dtype || own->rank != 3 || !kn_shape_same(own, expected))
+        if (own->dtype != q->dtype || !kn_shape_same(own, expected))
             return "expected dy and y like q, and a logarithm of a sum for each query of each head";
     }
     return NULL;

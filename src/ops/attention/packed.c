@@ -2,6 +2,7 @@
  * read in place, and has one gradient instead of three that would be put together. */
 #include "ops/attention/attention.h"
 #include "ops/build.h"
+#include "ops/lowering.h"
 #include "ops/shape/shape.h"
 
 /* Some columns of a value whose last axis has `columns` of them. */
@@ -10,28 +11,19 @@ typedef struct part_of {
     int64_t columns, begin;
 } part_of;
 
-/* What a value is a view of. */
-static kn_value *root_of(kn_value *value) {
-    while (value->producer && !value->producer->derivative && value->producer->op->class == KN_CLASS_VIEW)
-        value = value->producer->inputs[0];
-    return value;
-}
-
 /* Whether x (B,T,C) is a slice of columns of some value, perhaps with other views between. The slice may be
  * along an axis before the last one, such as axis 2 of (B,T,3,C): what is after it are adjacent columns. */
 static bool is_part(kn_value *x, part_of *part) {
-    kn_node *slice = root_of(x)->producer;
+    kn_node *slice = kn_value_root(x)->producer;
     if (!slice || slice->derivative || slice->op != &kn_row_slice) return false;
     const kn_shape *from = &slice->inputs[0]->shape, *to = &slice->outputs[0]->shape;
-    int axis = (int)kn_attribute_of(slice, "axis")->integer;
-    int64_t begin = kn_attribute_of(slice, "begin")->integer, inner = 1;
-    if (axis < 0) axis += from->rank;
-    if (begin < 0) begin += from->dims[axis];
-    for (int i = axis + 1; i < from->rank; i++)
-        inner *= from->dims[i];
-    if (kn_attribute_of(slice, "step")->integer != 1 || to->dims[axis] * inner != x->shape.dims[2])
+    const int axis = kn_axis_of(slice, from->rank);
+    const kn_lanes lanes = kn_lanes_of(from, axis);
+    int64_t begin = kn_attribute_of(slice, "begin")->integer;
+    if (begin < 0) begin += lanes.size;
+    if (kn_attribute_of(slice, "step")->integer != 1 || to->dims[axis] * lanes.inner != x->shape.dims[2])
         return false;
-    *part = (part_of){root_of(slice->inputs[0]), from->dims[axis] * inner, begin * inner};
+    *part = (part_of){kn_value_root(slice->inputs[0]), lanes.size * lanes.inner, begin * lanes.inner};
     return true;
 }
 
@@ -63,8 +55,5 @@ kn_status kn_attention_of_parts(kn_graph *bound, const kn_node *node, kn_value *
     if (kn_value_failed(made)) return bound->error.status;
     for (int i = 0; i < node->output_count && i < made->producer->output_count; i++)
         results[i] = made->producer->outputs[i];
-    /* The numbers of dropout are those of the node in the user's graph. */
-    made->producer->random_key =
-        node->outputs[0]->graph->bound ? node->random_key : kn_random_key(bound->seed, node->name);
     return KN_OK;
 }
