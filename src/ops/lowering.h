@@ -49,6 +49,23 @@ typedef enum kn_method {
     KN_METHOD_TREE,  /* a work-group shares local memory: trees (cl/common/lanes.cl), or tiles */
     KN_METHOD_PLAIN, /* a work-item for each result, without local memory and barriers */
 } kn_method;
+/* Of a lowering that takes the method too: lower_wide, lower_tree and lower_plain. */
+#define KN_METHOD_LOWERINGS(lower)                                                                           \
+    static kn_status lower##_wide(kn_lowering *lowering) {                                                   \
+        return lower(lowering, KN_METHOD_WIDE);                                                              \
+    }                                                                                                        \
+    static kn_status lower##_tree(kn_lowering *lowering) {                                                   \
+        return lower(lowering, KN_METHOD_TREE);                                                              \
+    }                                                                                                        \
+    static kn_status lower##_plain(kn_lowering *lowering) {                                                  \
+        return lower(lowering, KN_METHOD_PLAIN);                                                             \
+    }
+/* Their variants, for any types; the rest is what all of them promise. */
+#define KN_METHOD_VARIANTS(lowering, ...)                                                                    \
+    {.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = lowering##_wide, __VA_ARGS__},            \
+        {.name = "tree", .lower = lowering##_tree, __VA_ARGS__}, {                                           \
+        .name = "plain", .lower = lowering##_plain, __VA_ARGS__                                              \
+    }
 /* Defines the macros of cl/common/lanes.cl and the size of a launch: `lanes` work-items for each result, in
  * work-groups of `items`; with 1 lane in work-groups of any size. `parts` is the second dimension. */
 void kn_step_lanes(kn_step *step, const kn_target *target, int64_t results, int64_t parts, size_t lanes,

@@ -30,9 +30,7 @@ static bool has_labels(const kn_shape *logits, const kn_shape *target) {
 }
 /* The label of rows that do not count; NULL: all do. */
 static const kn_attribute_value *ignored_of(const kn_node *node) {
-    bool counts =
-        node->op == &kn_row_cross_entropy_counted || node->op == &kn_row_cross_entropy_counted_gradient;
-    return counts ? kn_attribute_of(node, "ignored") : NULL;
+    return kn_attribute_in(node->op, node->attributes, "ignored");
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------------- */
@@ -207,21 +205,15 @@ static kn_status emit_mean(kn_lowering *lowering, int scratch, kn_method method)
     return kn_emit_reduction(lowering, &mean, method);
 }
 
-/* The same over the rows that count, whose number is a result, too: a single work-group. */
+/* The same over the rows that count, whose number is a result, too: by one work-group or work-item. */
 static kn_status emit_counted_mean(kn_lowering *lowering, int scratch, kn_method method) {
     const kn_node *node = lowering->node;
-    const kn_target *target = lowering->target;
     const kn_shape *logits = &node->inputs[0]->shape;
     kn_step *step = kn_step_begin(lowering, "losses/cross_entropy.cl", "kn_cross_entropy_mean");
     kn_step_define(step, "KN_IGNORES", "1");
     kn_step_types(step, node, logits->dtype);
-    if (method == KN_METHOD_WIDE) {
-        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
-        kn_step_size1(step, 1, 1);
-    } else {
-        size_t items = kn_group_items(target, "losses/cross_entropy.cl");
-        kn_step_lanes(step, target, 1, 1, method == KN_METHOD_PLAIN ? 1 : items, items);
-    }
+    const size_t items = kn_group_items(lowering->target, "losses/cross_entropy.cl");
+    kn_step_lanes(step, lowering->target, 1, 1, method == KN_METHOD_TREE ? items : 1, items);
     kn_step_scratch(step, "loss", scratch);
     kn_step_read(step, "target", node->inputs[1]);
     kn_step_write(step, "mean", lowering->result);
@@ -302,33 +294,9 @@ static kn_status lower_accuracy(kn_lowering *lowering, kn_method method) {
     return emit_mean(lowering, scratch, method);
 }
 
-static kn_status loss_wide(kn_lowering *lowering) {
-    return lower_loss(lowering, KN_METHOD_WIDE);
-}
-static kn_status loss_tree(kn_lowering *lowering) {
-    return lower_loss(lowering, KN_METHOD_TREE);
-}
-static kn_status loss_plain(kn_lowering *lowering) {
-    return lower_loss(lowering, KN_METHOD_PLAIN);
-}
-static kn_status gradient_wide(kn_lowering *lowering) {
-    return lower_gradient(lowering, KN_METHOD_WIDE);
-}
-static kn_status gradient_tree(kn_lowering *lowering) {
-    return lower_gradient(lowering, KN_METHOD_TREE);
-}
-static kn_status gradient_plain(kn_lowering *lowering) {
-    return lower_gradient(lowering, KN_METHOD_PLAIN);
-}
-static kn_status accuracy_wide(kn_lowering *lowering) {
-    return lower_accuracy(lowering, KN_METHOD_WIDE);
-}
-static kn_status accuracy_tree(kn_lowering *lowering) {
-    return lower_accuracy(lowering, KN_METHOD_TREE);
-}
-static kn_status accuracy_plain(kn_lowering *lowering) {
-    return lower_accuracy(lowering, KN_METHOD_PLAIN);
-}
+KN_METHOD_LOWERINGS(lower_loss)
+KN_METHOD_LOWERINGS(lower_gradient)
+KN_METHOD_LOWERINGS(lower_accuracy)
 
 static void logits_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, 5.0 * (double)kn_elements_of(node->inputs[0]), cost);
@@ -383,18 +351,8 @@ static kn_status cross_entropy_gradient(kn_gradient_call *call) {
 #define SMOOTHING KN_ATTRIBUTES(SMOOTHED)
 #define IGNORING                                                                                             \
     KN_ATTRIBUTES(SMOOTHED, KN_INT("ignored", -100, "the class number of rows that do not count"))
-#define LOSS_VARIANTS                                                                                        \
-    KN_VARIANTS(                                                                                             \
-        {.name = "wide", .choice.accepts = kn_on_wide_vector, .lower = loss_wide, .promise.halves = {1, 0}}, \
-        {.name = "tree", .lower = loss_tree, .promise.halves = {1, 0}},                                      \
-        {.name = "plain", .lower = loss_plain, .promise.halves = {1, 0}})
-#define GRADIENT_VARIANTS                                                                                    \
-    KN_VARIANTS({.name = "wide",                                                                             \
-                 .choice.accepts = kn_on_wide_vector,                                                        \
-                 .lower = gradient_wide,                                                                     \
-                 .promise.halves = {1, 1}},                                                                  \
-                {.name = "tree", .lower = gradient_tree, .promise.halves = {1, 1}},                          \
-                {.name = "plain", .lower = gradient_plain, .promise.halves = {1, 1}})
+#define LOSS_VARIANTS KN_VARIANTS(KN_METHOD_VARIANTS(lower_loss, .promise.halves = {1, 0}))
+#define GRADIENT_VARIANTS KN_VARIANTS(KN_METHOD_VARIANTS(lower_gradient, .promise.halves = {1, 1}))
 #define LABELS(count) "0.." #count
 
 KN_OPERATOR(
@@ -475,12 +433,7 @@ KN_OPERATOR(cross_entropy_counted_gradient, .help = "gradient of cross_entropy_c
 KN_OPERATOR(
     accuracy, .help = "fraction of rows whose largest logit is the target's", .min_inputs = 2,
     .max_inputs = 2, .shape = accuracy_shape, .reference = accuracy_reference, .cost = logits_cost,
-    KN_VARIANTS({.name = "wide",
-                 .choice.accepts = kn_on_wide_vector,
-                 .lower = accuracy_wide,
-                 .promise.halves = {1, 0}},
-                {.name = "tree", .lower = accuracy_tree, .promise.halves = {1, 0}},
-                {.name = "plain", .lower = accuracy_plain, .promise.halves = {1, 0}}),
+    KN_VARIANTS(KN_METHOD_VARIANTS(lower_accuracy, .promise.halves = {1, 0})),
     KN_CASES(
         {.inputs = {"31,7", "int32 31"}, .ranges = {NULL, LABELS(6)}, .no_gradient = true, .smallest = true},
         {.inputs = {"3,93,2", "int32 3,93"}, .ranges = {NULL, LABELS(1)}, .no_gradient = true},

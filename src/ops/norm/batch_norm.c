@@ -374,7 +374,7 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
 /* What keeps the gradient's row of a program from being that of a norm; NULL: nothing. */
 static const char *gradient_wrong(const kn_node *node) {
     const kn_shape *x = &node->inputs[0]->shape, *dy = &node->inputs[1]->shape;
-    return dy->rank == x->rank && dy->dtype == x->dtype ? NULL : "expected dy like x";
+    return dy->dtype == x->dtype ? NULL : "expected dy like x";
 }
 
 /* ---- the rows ----------------------------------------------------------------------------------------- */

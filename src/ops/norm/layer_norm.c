@@ -270,24 +270,9 @@ static kn_status lower_gradient(kn_lowering *lowering, kn_method method) {
     return kn_step_end(step, lowering);
 }
 
-static kn_status norm_wide(kn_lowering *lowering) {
-    return lower_norm(lowering, KN_METHOD_WIDE);
-}
-static kn_status norm_tree(kn_lowering *lowering) {
-    return lower_norm(lowering, KN_METHOD_TREE);
-}
-static kn_status norm_plain(kn_lowering *lowering) {
-    return lower_norm(lowering, KN_METHOD_PLAIN);
-}
-static kn_status gradient_wide(kn_lowering *lowering) {
-    return lower_gradient(lowering, KN_METHOD_WIDE);
-}
-static kn_status gradient_tree(kn_lowering *lowering) {
-    return lower_gradient(lowering, KN_METHOD_TREE);
-}
-static kn_status gradient_plain(kn_lowering *lowering) {
-    return lower_gradient(lowering, KN_METHOD_PLAIN);
-}
+KN_METHOD_LOWERINGS(lower_norm)
+KN_METHOD_LOWERINGS(lower_gradient)
+
 /* ---- gradient -------------------------------------------------------------------------------- */
 
 static kn_status norm_gradient(kn_gradient_call *call) {
@@ -309,13 +294,12 @@ static kn_status norm_gradient(kn_gradient_call *call) {
 /* What keeps the gradient's row of a program from being that of a norm; NULL: nothing. */
 static const char *gradient_wrong(const kn_node *node) {
     const kn_shape *x = &node->inputs[0]->shape;
-    if (node->inputs[1]->shape.rank != x->rank) return "expected dy like x";
     for (int i = 1; i < node->input_count; i++)
         if (node->inputs[i]->shape.dtype != x->dtype) return "expected inputs of one type";
     kn_shape rows = *x;
     rows.rank--;
     for (int i = 3; i < node->input_count; i++)
-        if (node->inputs[i]->shape.rank != rows.rank || !kn_shape_same(&node->inputs[i]->shape, &rows))
+        if (!kn_shape_same(&node->inputs[i]->shape, &rows))
             return "expected a mean and an inverse deviation for each row of x";
     return NULL;
 }
@@ -328,31 +312,31 @@ static const char *gradient_wrong(const kn_node *node) {
              .tolerance = 4,                                                                                 \
              KN_VARIANTS({.name = "wide",                                                                    \
                           .choice.accepts = kn_takes_kernel_types_wide,                                      \
-                          .lower = norm_wide,                                                                \
+                          .lower = lower_norm_wide,                                                          \
                           .promise.halves = {1, 1}},                                                         \
                          {.name = "tree",                                                                    \
                           .choice.accepts = kn_takes_kernel_types,                                           \
-                          .lower = norm_tree,                                                                \
+                          .lower = lower_norm_tree,                                                          \
                           .promise.halves = {1, 1}},                                                         \
                          {.name = "plain",                                                                   \
                           .choice.accepts = kn_takes_kernel_types,                                           \
-                          .lower = norm_plain,                                                               \
+                          .lower = lower_norm_plain,                                                         \
                           .promise.halves = {1, 1}})
 #define BACKWARD                                                                                             \
     .backward = true, .shape = gradient_shape, .reference = gradient_reference, .cost = norm_cost,           \
     .tolerance = 4,                                                                                          \
     KN_VARIANTS({.name = "wide",                                                                             \
                  .choice.accepts = kn_takes_kernel_types_wide,                                               \
-                 .lower = gradient_wide,                                                                     \
+                 .lower = lower_gradient_wide,                                                               \
                  .promise.halves = {3, 1}},                                                                  \
                 {.name = "tree",                                                                             \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
-                 .lower = gradient_tree,                                                                     \
+                 .lower = lower_gradient_tree,                                                               \
                  .promise.takes_epilogue = true,                                                             \
                  .promise.halves = {3, 1}},                                                                  \
                 {.name = "plain",                                                                            \
                  .choice.accepts = kn_takes_kernel_types,                                                    \
-                 .lower = gradient_plain,                                                                    \
+                 .lower = lower_gradient_plain,                                                              \
                  .promise.halves = {3, 1}})
 
 KN_OPERATOR(

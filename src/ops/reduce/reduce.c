@@ -114,15 +114,7 @@ static kn_status lower_reduce(kn_lowering *lowering, kn_method method) {
     return kn_emit_reduction(lowering, &reduction, method);
 }
 
-static kn_status lower_wide(kn_lowering *lowering) {
-    return lower_reduce(lowering, KN_METHOD_WIDE);
-}
-static kn_status lower_tree(kn_lowering *lowering) {
-    return lower_reduce(lowering, KN_METHOD_TREE);
-}
-static kn_status lower_plain(kn_lowering *lowering) {
-    return lower_reduce(lowering, KN_METHOD_PLAIN);
-}
+KN_METHOD_LOWERINGS(lower_reduce)
 
 /* Images (N,C,H,W), over pixels, or pixels and images: they may be blocked by channels. */
 static bool accepts_images(const kn_target *target, const kn_node *node) {
@@ -232,12 +224,7 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
                              .choice.accepts = accepts_images,                                               \
                              .lower = lower_images,                                                          \
                              .promise.any = true},                                                           \
-                            {.name = "wide",                                                                 \
-                             .choice.accepts = kn_on_wide_vector,                                            \
-                             .lower = lower_wide,                                                            \
-                             .promise.halves = {1, 1}},                                                      \
-                            {.name = "tree", .lower = lower_tree, .promise.halves = {1, 1}},                 \
-                            {.name = "plain", .lower = lower_plain, .promise.halves = {1, 1}}),              \
+                            KN_METHOD_VARIANTS(lower_reduce, .promise.halves = {1, 1})),                     \
                 __VA_ARGS__)
 
 REDUCTION(

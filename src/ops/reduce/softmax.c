@@ -47,7 +47,7 @@ static kn_status gradient_shape(kn_shape_call *call) {
 /* What keeps a gradient's row of a program from being that of a softmax; NULL: nothing. */
 static const char *gradient_wrong(const kn_node *node) {
     const kn_shape *y = &node->inputs[0]->shape, *dy = &node->inputs[1]->shape;
-    return dy->rank == y->rank && dy->dtype == y->dtype ? NULL : "expected a gradient like the result";
+    return dy->dtype == y->dtype ? NULL : "expected a gradient like the result";
 }
 
 /* ---- references ------------------------------------------------------------------------------------ */
@@ -132,15 +132,7 @@ static kn_status lower(kn_lowering *lowering, kn_method method) {
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_wide(kn_lowering *lowering) {
-    return lower(lowering, KN_METHOD_WIDE);
-}
-static kn_status lower_tree(kn_lowering *lowering) {
-    return lower(lowering, KN_METHOD_TREE);
-}
-static kn_status lower_plain(kn_lowering *lowering) {
-    return lower(lowering, KN_METHOD_PLAIN);
-}
+KN_METHOD_LOWERINGS(lower)
 
 static void softmax_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, 5.0 * (double)kn_elements_of(node->outputs[0]), cost);
@@ -162,13 +154,7 @@ static kn_status softmax_gradient(kn_gradient_call *call) {
 }
 
 #define AXIS KN_ATTRIBUTES(KN_INT("axis", -1, "axis that is normalised, negative from the end"))
-#define VARIANTS                                                                                             \
-    KN_VARIANTS({.name = "wide",                                                                             \
-                 .choice.accepts = kn_on_wide_vector,                                                        \
-                 .lower = lower_wide,                                                                        \
-                 .promise.halves = {3, 1}},                                                                  \
-                {.name = "tree", .lower = lower_tree, .promise.halves = {3, 1}},                             \
-                {.name = "plain", .lower = lower_plain, .promise.halves = {3, 1}})
+#define VARIANTS KN_VARIANTS(KN_METHOD_VARIANTS(lower, .promise.halves = {3, 1}))
 #define FORWARD                                                                                              \
     AXIS,                                                                                                    \
         .min_inputs = 1, .max_inputs = 1, .shape = softmax_shape, .gradient = softmax_gradient,              \
