@@ -12,9 +12,6 @@
  *   KN_WAVE_M, _N 32 the sums of a wave, multiples of the unit's tile */
 #if defined(KN_FRAGMENT) && !defined(KN_FRAGMENT_CL)
 #define KN_FRAGMENT_CL
-#ifndef KN_NUMBERS
-#define KN_NUMBERS 2
-#endif
 #include "common/fragment_layout.cl"
 #include "common/storage.cl"
 #ifndef KN_EMULATED
@@ -411,45 +408,40 @@ KN_DEFINE_KEEP(8)
 #endif
 
 #define KN_PUT(left, slice, i, k) ((slice) + ((left) ? KN_LEFT_PLACE(i, k) : KN_RIGHT_PLACE(i, k)))
-#if KN_NUMBERS == 3
-/* A piece on its way to local memory, one line of numbers. */
+/* A piece on its way to local memory; of one along k only the first line is used. */
 #define KN_DEFINE_PIECE(vector)                                                                              \
     typedef struct piece_##vector {                                                                          \
-        KN_RAW_##vector line[1];                                                                             \
+        KN_RAW_##vector line[KN_IN_WORD];                                                                    \
     } piece_##vector;                                                                                        \
     static inline void put_piece_##vector(const piece_##vector piece, const position at, const bool across,  \
-                                          const bool left, local uint *slice) {                              \
-        if (across) {                                                                                        \
-            KN_UNROLL for (int w = 0; w < vector; w++) *KN_PUT(left, slice, at.i + w, at.k) =                \
-                ((const uint *)&piece.line[0])[w];                                                           \
-        } else {                                                                                             \
-            *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];                       \
-        }                                                                                                    \
+                                          const bool left, local KN_NUMBER *slice) {                         \
+        KN_PUT_LINES(vector)                                                                                 \
+    }
+#if KN_NUMBERS == 3
+#define KN_PUT_LINES(vector)                                                                                 \
+    if (across) {                                                                                            \
+        KN_UNROLL for (int w = 0; w < vector; w++) *KN_PUT(left, slice, at.i + w, at.k) =                    \
+            ((const uint *)&piece.line[0])[w];                                                               \
+    } else {                                                                                                 \
+        *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];                           \
     }
 KN_DEFINE_PIECE(1)
 KN_DEFINE_PIECE(2)
 KN_DEFINE_PIECE(4)
 #else
-/* A piece on its way to local memory; of one along k only the first line is used. */
-#define KN_DEFINE_PIECE(vector)                                                                              \
-    typedef struct piece_##vector {                                                                          \
-        KN_RAW_##vector line[2];                                                                             \
-    } piece_##vector;                                                                                        \
-    static inline void put_piece_##vector(const piece_##vector piece, const position at, const bool across,  \
-                                          const bool left, local ushort *slice) {                            \
-        const uint *first = (const uint *)&piece.line[0], *second = (const uint *)&piece.line[1];            \
-        if (!across && (left || KN_FRAGMENT < 5)) {                                                          \
-            *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];                       \
-            return;                                                                                          \
-        }                                                                                                    \
-        KN_UNROLL for (int w = 0; w < vector / 2; w++) {                                                     \
-            const int i = at.i + 2 * w;                                                                      \
-            if (across) {                                                                                    \
-                *(local uint *)KN_PUT(left, slice, i, at.k) = (first[w] & 0xffffu) | second[w] << 16;        \
-                *(local uint *)KN_PUT(left, slice, i + 1, at.k) = first[w] >> 16 | (second[w] & 0xffff0000u); \
-            } else {                                                                                         \
-                *(local uint *)KN_PUT(left, slice, at.i, at.k + 2 * w) = first[w];                           \
-            }                                                                                                \
+#define KN_PUT_LINES(vector)                                                                                 \
+    const uint *first = (const uint *)&piece.line[0], *second = (const uint *)&piece.line[1];                \
+    if (!across && (left || KN_FRAGMENT < 5)) {                                                              \
+        *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];                           \
+        return;                                                                                              \
+    }                                                                                                        \
+    KN_UNROLL for (int w = 0; w < vector / 2; w++) {                                                         \
+        const int i = at.i + 2 * w;                                                                          \
+        if (across) {                                                                                        \
+            *(local uint *)KN_PUT(left, slice, i, at.k) = (first[w] & 0xffffu) | second[w] << 16;            \
+            *(local uint *)KN_PUT(left, slice, i + 1, at.k) = first[w] >> 16 | (second[w] & 0xffff0000u);    \
+        } else {                                                                                             \
+            *(local uint *)KN_PUT(left, slice, at.i, at.k + 2 * w) = first[w];                               \
         }                                                                                                    \
     }
 KN_DEFINE_PIECE(2)

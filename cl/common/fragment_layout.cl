@@ -20,7 +20,10 @@
 #define KN_FRAGMENT_LAYOUT_CL
 #define KN_UNIT_(name, unit) name##unit
 #define KN_UNIT(name, unit) KN_UNIT_(name, unit)
-#if defined(KN_NUMBERS) && KN_NUMBERS == 3
+#ifndef KN_NUMBERS
+#define KN_NUMBERS 2
+#endif
+#if KN_NUMBERS == 3
 #define KN_LAYOUT 7
 #else
 #define KN_LAYOUT KN_FRAGMENT

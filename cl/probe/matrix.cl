@@ -31,9 +31,6 @@ kernel void kn_probe_claims(global const ushort *x, global uint *y) {
     if (get_global_id(0) == 0) y[0] = claims;
 }
 #else
-#ifndef KN_NUMBERS
-#define KN_NUMBERS 2
-#endif
 #include "common/fragment_layout.cl"
 #define KN_TILE_M 64
 #define KN_TILE_N 32
