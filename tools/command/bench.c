@@ -123,9 +123,9 @@ static int scaling_check(const bench_options *options, case_options *more, const
                                                    : NULL;
     if (other) return command_misuse("--scaling times training steps of workers, without %s", other);
     if (more->workers == UINT64_MAX) more->workers = 2;
-    if (more->workers < 2 || more->workers > 64 || (more->workers & (more->workers - 1)))
-        return command_misuse("--workers is %llu; expected a power of two from 2 to 64",
-                              (unsigned long long)more->workers);
+    if (more->workers < 2 || more->workers > BENCH_WORKERS || (more->workers & (more->workers - 1)))
+        return command_misuse("--workers is %llu; expected a power of two from 2 to %d",
+                              (unsigned long long)more->workers, BENCH_WORKERS);
     return EXIT_DONE;
 }
 

@@ -53,15 +53,16 @@ bool bench_power_measure(bench_power *power, const kn_device_info *device, bool 
 void bench_power_text(const bench_power *power, double per_s);
 void bench_power_json(const bench_power *power, double per_s);
 
-/* A worker of several that compute at the same time, and the median of its steps. */
+/* A worker of several that compute at the same time, and the medians of its steps. */
 typedef struct bench_among {
-    const kn_communicator *all;
-    bool shares; /* one training, in which each has a batch as its part; otherwise each trains alone */
-    double seconds;
+    const kn_communicator *all; /* a power of two */
+    bool shares; /* now: one training, in which each has a batch as its part; otherwise each trains alone */
+    double alone, together;
     uint64_t parameters; /* elements of all */
-    double transfer;     /* of a byte from the device and back, if `shares` is false */
+    double transfer;     /* of a byte from the device and back */
     int64_t batch;
 } bench_among;
+enum { BENCH_WORKERS = 64 }; /* threads at most */
 
 /* Options of a model benchmark. */
 typedef struct bench_options {

@@ -1,6 +1,5 @@
 /* koine bench of a model: consecutive steps, as in training or inference. */
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,9 +250,7 @@ static bool prepare_training(model_bench *bench, kn_plan_info *info) {
     const bench_among *among = bench->options->among;
     if (among && among->shares) {
         params.communicator = among->all;
-        params.shards = 1;
-        while (params.shards < among->all->ranks)
-            params.shards *= 2;
+        params.shards = among->all->ranks; /* a power of two */
     }
     bench->trainer = kn_trainer_create(bench->context, bench->setup.loss.value, &params);
     kn_status status = kn_trainer_status(bench->trainer);
@@ -393,19 +390,10 @@ static bool measure_steps(model_bench *bench, uint64_t base) {
     return profile_steps(bench, PROFILE_STEPS);
 }
 
-/* Some drivers find no device, or crash, where threads look for the first one at the same time. */
-static kn_context *open_alone(const common_options *common) {
-    static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&opening);
-    kn_context *context = context_open(common);
-    pthread_mutex_unlock(&opening);
-    return context;
-}
-
 static int run_model(const char *name, const bench_options *options, bool (*run)(model_bench *, uint64_t)) {
     model_bench bench = {.options = options, .loss = NAN};
     int status = EXIT_FAILED;
-    bench.context = open_alone(&options->common);
+    bench.context = context_open(&options->common);
     uint64_t base = bench_rss();
     if (bench.context && open_model(&bench, name) &&
         devices_join(bench.context, &options->common, bench.setup.model) && make_batches(&bench) &&
@@ -425,13 +413,13 @@ static int run_model(const char *name, const bench_options *options, bool (*run)
 
 enum { AMONG_LEAST = 5, AMONG_MOST = 200 };
 
-/* All time as many steps, and begin together. */
-static bool measure_among(model_bench *bench, uint64_t base) {
-    bench_among *among = bench->options->among;
-    const kn_communicator *all = among->all;
+/* All time as many steps, and begin together. Sets the median. */
+static bool time_among(model_bench *bench, bool shares, double *median) {
+    const kn_communicator *all = bench->options->among->all;
     kn_plan_info info = {.size = sizeof info};
     double seconds[AMONG_MOST];
-    (void)base;
+    bench->options->among->shares = shares;
+    kn_trainer_destroy(&bench->trainer);
     if (!prepare_training(bench, &info)) return false;
     for (int i = 0; i < 3; i++)
         if (!step(bench)) return false;
@@ -446,14 +434,21 @@ static bool measure_among(model_bench *bench, uint64_t base) {
         if (!step(bench)) return false;
         seconds[i] = clock_now() - start;
     }
+    *median = bench_median(seconds, count);
+    return kn_barrier(all) == KN_OK;
+}
+
+static bool measure_among(model_bench *bench, uint64_t base) {
+    bench_among *among = bench->options->among;
     kn_transfers transfers = {.size = sizeof transfers};
-    if (!among->shares && kn_context_measure_transfers(bench->context, &transfers) == KN_OK &&
-        transfers.upload_gbytes > 0 && transfers.download_gbytes > 0)
+    (void)base;
+    if (!time_among(bench, false, &among->alone)) return false;
+    if (kn_context_measure_transfers(bench->context, &transfers) == KN_OK && transfers.upload_gbytes > 0 &&
+        transfers.download_gbytes > 0)
         among->transfer = 1e-9 / transfers.upload_gbytes + 1e-9 / transfers.download_gbytes;
-    among->seconds = bench_median(seconds, count);
     among->parameters = kn_model_parameter_elements(bench->setup.model);
     among->batch = bench->batch;
-    return kn_barrier(all) == KN_OK;
+    return time_among(bench, true, &among->together);
 }
 
 /* ---- --device auto --------------------------------------------------------------------------------- */

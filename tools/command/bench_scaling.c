@@ -106,22 +106,20 @@ static bool measure_link(scaling_worker *own) {
 
 /* ---- a worker ------------------------------------------------------------------------------------------ */
 
-static bool time_steps(scaling_worker *own, bool shares, double *seconds) {
-    bench_among among = {.all = &own->all, .shares = shares};
-    if (!bench_model_among(own->name, &own->options, &among)) return false;
-    own->batch = among.batch;
-    if (!shares) own->terms.transfer = largest(&own->all, among.transfer);
-    own->terms.gradient_bytes = (double)among.parameters * sizeof(float);
-    *seconds = largest(&own->all, among.seconds);
-    return *seconds > 0;
-}
-
 static bool find(scaling_worker *own) {
-    own->terms.backward = 2.0 / 3;
-    own->terms.bucket_bytes = LARGE;
+    bench_among among = {.all = &own->all};
+    scaling_terms *terms = &own->terms;
+    terms->backward = 2.0 / 3;
+    terms->bucket_bytes = LARGE;
     if (!measure_link(own))
         return command_fail("the link between the workers: %s", own->all.error(own->all.user)) == EXIT_DONE;
-    return time_steps(own, false, &own->terms.compute) && time_steps(own, true, &own->measured);
+    if (!bench_model_among(own->name, &own->options, &among)) return false;
+    own->batch = among.batch;
+    terms->gradient_bytes = (double)among.parameters * sizeof(float);
+    terms->transfer = largest(&own->all, among.transfer);
+    terms->compute = largest(&own->all, among.alone);
+    own->measured = largest(&own->all, among.together);
+    return terms->compute > 0 && own->measured > 0;
 }
 
 static void *work(void *argument) {
@@ -206,10 +204,10 @@ static bool by_processes(scaling_worker *own) {
 }
 
 static bool by_threads(const char *name, const bench_options *options, int count) {
-    scaling_worker *workers = calloc((size_t)count, sizeof *workers);
-    pthread_t *threads = calloc((size_t)count, sizeof *threads);
+    scaling_worker workers[BENCH_WORKERS];
+    pthread_t threads[BENCH_WORKERS];
     kn_group *group = NULL;
-    bool good = workers && threads && kn_group_create(count, NULL, &group) == KN_OK;
+    bool good = kn_group_create(count, NULL, &group) == KN_OK;
     int started = 0;
     if (!good) command_fail("out of memory");
     for (; started < count && good; started += good) {
@@ -227,22 +225,12 @@ static bool by_threads(const char *name, const bench_options *options, int count
     }
     if (good) (options->common.json ? print_json : print_text)(&workers[0]);
     kn_group_destroy(&group);
-    free(threads);
-    free(workers);
     return good;
 }
 
 int bench_scaling(const char *name, const bench_options *options, int workers) {
-    scaling_worker *own = NULL;
-    bool good;
-    if (ranks_of_environment(NULL) < 2) {
-        good = by_threads(name, options, workers);
-    } else {
-        own = calloc(1, sizeof *own);
-        if (!own) return command_fail("out of memory");
-        *own = (scaling_worker){.name = name, .options = *options};
-        good = by_processes(own);
-    }
-    free(own);
+    scaling_worker own = {.name = name, .options = *options};
+    const bool good =
+        ranks_of_environment(NULL) < 2 ? by_threads(name, options, workers) : by_processes(&own);
     return good ? EXIT_DONE : EXIT_FAILED;
 }

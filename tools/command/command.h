@@ -157,7 +157,7 @@ void messages_setup(const common_options *common);
 /* Whether --device or KOINE_DEVICE is auto (auto.h). */
 bool device_is_auto(const common_options *common);
 /* Opens the device, or reports an error and returns NULL. auto counts as unspecified: commands without a step
- * to time use the fastest device by a short matrix product. */
+ * to time use the fastest device by a short matrix product. Threads may call it. */
 kn_context *context_open(const common_options *common);
 /* Opens a model, or reports an error and returns NULL. */
 kn_model *model_open(const char *name);

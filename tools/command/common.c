@@ -1,5 +1,6 @@
 /* Common parts of the commands: messages, the environment, opening devices and models, interrupts. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,7 +166,7 @@ static void context_params_from(const common_options *common, kn_context_params 
     params->compile_progress = (kn_progress){.report = progress_compile};
 }
 
-kn_context *context_open(const common_options *common) {
+static kn_context *open_alone(const common_options *common) {
     static bool advised;
     kn_context_params params;
     messages_setup(common);
@@ -189,6 +190,15 @@ kn_context *context_open(const common_options *common) {
     command_fail("%s%s", from, context ? kn_context_error(context) : "out of memory");
     kn_context_destroy(&context);
     return NULL;
+}
+
+kn_context *context_open(const common_options *common) {
+    /* Some drivers find no device, or crash, where threads look for the first one at the same time. */
+    static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&opening);
+    kn_context *context = open_alone(common);
+    pthread_mutex_unlock(&opening);
+    return context;
 }
 
 uint64_t text_hash(const char *text) {

@@ -243,13 +243,18 @@ bool parts_take(const train_options *options, const kn_communicator *world, kn_c
  * a power of two, otherwise 16 or more, which can be dealt. Reports fewer shards than workers, or with
  * --sync-batch-norm other than one for each, and returns false. */
 bool shards_choose(train_options *options, int workers, bool equal);
-/* Deals the shards of the options by the time that a step on one takes on each device: so that all are done
- * early. Tells which devices get none; the first gets at least one. */
+/* Reads a deal of numbers with commas between, and their sum; returns how many, 0 if it is none. *text: what
+ * is after it. */
+int deal_read(const char **text, int *deal, uint64_t *dealt);
+/* Writes it so; returns its length, `room` or more if it is cut off. */
+size_t deal_write(const int *deal, int count, char *text, size_t room);
 /* Keeps the deal of the options, for the files, with what distinguishes the devices. */
 #define DEAL_KEY "train.deal"
 void deal_keep(train_options *options, kn_context *const *contexts, int count);
 /* Takes the deal of the file of --resume, if these devices in this order had it and it deals these shards. */
 bool deal_take(train_options *options, kn_context *const *contexts, int count);
+/* Deals the shards of the options by the time that a step on one takes on each device: so that all are done
+ * early. Tells which devices get none; the first gets at least one. */
 void deal_by_speed(const train_learner *learner, kn_context *const *contexts, int count, int *deal);
 
 /* ---- train_ranks.c: processes that mpirun has started ---------------------------------------------------
@@ -267,6 +272,10 @@ struct train_world {
 bool world_open(train_options *options, train_watch *watch, train_world *world);
 /* Counts the workers of all processes, of which this one has `count`, and chooses the shards. */
 bool world_choose_shards(train_options *options, train_world *world, kn_context *const *contexts, int count);
+/* What each process gives, (ranks), to be freed; NULL, after reporting why. world: NULL: there is this
+ * process only.
+ */
+void *world_gather(const kn_communicator *world, const void *own, size_t bytes);
 /* All compute parts as small as those of the one with the least memory. */
 bool world_choose_part(const train_world *world, train_learner *learner);
 /* Whether all processes train the same; the first reports which does not. */

@@ -84,12 +84,31 @@ static uint64_t mark_of(kn_context *const *contexts, int count) {
     return mark;
 }
 
+int deal_read(const char **text, int *deal, uint64_t *dealt) {
+    *dealt = 0;
+    for (int count = 0; count < WORKERS_MOST; (*text)++) {
+        char *end;
+        const unsigned long number = strtoul(*text, &end, 10);
+        if (end == *text || number > WORKER_SHARDS) return 0;
+        deal[count++] = (int)number;
+        *dealt += number;
+        *text = end;
+        if (*end != ',') return count;
+    }
+    return 0;
+}
+
+size_t deal_write(const int *deal, int count, char *text, size_t room) {
+    size_t used = 0;
+    for (int i = 0; i < count && used < room; i++)
+        used += (size_t)snprintf(text + used, room - used, "%s%d", i ? "," : "", deal[i]);
+    return used;
+}
+
 void deal_keep(train_options *options, kn_context *const *contexts, int count) {
     char *text = options->kept_deal;
     const size_t room = sizeof options->kept_deal;
-    size_t used = 0;
-    for (int i = 0; i < count && used < room; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%d", i ? "," : "", options->deal[i]);
+    size_t used = deal_write(options->deal, count, text, room);
     if (used < room)
         used += (size_t)snprintf(text + used, room - used, " on %016llx",
                                  (unsigned long long)mark_of(contexts, count));
@@ -100,16 +119,10 @@ bool deal_take(train_options *options, kn_context *const *contexts, int count) {
     if (!options->resume) return false;
     kn_safetensors_file *saved = kn_safetensors_file_open(options->resume, NULL);
     const char *at = kn_safetensors_file_metadata(saved, DEAL_KEY);
-    int deal[WORKERS_MOST], found = 0;
-    uint64_t dealt = 0;
-    char *end = NULL;
-    for (; at && found < count; found++, at = *end == ',' ? end + 1 : end) {
-        const unsigned long number = strtoul(at, &end, 10);
-        if (end == at || number > options->shards || (*end != ',' && found + 1 < count)) break;
-        deal[found] = (int)number;
-        dealt += number;
-    }
-    const bool same = found == count && dealt == options->shards && deal[0] > 0 && !strncmp(at, " on ", 4) &&
+    int deal[WORKERS_MOST];
+    uint64_t dealt;
+    const bool same = at && deal_read(&at, deal, &dealt) == count && dealt == options->shards &&
+                      deal[0] > 0 && !strncmp(at, " on ", 4) &&
                       strtoull(at + 4, NULL, 16) == mark_of(contexts, count);
     kn_safetensors_file_destroy(&saved);
     if (!same) return false;

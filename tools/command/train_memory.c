@@ -136,7 +136,7 @@ static bool make_smaller(train_learner *learner, int64_t largest) {
     batch_plans plans = {
         .allowed = options->memory, .user = learner, .plan = plan_batch, .error = plan_error};
     const bool parts = !options->in_sequence;
-    const uint64_t shards = options->shards == UINT64_MAX || !options->shards ? 1 : options->shards;
+    const uint64_t shards = options->shards == UINT64_MAX ? 1 : options->shards;
     int64_t batch = largest;
     /* Adding gradients takes memory too. */
     if (parts && largest > 1) options->part = INT64_MAX;

@@ -33,9 +33,8 @@ static int processors_allowed(uint64_t *mark) {
     return count;
 }
 
-static shared_cpus own_cpus(kn_context *const *contexts, int count) {
-    shared_cpus own = {.count = count};
-    processors_allowed(&own.allowed);
+static shared_cpus own_cpus(kn_context *const *contexts, int count, uint64_t allowed) {
+    shared_cpus own = {.allowed = allowed, .count = count};
     train_host(own.host, sizeof own.host);
     for (int i = 0; i < WORKERS_MOST; i++) {
         const kn_device_info *info = i < count ? kn_context_device(contexts[i]) : NULL;
@@ -60,10 +59,9 @@ static int count_sharers(const shared_cpus *all, int processes, int process, int
 }
 
 /* Into how many parts a CPU is divided, of which each sharer takes one: as many as there are units, if there
- * are more sharers. */
-static int parts_of(int units, int sharers) {
-    uint64_t mark;
-    const int allowed = processors_allowed(&mark), most = allowed && allowed < units ? allowed : units;
+ * are more sharers. This process may use so many processors. */
+static int parts_of(int units, int allowed, int sharers) {
+    const int most = allowed && allowed < units ? allowed : units;
     const int64_t parts = ((int64_t)units * sharers + most - 1) / most;
     return parts < units ? (int)parts : units;
 }
@@ -94,17 +92,15 @@ static void tell_part(kn_context *context, int sharers) {
 bool parts_take(const train_options *options, const kn_communicator *world, kn_context **contexts,
                 int count) {
     const int processes = world ? world->ranks : 1, rank = world ? world->rank : 0;
-    const shared_cpus own = own_cpus(contexts, count);
-    shared_cpus *all = calloc((size_t)processes, sizeof *all);
+    uint64_t mark;
+    const int allowed = processors_allowed(&mark);
+    const shared_cpus own = own_cpus(contexts, count, mark);
+    shared_cpus *all = world_gather(world, &own, sizeof own);
     bool good = all != NULL;
-    if (!good) command_fail("out of memory");
-    if (good && world && kn_all_gather(world, &own, all, sizeof own) != KN_OK)
-        good = command_fail("%s", world->error(world->user)) == EXIT_DONE;
-    if (good && !world) all[0] = own;
     for (int i = 0; i < count && good; i++) {
         if (own.devices[i] < 0) continue;
         int place, sharers = count_sharers(all, processes, rank, i, &place);
-        const int parts = parts_of(kn_context_device(contexts[i])->compute_units, sharers);
+        const int parts = parts_of(kn_context_device(contexts[i])->compute_units, allowed, sharers);
         if (parts > 1) good = reopen(options, i, place % parts, parts, &contexts[i]);
         if (good && i == 0) tell_part(contexts[i], sharers);
     }

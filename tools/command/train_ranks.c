@@ -42,13 +42,23 @@ static uint64_t mark_of_devices(const train_options *options) {
     return mark ? mark : 1;
 }
 
+void *world_gather(const kn_communicator *world, const void *own, size_t bytes) {
+    void *all = malloc((size_t)(world ? world->ranks : 1) * bytes);
+    if (all && !world) return memcpy(all, own, bytes);
+    if (all && kn_all_gather(world, own, all, bytes) == KN_OK) return all;
+    command_fail("%s", all ? world->error(world->user) : "out of memory");
+    free(all);
+    return NULL;
+}
+
 static bool find_place(const train_options *options, const kn_communicator *world, host_place *place) {
     rank_place own = {.process = getpid(), .devices = mark_of_devices(options)};
-    rank_place *all = calloc((size_t)world->ranks, sizeof *all);
-    earlier = calloc((size_t)world->ranks, sizeof *earlier);
     train_host(own.host, sizeof own.host);
-    const bool good = all && earlier && kn_all_gather(world, &own, all, sizeof own) == KN_OK;
-    for (int r = 0; r < world->ranks && good; r++) {
+    earlier = calloc((size_t)world->ranks, sizeof *earlier);
+    if (!earlier) return command_fail("out of memory") == EXIT_DONE;
+    rank_place *all = world_gather(world, &own, sizeof own);
+    if (!all) return false;
+    for (int r = 0; r < world->ranks; r++) {
         if (strcmp(all[r].host, own.host) != 0) continue;
         const bool before = r < world->rank, same = all[r].devices == own.devices;
         if (before) earlier[earlier_count++] = all[r].process;
@@ -57,7 +67,7 @@ static bool find_place(const train_options *options, const kn_communicator *worl
         place->same_count += same;
     }
     free(all);
-    return good || command_fail("%s", world->error(world->user)) == EXIT_DONE;
+    return true;
 }
 
 /* A process that was killed is gone by the time that the launcher ends the others. */
@@ -152,17 +162,16 @@ static bool count_workers(train_world *world, kn_context *const *contexts, int c
     rank_workers own = {.device = text_hash(name), .count = count, .equal = true};
     for (int i = 1; i < count; i++)
         own.equal = own.equal && !strcmp(kn_context_device(contexts[i])->name, name);
-    rank_workers *all = calloc((size_t)world->all.ranks, sizeof *all);
-    if (!all) return command_fail("out of memory") == EXIT_DONE;
-    const bool good = kn_all_gather(&world->all, &own, all, sizeof own) == KN_OK;
+    rank_workers *all = world_gather(&world->all, &own, sizeof own);
+    if (!all) return false;
     world->equal = true;
-    for (int r = 0; r < world->all.ranks && good; r++) {
+    for (int r = 0; r < world->all.ranks; r++) {
         world->workers += all[r].count;
         if (all[r].count > world->most) world->most = all[r].count;
         world->equal = world->equal && all[r].equal && all[r].device == all[0].device;
     }
     free(all);
-    return good || command_fail("%s", world->all.error(world->all.user)) == EXIT_DONE;
+    return true;
 }
 
 bool world_choose_shards(train_options *options, train_world *world, kn_context *const *contexts, int count) {
@@ -183,13 +192,12 @@ bool world_choose_part(const train_world *own_world, train_learner *learner) {
     const kn_communicator *world = &own_world->all;
     if (!own_world->found) return true;
     train_options *options = learner->options;
-    uint64_t *all = calloc((size_t)world->ranks, sizeof *all), least = options->part;
-    bool good = all && kn_all_gather(world, &options->part, all, sizeof *all) == KN_OK;
-    if (!good) command_fail("%s", all ? world->error(world->user) : "out of memory");
-    for (int r = 0; r < world->ranks && good; r++)
+    uint64_t *all = world_gather(world, &options->part, sizeof *all), least = options->part;
+    if (!all) return false;
+    for (int r = 0; r < world->ranks; r++)
         if (all[r] && (!least || all[r] < least)) least = all[r];
     free(all);
-    if (!good || least == options->part) return good;
+    if (least == options->part) return true;
     options->part = least;
     return learner_open(learner);
 }
@@ -209,14 +217,12 @@ bool world_agrees(const train_world *own_world, const train_learner *learner) {
              (unsigned long long)options->rule.accumulate, (unsigned long long)learner->total_steps,
              (unsigned long long)options->shards, (unsigned long long)kn_trainer_steps(learner->trainer));
     const uint64_t own = text_hash(text);
-    uint64_t *all = calloc((size_t)world->ranks, sizeof *all);
-    bool good = all && kn_all_gather(world, &own, all, sizeof own) == KN_OK;
-    if (!good) command_fail("%s", all ? world->error(world->user) : "out of memory");
+    uint64_t *all = world_gather(world, &own, sizeof own);
+    if (!all) return false;
     int other = 1;
-    while (good && other < world->ranks && all[other] == all[0])
+    while (other < world->ranks && all[other] == all[0])
         other++;
-    if (good && other < world->ranks) {
-        good = false;
+    if (other < world->ranks) {
         if (!world->rank)
             command_fail("rank %d trains something else than rank 0: their versions of Koine, models, data, "
                          "options, or the files that they go on from differ",
@@ -225,7 +231,7 @@ bool world_agrees(const train_world *own_world, const train_learner *learner) {
         kn_all_gather(world, &own, all, sizeof own);
     }
     free(all);
-    return good;
+    return other == world->ranks;
 }
 
 void world_close(const train_world *world, int status) {

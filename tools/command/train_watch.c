@@ -69,19 +69,15 @@ static const char *watched_error(void *user) {
     return inner->error(inner->user);
 }
 
-static void name_rank(train_watched *own) {
-    char host[64];
-    train_host(host, sizeof host);
-    snprintf(own->name, sizeof own->name, "rank %d on %s%s%s", own->inner.rank, host,
-             own->context ? ", " : "", own->context ? kn_context_device(own->context)->name : "");
-}
-
 kn_communicator watch_rank(train_watch *watch, const kn_communicator *inner, kn_context *context) {
     train_watched *own = &watch->ranks[watch->count++];
     own->watch = watch;
     own->inner = *inner;
     own->context = context;
-    name_rank(own);
+    char host[64];
+    train_host(host, sizeof host);
+    snprintf(own->name, sizeof own->name, "rank %d on %s, %s", inner->rank, host,
+             kn_context_device(context)->name);
     kn_communicator outer = *inner;
     outer.user = own;
     outer.send = watched_send;
@@ -173,8 +169,6 @@ static void *keep_watch(void *argument) {
 
 bool watch_begin(train_watch *watch) {
     if (!watch->count) return true;
-    for (int i = 0; i < watch->count; i++)
-        name_rank(&watch->ranks[i]);
     watch->started = !pthread_create(&watch->thread, NULL, keep_watch, watch);
     return watch->started || command_fail("a thread could not be started") == EXIT_DONE;
 }

@@ -9,7 +9,6 @@
 
 /* One of the others. */
 typedef struct worker {
-    kn_context *context;
     train_learner learner;
     const kn_dataset *dataset;
     kn_fit_params params;
@@ -22,6 +21,7 @@ struct train_workers {
     kn_group *group;
     kn_mpi_workers *among;              /* those of all processes, if any has several; else NULL */
     kn_communicator ends[WORKERS_MOST]; /* of the workers, watched */
+    kn_context *contexts[WORKERS_MOST]; /* the first is that of the training */
     worker others[WORKERS_MOST - 1];
     int count;                    /* with the first */
     char dealt[8 * WORKERS_MOST]; /* the deal, if it was measured */
@@ -67,19 +67,14 @@ static int split_devices(train_options *own) {
 }
 
 static int split_deal(train_options *own) {
-    int count = 0;
-    uint64_t dealt = 0;
-    for (const char *at = own->dealt; *at && count < WORKERS_MOST; count++) {
-        char *end;
-        const unsigned long number = strtoul(at, &end, 10);
-        if (end == at || (*end && *end != ',') || number < 1 || number > WORKER_SHARDS)
-            return command_misuse("--deal is '%s'; expected the shards of each device, such as 13,3",
-                                  own->dealt);
-        own->deal[count] = (int)number;
-        dealt += number;
-        at = *end ? end + 1 : end;
-    }
-    own->deal_count = count;
+    const char *at = own->dealt;
+    uint64_t dealt;
+    const int count = own->deal_count = deal_read(&at, own->deal, &dealt);
+    bool good = count && !*at;
+    for (int i = 0; i < count; i++)
+        good = good && own->deal[i];
+    if (!good)
+        return command_misuse("--deal is '%s'; expected the shards of each device, such as 13,3", own->dealt);
     if (count != own->device_count && ranks_of_environment(NULL) < 2)
         return command_misuse("--deal has %d numbers for %d devices; expected one for each", count,
                               own->device_count);
@@ -151,11 +146,11 @@ int workers_check(train_options *own) {
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
 /* Whether all devices are of one kind. */
-static bool are_equal(const train_workers *workers, kn_context *first) {
+static bool are_equal(const train_workers *workers) {
+    const char *first = kn_context_device(workers->contexts[0])->name;
     bool equal = true;
     for (int i = 1; i < workers->count; i++)
-        equal = equal && !strcmp(kn_context_device(first)->name,
-                                 kn_context_device(workers->others[i - 1].context)->name);
+        equal = equal && !strcmp(first, kn_context_device(workers->contexts[i])->name);
     return equal;
 }
 
@@ -163,11 +158,8 @@ static bool are_equal(const train_workers *workers, kn_context *first) {
  * closes the devices that get none. */
 static void deal_and_close(train_workers *workers, const train_learner *learner) {
     train_options *options = learner->options;
-    kn_context *contexts[WORKERS_MOST] = {learner->context};
+    kn_context **contexts = workers->contexts;
     int kept = 1;
-    size_t used = 0;
-    for (int i = 1; i < workers->count; i++)
-        contexts[i] = workers->others[i - 1].context;
     if (!options->dealt && !deal_take(options, contexts, workers->count))
         deal_by_speed(learner, contexts, workers->count, options->deal);
     deal_keep(options, contexts, workers->count);
@@ -177,70 +169,59 @@ static void deal_and_close(train_workers *workers, const train_learner *learner)
             kn_context_destroy(&contexts[i]);
             continue;
         }
-        workers->others[kept - 1].context = contexts[i];
+        contexts[kept] = contexts[i];
         options->deal[kept++] = options->deal[i];
     }
     workers->count = kept;
-    for (int i = 0; i < kept; i++)
-        used += (size_t)snprintf(workers->dealt + used, sizeof workers->dealt - used, "%s%d", i ? "," : "",
-                                 options->deal[i]);
+    deal_write(options->deal, kept, workers->dealt, sizeof workers->dealt);
     options->dealt = workers->dealt;
 }
 
-static void tell_workers(const train_options *own, const train_workers *workers) {
+static void tell_workers(const train_workers *workers) {
     for (int i = 1; i < workers->count; i++)
-        command_tell("and on %s", kn_context_device(workers->others[i - 1].context)->name);
-    command_tell("each batch is cut into %llu shards%s%s", (unsigned long long)own->shards,
-                 own->dealt ? ", dealt " : "", own->dealt ? own->dealt : "");
+        command_tell("and on %s", kn_context_device(workers->contexts[i])->name);
 }
 
-static bool open_contexts(train_workers *workers, const train_options *options) {
+static bool open_contexts(train_workers *workers, const train_options *options, kn_context *first) {
+    workers->contexts[0] = first;
     for (workers->count = 1; workers->count < options->device_count; workers->count++) {
         common_options common = options->common;
         common.device = options->device_names[workers->count];
         common.timeline = false;
-        kn_context *context = workers->others[workers->count - 1].context = context_open(&common);
-        if (!context) return false;
+        if (!(workers->contexts[workers->count] = context_open(&common))) return false;
     }
     return true;
 }
 
 /* Workers of the same CPU take a part of it each. */
 static bool take_parts(train_workers *workers, train_learner *learner, const train_world *world) {
-    kn_context *contexts[WORKERS_MOST] = {learner->context};
-    for (int i = 1; i < workers->count; i++)
-        contexts[i] = workers->others[i - 1].context;
     const bool good =
-        parts_take(learner->options, world->found ? &world->all : NULL, contexts, workers->count);
-    learner->context = contexts[0];
-    for (int i = 1; i < workers->count; i++)
-        workers->others[i - 1].context = contexts[i];
+        parts_take(learner->options, world->found ? &world->all : NULL, workers->contexts, workers->count);
+    learner->context = workers->contexts[0];
     return good;
 }
 
 /* The shards of the devices of this process alone. */
 static bool choose_shards(train_workers *workers, train_learner *learner) {
     train_options *options = learner->options;
-    const bool equal = are_equal(workers, learner->context), given = options->shards != UINT64_MAX;
+    const bool equal = are_equal(workers), given = options->shards != UINT64_MAX;
     if (!shards_choose(options, workers->count, equal)) return false;
     if (!equal && !options->sync_batch_norm) deal_and_close(workers, learner);
     if (workers->count == 1 && !given) {
         options->shards = 1;
         options->dealt = NULL;
     }
-    tell_workers(options, workers);
+    tell_workers(workers);
+    command_tell("each batch is cut into %llu shards%s%s", (unsigned long long)options->shards,
+                 options->dealt ? ", dealt " : "", options->dealt ? options->dealt : "");
     return true;
 }
 
 /* Those of all processes. */
 static bool choose_shards_among(const train_workers *workers, const train_learner *learner,
                                 train_world *world) {
-    kn_context *contexts[WORKERS_MOST] = {learner->context};
-    for (int i = 1; i < workers->count; i++) {
-        contexts[i] = workers->others[i - 1].context;
-        command_tell("and on %s", kn_context_device(contexts[i])->name);
-    }
-    return world_choose_shards(learner->options, world, contexts, workers->count);
+    tell_workers(workers);
+    return world_choose_shards(learner->options, world, workers->contexts, workers->count);
 }
 
 /* The communicators of the workers: of the threads here, of processes, or of both. */
@@ -268,17 +249,17 @@ bool workers_open(train_learner *learner, train_watch *watch, train_world *world
     train_workers *workers = *made = calloc(1, sizeof *workers);
     if (!workers) return command_fail("out of memory") == EXIT_DONE;
     const kn_communicator *ends[WORKERS_MOST] = {NULL};
-    if (!open_contexts(workers, options) || !take_parts(workers, learner, world) ||
+    if (!open_contexts(workers, options, learner->context) || !take_parts(workers, learner, world) ||
         !(world->found ? choose_shards_among(workers, learner, world) : choose_shards(workers, learner)) ||
         !connect(workers, world, ends))
         return false;
     for (int i = 0; i < workers->count; i++)
-        workers->ends[i] = watch_rank(watch, ends[i], i ? workers->others[i - 1].context : learner->context);
+        workers->ends[i] = watch_rank(watch, ends[i], workers->contexts[i]);
     learner->communicator = &workers->ends[0];
     for (int i = 1; i < workers->count; i++)
         workers->others[i - 1].learner = (train_learner){.options = options,
                                                          .setup = learner->setup,
-                                                         .context = workers->others[i - 1].context,
+                                                         .context = workers->contexts[i],
                                                          .samples = learner->samples,
                                                          .other = true,
                                                          .communicator = &workers->ends[i]};
@@ -363,9 +344,8 @@ void workers_close(train_workers **made, bool failed) {
     if (!workers) return;
     workers_wait(workers);
     for (int i = 1; i < workers->count; i++) {
-        worker *own = &workers->others[i - 1];
-        learner_close(&own->learner);
-        kn_context_destroy(&own->context);
+        learner_close(&workers->others[i - 1].learner);
+        kn_context_destroy(&workers->contexts[i]);
     }
     if (!failed) ranks_close_workers(&workers->among);
     kn_group_destroy(&workers->group);
