@@ -207,17 +207,23 @@ def repeat(on: Call, x: Value, times: Sequence[Any]) -> Value:
     return x.tile(list(times)) if times else x
 
 
-@row("diagonal.default")
-def diagonal(on: Call, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
-    """Of the last two axes in turn; each element is gathered."""
+def diagonal_of(on: Call, x: Value, length: int, offset: int, first: int, second: int) -> Tuple[List[int], Value, Value]:
+    """An order of axes in which the two are last, x in it with both as one axis, and where on that the diagonal is."""
     first, second = axis_of(x, first), axis_of(x, second)
     rows, columns = x.shape[first], x.shape[second]
     if not is_number(rows) or not is_number(columns):
         raise on.refuse(f"a diagonal of axes with open sizes, {rows} and {columns}")
-    rest = [axis for axis in range(x.rank) if axis not in (first, second)]
-    flat = x.transpose([*rest, first, second]).reshape([*(x.shape[axis] for axis in rest), rows * columns])
-    places = (np.arange(on.shape[-1]) + max(0, -offset)) * columns + np.arange(on.shape[-1]) + max(0, offset)
-    return flat.gather(on.graph.constant(places.astype(np.int32)), len(rest))
+    order = [*(axis for axis in range(x.rank) if axis not in (first, second)), first, second]
+    flat = x.transpose(order).reshape([*(x.shape[axis] for axis in order[:-2]), rows * columns])
+    places = (np.arange(length) + max(0, -offset)) * columns + np.arange(length) + max(0, offset)
+    return order, flat, on.graph.constant(places.astype(np.int32))
+
+
+@row("diagonal.default")
+def diagonal(on: Call, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
+    """Of the last two axes in turn; each element is gathered."""
+    order, flat, places = diagonal_of(on, x, on.shape[-1], offset, first, second)
+    return flat.gather(places, len(order) - 2)
 
 
 @row("flip.default")

@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..graph import Value
-from .arrays import sliced
+from .arrays import diagonal_of, sliced
 from .distances import norm_of
 from .layers import with_bias
 from .operators import axis_of, row
@@ -194,15 +194,8 @@ def unbind_copy(on: Call, x: Value, axis: int = 0) -> List[Value]:
 @row("diagonal_scatter.default")
 def diagonal_scatter(on: Call, x: Value, source: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
     """The diagonal of two axes replaced by the last axis of the source."""
-    first, second = axis_of(x, first), axis_of(x, second)
-    rows, columns = x.shape[first], x.shape[second]
-    rest = [axis for axis in range(x.rank) if axis not in (first, second)]
-    order = [*rest, first, second]
-    moved = x.transpose(order)
-    numbers = np.arange(source.shape[-1])
-    places = ((numbers + max(0, -offset)) * columns + numbers + max(0, offset)).astype(np.int32)
-    flat = moved.reshape([*moved.shape[:-2], rows * columns])
-    made = flat.scatter(on.graph.constant(places), source, len(rest)).reshape(moved.shape)
+    order, flat, places = diagonal_of(on, x, source.shape[-1], offset, first, second)
+    made = flat.scatter(places, source, len(order) - 2).reshape([x.shape[axis] for axis in order])
     return made.transpose([order.index(axis) for axis in range(x.rank)])
 
 
