@@ -52,6 +52,41 @@ kn_context_counts device_counts(const kn_context *context) {
     return counts;
 }
 
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count) {
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ at[i]) * 0x100000001b3u;
+    return hash;
+}
+
+kn_status states_read_hash(kn_states *states, uint64_t *hash) {
+    const uint64_t first = 0xcbf29ce484222325u;
+    kn_status status = KN_OK;
+    *hash = first;
+    for (int i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
+        kn_tensor_info info = {.rank = 0};
+        uint64_t bytes = 0;
+        const char *name = kn_states_entry(states, i, &info);
+        kn_tensor_bytes(&info, &bytes);
+        void *data = malloc((size_t)bytes + 1);
+        status = data ? kn_states_get(states, name, data, (size_t)bytes) : KN_ERROR_MEMORY;
+        if (status == KN_OK) {
+            uint64_t own = hash_bytes(first, name, strlen(name));
+            own = hash_bytes(own, info.shape, (size_t)info.rank * sizeof *info.shape);
+            *hash += hash_bytes(own, data, (size_t)bytes) * 0x9E3779B97F4A7C15u;
+        }
+        free(data);
+    }
+    return status;
+}
+
+uint64_t states_hash(kn_states *states) {
+    uint64_t hash;
+    assert_true(kn_states_count(states) > 0);
+    if (states_read_hash(states, &hash) != KN_OK) fail_msg("%s", kn_states_error(states));
+    return hash;
+}
+
 void take_verify_result(void *user, const kn_verify_result *result) {
     verify_outcome *seen = user;
     if (result->status == KN_OK) {

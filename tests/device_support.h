@@ -4,6 +4,7 @@
 #define KN_TESTS_DEVICE_SUPPORT_H
 
 #include <koine/context.h>
+#include <koine/session.h>
 #include <koine/verify.h>
 
 #include "support.h"
@@ -20,6 +21,11 @@ void device_close(kn_context **context);
 /* Whether a device can be opened; prints why not. For main, which returns 77 then. */
 bool device_is_there(void);
 kn_context_counts device_counts(const kn_context *context);
+
+/* A hash of names, shapes and bytes of all states, in any order. */
+kn_status states_read_hash(kn_states *states, uint64_t *hash);
+/* The same; fails the test where a state cannot be read, or there is none. */
+uint64_t states_hash(kn_states *states);
 
 /* The outcome of kn_verify, collected by its report: the number of right cases, and the others, a line each.
  */

@@ -10,17 +10,15 @@ import sys
 import tempfile
 
 sys.path.insert(0, sys.argv[1])
+from launching import MPI_VARIABLES, need  # noqa: E402
 from report import Skipped, run  # noqa: E402
 
 LAUNCHER, PROGRAM, FOLDER = sys.argv[2:5]
-# More processes than processors, also as root; in Open MPI's words of 4 and of 5.
-ENVIRONMENT = dict(os.environ, OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
-                   OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+ENVIRONMENT = {**os.environ, **MPI_VARIABLES}
 
 
 def trajectory(ranks, name):
-    if not LAUNCHER:
-        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+    need(LAUNCHER)
     with tempfile.TemporaryDirectory(prefix="koine-mpi-") as folder:  # Open MPI keeps sockets there, whose paths are short
         done = subprocess.run([LAUNCHER, "-n", str(ranks), PROGRAM, FOLDER, name], env=dict(ENVIRONMENT, TMPDIR=folder),
                               text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -10,17 +10,15 @@ import sys
 import tempfile
 
 sys.path.insert(0, sys.argv[1])
+from launching import MPI_VARIABLES, need  # noqa: E402
 from report import Skipped, run  # noqa: E402
 
 LAUNCHER, PROGRAM, WORKERS, (TEST_RANKS, FOLDER) = *sys.argv[2:5], sys.argv[5:] or ("", "")
-# More processes than processors, also as root; in Open MPI's words of 4 and of 5.
-ENVIRONMENT = dict(os.environ, OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
-                   OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+ENVIRONMENT = {**os.environ, **MPI_VARIABLES}
 
 
 def start(ranks, *words, **more):
-    if not LAUNCHER:
-        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+    need(LAUNCHER)
     with tempfile.TemporaryDirectory(prefix="koine-mpi-") as folder:  # Open MPI keeps sockets there, whose paths are short
         return subprocess.run([LAUNCHER, "-n", str(ranks), *words], env=dict(ENVIRONMENT, TMPDIR=folder, **more), text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200)

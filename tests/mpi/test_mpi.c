@@ -9,18 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../run/sums.h"
+#include "ranks.h"
 
 static kn_communicator c = {.size = sizeof c};
 
-#define EXPECT(condition)                                                                                    \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "rank %d of %d, line %d: %s; %s\n", c.rank, c.ranks, __LINE__, #condition,       \
-                    c.error ? c.error(c.user) : "");                                                         \
-            _exit(1);                                                                                        \
-        }                                                                                                    \
-    } while (0)
+#define EXPECT(condition) EXPECT_OF(&c, condition)
 
 static void open_ranks(void) {
     char error[512] = "";
@@ -32,37 +25,10 @@ static void open_ranks(void) {
 
 /* ---- all ranks together ------------------------------------------------------------------------------- */
 
-static void check_sums(const float *sums, size_t first, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const float expected = sum_expected(c.ranks, first + i);
-        EXPECT(memcmp(&sums[i], &expected, sizeof expected) == 0);
-    }
-    EXPECT(sums[count] == 77);
-}
-
-static void sum_and_gather(size_t count) {
-    const size_t ranks = (size_t)c.ranks, rank = (size_t)c.rank;
-    float *data = sum_numbers(c.rank, count * ranks), *sums = sum_numbers(c.rank, count),
-          *part = sum_numbers(0, count), *all = sum_numbers(0, count * ranks);
-    EXPECT(kn_all_reduce(&c, sums, count) == KN_OK);
-    check_sums(sums, 0, count);
-    EXPECT(kn_reduce_scatter(&c, data, part, count) == KN_OK);
-    check_sums(part, rank * count, count);
-    EXPECT(kn_all_gather(&c, part, all, count * sizeof *part) == KN_OK);
-    check_sums(all, 0, count * ranks);
-    EXPECT(kn_broadcast_from(&c, c.ranks - 1, data, count * sizeof *data) == KN_OK);
-    for (size_t i = 0; i < count; i++)
-        EXPECT(data[i] == sum_number(c.ranks - 1, i));
-    free(data);
-    free(sums);
-    free(part);
-    free(all);
-}
-
 static void collect(void) {
     static const size_t counts[] = {0, 1, 5, 2049, 100003};
     for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
-        sum_and_gather(counts[k]);
+        sum_and_gather(&c, counts[k]);
     EXPECT(kn_barrier(&c) == KN_OK);
     /* MPI's sum, in any order: of small integers it is exact. It goes in pieces as messages do. */
     enum { COUNT = 3001 };

@@ -13,42 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../run/sums.h"
+#include "ranks.h"
 
 enum { WORKERS_MOST = 3, RANKS_MOST = 6, TAG = KN_TAGS - 2 };
 
-#define EXPECT(condition)                                                                                    \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "rank %d of %d, line %d: %s; %s\n", c->rank, c->ranks, __LINE__, #condition,     \
-                    c->error(c->user));                                                                      \
-            _exit(1);                                                                                        \
-        }                                                                                                    \
-    } while (0)
+#define EXPECT(condition) EXPECT_OF(c, condition)
 
 static bool ends;
-
-static void sum_and_gather(const kn_communicator *c, size_t count) {
-    const size_t ranks = (size_t)c->ranks;
-    float *data = sum_numbers(c->rank, count * ranks), *sums = sum_numbers(c->rank, count),
-          *part = sum_numbers(0, count), *all = sum_numbers(0, count * ranks);
-    EXPECT(kn_all_reduce(c, sums, count) == KN_OK);
-    EXPECT(kn_reduce_scatter(c, data, part, count) == KN_OK);
-    EXPECT(kn_all_gather(c, part, all, count * sizeof *part) == KN_OK);
-    for (size_t i = 0; i < count * ranks; i++) {
-        const float expected = sum_expected(c->ranks, i);
-        EXPECT(memcmp(&all[i], &expected, sizeof expected) == 0);
-        EXPECT(i >= count || memcmp(&sums[i], &expected, sizeof expected) == 0);
-    }
-    EXPECT(sums[count] == 77 && part[count] == 77 && all[count * ranks] == 77);
-    EXPECT(kn_broadcast_from(c, c->ranks - 1, data, count * sizeof *data) == KN_OK);
-    for (size_t i = 0; i < count; i++)
-        EXPECT(data[i] == sum_number(c->ranks - 1, i));
-    free(data);
-    free(sums);
-    free(part);
-    free(all);
-}
 
 /* Each rank sends to each one, itself included, with two tags: two messages with one of them, which must stay
  * in order. They are received in another order than sent, and have several pieces. */

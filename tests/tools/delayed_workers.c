@@ -34,7 +34,7 @@ typedef struct pending {
 } pending;
 
 typedef struct end {
-    group_end base;
+    forwarded base;
     double idle; /* when all that was sent has left */
 } end;
 

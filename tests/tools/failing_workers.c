@@ -91,7 +91,7 @@ clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensi
 /* ---- the communicator ---------------------------------------------------------------------------------- */
 
 typedef struct end {
-    group_end base;
+    forwarded base;
     bool failed;
 } end;
 static end ends[MOST];

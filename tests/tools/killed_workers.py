@@ -16,16 +16,15 @@ import sys
 import tempfile
 import time
 
-from koine import ENVIRONMENT, KOINE, Skipped, bytes_of, case, expect, koine, problem, run_cases
+from koine import ENVIRONMENT, KOINE, bytes_of, case, chosen_device, expect, problem, run_cases, wait_for_steps
+from launching import MPI_VARIABLES, need
 
 TIMES, PRELOADED = int(sys.argv[3]), os.path.abspath(sys.argv[4])
 FOLDER, LAUNCHER = sys.argv[5:] or ("", "")
 SEED = int(os.environ.get("KOINE_TEST_SEED") or random.SystemRandom().randrange(10**6))
 RANKS, STEPS, MAX_SECONDS = 3, 150, 30
-# More processes than processors, also as root; in Open MPI's words of 4 and of 5.
-MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1",
-           PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-DEVICE = str(next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])["index"])
+MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, **MPI_VARIABLES)
+DEVICE = str(chosen_device()["index"])
 DEVICES = ("--devices", ",".join([DEVICE] * RANKS))
 HOW = ("--batch", "16", "--validation", "0.2", "--optimizer", "adam", "--shards", "4", "--schedule", "constant", "--steps",
        str(STEPS), "--checkpoints", "kept", "--checkpoint-every", "4", "--log", "log", "--save", "end", "--resume", "auto",
@@ -61,12 +60,6 @@ def ended(child, begin, what):
         err = child.communicate()[1]
         expect(False, f"{what}: it still ran after {MAX_SECONDS} s: {err}")
     return err
-
-
-def wait_for_steps(folder, child, count):
-    path = os.path.join(folder, "log")
-    while child.poll() is None and not (os.path.exists(path) and bytes_of(path).count(b"\n") >= count):
-        time.sleep(0.002)
 
 
 def goes_on(folder, words, environment, wanted, what):
@@ -136,8 +129,7 @@ def kill_one(folder, moments, wanted, number):
 
 @case
 def a_process_is_killed(folder):
-    if not LAUNCHER:
-        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+    need(LAUNCHER)
     moments, wanted, kills, tries = random.Random(SEED), whole(folder), 0, 0
     while kills < TIMES:
         tries += 1
@@ -214,8 +206,7 @@ def fail_among(folder, moments, wanted, number):
 
 @case
 def a_device_of_a_process_fails(folder):
-    if not LAUNCHER:
-        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+    need(LAUNCHER)
     moments, wanted = random.Random(SEED), whole(folder)
     for number in range(TIMES if TIMES < 20 else 5):
         fail_among(folder, moments, wanted, number)

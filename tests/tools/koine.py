@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 import zlib
 
@@ -96,6 +97,11 @@ def koine(*arguments, folder=None, environment=None, given=subprocess.DEVNULL, *
     return Result(arguments, done.returncode, done.stdout or "", err)
 
 
+def chosen_device():
+    """Of `koine devices`: the one that commands use."""
+    return next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])
+
+
 def strict(text):
     """One JSON text, without what JSON does not have (NaN) and without a key twice."""
     def refuse(word):
@@ -115,6 +121,13 @@ def lines_of(path):
 def bytes_of(path):
     with open(path, "rb") as file:
         return file.read()
+
+
+def wait_for_steps(folder, child, count):
+    """Until a training has written so many lines to its log, or ends."""
+    path = os.path.join(folder, "log")
+    while child.poll() is None and not (os.path.exists(path) and bytes_of(path).count(b"\n") >= count):
+        time.sleep(0.002)
 
 
 def write_bytes(folder, name, data):

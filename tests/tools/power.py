@@ -5,10 +5,10 @@ usage: power.py KOINE HOUSE_TESTS
 import os
 import threading
 
-from koine import case, expect, koine, run_cases, write, TINY
+from koine import case, chosen_device, expect, koine, run_cases, write, TINY
 
 KEYS = ["watts", "power_source", "samples_per_joule", "samples_per_money"]
-DEVICE = next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])
+DEVICE = chosen_device()
 # A device with dedicated memory needs a dedicated sensor.
 APART = DEVICE["type"] != "CPU" and not DEVICE["shares_memory"]
 

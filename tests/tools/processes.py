@@ -10,19 +10,18 @@ import sys
 import tempfile
 import time
 
-from koine import ENVIRONMENT, KOINE, Skipped, bytes_of, case, expect, koine, problem, read_safetensors, run_cases, train, write
+from koine import (ENVIRONMENT, KOINE, bytes_of, case, chosen_device, expect, koine, problem, read_safetensors, run_cases, train,
+                   wait_for_steps, write)
+from launching import MPI_VARIABLES, need
 
 FOLDER, (LAUNCHER,) = sys.argv[3], sys.argv[4:] or ("",)
-# More processes than processors, also as root; in Open MPI's words of 4 and of 5.
-MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1",
-           PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-DEVICE = str(next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])["index"])
+MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, **MPI_VARIABLES)
+DEVICE = str(chosen_device()["index"])
 HOW = ("--batch", "32", "--validation", "0.2", "--optimizer", "adam", "--shards", "4")
 
 
 def start(folder, ranks, words):
-    if not LAUNCHER:
-        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+    need(LAUNCHER)
     sockets = tempfile.mkdtemp(prefix="koine-mpi-")  # their paths must be short
     return subprocess.Popen([LAUNCHER, "-n", str(ranks), *words], cwd=folder, env=dict(MPI, TMPDIR=sockets),
                             stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True)
@@ -92,11 +91,10 @@ def batch_norms_of_all_processes(folder):
     with open(os.path.join(folder, "tiny.koine"), encoding="utf-8") as file:
         text = file.read()
     write(folder, "tiny.koine", text.replace("linear 16\n", "linear 16\nbatchnorm\n"))
-    device = str(next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])["index"])
     how = ("train", *words, "--batch", "32", "--steps", "5", "--overwrite", "--save")
     for precision in ("float32", "bfloat16"):
         more = ("--precision", precision)
-        koine(*how, "threads", "--sync-batch-norm", "--devices", f"{device},{device}", *more, folder=folder).needs(0)
+        koine(*how, "threads", "--sync-batch-norm", "--devices", f"{DEVICE},{DEVICE}", *more, folder=folder).needs(0)
         for name, synced in (("processes", ("--sync-batch-norm",)), ("separate", ())):
             child = start(folder, 2, [KOINE, *how, name, *synced, *more])
             out, err = child.communicate(timeout=300)
@@ -134,9 +132,7 @@ def different_trainings_are_refused(folder):
 @case
 def a_killed_process_ends_all(folder):
     child = start(folder, 2, [KOINE, "train", *problem(folder), "--steps", "1000000", "--log", "log"])
-    path = os.path.join(folder, "log")
-    while not (os.path.exists(path) and bytes_of(path).count(b"\n") > 2) and child.poll() is None:
-        time.sleep(0.01)
+    wait_for_steps(folder, child, 3)
     found = subprocess.run(["pgrep", "-P", str(child.pid)], capture_output=True, text=True, check=False).stdout.split()
     expect(len(found) == 2, f"the processes of mpirun are {found}")
     begin = time.monotonic()

@@ -12,14 +12,14 @@ import sys
 import tempfile
 
 from koine import ENVIRONMENT, KOINE, Skipped, case, expect, koine, run_cases
+from launching import MPI_VARIABLES
 
 DELAYED, FOLDER, LAUNCHER = (sys.argv[3:] + ["", "", ""])[:3]
 KEYS = ("case", "mode", "batch", "ranks", "compute_ms", "gradient_bytes", "latency_us", "message_us", "bandwidth_gb_s",
         "add_gb_s", "transfer_ms", "predicted_ms", "measured_ms", "extrapolated")
 DELAYED = DELAYED and os.path.abspath(DELAYED)
 PARAMETERS = 784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10  # of mlp
-MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1",
-           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_btl="tcp,self", OMPI_MCA_btl_tcp_if_include="lo")
+MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, **MPI_VARIABLES, OMPI_MCA_btl="tcp,self", OMPI_MCA_btl_tcp_if_include="lo")
 
 
 def check(found, ranks):

@@ -6,11 +6,11 @@ import os
 import re
 import signal
 import subprocess
-import time
 
-from koine import ENVIRONMENT, KOINE, Skipped, bytes_of, case, expect, koine, problem, run_cases, train
+from koine import (ENVIRONMENT, KOINE, Skipped, bytes_of, case, chosen_device, expect, koine, problem, run_cases, train,
+                   wait_for_steps)
 
-DEVICE = str(next(one for one in koine("devices", "--json").needs(0).objects() if one["chosen"])["index"])
+DEVICE = str(chosen_device()["index"])
 TWO, THREE = ",".join([DEVICE] * 2), ",".join([DEVICE] * 3)
 HOW = ("--batch", "32", "--validation", "0.2", "--optimizer", "adam")
 
@@ -32,7 +32,7 @@ def one_file_however_many_devices(folder):
 
 @case
 def workers_of_one_cpu_take_parts_of_it(folder):
-    one = next(one for one in koine("devices", "--json").objects() if str(one["index"]) == DEVICE)
+    one = chosen_device()
     if one["type"] != "CPU" or one["compute_units"] < 2:
         raise Skipped("the device is no CPU of several compute units")
     found = train(folder, *HOW, "--steps", "4", "--shards", "4", "--devices", TWO, "--save", "parts")
@@ -133,9 +133,7 @@ def norms_over_all_devices(folder):
 def ctrl_c_stops_all(folder):
     child = subprocess.Popen([KOINE, "train", *problem(folder), "--steps", "100000", "--devices", TWO, "--log", "log"],
                              cwd=folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True)
-    path = os.path.join(folder, "log")
-    while not (os.path.exists(path) and bytes_of(path).count(b"\n") > 2) and child.poll() is None:
-        time.sleep(0.01)
+    wait_for_steps(folder, child, 3)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate()
     expect(child.returncode == 0 and "stopped after" in out, f"status {child.returncode}: {out}{err}")

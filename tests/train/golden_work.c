@@ -2,28 +2,7 @@
 #include "golden_work.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* The order of the states does not matter. */
-static kn_status hash_states(kn_states *states, uint64_t *hash) {
-    kn_status status = KN_OK;
-    *hash = 0;
-    for (int i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
-        kn_tensor_info info = {.rank = 0};
-        uint64_t bytes = 0;
-        const char *name = kn_states_entry(states, i, &info);
-        kn_tensor_bytes(&info, &bytes);
-        void *data = malloc((size_t)bytes + 1);
-        status = data ? kn_states_get(states, name, data, (size_t)bytes) : KN_ERROR_MEMORY;
-        if (status == KN_OK) {
-            const uint64_t own = kn_hash_bytes(kn_hash_text(1, name), data, (size_t)bytes);
-            *hash += kn_hash_number(1, own);
-        }
-        free(data);
-    }
-    return status;
-}
 
 static void train(const golden *file, kn_trainer *trainer, kn_value *loss, golden_feeds *fed, void *user) {
     golden_work *own = user;
@@ -38,7 +17,7 @@ static void train(const golden *file, kn_trainer *trainer, kn_value *loss, golde
         if (own->status == KN_OK)
             own->status = kn_trainer_step(trainer, file->batch, part, 2, &own->losses[step]);
     }
-    if (own->status == KN_OK) own->status = hash_states(kn_trainer_states(trainer), &own->bits);
+    if (own->status == KN_OK) own->status = states_read_hash(kn_trainer_states(trainer), &own->bits);
     snprintf(own->error, sizeof own->error, "%s", kn_trainer_error(trainer));
 }
 

@@ -1,5 +1,6 @@
 /* Training in shards: the same bits however many workers compute them. */
 #include "train_tests.h"
+#include "../forwarded.h"
 #include "workers.h"
 
 #include <stdio.h>
@@ -139,12 +140,11 @@ static void shards_compute_the_mean_over_the_batch(void **state) {
  */
 
 typedef struct fitter {
-    const kn_communicator *communicator;
+    forwarded end;      /* without `inner`: alone */
     int steps, stop_at; /* told; of which the callback stops */
     bool fails;         /* this worker's data ends the training */
     uint64_t most;      /* steps; 0: those of the epochs */
-    kn_communicator counting;
-    int sent; /* messages */
+    int sent;           /* messages */
     kn_status status;
     kn_fit_result result;
     double losses[16];
@@ -167,7 +167,7 @@ static void fit_net(fitter *own, kn_context *context, const small_net *net) {
     kn_session_params session = KN_SESSION_DEFAULTS;
     kn_value *values[] = {net->loss.value, net->loss.accuracy};
     kn_loader_params loader = {.size = sizeof loader, .batch = 12, .seed = 3};
-    params.communicator = own->communicator ? &own->counting : NULL;
+    params.communicator = own->end.inner ? &own->end.outer : NULL;
     params.shards = 4;
     kn_trainer *trainer = kn_trainer_create(context, net->loss.value, &params);
     session.states = kn_trainer_states(trainer);
@@ -192,43 +192,17 @@ static void fit_net(fitter *own, kn_context *context, const small_net *net) {
 
 static kn_status send(void *user, int rank, int tag, const void *data, size_t bytes, void **request) {
     fitter *own = user;
+    const kn_communicator *inner = own->end.inner;
     own->sent++;
-    return own->communicator->send(own->communicator->user, rank, tag, data, bytes, request);
-}
-
-static kn_status receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
-    const kn_communicator *all = ((fitter *)user)->communicator;
-    return all->receive(all->user, rank, tag, data, bytes, request);
-}
-
-static kn_status wait(void *user, void **request) {
-    const kn_communicator *all = ((fitter *)user)->communicator;
-    return all->wait(all->user, request);
-}
-
-static void end(void *user, const char *reason) {
-    const kn_communicator *all = ((fitter *)user)->communicator;
-    all->abort(all->user, reason);
-}
-
-static const char *error(void *user) {
-    const kn_communicator *all = ((fitter *)user)->communicator;
-    return all->error(all->user);
+    return inner->send(inner->user, rank, tag, data, bytes, request);
 }
 
 static void fit(void *argument, const kn_communicator *communicator) {
     fitter *own = argument;
-    own->communicator = communicator;
-    if (communicator)
-        own->counting = (kn_communicator){.size = sizeof own->counting,
-                                          .rank = communicator->rank,
-                                          .ranks = communicator->ranks,
-                                          .user = own,
-                                          .send = send,
-                                          .receive = receive,
-                                          .wait = wait,
-                                          .abort = end,
-                                          .error = error};
+    if (communicator) {
+        forward_to(&own->end, communicator);
+        own->end.outer.send = send;
+    }
     kn_context_params params = device_params();
     kn_context *context = device_open(&params);
     small_net net = net_make();

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "run/run_private.h"
+#include "../forwarded.h"
 #include "workers.h"
 
 enum { MOST = 4, BATCH = 12, PIXELS = 14 * 14, CLASSES = 10, STEPS = 4 };
@@ -24,45 +25,18 @@ typedef struct task {
 
 /* What a worker has and finds. */
 typedef struct worker {
+    forwarded end;
     const spread_task *task;
-    const kn_communicator *communicator;
     bool shards_optimizer;
     kn_status status;
     uint64_t hash; /* of all states; of rank 0 */
     double losses[STEPS];
     kn_plan_info plan;
-    uint64_t sent; /* bytes to other workers */
-    int sums;      /* by the communicator */
-    kn_communicator counting;
+    uint64_t sent;    /* bytes to other workers */
+    int sums;         /* by the communicator */
     uint64_t moments; /* bytes of those that have device memory */
     char error[400];
 } worker;
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
-    return hash;
-}
-
-static uint64_t hash_states(kn_states *states) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (int i = 0; i < kn_states_count(states); i++) {
-        kn_tensor_info info = {.rank = 0};
-        uint64_t bytes = 0;
-        const char *name = kn_states_entry(states, i, &info);
-        assert_true(kn_tensor_bytes(&info, &bytes));
-        void *data = malloc((size_t)bytes + 1);
-        if (kn_states_get(states, name, data, (size_t)bytes) != KN_OK) {
-            free(data);
-            return 0;
-        }
-        hash = hash_bytes(hash, name, strlen(name));
-        hash = hash_bytes(hash, info.shape, (size_t)info.rank * sizeof *info.shape);
-        hash = hash_bytes(hash, data, (size_t)bytes);
-        free(data);
-    }
-    return hash;
-}
 
 /* The moments that have memory on the device. */
 static uint64_t count_moments(const kn_states *states) {
@@ -104,51 +78,25 @@ static kn_status count_and_send(void *user, int rank, int tag, const void *data,
                                 void **request) {
     worker *own = user;
     own->sent += bytes;
-    return own->communicator->send(own->communicator->user, rank, tag, data, bytes, request);
-}
-static kn_status only_receive(void *user, int rank, int tag, void *data, size_t bytes, void **request) {
-    const kn_communicator *real = ((worker *)user)->communicator;
-    return real->receive(real->user, rank, tag, data, bytes, request);
-}
-static kn_status only_wait(void *user, void **request) {
-    const kn_communicator *real = ((worker *)user)->communicator;
-    return real->wait(real->user, request);
+    return own->end.inner->send(own->end.inner->user, rank, tag, data, bytes, request);
 }
 /* In another order than the tree of the shards. */
 static kn_status sum_anyhow(void *user, float *data, size_t count) {
     worker *own = user;
     own->sums++;
-    return kn_all_reduce(own->communicator, data, count);
-}
-static void only_abort(void *user, const char *reason) {
-    const kn_communicator *real = ((worker *)user)->communicator;
-    real->abort(real->user, reason);
-}
-static const char *only_error(void *user) {
-    const kn_communicator *real = ((worker *)user)->communicator;
-    return real->error(real->user);
+    return kn_all_reduce(own->end.inner, data, count);
 }
 
 static void train(worker *own, kn_context *context, kn_model *model, kn_value *loss) {
     const spread_task *task = own->task;
-    const bool first = !own->communicator->rank;
+    const bool first = !own->end.inner->rank;
     kn_session_params session = KN_SESSION_DEFAULTS;
     kn_trainer_params params = task->params;
     session.seed = 5;
     session.precision = task->precision;
     params.session = &session;
     params.shards = 4;
-    own->counting = (kn_communicator){.size = sizeof own->counting,
-                                      .rank = own->communicator->rank,
-                                      .ranks = own->communicator->ranks,
-                                      .user = own,
-                                      .send = count_and_send,
-                                      .receive = only_receive,
-                                      .wait = only_wait,
-                                      .abort = only_abort,
-                                      .error = only_error,
-                                      .sum = own->task->params.sum_any_order ? sum_anyhow : NULL};
-    params.communicator = &own->counting;
+    params.communicator = &own->end.outer;
     params.shard_optimizer = own->shards_optimizer;
     kn_trainer *trainer = kn_trainer_create(context, loss, &params);
     kn_model_load_params load = KN_MODEL_LOAD_DEFAULTS;
@@ -168,13 +116,15 @@ static void train(worker *own, kn_context *context, kn_model *model, kn_value *l
     if (own->status == KN_OK && task->to && first)
         own->status = kn_model_save(model, task->to, kn_trainer_states(trainer), &save);
     snprintf(own->error, sizeof own->error, "%s %s", kn_trainer_error(trainer), kn_model_error(model));
-    if (own->status == KN_OK && first) own->hash = hash_states(kn_trainer_states(trainer));
+    if (own->status == KN_OK && first) own->hash = states_hash(kn_trainer_states(trainer));
     kn_trainer_destroy(&trainer);
 }
 
 static void work(void *argument, const kn_communicator *communicator) {
     worker *own = argument;
-    own->communicator = communicator;
+    forward_to(&own->end, communicator);
+    own->end.outer.send = count_and_send;
+    if (own->task->params.sum_any_order) own->end.outer.sum = sum_anyhow;
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     kn_context_params params = device_params();
     kn_context *context = device_open(&params);
@@ -183,7 +133,7 @@ static void work(void *argument, const kn_communicator *communicator) {
                                      NULL);
     own->status = kn_model_add_loss(model, NULL, &loss);
     if (own->status == KN_OK) train(own, context, model, loss.value);
-    if (own->status != KN_OK) own->communicator->abort(own->communicator->user, own->error);
+    if (own->status != KN_OK) communicator->abort(communicator->user, own->error);
     kn_model_destroy(&model);
     device_close(&context);
 }

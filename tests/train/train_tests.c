@@ -1,7 +1,6 @@
 #include "train_tests.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 float sample_x[SAMPLES][INPUTS];
@@ -87,34 +86,6 @@ double trainer_steps(kn_trainer *trainer, int64_t batch, int steps) {
         trainer_good(trainer, kn_trainer_step(trainer, batch, feeds, 2, i == steps - 1 ? &loss : NULL));
     }
     return loss;
-}
-
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count) {
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ at[i]) * 0x100000001b3u;
-    return hash;
-}
-
-uint64_t states_hash(kn_states *states) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    assert_true(kn_states_count(states) > 0);
-    for (int i = 0; i < kn_states_count(states); i++) {
-        kn_tensor_info info = {.rank = 0};
-        uint64_t bytes = 0, own = 0xcbf29ce484222325u;
-        const char *name = kn_states_entry(states, i, &info);
-        assert_true(name && kn_tensor_bytes(&info, &bytes));
-        void *data = malloc((size_t)bytes + 1);
-        assert_non_null(data);
-        kn_status status = kn_states_get(states, name, data, (size_t)bytes);
-        if (status != KN_OK) fail_msg("%s: %s", name, kn_states_error(states));
-        own = hash_bytes(own, name, strlen(name));
-        own = hash_bytes(own, info.shape, (size_t)info.rank * sizeof *info.shape);
-        own = hash_bytes(own, data, (size_t)bytes);
-        hash += own * 0x9E3779B97F4A7C15u; /* the order of the states does not matter */
-        free(data);
-    }
-    return hash;
 }
 
 void state_get(kn_states *states, const char *name, float *numbers, size_t count) {

@@ -56,8 +56,6 @@ void trainer_good(const kn_trainer *trainer, kn_status status);
 /* Runs steps of `batch` samples each, continuing at the trainer's position in the samples. Returns the last
  * loss. */
 double trainer_steps(kn_trainer *trainer, int64_t batch, int steps);
-/* A hash of names, types, shapes and bytes of all states. */
-uint64_t states_hash(kn_states *states);
 /* Reads a float32 state of `count` elements. */
 void state_get(kn_states *states, const char *name, float *numbers, size_t count);
 

@@ -1,0 +1,11 @@
+"""Processes of MPI, started by its mpirun."""
+from report import Skipped
+
+# More processes than processors, also as root; in Open MPI's words of 4 and of 5.
+MPI_VARIABLES = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+                 "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def need(launcher):
+    if not launcher:
+        raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
