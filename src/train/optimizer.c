@@ -212,7 +212,9 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
     for (size_t i = 0; i < bound->value_count; i++)
         if (is_trained(params, bound->values[i])) parameters[count++] = bound->values[i];
     if (shards) kn_shards_prepare(&update);
-    kn_value *scaled = precision == KN_PRECISION_FLOAT16 ? kn_loss_scale(&update, loss) : loss;
+    kn_value *scaled = loss;
+    if (shards) scaled = kn_mul(scaled, kn_update_scalar(&update, KN_TRAIN_WEIGHT));
+    if (precision == KN_PRECISION_FLOAT16) scaled = kn_loss_scale(&update, scaled);
     kn_status status = kn_graph_gradient(bound, scaled, parameters, count, gradients, error);
     if (status == KN_OK && shards && params->sync_batch_norm)
         status = kn_sync_norms(&update, kn_update_scalar(&update, KN_TRAIN_WEIGHT),

@@ -1,7 +1,8 @@
-/* Training in shards: each batch is cut into shards, whose mean gradients are added as a tree. A worker runs
- * the plan once for each of its shards and keeps sums on a stack of states (kn_shard_place); in the last run
- * of a step the workers add up theirs (kn_total_add), and all make the same update. Running statistics, the
- * loss and extra values are means over the shards in the same way.
+/* Training in shards: each batch is cut into shards, whose gradients are added as a tree. The loss of a shard
+ * is multiplied by the part of the batch that is in it, so that the sum is the gradient of the batch. A
+ * worker runs the plan once for each of its shards and keeps sums on a stack of states (kn_shard_place); in
+ * the last run of a step the workers add up theirs (kn_total_add), and all make the same update. Running
+ * statistics, the loss and extra values are means over the shards in the same way.
  *
  * A shard that is computed in parts has a run for each of them. They are added one after the other, in a
  * state for their sum so far, and the last run of the shard has the sum that goes into the tree. */
@@ -13,7 +14,8 @@
 typedef struct sharing {
     kn_update *update;
     const kn_shards *shards;
-    kn_value *weight;                  /* scalar: the part of the batch that is in this shard */
+    kn_value
+        *weight; /* scalar: the part of the batch that is in this shard; NULL: values have it as a factor */
     kn_value *merges[KN_MAX_SUBTREES]; /* by place, bool scalars: its sum is added to this shard's; */
     kn_value *stores[KN_MAX_SUBTREES]; /* the sum goes there */
     kn_value *follows,
@@ -65,7 +67,8 @@ static kn_value *sum_of_parts(const sharing *own, kn_value *part, const char *na
  * sum. type: each sum of the tree is rounded to it, whether it goes to another worker or not. */
 static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name, int spread, kn_dtype type) {
     kn_graph *graph = own->update->graph;
-    kn_value *sum = kn_in_type(sum_of_parts(own, kn_mul(value, own->weight), name), type);
+    if (own->weight) value = kn_mul(value, own->weight);
+    kn_value *sum = kn_in_type(sum_of_parts(own, value, name), type);
     kn_value *places[KN_MAX_SUBTREES], *given[KN_MAX_SUBTREES];
     for (int p = own->shards->places - 1; p >= 0; p--) {
         places[p] = sum_in_place(own, sum, name, p);
@@ -164,7 +167,8 @@ kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn
                            values[i]->name);
         values[i] = mean_of_shards(&own, values[i], values[i]->name, KN_SPREAD_ALL, KN_FLOAT32);
     }
-    /* The gradients of the last layers are there first. */
+    /* Those of a loss that was multiplied by the weight. The gradients of the last layers are there first. */
+    own.weight = NULL;
     for (size_t i = part_count; i-- > 0 && status == KN_OK;)
         parts[i].found = parts[i].gradient =
             mean_of_shards(&own, parts[i].gradient, parts[i].parameter->name, parts[i].spread,

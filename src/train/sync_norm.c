@@ -2,8 +2,8 @@
  * gathered in the forward pass, and the two sums of the gradient are added up in the backward pass, by totals
  * that are exchanged at once.
  *
- * Everything in a worker's backward pass is the gradient of the mean over its own shard, that is of the batch
- * divided by the shard's weight; so the sums over the batch are divided by the elements of the shard. */
+ * A worker's backward pass has the gradient of the loss of the whole batch by its own shard; so the sums over
+ * the workers are divided by the elements of the batch. */
 #include <stdio.h>
 #include <string.h>
 
@@ -108,8 +108,9 @@ static void gradient_in_batch(norms *own, kn_value *const *inputs, kn_value **re
     axes_of(x, axes);
     kn_value *normal = kn_mul(kn_sub(x, along(inputs[3], x)), along(inputs[4], x));
     kn_value *sums[] = {kn_sum(dy, axes, false), kn_sum(kn_mul(dy, normal), axes, false)};
-    kn_value *both = kn_mul(kn_concat(sums, 2, 0), own->weight);
-    kn_value *all = kn_scale(total(own, both), 1 / elements_of(x));
+    /* A worker without samples computes one, which gets no gradient. */
+    kn_value *each = kn_div(kn_sign(own->weight), kn_scale(own->ratio, elements_of(x)));
+    kn_value *all = kn_mul(total(own, kn_concat(sums, 2, 0)), each);
     kn_value *by_mean = kn_slice(all, 0, 0, channels), *by_spread = kn_slice(all, 0, channels, 2 * channels);
     kn_value *rest = kn_sub(kn_sub(dy, along(by_mean, x)), kn_mul(normal, along(by_spread, x)));
     results[KN_NORM_DX] = kn_mul(rest, along(kn_mul(inputs[2], inputs[4]), x));
