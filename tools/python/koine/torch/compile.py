@@ -116,7 +116,7 @@ def first_saved() -> Optional[int]:
 
 
 def copied(module: Any) -> Any:
-    """The module with a copy of its graph."""
+    """The module with a copy of its graph: split() changes it, and other sizes and threads begin with the whole."""
     graph, copies = torch.fx.Graph(), {}  # type: Any, Dict[Any, Any]
     for node in module.graph.nodes:
         copies[node] = graph.node_copy(node, lambda argument: copies[argument])

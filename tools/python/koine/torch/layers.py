@@ -1,7 +1,6 @@
 """The table's operators with weights: products, convolutions, norms, attention, recurrence; and losses of classes."""
 from __future__ import annotations
 
-import math
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -174,28 +173,20 @@ def batch_norm_by(on: Call, x: Value, weight: Any, bias: Any, mean: Value, varia
 def composed_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float,
                   epsilon: float) -> Tuple[Value, ...]:
     """A batch norm whose statistics are arguments and results: those of the batch, and the next ones."""
-    axes = [axis for axis in range(x.rank) if axis != 1]
-    factors = [None if value is None else per_channel(x, value) for value in (weight, bias)]
     if not training:
         inverse = (variance + epsilon).rsqrt()
         scale = inverse if weight is None else inverse.mul(weight)
         shift = mean.mul(scale).neg() if bias is None else bias.sub(mean.mul(scale))
         none = on.graph.constant(np.zeros(0, np.float32))
         return scaled(x, per_channel(x, scale), per_channel(x, shift)), none, none, mean, variance
-    if on.build.functional and mean is not None:
+    if mean is not None:
         channels = [x.shape[1]]
         weight, bias = on.full(1.0, channels) if weight is None else weight, on.full(0.0, channels) if bias is None else bias
         made = on.graph.apply("batch_norm", x, weight, bias, mean, variance, epsilon=epsilon, momentum=momentum)
         return (made, *(made.result(position) for position in range(1, 5)))
-    made, own_mean, inverse = standard(x, axes, epsilon)
-    own_mean, inverse = own_mean.reshape(x.shape[1]), inverse.reshape(x.shape[1])
-    made = scaled(made, *factors)
-    if mean is None:
-        return made, own_mean, inverse
-    count = math.prod(x.shape[axis] for axis in axes)
-    own_variance = (inverse.mul(inverse).reciprocal() - epsilon) * (count / max(1, count - 1))
-    return (made, own_mean, inverse, mean * (1 - momentum) + own_mean * momentum,
-            variance * (1 - momentum) + own_variance * momentum)
+    made, own_mean, inverse = standard(x, [axis for axis in range(x.rank) if axis != 1], epsilon)
+    made = scaled(made, *(None if value is None else per_channel(x, value) for value in (weight, bias)))
+    return made, own_mean.reshape(x.shape[1]), inverse.reshape(x.shape[1])
 
 
 @row("_native_batch_norm_legit_functional.default")

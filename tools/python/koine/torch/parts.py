@@ -202,14 +202,15 @@ class Result:
 
 
 class Part(torch.nn.Module):
-    """What a session of Koine computes; built when it is first called, since parameters are known by their addresses."""
+    """What a session of Koine computes; built when it is first called, since parameters are known by their addresses. strict: what
+    fails is an error, instead of being computed by PyTorch."""
 
-    def __init__(self, module: Any, kept: Kept, training: bool, settings: Mapping[str, Any]) -> None:
+    def __init__(self, module: Any, kept: Kept, training: bool, strict: bool, settings: Mapping[str, Any]) -> None:
         super().__init__()
         self._module, self._kept = [module], kept  # in a list: not a submodule
         self._settings = {"training": training, **settings}
         self._session: Optional[Session] = None
-        self._failed, self.strict = False, False  # strict: what fails is an error
+        self._failed, self._strict = False, strict
         self.stays: Set[int] = set()  # results that only the backward pass reads: they stay on the device
 
     def _build(self, tensors: Sequence[Any]) -> None:
@@ -244,18 +245,16 @@ class Part(torch.nn.Module):
         self._session = Session(values, self._kept.context, states=self._kept.states, **self._settings)
 
     def forward(self, *tensors: Any) -> Any:
-        if self._failed:
-            self._kept.saved.fill_in(list(tensors))
-            return self._module[0](*tensors)
-        try:
-            return self._run(tensors)
-        except KoineError as error:
-            if error.code == 4 or self.strict:
-                raise
-            self._failed = True
-            logger.warning("torch.compile: PyTorch computes a part of the model, which Koine could not: %s", error)
-            self._kept.saved.fill_in(list(tensors))
-            return self._module[0](*tensors)
+        if not self._failed:
+            try:
+                return self._run(tensors)
+            except KoineError as error:
+                if error.code == 4 or self._strict:
+                    raise
+                self._failed = True
+                logger.warning("torch.compile: PyTorch computes a part of the model, which Koine could not: %s", error)
+        self._kept.saved.fill_in(list(tensors))
+        return self._module[0](*tensors)
 
     def _run(self, tensors: Sequence[Any]) -> Any:
         if self._session is None:
@@ -334,8 +333,7 @@ def split(module: Any, kept: Kept, training: bool, settings: Mapping[str, Any], 
     made = partitioner.fuse_partitions(parts)
     for name, child in list(made.named_children()):
         if name.startswith("fused_"):
-            setattr(made, name, Part(child, kept, training, settings))
-            getattr(made, name).strict = not fallback
+            setattr(made, name, Part(child, kept, training, not fallback, settings))
     for node in only_saved(made.graph, saved_from):
         source = node.args[0] if node.target is operator.getitem else node
         if source.op == "call_module" and isinstance(getattr(made, str(source.target), None), Part):

@@ -27,13 +27,21 @@ def like_given(on: Call, made: Value, x: Value) -> Value:
     return made if made.rank == x.rank else made.squeeze(0)
 
 
-def on_planes(x: Value, planes: Any, depth: Any) -> Value:
-    """x (N,C,D,H,W): a function of (N,C*D,H,W) to images of other sizes, then one of (N,C,D,H*W) to another depth."""
+def on_images(x: Value, pool: Any) -> Value:
+    """pool(part, axes) makes images (N,C,.,.) of images. x (N,C,H,W) is one part, with the axes 0 and 1 of a window; x (N,C,D,H,W) is
+    (N,C*D,H,W) with 1 and 2, and then (N,C,D,H*W) with 0 and -1, which leaves the last axis as it is."""
+    if x.rank == 4:
+        return pool(x, (0, 1))
     batch, channels, deep = x.shape[:3]
-    x = planes(x.reshape([batch, channels * deep, *x.shape[3:]]))
+    x = pool(x.reshape([batch, channels * deep, *x.shape[3:]]), (1, 2))
     height, width = x.shape[2:]
-    x = depth(x.reshape([batch, channels, deep, height * width]))
+    x = pool(x.reshape([batch, channels, deep, height * width]), (0, -1))
     return x.reshape([batch, channels, x.shape[2], height, width])
+
+
+def sizes_for(part: Value, axes: Sequence[int], sizes: Sequence[int]) -> List[int]:
+    """Those of a part's result, from those along the axes of a window."""
+    return [part.shape[3] if axis < 0 else sizes[axis] for axis in axes]
 
 
 class Window:
@@ -69,8 +77,7 @@ def max_pool(on: Call, x: Value, window: Any, stride: Any = (), padding: Any = 0
 
     def pooled(part: Value, axes: Sequence[int]) -> Value:
         return part.max_pool(w.window(axes), dilation=[1 if axis < 0 else w.dilation[axis] for axis in axes], **w.settings(axes))
-    made = pooled(whole, (0, 1)) if w.axes == 2 else on_planes(whole, lambda part: pooled(part, (1, 2)), lambda part: pooled(part, (0, -1)))
-    made = like_given(on, made, x)
+    made = like_given(on, on_images(whole, pooled), x)
     if "indices" not in str(on.node.target):
         return made
     return made, places_of_most(on, whole, w).reshape(on.shape) if on.reads(1) else Absent()
@@ -105,10 +112,8 @@ def places_of_most(on: Call, x: Value, w: Window) -> Value:
 @row("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
 def adaptive_max_pool(on: Call, x: Value, size: Any) -> Any:
     axes, size = axes_in(on), several(size, axes_in(on))
-    whole = batched(x, axes)
     if not on.reads(1):
-        made = whole.adaptive_max_pool(*size) if axes == 2 else \
-            on_planes(whole, lambda part: part.adaptive_max_pool(*size[1:]), lambda part: part.adaptive_max_pool(size[0], part.shape[3]))
+        made = on_images(batched(x, axes), lambda part, which: part.adaptive_max_pool(*sizes_for(part, which, size)))
         return like_given(on, made, x), Absent()
     cells = elements_of_cells(on, x.shape[-axes:], size)
     flat = x.reshape([*x.shape[:-axes], math.prod(x.shape[-axes:])])
@@ -176,7 +181,7 @@ def mean_of_windows(on: Call, x: Value, w: Window, count_padding: bool, divisor:
 
     def pooled(part: Value, axes: Sequence[int]) -> Value:
         return part.average_pool(w.window(axes), skip_padding=not is_plain or ceil or not count_padding, **w.settings(axes))
-    made = pooled(whole, (0, 1)) if w.axes == 2 else on_planes(whole, lambda part: pooled(part, (1, 2)), lambda part: pooled(part, (0, -1)))
+    made = on_images(whole, pooled)
     return like_given(on, made if scale is None else made.mul(scale), x)
 
 
@@ -197,11 +202,10 @@ def average_pool_backward(on: Call, g: Value, x: Value, window: Any, stride: Any
     scale = scale_of_means(on, w, count_padding, divisor)
     whole = batched(g if scale is None else g.mul(scale), w.axes)
 
-    def spread(part: Value, axes: Sequence[int], size: Sequence[int]) -> Value:
-        return on.graph.apply("average_pool_data", part, window=w.window(axes), size=list(size), skip_padding=True, **w.settings(axes, True))
-    made = spread(whole, (0, 1), w.given) if w.axes == 2 else \
-        on_planes(whole, lambda part: spread(part, (1, 2), w.given[1:]), lambda part: spread(part, (0, -1), [w.given[0], part.shape[3]]))
-    return made.reshape(x.shape)
+    def spread(part: Value, axes: Sequence[int]) -> Value:
+        return on.graph.apply("average_pool_data", part, window=w.window(axes), size=sizes_for(part, axes, w.given), skip_padding=True,
+                              **w.settings(axes, True))
+    return on_images(whole, spread).reshape(x.shape)
 
 
 @row("adaptive_avg_pool1d.default")
@@ -215,23 +219,18 @@ def adaptive_pool(on: Call, x: Value, size: Any) -> Value:
     axes, size = axes_in(on), several(size, axes_in(on))
     if set(size) == {1}:
         return x.mean(list(range(x.rank - axes, x.rank)), True)
-    whole = batched(x, axes)
-    made = whole.adaptive_average_pool(*size) if axes == 2 else \
-        on_planes(whole, lambda part: part.adaptive_average_pool(*size[1:]), lambda part: part.adaptive_average_pool(size[0], part.shape[3]))
+    made = on_images(batched(x, axes), lambda part, which: part.adaptive_average_pool(*sizes_for(part, which, size)))
     return like_given(on, made, x)
 
 
 @row("_adaptive_avg_pool2d_backward.default", "_adaptive_avg_pool3d_backward.default", backward=True)
 def adaptive_pool_backward(on: Call, g: Value, x: Value) -> Value:
     axes = axes_in(on)
+    places, given = g.shape[-axes:], x.shape[-axes:]
 
-    def spread(part: Value, places: Sequence[int], size: Sequence[int]) -> Value:
-        return on.graph.apply("average_pool_data", part, output=list(places), size=list(size))
-    g, places, given = batched(g, axes), list(g.shape[-axes:]), list(x.shape[-axes:])
-    made = spread(g, places, given) if axes == 2 else \
-        on_planes(g, lambda part: spread(part, places[1:], given[1:]),
-                  lambda part: spread(part, [places[0], part.shape[3]], [given[0], part.shape[3]]))
-    return made.reshape(x.shape)
+    def spread(part: Value, which: Sequence[int]) -> Value:
+        return on.graph.apply("average_pool_data", part, output=sizes_for(part, which, places), size=sizes_for(part, which, given))
+    return on_images(batched(g, axes), spread).reshape(x.shape)
 
 
 # ---- windows as columns ----------------------------------------------------------------------------------------------

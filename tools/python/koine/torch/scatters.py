@@ -137,6 +137,14 @@ def as_strided_scatter(on: Call, x: Value, source: Value, size: Sequence[int], s
     return flat.scatter(on.graph.constant(numbers.reshape(-1)), source, 0).reshape(on.shape)
 
 
+def places_of(size: Sequence[int], stride: Sequence[int], begin: int) -> np.ndarray:
+    """The place in memory of each element of a tensor with these strides, in its shape."""
+    places = np.full((), begin, np.int64)
+    for length, step in zip(size, stride):
+        places = places[..., None] + np.arange(length) * step
+    return places
+
+
 def elements_of(on: Call, size: Sequence[int], stride: Sequence[int], offset: Optional[int]) -> np.ndarray:
     """The number of each element in the argument, counted along its axes, by its place in memory as the tracer knows it."""
     fake = on.fake_of(0)
@@ -145,17 +153,11 @@ def elements_of(on: Call, size: Sequence[int], stride: Sequence[int], offset: Op
     if not all(isinstance(number, int) for number in numbers):
         raise on.refuse("open sizes and strides are not covered")
     begin = fake.storage_offset() if offset is None else offset
-    places = np.full(1, begin, np.int64)
-    for length, step in zip(size, stride):
-        places = places[..., None] + np.arange(length) * step
-    places = places.reshape(tuple(size))
+    places = places_of(size, stride, begin)
     if fake.is_contiguous() and not fake.storage_offset():
         found, count = places, math.prod(shape)
     else:  # of each place in memory, the element of the argument that is there
-        own = np.full(1, fake.storage_offset(), np.int64)
-        for length, step in zip(shape, strides):
-            own = own[..., None] + np.arange(length) * step
-        own, count = own.reshape(-1), math.prod(shape)
+        own, count = places_of(shape, strides, fake.storage_offset()).reshape(-1), math.prod(shape)
         lookup = np.full(max(int(own.max(initial=0)), int(places.max(initial=0))) + 1, -1, np.int64)
         lookup[own] = np.arange(own.size)
         found = lookup[places]
