@@ -18,7 +18,7 @@ import warnings
 
 import koine
 import torch
-from steps import ALLOWED, FACTOR, in_pytorch
+from steps import against_pytorch
 from torch.nn import functional
 
 CLASSES, TOKENS, LENGTH = 10, 60, 12
@@ -221,10 +221,8 @@ def compare(name, steps, compiled):
   models = [start, copy.deepcopy(start), copy.deepcopy(start).double()]
   optimizers = [torch.optim.AdamW(model.parameters(), rate) for model in models]
   ours = by_koine(models[0], optimizers[0], batches, compiled)
-  single, double = (in_pytorch(models[i], loss_of, optimizers[i], batches, (torch.float32, torch.float64)[i - 1]) for i in (1, 2))
-  far = [[abs(number - right) / abs(right) for number, right in zip(found, double)] for found in (ours, single)]
-  good = all(mine <= max(ALLOWED, FACTOR * max(far[1][:i + 1])) for i, mine in enumerate(far[0]))
-  return double[0], double[-1], max(far[0]), max(far[1]), good
+  double, *found = against_pytorch(ours, models[1:], loss_of, optimizers[1:], batches)
+  return double[0], double[-1], *found
 
 
 def main():

@@ -147,6 +147,15 @@ def in_pytorch(model, loss, optimizer, batches, dtype):
   return found
 
 
+def against_pytorch(ours, models, loss, optimizers, batches):
+  """models: one in float32 and its copy in float64, which PyTorch trains. The right losses; how far Koine's and those of float32 are
+  from them at most; whether Koine's are near enough at each step."""
+  single, double = (in_pytorch(models[i], loss, optimizers[i], batches, (torch.float32, torch.float64)[i]) for i in (0, 1))
+  far = [[abs(number - right) / abs(right) for number, right in zip(found, double)] for found in (ours, single)]
+  good = all(mine <= max(ALLOWED, FACTOR * max(far[1][:i + 1])) for i, mine in enumerate(far[0]))
+  return double, max(far[0]), max(far[1]), good
+
+
 def compare(name, rule):
   """Prints a line; returns whether Koine's losses are near enough."""
   make, loss, draw, draw_target = NETWORKS[name]
@@ -157,11 +166,9 @@ def compare(name, rule):
   with koine.torch.train_step(models[0], loss, optimizers[0]) as step:
     losses = [step(x, y) for x, y in batches]
     ours = [value.item() for value in losses]
-  single, double = (in_pytorch(models[i], loss, optimizers[i], batches, (torch.float32, torch.float64)[i - 1]) for i in (1, 2))
-  far = [[abs(number - right) / abs(right) for number, right in zip(found, double)] for found in (ours, single)]
-  good = all(mine <= max(ALLOWED, FACTOR * max(far[1][:i + 1])) for i, mine in enumerate(far[0]))
-  print(f"{name:10} {rule:6} loss {double[0]:8.4f} to {double[-1]:8.4f}; furthest: Koine {max(far[0]):.1e}, "
-        f"PyTorch's float32 {max(far[1]):.1e}  {'ok' if good else 'TOO FAR'}", flush=True)
+  double, own, theirs, good = against_pytorch(ours, models[1:], loss, optimizers[1:], batches)
+  print(f"{name:10} {rule:6} loss {double[0]:8.4f} to {double[-1]:8.4f}; furthest: Koine {own:.1e}, "
+        f"PyTorch's float32 {theirs:.1e}  {'ok' if good else 'TOO FAR'}", flush=True)
   return good
 
 
