@@ -167,58 +167,29 @@ class Worker:
         self.process.stdout.close()
 
 
+def torch_command(what, row, folder, limits, *more):
+    """What starts PyTorch for a row: to "prepare" it, or to "serve" it."""
+    worker = [sys.executable, os.path.join(HERE, "torch_worker.py"), what]
+    return [*worker, row.case, str(row.batch), folder, row.mode, "--threads", str(limits.threads), *more]
+
+
 def prepare(row, folder, limits, log, onnx):
     """Weights, samples and expected results, computed by PyTorch in a separate process."""
-    command = [
-        sys.executable,
-        os.path.join(HERE, "torch_worker.py"),
-        "prepare",
-        row.case,
-        str(row.batch),
-        folder,
-        row.mode,
-        "--threads",
-        str(limits.threads),
-        *(["--onnx"] if onnx else []),
-    ]
+    command = torch_command("prepare", row, folder, limits, *(["--onnx"] if onnx else []))
     if subprocess.run(command, stdout=log, stderr=log, env=limits.environment()).returncode:
         raise Failed(f"PyTorch could not prepare it; the last lines of {log.name} tell more")
 
 
 def torch_worker(row, folder, limits, log, variant=()):
     """variant: words of the worker's options; "jemalloc" is the environment's."""
-    command = [
-        sys.executable,
-        os.path.join(HERE, "torch_worker.py"),
-        "serve",
-        row.case,
-        str(row.batch),
-        folder,
-        row.mode,
-        "--threads",
-        str(limits.threads),
-        *("--" + word for word in variant if word != "jemalloc"),
-    ]
+    command = torch_command("serve", row, folder, limits, *("--" + word for word in variant if word != "jemalloc"))
     more = {"LD_PRELOAD": find_jemalloc(), "MALLOC_CONF": MALLOC} if "jemalloc" in variant else {}
     return Worker(command, limits, log, **more)
 
 
 def own_worker(row, folder, limits, log, path, way):
     """PyTorch's network computed by Koine: `way` is "step" or "compiled"; `path` that of the command."""
-    command = [
-        sys.executable,
-        os.path.join(HERE, "torch_worker.py"),
-        "serve",
-        row.case,
-        str(row.batch),
-        folder,
-        row.mode,
-        "--threads",
-        str(limits.threads),
-        "--by",
-        way,
-    ]
-    return Worker(command, limits, log, **package_of(path))
+    return Worker(torch_command("serve", row, folder, limits, "--by", way), limits, log, **package_of(path))
 
 
 def best_variants(row):
@@ -263,21 +234,13 @@ class Koine:
                 return f"{found['name']}, {found['platform']}, {found['driver']}"
         return "unknown"
 
+    def bench(self, row, model, seconds, *flags, **options):
+        words = {"mode": row.mode, "batch": str(row.batch), "seconds": str(seconds), **options}
+        given = [word for name, value in words.items() for word in ("--" + name, value)]
+        return json.loads(self.call("bench", model, *given, *flags, "--json", "--quiet"))
+
     def run(self, row, seconds):
-        return json.loads(
-            self.call(
-                "bench",
-                row.case,
-                "--mode",
-                row.mode,
-                "--batch",
-                str(row.batch),
-                "--seconds",
-                str(seconds),
-                "--json",
-                "--quiet",
-            )
-        )
+        return self.bench(row, row.case, seconds)
 
     def check(self, row, folder):
         """{"difference", "expected_rms", "agrees"} of logits or losses with those of PyTorch."""
@@ -288,28 +251,11 @@ class Koine:
             model = os.path.join(folder, "no-dropout.koine")
             with open(model, "w", encoding="utf-8") as file:
                 file.writelines(line + "\n" for line in text.splitlines() if not line.startswith("dropout"))
-        out = os.path.join(folder, "dump.safetensors")
-        self.call(
-            "bench",
-            model,
-            "--mode",
-            row.mode,
-            "--batch",
-            str(row.batch),
-            "--seconds",
-            "0",
-            "--json",
-            "--quiet",
-            "--weights",
-            os.path.join(folder, "weights.safetensors"),
-            "--input",
-            os.path.join(folder, "samples.safetensors"),
-            "--dump",
-            out,
-            "--overwrite",
+        weights, samples, out, expected = (
+            os.path.join(folder, f"{name}.safetensors") for name in ("weights", "samples", "dump", "expected")
         )
-        found, expected = tensors.read(out), tensors.read(os.path.join(folder, "expected.safetensors"))
-        return compared(row, found, expected)
+        self.bench(row, model, 0, "--overwrite", weights=weights, input=samples, dump=out)
+        return compared(row, tensors.read(out), tensors.read(expected))
 
 
 def compared(row, found, expected):
