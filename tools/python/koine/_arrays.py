@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._library import encoded, ffi, lib, number_of, text, word_of
+from ._library import ffi, kept_text, lib, number_of, text, word_of
 from .errors import error_of
 
 _SHAPE, _DTYPE = 3, 4  # status codes
@@ -61,7 +61,10 @@ def as_array(value: Any) -> np.ndarray:
 
 def address(array: np.ndarray) -> Any:
     """A pointer to the first element; read-only and empty arrays have one, too."""
-    return ffi.cast("void *", array.__array_interface__["data"][0])
+    try:
+        return ffi.from_buffer(array)
+    except (TypeError, ValueError, BufferError):  # types of ml_dtypes, and arrays with gaps
+        return ffi.cast("void *", array.__array_interface__["data"][0])
 
 
 def _fits(array: np.ndarray, kind: np.dtype) -> bool:
@@ -156,21 +159,22 @@ def feeds_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[Any]
              scales: Optional[Sequence[float]] = None) -> Any:
     """An array of kn_feed, whose memory is that of the arrays."""
     feeds = ffi.new("kn_feed[]", max(1, len(names)))
-    for position, (name, array) in enumerate(zip(names, arrays)):
-        word = ffi.new("char[]", encoded(name))
+    for position, (feed, name, array) in enumerate(zip(feeds, names, arrays)):
+        word = kept_text(name)
+        feed.name, feed.data, feed.bytes = word, address(array), array.nbytes
         keep += [word, array]
-        feeds[position].name, feeds[position].data = word, address(array)
-        feeds[position].bytes = array.nbytes
-        feeds[position].scale = scales[position] if scales else 0
+        if scales:
+            feed.scale = scales[position]
     return feeds
 
 
 def fetches_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[Any]) -> Any:
     """An array of kn_fetch, whose memory is that of the arrays."""
     fetches = ffi.new("kn_fetch[]", max(1, len(names)))
-    for position, (name, array) in enumerate(zip(names, arrays)):
-        keep += [ffi.new("char[]", encoded(name)), array]
-        fetches[position].name, fetches[position].data, fetches[position].bytes = keep[-2], address(array), array.nbytes
+    for fetch, name, array in zip(fetches, names, arrays):
+        word = kept_text(name)
+        fetch.name, fetch.data, fetch.bytes = word, address(array), array.nbytes
+        keep += [word, array]
     return fetches
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import pathlib
 import re
@@ -102,6 +103,12 @@ def encoded(value: Any) -> bytes:
     if "\0" in value:
         raise ValueError(f"the text {value!r} has a NUL, where it would end")
     return value.encode()
+
+
+@functools.lru_cache(1024)
+def kept_text(value: str) -> Any:
+    """The same as an array of the library's, such as the name of an input, which each run needs."""
+    return ffi.new("char[]", encoded(value))
 
 
 def pointer_of(handle: Any, kind: str) -> Any:

@@ -7,22 +7,24 @@ from typing import Any, Callable, Dict, Tuple
 import numpy as np
 import torch
 
-from .._arrays import as_array, numpy_type, type_number
+from .._arrays import as_array
 from ..errors import error_of
 from ..session import States
 from .optimizers import RULES, keep_steps, steps_of
 from .trace import TYPES, Build
 
+_NUMPY_TYPES = {theirs: np.dtype(ours) for theirs, ours in TYPES.items()}
+
 
 def array_of(tensor: Any, what: str = "a tensor") -> np.ndarray:
     """A tensor, of any device, in the type that Koine has it in. Integers must have 32 bits."""
     if tensor.dtype == torch.int64 and tensor.numel():
-        low, high = torch.aminmax(tensor)
+        low, high = map(int, torch.aminmax(tensor))
         if not -2**31 <= low <= high < 2**31:
             raise error_of(4, f"{what} (shape {tuple(tensor.shape)}) has the numbers {low} to {high}; Koine computes integers in 32 bits: "
                            "give smaller ones, or compute this part in PyTorch")
     array = as_array(tensor.float() if tensor.dtype == torch.bfloat16 else tensor)
-    return array.astype(numpy_type(type_number(TYPES[tensor.dtype])), copy=False) if tensor.dtype in TYPES else array
+    return array.astype(_NUMPY_TYPES[tensor.dtype], copy=False) if tensor.dtype in TYPES else array
 
 
 class Exchange:
