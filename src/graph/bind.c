@@ -242,15 +242,26 @@ static kn_status copy_replacement(graph_copying *copying, const kn_node *node, k
                    node->name, outside ? "for inference" : "at these sizes");
 }
 
+/* The copy of a value that is read. A replacement lacks what the row keeps for its gradient. */
+static kn_status find_copy(graph_copying *copying, const kn_value *value, kn_value **copy) {
+    kn_status status = copy_leaf(copying, value);
+    *copy = copying->values[value->id];
+    if (status != KN_OK || *copy) return status;
+    return kn_fail(copying->error, KN_ERROR_UNSUPPORTED,
+                   "%s '%s': '%s' is for its gradient, and not computed %s or leave it out",
+                   value->producer->op->name, value->producer->name, value->name,
+                   copying->training ? "at these sizes: take others,"
+                                     : "in inference: compute it in training,");
+}
+
 /* Maps the inputs of a node to their copies. A cast that widens a state belongs to the first node that reads
  * it: it gets that node's name and device. */
 static kn_status copy_inputs(graph_copying *copying, const kn_node *node, kn_value **inputs) {
     kn_status status = KN_OK;
     copying->to->origin = node;
     for (int i = 0; i < node->input_count && status == KN_OK; i++) {
-        const kn_value *input = node->inputs[i];
-        status = input ? copy_leaf(copying, input) : KN_OK;
-        inputs[i] = input ? copying->values[input->id] : NULL;
+        inputs[i] = NULL;
+        if (node->inputs[i]) status = find_copy(copying, node->inputs[i], &inputs[i]);
     }
     copying->to->origin = NULL;
     return status;
@@ -315,9 +326,8 @@ static kn_status copy_outputs(graph_copying *copying, kn_value *const *outputs, 
         return kn_fail_memory(copying->error, count * sizeof *to->outputs);
     to->outputs = list;
     for (size_t i = 0; i < count; i++) {
-        kn_status status = copy_leaf(copying, outputs[i]);
+        kn_status status = find_copy(copying, outputs[i], &copies[i]);
         if (status != KN_OK) return status;
-        copies[i] = copying->values[outputs[i]->id];
         to->outputs[to->output_count++] = copies[i];
     }
     return KN_OK;

@@ -180,6 +180,11 @@ static void test_stand_ins(void **state) {
                       "for inference");
     assert_bind_fails(graph, apply1(x, "brittle", NULL), NULL, 0, KN_ERROR_UNSUPPORTED, "brittle 'brittle1'",
                       "at these sizes");
+    /* One result of two has a replacement. */
+    kn_value *hidden = kn_result(apply1(x, "double", NULL), 1);
+    assert_bind_fails(graph, hidden, NULL, 0, KN_ERROR_UNSUPPORTED, "double 'double2'", "in inference");
+    assert_bind_fails(graph, apply1(hidden, "exp", NULL), NULL, 0, KN_ERROR_UNSUPPORTED, "double 'double2'",
+                      "in inference");
     kn_graph_destroy(&graph);
 }
 
