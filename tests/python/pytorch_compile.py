@@ -3,6 +3,7 @@
 usage: pytorch_compile.py HOUSE_FOLDER SOURCE_ROOT [NAME…]
 """
 import configparser
+import copy
 import gc
 import importlib.util
 import logging
@@ -463,6 +464,17 @@ def norms_and_attention_are_koines_own():
     expect("softmax" not in found, found)
     found = launches_of(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), torch.randn(2, 3, 6, 6))
     expect("batch_norm" in found and "batch_norm_gradient" in found, found)
+
+
+@case
+def norms_are_by_the_batch_without_gradients_too():
+    x = torch.randn(4, 2, 6, 6, generator=torch.Generator().manual_seed(1)) * 3 + 1
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3))
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        close(compiled(model)(x), twin(x))
+    for one, other in zip(model.buffers(), twin.buffers()):
+        close(one, other)
 
 
 @case

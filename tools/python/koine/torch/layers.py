@@ -183,6 +183,7 @@ def composed_norm(on: Call, x: Value, weight: Any, bias: Any, mean: Any, varianc
         channels = [x.shape[1]]
         weight, bias = on.full(1.0, channels) if weight is None else weight, on.full(0.0, channels) if bias is None else bias
         made = on.graph.apply("batch_norm", x, weight, bias, mean, variance, epsilon=epsilon, momentum=momentum)
+        on.build.by_batch = True
         return (made, *(made.result(position) for position in range(1, 5)))
     made, own_mean, inverse = standard(x, [axis for axis in range(x.rank) if axis != 1], epsilon)
     made = scaled(made, *(None if value is None else per_channel(x, value) for value in (weight, bias)))

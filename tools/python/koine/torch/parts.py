@@ -208,7 +208,7 @@ class Part(torch.nn.Module):
     def __init__(self, module: Any, kept: Kept, training: bool, strict: bool, settings: Mapping[str, Any]) -> None:
         super().__init__()
         self._module, self._kept = [module], kept  # in a list: not a submodule
-        self._settings = {"training": training, **settings}
+        self._training, self._settings = training, settings
         self._session: Optional[Session] = None
         self._failed, self._strict = False, strict
         self.stays: Set[int] = set()  # results that only the backward pass reads: they stay on the device
@@ -242,7 +242,8 @@ class Part(torch.nn.Module):
             self._results.append((places[value.name], result))
         self._owners = [next((result for place, result in self._results if place == position and isinstance(result, Result)), None)
                         for position in range(len(values))]
-        self._session = Session(values, self._kept.context, states=self._kept.states, **self._settings)
+        self._session = Session(values, self._kept.context, states=self._kept.states, training=self._training or build.by_batch,
+                                **self._settings)
 
     def forward(self, *tensors: Any) -> Any:
         if not self._failed:

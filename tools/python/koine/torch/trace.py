@@ -171,6 +171,7 @@ class Nodes:
     """Builds the operators of a program by the table. Subclasses say what its inputs are."""
 
     functional = False  # statistics are arguments and results, and nothing is drawn
+    by_batch = False  # a norm takes the batch's statistics, which is not what a session for inference computes
     origin = "the loss"  # what operators of no module belong to
 
     def __init__(self, rows: Mapping[str, Callable[..., Any]], reasons: Mapping[str, str]) -> None:
