@@ -112,6 +112,8 @@ CASES = {
     "any": (lambda x: x * (x > .4).any(1, keepdim=True) + x * (x > -.4).all(0) + x * (x > .4).any() + x * MASK.any(1, keepdim=True) + x * aten.any.default(x > .4) + x * aten.any.dims(x > .9, [0, 1], True), [(4, 6)]),
     "var": (lambda x: x.var(1) + x.std(1, unbiased=False) + x.var() + x.var((0, 1), correction=0, keepdim=True).sum(), [(4, 6)]),
     "norms of vectors": (lambda x: x.norm(dim=1) + F.normalize(x).sum(1) + x.logsumexp(1) + torch.linalg.vector_norm(x, 1, 1), [(4, 6)]),
+    "norms of what has zeros": (lambda x: sum(torch.linalg.vector_norm(x * torch.tensor([[0.], [1.]]), p, 1) for p in (0, 1.5, 2, 3, math.inf)) + F.normalize(x * 0).sum(1)
+                                + torch.linalg.vector_norm(x, -2, keepdim=True)[0] + torch.linalg.vector_norm(x, -math.inf) + torch.linalg.vector_norm(x[0, 0]), [(2, 6)]),
     "max along": (lambda x: x.max(1)[0] + x.min(1, keepdim=True)[0][:, 0] + x.gather(1, x.max(1, keepdim=True)[1])[:, 0] * 2, [(4, 6)]),
     "argmax": (lambda x: x * x.argmax() + x * x.argmin(1, keepdim=True) + x * x.argmax(0), [(4, 6)]),
     "cumsum": (lambda x: x.cumsum(1) + x.cumsum(0) * 2, [(4, 6)]),

@@ -1,33 +1,41 @@
-"""The table's operators of distances between rows, with their backward passes."""
+"""The table's operators of norms, and of distances between rows, with their backward passes."""
 from __future__ import annotations
 
 import math
-from typing import Tuple
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
 from ..graph import Value
-from .operators import row
+from .operators import axes_of, row
 from .trace import Call
 
 
-def norm_of(on: Call, apart: Value, p: float) -> Value:
-    """The p-norm along the last axis. Its gradient is 0 where the norm is 0."""
-    axis, zero = apart.rank - 1, on.value(0.0)
+def norm_of(on: Call, apart: Value, p: float, axes: Optional[List[int]] = None, keep: bool = False) -> Value:
+    """The p-norm along axes, or the last one. Its gradient is 0 where the norm is 0."""
+    axes, zero = [apart.rank - 1] if axes is None else axes, on.value(0.0)
     if p == 0:
-        return apart.not_equal(zero).cast("float32").sum([axis])
+        return apart.not_equal(zero).cast("float32").sum(axes, keep)
     if p == 1:
-        return apart.abs().sum([axis])
-    if p == math.inf:
-        return apart.abs().max([axis])
+        return apart.abs().sum(axes, keep)
+    if abs(p) == math.inf:
+        return apart.abs().max(axes, keep) if p > 0 else apart.abs().min(axes, keep)
     if p == 2:
-        total = apart.mul(apart).sum([axis])
+        total = apart.mul(apart).sum(axes, keep)
+    elif p < 0:
+        return apart.abs().pow(on.value(float(p))).sum(axes, keep).pow(on.value(1 / p))
     else:
         is_none = apart.equal(zero)
-        total = is_none.where(zero, is_none.where(on.value(1.0), apart.abs()).pow(on.value(float(p)))).sum([axis])
+        total = is_none.where(zero, is_none.where(on.value(1.0), apart.abs()).pow(on.value(float(p)))).sum(axes, keep)
     is_none = total.equal(zero)
     total = is_none.where(on.value(1.0), total)
     return is_none.where(zero, total.sqrt() if p == 2 else total.pow(on.value(1 / p)))
+
+
+@row("linalg_vector_norm.default")
+def vector_norm(on: Call, x: Value, p: float = 2, axes: Any = None, keep: bool = False, **_: Any) -> Value:
+    x = on.value(x, "float32")
+    return norm_of(on, x, float(p), axes_of(x, axes), keep) if x.rank else norm_of(on, x.reshape([1]), float(p)).reshape([])
 
 
 def slope_of(on: Call, g: Value, apart: Value, p: float, distance: Value) -> Value:
