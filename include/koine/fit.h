@@ -97,7 +97,8 @@ typedef struct kn_fit_params {
      * and of an epoch is reported with the loss. It is read where the loss is. NULL: none. */
     const char *train_accuracy;
     /* Whether on_step of that step needs its states, to save them for instance: then nothing is queued beyond
-     * that step until on_step returns. Called once a step, before it is queued. NULL: false. */
+     * that step until on_step returns. Called once a step, before it is queued. NULL: false. With
+     * kn_trainer_params.sync_every, states within a round are this worker's alone (kn_trainer_apart). */
     bool (*wait_for)(void *user, uint64_t step);
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);
@@ -126,7 +127,7 @@ typedef struct kn_fit_result {
 /* With other workers (kn_trainer_params.communicator) all make this call with the same dataset and
  * parameters, callbacks apart: each loads its part of the batches and evaluates a part of the validation
  * data. Where a callback of one returns false, all stop after the same step, the next one or the one after
- * it.
+ * it; with sync_every, after the round in which they agree.
  *
  * Trains on `dataset`, whose fields are fed by name ("x", "y"), as bytes where a loader delivers them
  * (kn_loader_params.bytes). Continues at the trainer's step count, with

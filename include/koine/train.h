@@ -183,6 +183,25 @@ typedef struct kn_trainer_params {
      * mean over the parts; dropout draws other numbers in each. Extra values must be float32 scalars. Not
      * with sync_batch_norm. */
     uint64_t part_samples;
+    /* 0: off. Workers over slow links train in rounds, as DiLoCo does (Douillard et al. 2023): each makes so
+     * many steps alone, with the mean gradient over its own samples of each batch, and no message is sent. At
+     * the end of a round they exchange how far their parameters went since its beginning, and all go on from
+     * the same ones: a step of SGD with Nesterov momentum, of the outer rate and momentum, along the mean
+     * change, in which each worker counts by the samples that it computed. Running statistics and moving
+     * averages become their means; moments stay with each worker. The momentum is in the states
+     * PARAMETER.outer. The loss and extra values are those of this worker's samples; shards only say which
+     * these are, and it computes them at once. A worker alone makes the outer step along its own change. The
+     * same workers with the same deal get the same bits each time; other numbers of workers get others.
+     *
+     * kn_trainer_collect ends a round early, as kn_fit does at the end of an epoch and of the call, and gives
+     * the moments to the first worker, as the states koine.worker.RANK.NAME. As many workers, of which each
+     * loads all states, go on to the same bits; other numbers go on with the moments of the first.
+     *
+     * Not with shard_optimizer, sync_batch_norm, sum_any_order or a gradient_type, which are about what each
+     * step exchanges. */
+    uint64_t sync_every;
+    double outer_rate;     /* 0.7; 1 without momentum: all go on from the mean of the parameters */
+    double outer_momentum; /* 0.9 */
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
 /* Sets the optimizer and the defaults of PyTorch, or of the optimizer's authors: learning rate, momentum,
@@ -193,7 +212,8 @@ KN_API void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer opt
                 KN_FIELD(beta1, 0.9), KN_FIELD(beta2, 0.999), KN_FIELD(epsilon, 1e-8),                       \
                 KN_FIELD(accumulate, 1), KN_FIELD(step_factor, 0.1), KN_FIELD(restart_factor, 1),            \
                 KN_FIELD(cycle_rise, 0.3), KN_FIELD(cycle_divisor, 25), KN_FIELD(cycle_final_divisor, 1e4),  \
-                KN_FIELD(power, 1), KN_FIELD(plateau_patience, 10), KN_FIELD(plateau_threshold, 1e-4))
+                KN_FIELD(power, 1), KN_FIELD(plateau_patience, 10), KN_FIELD(plateau_threshold, 1e-4),       \
+                KN_FIELD(outer_rate, 0.7), KN_FIELD(outer_momentum, 0.9))
 
 /* ---- training ---------------------------------------------------------------------------------------- */
 
@@ -236,10 +256,14 @@ KN_API kn_status kn_trainer_wait(kn_trainer *trainer);
 /* Parameters, moments, statistics, averages, step counter: everything needed to resume training bit for
  * bit. */
 KN_API kn_states *kn_trainer_states(kn_trainer *trainer);
-/* With kn_trainer_params.shard_optimizer and several workers, all of which make this call: the first gets the
- * states of which each has a part as a whole, in host memory, and can get and save them until its next step.
- * kn_fit does so where its callbacks may save. Otherwise it does nothing. */
+/* All workers make this call before the states are saved or evaluated; kn_fit does so where its callbacks may
+ * save. With kn_trainer_params.shard_optimizer the first gets the states of which each has a part as a whole,
+ * in host memory, and can get and save them until its next step. With sync_every it ends the round. Otherwise
+ * it does nothing. */
 KN_API kn_status kn_trainer_collect(kn_trainer *trainer);
+/* With sync_every: the steps that this worker has made alone since the last round; 0: all workers have the
+ * same parameters. */
+KN_API uint64_t kn_trainer_apart(const kn_trainer *trainer);
 KN_API uint64_t kn_trainer_steps(const kn_trainer *trainer);
 /* For a resumed training run: the number of steps already done. Call it after the states are set; it reads
  * them. */

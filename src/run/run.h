@@ -83,6 +83,8 @@ bool kn_states_part(const kn_states *states, const char *name, uint64_t *bytes);
 kn_status kn_states_copy_part(kn_states *states, const char *name, const void *given, void *wanted,
                               kn_error *error);
 
+/* Removes a state that no plan requests: one that was set alone. Its name ends with it. */
+void kn_states_drop(kn_states *states, const char *name);
 /* Reads a state's contents. For tests and for verify. */
 kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t bytes, kn_error *error);
 

@@ -524,6 +524,18 @@ kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_inf
     return status;
 }
 
+void kn_states_drop(kn_states *states, const char *name) {
+    kn_state *state = kn_states_find(states, name);
+    if (!state || state->planned) return;
+    size_t at = 0;
+    while (states->entries[at] != state)
+        at++;
+    states->count--;
+    memmove(states->entries + at, states->entries + at + 1, (states->count - at) * sizeof(kn_state *));
+    kn_map_remove(&states->names, name, strlen(name));
+    state_destroy(states, state);
+}
+
 void kn_states_parts_move(kn_states *states) {
     states->parts_moved = true;
     for (size_t i = 0; i < states->count && states->parts; i++) {

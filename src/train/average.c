@@ -6,12 +6,16 @@
 
 #define KN_TRAIN_EXCHANGED "koine.averages_used"
 
-bool kn_state_is_there(const kn_states *states, const char *name) {
+bool kn_state_info(const kn_states *states, const char *name, kn_tensor_info *info) {
     for (int i = 0; i < kn_states_count(states); i++) {
-        const char *own = kn_states_entry(states, i, NULL);
+        const char *own = kn_states_entry(states, i, info);
         if (own && !strcmp(own, name)) return true;
     }
     return false;
+}
+
+bool kn_state_is_there(const kn_states *states, const char *name) {
+    return kn_state_info(states, name, NULL);
 }
 
 /* A uint32 counter; 0 if there is none. */

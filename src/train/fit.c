@@ -136,22 +136,24 @@ static kn_status remember(fit_run *fitting) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
 }
 
-/* Lets all workers stop after the same step: its sums have the votes, so that no other message is needed. */
+/* Lets all workers stop after the same step: its sums have the votes, so that no other message is needed. In
+ * rounds they agree where one ends. */
 static kn_status begin_and_vote(fit_run *fitting, const kn_batch *batch, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
     const kn_fit_params *params = fitting->params;
+    const bool in_rounds = trainer->params.sync_every, by_sums = others(fitting) && !in_rounds;
     float votes[VOTES];
     fitting->waits = params->wait_for && params->wait_for(params->user, kn_trainer_steps(trainer) + 1);
     list_votes(fitting, votes);
-    if (others(fitting)) kn_session_vote(trainer->session, votes);
+    if (by_sums) kn_session_vote(trainer->session, votes);
     kn_status status = kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count,
                                              fitting->ahead, params->train_accuracy);
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
-    if (others(fitting)) {
+    if (by_sums) {
         kn_session_voted(trainer->session, votes);
         count_votes(fitting, votes, stop);
     }
-    return KN_OK;
+    return in_rounds && !kn_trainer_apart(trainer) ? agree(fitting, stop) : KN_OK;
 }
 
 /* Begins a step and meanwhile uploads the next batch, if it is ready. *more: the step after may be begun
@@ -240,7 +242,7 @@ static kn_status end_steps(fit_run *fitting, int left, bool *stop) {
 static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
     bool more = false;
     kn_status status = begin_step(fitting, batch, &more, stop);
-    if (status == KN_OK && fitting->waits) status = collect(fitting);
+    if (status == KN_OK && fitting->waits && !kn_trainer_apart(fitting->trainer)) status = collect(fitting);
     fitting->waits = false;
     return status == KN_OK ? end_steps(fitting, more ? 1 : 0, stop) : status;
 }
@@ -346,7 +348,8 @@ static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
         .epoch = epoch + 1, .loss = epoch_loss(fitting), .accuracy = epoch_accuracy(fitting)};
     result->epoch_loss = report.loss;
     result->epoch_accuracy = report.accuracy;
-    kn_status status = judge(fitting);
+    kn_status status = kn_trainer_apart(fitting->trainer) ? collect(fitting) : KN_OK;
+    if (status == KN_OK) status = judge(fitting);
     if (status == KN_OK) status = judged(fitting, &report.best);
     if (status != KN_OK) return status;
     if (report.best) {
@@ -437,7 +440,7 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
     kn_status status = KN_PARAMS_TAKE(kn_loader_params, &params, fitting->params->loader, &error);
     if (status != KN_OK) return fail(fitting, status, error.text);
     params.bytes = true;
-    const kn_shards *shards = &fitting->trainer->shards;
+    const kn_shards *shards = &fitting->trainer->dealt;
     params.shards = shards->count;
     params.first_shard = shards->firsts[shards->rank];
     params.own_shards = shards->firsts[shards->rank + 1] - params.first_shard;

@@ -192,11 +192,6 @@ static void compare_settings(kn_update *update, const kn_update_part *parts, siz
     }
 }
 
-static bool is_trained(const kn_trainer_params *params, const kn_value *value) {
-    return value->kind == KN_VALUE_STATE && value->role == KN_STATE_PARAMETER && !value->frozen &&
-           value->shape.dtype == KN_FLOAT32 && kn_trainer_setting_of(params, value) >= 0;
-}
-
 kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting *settings,
                               kn_precision precision, const kn_shards *shards, kn_graph *bound,
                               kn_value **values, size_t value_count, kn_error *error) {
@@ -210,7 +205,7 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
     if (!parameters || !gradients || !parts || !fresh)
         return kn_fail_memory(error, bound->value_count * sizeof *parts);
     for (size_t i = 0; i < bound->value_count; i++)
-        if (is_trained(params, bound->values[i])) parameters[count++] = bound->values[i];
+        if (kn_trainer_trains(params, bound->values[i])) parameters[count++] = bound->values[i];
     if (shards) kn_shards_prepare(&update);
     kn_value *scaled = loss;
     if (shards) scaled = kn_mul(scaled, kn_update_scalar(&update, KN_TRAIN_WEIGHT));

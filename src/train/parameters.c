@@ -55,6 +55,8 @@ static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) 
         {"the factor of the schedule", params->step_factor, 0, INFINITY},
         {"the power of the schedule", params->power, 0, INFINITY},
         {"the threshold of the plateau", params->plateau_threshold, 0, 1},
+        {"the outer rate", params->outer_rate, 0, INFINITY},
+        {"the outer momentum", params->outer_momentum, 0, 1},
     };
     for (size_t i = 0; i < KN_COUNT_OF(ranges); i++) {
         const range *row = &ranges[i];
@@ -96,6 +98,20 @@ static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
                        "Nesterov momentum needs a momentum above 0 and no dampening; they are %g and %g",
                        params->momentum, params->dampening);
     return KN_OK;
+}
+
+/* What exchanges something in each step. */
+static kn_status check_rounds(const kn_trainer_params *params, kn_error *error) {
+    const char *other = params->shard_optimizer               ? "shard_optimizer"
+                        : params->sync_batch_norm             ? "sync_batch_norm"
+                        : params->sum_any_order               ? "sum_any_order"
+                        : params->gradient_type != KN_FLOAT32 ? "gradient_type"
+                                                              : NULL;
+    if (!params->sync_every || !other) return KN_OK;
+    return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                   "%s is about what workers exchange in each step, and with sync_every they make %llu steps "
+                   "alone: leave one of both out",
+                   other, (unsigned long long)params->sync_every);
 }
 
 static kn_status check_schedule(const kn_trainer_params *params, kn_error *error) {
@@ -175,6 +191,11 @@ int kn_trainer_setting_of(const kn_trainer_params *params, const kn_value *param
         setting = 2 * (int)(i + 1);
     }
     return setting + (params->decay_matrices_only && parameter->shape.rank < 2);
+}
+
+bool kn_trainer_trains(const kn_trainer_params *params, const kn_value *value) {
+    return value->kind == KN_VALUE_STATE && value->role == KN_STATE_PARAMETER && !value->frozen &&
+           value->shape.dtype == KN_FLOAT32 && kn_trainer_setting_of(params, value) >= 0;
 }
 
 /* NULL for a value that is no parameter. */
@@ -269,6 +290,10 @@ static kn_status deal_shards(kn_trainer *trainer) {
                     "parts of %llu: leave one of both out",
                     (unsigned long long)own->part_samples);
     if (shards == 1 && !own->part_samples) trainer->shards.count = 0;
+    trainer->dealt = trainer->shards;
+    /* A worker computes its samples at once, as if it were alone; with others it draws other numbers. */
+    if (own->sync_every)
+        trainer->shards = (kn_shards){.count = ranks > 1 || own->part_samples, .ranks = 1, .firsts = {0, 1}};
     return status;
 }
 
@@ -280,6 +305,7 @@ kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *p
     if (!own->accumulate) own->accumulate = 1;
     if (status == KN_OK) status = check_ranges(own, error);
     if (status == KN_OK) status = check_rule(own, error);
+    if (status == KN_OK) status = check_rounds(own, error);
     if (status == KN_OK) status = check_schedule(own, error);
     if (status == KN_OK && own->extra_count && !own->extra)
         status =

@@ -3,8 +3,7 @@
 #include "train/trainer_private.h"
 
 /* The samples of a batch that this worker's shards need. */
-static uint64_t own_samples(const kn_trainer *trainer, uint64_t count, uint64_t *first) {
-    const kn_shards *shards = &trainer->shards;
+static uint64_t own_samples(const kn_shards *shards, uint64_t count, uint64_t *first) {
     *first = 0;
     if (!shards->count) return count;
     const int *firsts = shards->firsts + shards->rank;
@@ -13,7 +12,7 @@ static uint64_t own_samples(const kn_trainer *trainer, uint64_t count, uint64_t 
 
 kn_status kn_trainer_part(const kn_trainer *trainer, uint64_t count, uint64_t *first, uint64_t *own) {
     if (!trainer || !count || !first || !own) return KN_ERROR_ARGUMENT;
-    *own = own_samples(trainer, count, first);
+    *own = own_samples(&trainer->dealt, count, first);
     return KN_OK;
 }
 
@@ -66,6 +65,6 @@ kn_train_run kn_run_next(const kn_trainer *trainer, uint64_t count, const kn_tra
 
 kn_status kn_run_feeds(kn_trainer *trainer, uint64_t count, const kn_train_run *run, kn_feed_list *list) {
     uint64_t begin;
-    const uint64_t own = own_samples(trainer, count, &begin);
+    const uint64_t own = own_samples(&trainer->shards, count, &begin);
     return kn_cut_feeds(trainer, own, run->first - begin, run->samples, list);
 }

@@ -101,5 +101,7 @@ bool kn_train_state_name(const char *owner, const char *kind, char name[KN_TRAIN
 
 /* The setting of a parameter, or -1 if its group is frozen (parameters.c). */
 int kn_trainer_setting_of(const kn_trainer_params *params, const kn_value *parameter);
+/* Whether a value is a parameter that is trained. */
+bool kn_trainer_trains(const kn_trainer_params *params, const kn_value *value);
 
 #endif

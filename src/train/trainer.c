@@ -55,7 +55,8 @@ static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
     values[0] = loss;
     for (size_t i = 0; i < params->extra_count; i++)
         values[1 + i] = params->extra[i];
-    kn_status status = shards_of(trainer) ? kn_counts_find(trainer, values, given) : KN_OK;
+    const bool in_pieces = trainer->shards.count > 1 || params->part_samples;
+    kn_status status = in_pieces ? kn_counts_find(trainer, values, given) : KN_OK;
     if (status == KN_OK) status = open_with(trainer, values, given + counts->total_count + counts->sum_count);
     if (status == KN_OK) status = kn_counts_open(trainer, values + given);
     kn_release(&trainer->host, values);
@@ -104,6 +105,7 @@ void kn_trainer_destroy(kn_trainer **trainer) {
         kn_session_destroy(&old->evaluators[i].session);
     kn_session_destroy(&old->session);
     kn_counts_close(old);
+    kn_rounds_close(old);
     kn_trainer_release_params(old);
     kn_release(&host, old->loss_name);
     kn_release(&host, old);
@@ -180,16 +182,15 @@ static kn_status prepare_shard(kn_trainer *trainer, uint64_t count, const kn_tra
     /* Values are gathered to update, which accumulating steps do not. */
     const bool updates = !run->more && (trainer->steps + 1) % trainer->params.accumulate == 0;
     kn_session_exchange(trainer->session, !run->more, updates);
-    return fail_from(trainer, trainer->session,
-                     kn_shard_set(trainer->session, &trainer->shards, run, trainer->steps));
+    /* Workers that are alone for some steps draw different numbers all the same. */
+    const kn_shards *dealt = &trainer->dealt;
+    uint64_t turn = trainer->steps;
+    if (trainer->params.sync_every) turn = turn * (uint64_t)dealt->ranks + (uint64_t)dealt->rank;
+    return fail_from(trainer, trainer->session, kn_shard_set(trainer->session, &trainer->shards, run, turn));
 }
 
-/* Everything before the last run of a step; `list` becomes the feeds of that. */
-static kn_status prepare_step(kn_trainer *trainer, int64_t count, kn_feed_list *list) {
-    if (trainer->averages_used)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "the moving averages are in place of the weights; call "
-                       "kn_trainer_use_averages(trainer, false) before training continues");
+/* The runs of a step on `count` samples but the last; `list` becomes the feeds of that. */
+static kn_status prepare_runs(kn_trainer *trainer, int64_t count, kn_feed_list *list) {
     const kn_train_run only = {.samples = (uint64_t)count, .weight = 1, .ratio = 1};
     if (!trainer->shards.count || count <= 0) return prepare_run(trainer, list, &only);
     const kn_feed_list whole = *list;
@@ -207,6 +208,25 @@ static kn_status prepare_step(kn_trainer *trainer, int64_t count, kn_feed_list *
     return status;
 }
 
+/* The samples of a batch of `count` that a step of this worker takes for all: in rounds, its own. */
+static int64_t batch_of_step(const kn_trainer *trainer, int64_t count) {
+    uint64_t first, own = 0;
+    if (!trainer->params.sync_every || count <= 0) return count;
+    kn_trainer_part(trainer, (uint64_t)count, &first, &own);
+    return (int64_t)own;
+}
+
+/* Everything before the last run of a step; `list` becomes the feeds of that. */
+static kn_status prepare_step(kn_trainer *trainer, int64_t count, kn_feed_list *list) {
+    if (trainer->averages_used)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "the moving averages are in place of the weights; call "
+                       "kn_trainer_use_averages(trainer, false) before training continues");
+    kn_status status = kn_apart_recall(trainer);
+    if (status == KN_OK) status = prepare_runs(trainer, batch_of_step(trainer, count), list);
+    return status == KN_OK ? kn_rounds_begin(trainer) : status;
+}
+
 /* A step that fails here would let the other workers wait. */
 static kn_status end_group(kn_trainer *trainer, kn_status status) {
     const kn_communicator *communicator = trainer->params.communicator;
@@ -215,11 +235,21 @@ static kn_status end_group(kn_trainer *trainer, kn_status status) {
 }
 
 kn_status kn_trainer_collect(kn_trainer *trainer) {
-    const kn_status status = begin(trainer);
+    kn_status status = begin(trainer);
     const kn_communicator *communicator = trainer ? trainer->params.communicator : NULL;
-    if (status != KN_OK || !communicator || communicator->ranks < 2 || !trainer->params.shard_optimizer)
-        return status;
-    return end_group(trainer, kn_states_collect(trainer->states, communicator, &trainer->error));
+    if (status != KN_OK) return status;
+    status = kn_rounds_end(trainer);
+    if (status == KN_OK) status = kn_apart_collect(trainer);
+    if (status == KN_OK && communicator && communicator->ranks > 1 && trainer->params.shard_optimizer)
+        status = kn_states_collect(trainer->states, communicator, &trainer->error);
+    return end_group(trainer, status);
+}
+
+/* After the last run of a step on a batch of `count` was started. */
+static kn_status count_step(kn_trainer *trainer, int64_t count) {
+    kn_states_parts_move(trainer->states);
+    trainer->steps++;
+    return end_group(trainer, kn_rounds_count(trainer, (uint64_t)count));
 }
 
 kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
@@ -244,10 +274,8 @@ kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_fee
         status = fail_from(trainer, trainer->session,
                            kn_session_run(trainer->session, list.feeds, list.count, all, wanted));
     if (status != KN_OK) return end_group(trainer, status);
-    kn_states_parts_move(trainer->states);
-    trainer->steps++;
     if (loss) *loss = number;
-    return KN_OK;
+    return count_step(trainer, count);
 }
 
 kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
@@ -281,10 +309,8 @@ kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_fee
                       kn_session_start(trainer->session, list.feeds, list.count,
                                        ahead && feeds_ahead(trainer), fetches, extra ? 2 : 1, &begun->read));
     if (status != KN_OK) return end_group(trainer, status);
-    kn_states_parts_move(trainer->states);
     trainer->begun_count++;
-    trainer->steps++;
-    return KN_OK;
+    return count_step(trainer, count);
 }
 
 kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count) {
@@ -371,6 +397,7 @@ kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_fe
     kn_status status = begin(trainer);
     kn_feed_list list = {feeds, feed_count};
     if (status != KN_OK) return status;
+    count = batch_of_step(trainer, count);
     const kn_shards *shards = &trainer->shards;
     if (shards->count && count > 0) {
         const kn_train_run run = kn_run_first(trainer, (uint64_t)count);
@@ -407,6 +434,7 @@ void kn_trainer_set_steps(kn_trainer *trainer, uint64_t steps) {
 }
 
 void kn_trainer_recall(kn_trainer *trainer) {
+    kn_rounds_recall(trainer);
     kn_plateau_recall(trainer);
     kn_average_recall(trainer);
 }

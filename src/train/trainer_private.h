@@ -44,6 +44,17 @@ typedef struct kn_counts {
     kn_session *session; /* computes the totals; NULL: there are none */
 } kn_counts;
 
+/* A round of steps that workers make alone (rounds.c). */
+typedef struct kn_round_value kn_round_value;
+typedef struct kn_rounds {
+    kn_round_value *values; /* what becomes equal at the end */
+    size_t count, capacity;
+    uint64_t steps;     /* made in this round */
+    double own, all;    /* samples of these steps: of this worker, and of all */
+    bool recalls;       /* states were read from a file, or may have been, and there was no step since */
+    uint64_t collected; /* the step of the last kn_apart_collect; UINT64_MAX: none */
+} kn_rounds;
+
 struct kn_trainer {
     kn_host host;
     kn_context *context;
@@ -63,7 +74,9 @@ struct kn_trainer {
     kn_value *loss;    /* in the session's graph, to diagnose a failed step */
     char *loss_name;
     uint64_t steps;
-    kn_shards shards; /* count 0: not in shards */
+    kn_shards shards; /* what a step computes and adds up; count 0: not in shards */
+    kn_shards dealt;  /* how a batch is dealt to the workers: the same, except in rounds */
+    kn_rounds rounds;
     kn_counts counts;
     kn_feed *feeds; /* of one shard */
     size_t feed_capacity;
@@ -136,6 +149,31 @@ kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss, double *extra);
 /* Waits for all steps that were begun and drops their losses. */
 void kn_trainer_end_all(kn_trainer *trainer);
 
+/* ---- rounds.c: steps that workers make alone; these functions do nothing without sync_every --------------
+ */
+
+/* Before the first update of a step. */
+kn_status kn_rounds_begin(kn_trainer *trainer);
+/* After a step on a batch of `count` samples: ends the round where it is due. */
+kn_status kn_rounds_count(kn_trainer *trainer, uint64_t count);
+/* Ends the round, if it has steps: afterwards all workers have the same parameters. */
+kn_status kn_rounds_end(kn_trainer *trainer);
+/* After states were read: forgets the steps of a round that was not ended. */
+void kn_rounds_recall(kn_trainer *trainer);
+void kn_rounds_close(kn_trainer *trainer);
+/* Whether a state differs between workers after a round: moments and the like. */
+bool kn_rounds_is_apart(const kn_trainer *trainer, const char *name);
+/* The status of a call of the communicator, with its error. */
+kn_status kn_rounds_told(kn_trainer *trainer, kn_status status);
+
+/* ---- apart.c: what workers in rounds have for themselves, in files ---------------------------------------
+ */
+
+/* All workers call it, after a round: the first gets what the others have for themselves. */
+kn_status kn_apart_collect(kn_trainer *trainer);
+/* Before a step: each takes its own back, if files were read since the last one. */
+kn_status kn_apart_recall(kn_trainer *trainer);
+
 /* ---- plateau.c, average.c: memory kept in states ----------------------------------------------------- */
 
 /* Reads this memory from the states, after they were loaded or restored. */
@@ -144,6 +182,8 @@ void kn_plateau_recall(kn_trainer *trainer);
 void kn_average_recall(kn_trainer *trainer);
 /* Whether there is a state of that name; not an error if there is none. */
 bool kn_state_is_there(const kn_states *states, const char *name);
+/* The same; *info is what the state is, and undefined if there is none. */
+bool kn_state_info(const kn_states *states, const char *name, kn_tensor_info *info);
 /* Whether the current step has been evaluated or the schedule needs no evaluation. */
 bool kn_plateau_is_judged(const kn_trainer *trainer);
 

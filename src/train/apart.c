@@ -1,0 +1,159 @@
+/* What each worker of a training in rounds has for itself, such as moments: before files are written the
+ * first worker gets that of the others, as states that no plan requests, koine.worker.RANK.NAME; before the
+ * first step after files were read, each takes its own back. With another number of workers all go on with
+ * those of the first. */
+#include <stdio.h>
+#include <string.h>
+
+#include "train/trainer_private.h"
+
+#define PREFIX "koine.worker."
+#define COUNT "koine.workers" /* of that training, uint32 */
+enum { NAME_BYTES = KN_TRAIN_STATE_BYTES + 32 };
+
+/* Comes before the bytes of a state; without a name there are no more. */
+typedef struct header {
+    char name[KN_TRAIN_STATE_BYTES];
+    uint64_t bytes;
+} header;
+
+static kn_status fail_states(kn_trainer *trainer) {
+    return kn_fail(&trainer->error, KN_ERROR_INTERNAL, "states of workers: %s",
+                   kn_states_error(trainer->states));
+}
+
+static kn_status wait(kn_trainer *trainer, kn_status status, void **request) {
+    const kn_communicator *all = trainer->params.communicator;
+    const kn_status waited = all->wait(all->user, request);
+    return kn_rounds_told(trainer, status == KN_OK ? waited : status);
+}
+
+static kn_status send(kn_trainer *trainer, const void *data, uint64_t bytes) {
+    const kn_communicator *all = trainer->params.communicator;
+    void *request = NULL;
+    const kn_status status = all->send(all->user, 0, 0, data, (size_t)bytes, &request);
+    return wait(trainer, status, &request);
+}
+
+static kn_status receive(kn_trainer *trainer, int rank, void *data, uint64_t bytes) {
+    const kn_communicator *all = trainer->params.communicator;
+    void *request = NULL;
+    const kn_status status = all->receive(all->user, rank, 0, data, (size_t)bytes, &request);
+    return wait(trainer, status, &request);
+}
+
+static kn_status send_state(kn_trainer *trainer, const char *name, const kn_tensor_info *info) {
+    header head = {.bytes = 0};
+    if (!kn_tensor_bytes(info, &head.bytes) || !head.bytes) return KN_OK;
+    snprintf(head.name, sizeof head.name, "%s", name);
+    void *data = kn_allocate(&trainer->host, (size_t)head.bytes, 1);
+    if (!data) return kn_fail_memory(&trainer->error, (size_t)head.bytes);
+    kn_status status = kn_states_get(trainer->states, name, data, (size_t)head.bytes) == KN_OK
+                           ? KN_OK
+                           : fail_states(trainer);
+    if (status == KN_OK) status = send(trainer, &head, sizeof head);
+    if (status == KN_OK) status = send(trainer, data, head.bytes);
+    kn_release(&trainer->host, data);
+    return status;
+}
+
+static kn_status send_states(kn_trainer *trainer) {
+    const header last = {.bytes = 0};
+    kn_status status = KN_OK;
+    for (int i = 0; i < kn_states_count(trainer->states) && status == KN_OK; i++) {
+        kn_tensor_info info;
+        const char *name = kn_states_entry(trainer->states, i, &info);
+        if (name && kn_rounds_is_apart(trainer, name)) status = send_state(trainer, name, &info);
+    }
+    return status == KN_OK ? send(trainer, &last, sizeof last) : status;
+}
+
+static kn_status receive_state(kn_trainer *trainer, int rank, const header *head) {
+    kn_tensor_info info;
+    char name[NAME_BYTES];
+    uint64_t bytes;
+    if (!memchr(head->name, 0, sizeof head->name) || !kn_state_info(trainer->states, head->name, &info) ||
+        !kn_tensor_bytes(&info, &bytes) || bytes != head->bytes)
+        return kn_fail(
+            &trainer->error, KN_ERROR_ARGUMENT,
+            "rank %d has a state '%.100s' of %llu bytes, which rank 0 has not; expected trainers of "
+            "the same graph with the same parameters",
+            rank, head->name, (unsigned long long)head->bytes);
+    void *data = kn_allocate(&trainer->host, (size_t)bytes, 1);
+    if (!data) return kn_fail_memory(&trainer->error, (size_t)bytes);
+    kn_status status = receive(trainer, rank, data, bytes);
+    snprintf(name, sizeof name, PREFIX "%d.%s", rank, head->name);
+    if (status == KN_OK && kn_states_set(trainer->states, name, &info, data, (size_t)bytes) != KN_OK)
+        status = fail_states(trainer);
+    kn_release(&trainer->host, data);
+    return status;
+}
+
+static kn_status receive_states(kn_trainer *trainer, int rank) {
+    header head;
+    kn_status status = receive(trainer, rank, &head, sizeof head);
+    while (status == KN_OK && head.name[0]) {
+        status = receive_state(trainer, rank, &head);
+        if (status == KN_OK) status = receive(trainer, rank, &head, sizeof head);
+    }
+    return status;
+}
+
+kn_status kn_apart_collect(kn_trainer *trainer) {
+    const kn_communicator *all = trainer->params.communicator;
+    kn_rounds *rounds = &trainer->rounds;
+    if (!trainer->params.sync_every || !all || all->ranks < 2 || !rounds->count ||
+        rounds->collected == trainer->steps)
+        return KN_OK;
+    rounds->collected = trainer->steps;
+    if (all->rank) return send_states(trainer);
+    const kn_tensor_info scalar = {.dtype = KN_UINT32};
+    const uint32_t ranks = (uint32_t)all->ranks;
+    kn_status status = kn_states_set(trainer->states, COUNT, &scalar, &ranks, sizeof ranks) == KN_OK
+                           ? KN_OK
+                           : fail_states(trainer);
+    for (int r = 1; r < all->ranks && status == KN_OK; r++)
+        status = receive_states(trainer, r);
+    return status;
+}
+
+/* Sets the state that a name with this worker's prefix stands for. */
+static kn_status take_back(kn_trainer *trainer, const char *kept, const char *name,
+                           const kn_tensor_info *info) {
+    uint64_t bytes;
+    if (!kn_tensor_bytes(info, &bytes)) return KN_OK;
+    void *data = kn_allocate(&trainer->host, (size_t)bytes + 1, 1);
+    if (!data) return kn_fail_memory(&trainer->error, (size_t)bytes);
+    kn_status status = KN_OK;
+    if (kn_states_get(trainer->states, kept, data, (size_t)bytes) != KN_OK ||
+        kn_states_set(trainer->states, name, info, data, (size_t)bytes) != KN_OK)
+        status = fail_states(trainer);
+    kn_release(&trainer->host, data);
+    return status;
+}
+
+kn_status kn_apart_recall(kn_trainer *trainer) {
+    const kn_communicator *all = trainer->params.communicator;
+    kn_states *states = trainer->states;
+    kn_tensor_info info;
+    char own[NAME_BYTES];
+    uint32_t ranks = 0;
+    const char *name;
+    kn_status status = KN_OK;
+    if (!trainer->rounds.recalls) return KN_OK;
+    trainer->rounds.recalls = false;
+    if (kn_state_is_there(states, COUNT)) kn_states_get(states, COUNT, &ranks, sizeof ranks);
+    const bool same = trainer->params.sync_every && all && ranks == (uint32_t)all->ranks;
+    const int length = snprintf(own, sizeof own, PREFIX "%d.", same ? all->rank : 0);
+    for (int i = 0; i < kn_states_count(states) && status == KN_OK && same; i++) {
+        name = kn_states_entry(states, i, &info);
+        if (name && !strncmp(name, own, (size_t)length))
+            status = take_back(trainer, name, name + length, &info);
+    }
+    for (int i = kn_states_count(states); i-- > 0 && status == KN_OK;) {
+        name = kn_states_entry(states, i, &info);
+        if (name && (!strncmp(name, PREFIX, strlen(PREFIX)) || !strcmp(name, COUNT)))
+            kn_states_drop(states, name);
+    }
+    return status;
+}
