@@ -74,6 +74,22 @@ def mpi_may_add(folder):
 
 
 @case
+def processes_make_steps_alone(folder):
+    """The bits of two threads; and of a training that was interrupted."""
+    more = ("--batch", "32", "--validation", "0.2", "--optimizer", "adam", "--schedule", "constant", "--sync-every", "3")
+    train(folder, *more, "--steps", "8", "--devices", f"{DEVICE},{DEVICE}", "--save", "threads")
+    status, out, err = ranks_train(folder, 2, *more, "--steps", "8", "--save", "processes")
+    expect(status == 0 and out.count("done after 8") == 1, f"status {status}: {out}{err}")
+    expect(bytes_of(os.path.join(folder, "threads")) == bytes_of(os.path.join(folder, "processes")),
+           "two processes save other bits than two threads")
+    for steps, before in (("3", ()), ("8", ("--resume", "part"))):
+        status, out, err = ranks_train(folder, 2, *more, "--steps", steps, "--save", "part", *before)
+        expect(status == 0, f"status {status}: {out}{err}")
+    expect(bytes_of(os.path.join(folder, "part")) == bytes_of(os.path.join(folder, "processes")),
+           "what went on has other bits than what went through")
+
+
+@case
 def checkpoints_are_those_of_one(folder):
     more = (*HOW, "--schedule", "constant", "--checkpoints", "kept", "--checkpoint-every", "2")
     status, out, err = ranks_train(folder, 2, *more, "--steps", "4", "--save", "part")
@@ -123,7 +139,7 @@ def all_compute_parts_that_fit_where_memory_is_least(folder):
 @case
 def different_trainings_are_refused(folder):
     words = [KOINE, "train", *problem(folder), *HOW, "--steps", "3"]
-    for more in (("--lr", "0.2"), ("--shard-optimizer",), ("--gradient-type", "bfloat16"), ("--sum", "mpi")):
+    for more in (("--lr", "0.2"), ("--shard-optimizer",), ("--gradient-type", "bfloat16"), ("--sum", "mpi"), ("--sync-every", "2")):
         child = start(folder, 1, [*words, ":", "-n", "1", *words, *more])
         _, err = child.communicate(timeout=300)
         expect(child.returncode != 0 and "rank 1 trains something else than rank 0" in err, f"{more}: found {err}")

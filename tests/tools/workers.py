@@ -7,8 +7,8 @@ import re
 import signal
 import subprocess
 
-from koine import (ENVIRONMENT, KOINE, Skipped, bytes_of, case, chosen_device, expect, koine, problem, run_cases, train,
-                   wait_for_steps)
+from koine import (ENVIRONMENT, KOINE, Skipped, bytes_of, case, chosen_device, expect, koine, problem, read_safetensors,
+                   run_cases, train, wait_for_steps)
 
 DEVICE = str(chosen_device()["index"])
 TWO, THREE = ",".join([DEVICE] * 2), ",".join([DEVICE] * 3)
@@ -127,6 +127,51 @@ def norms_over_all_devices(folder):
             (("--devices", THREE), "there are 3; expected 2, 4, 8 and so on"),
             (("--devices", TWO, "--shards", "4"), "and as many --shards, or none given")):
         train(folder, *more, *devices, status=1, out="", err=complaint)
+
+
+# Ten steps an epoch.
+ALONE = ("--batch", "8", "--validation", "0.2", "--optimizer", "adam", "--schedule", "constant")
+
+
+@case
+def workers_make_steps_alone(folder):
+    more = (*ALONE, "--sync-every", "3", "--devices", TWO)
+    train(folder, *more, "--steps", "12", "--save", "whole", "--log", "log", err="each batch is cut into 2 shards")
+    train(folder, *more, "--steps", "12", "--save", "again")
+    expect(file_of(folder, "whole") == file_of(folder, "again"), "the same training has other bits")
+    train(folder, *more, "--steps", "6", "--save", "part")
+    train(folder, *more, "--steps", "12", "--resume", "part", "--save", "part")
+    expect(file_of(folder, "whole") == file_of(folder, "part"), "what went on has other bits than what went through")
+    names = read_safetensors(os.path.join(folder, "whole"))
+    for wanted in ("koine.training.linear1.weight.outer", "koine.training.koine.worker.1.linear1.weight.moment1"):
+        expect(wanted in names, f"no {wanted} in {sorted(names)}")
+    # Other numbers of workers, and other rounds.
+    train(folder, *ALONE, "--sync-every", "3", "--devices", THREE, "--steps", "14", "--resume",
+          "part", "--save", "part", "--shards", "4", err="3 steps, 2 workers, outer rate 0.7")
+    train(folder, *ALONE, "--steps", "16", "--resume", "part", "--save", "part",
+          err="and now it is none")
+    expect(not any("worker" in name for name in read_safetensors(os.path.join(folder, "part"))), "moments of others stay")
+
+
+@case
+def checkpoints_wait_for_the_end_of_a_round(folder):
+    more = (*ALONE, "--sync-every", "4", "--devices", TWO, "--checkpoints", "kept",
+            "--checkpoint-every", "3", "--keep", "20")
+    train(folder, *more, "--steps", "9", "--save", "part")
+    kept = sorted(int(name[5:-12]) for name in os.listdir(os.path.join(folder, "kept")) if name.startswith("step-"))
+    expect(kept == [4, 8, 9], f"found {kept}")
+    train(folder, *more, "--steps", "14", "--resume", "auto", "--save", "part", "--overwrite", err="going on after step 9")
+
+
+@case
+def what_each_step_exchanges_is_refused(folder):
+    for more, complaint in (
+            (("--shard-optimizer",), "--shard-optimizer is about what workers exchange in each step"),
+            (("--sync-batch-norm",), "--sync-batch-norm is about"), (("--gradient-type", "bfloat16"), "--gradient-type is"),
+            (("--outer-rate", "-1"), "expected a number of at least 0"),
+            (("--outer-momentum", "1"), "expected a number from 0 to below 1")):
+        train(folder, *HOW, "--devices", TWO, "--sync-every", "3", *more, status=2, out="", err=complaint)
+    train(folder, *HOW, "--devices", TWO, "--outer-rate", "1", status=2, out="", err="rounds of --sync-every: give that too")
 
 
 @case

@@ -463,6 +463,7 @@ static void settle(train_options *own) {
         own->rule.warmup = 0;
         own->rule.accumulate = 1;
         own->rule.average = 0;
+        own->sync_every = 0;
     }
 }
 
@@ -475,6 +476,8 @@ static int run(int count, char **arguments) {
                          .keep = UINT64_MAX,
                          .shards = UINT64_MAX,
                          .answer_within = 600,
+                         .outer_rate = NAN,
+                         .outer_momentum = NAN,
                          .bn = "batch"};
     train_checkpoints checkpoints = {.files = NULL};
     train_rule_init(&own.rule);
@@ -583,6 +586,14 @@ static int run(int count, char **arguments) {
          "batch norms take the statistics of the whole batch, over all devices or processes, each of which "
          "computes one shard: 2, 4, 8 and so on of them",
          &own.sync_batch_norm},
+        {"sync-every", OPTION_COUNT, "N",
+         "for slow links: each device or process makes N steps alone, then all go on from the same weights "
+         "(0: gradients are added in each step)",
+         &own.sync_every},
+        {"outer-rate", OPTION_NUMBER, "R", "with --sync-every: rate of a step along their mean change (0.7)",
+         &own.outer_rate},
+        {"outer-momentum", OPTION_NUMBER, "M", "with --sync-every: its Nesterov momentum (0.9)",
+         &own.outer_momentum},
         PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),
         {.name = NULL}};
@@ -646,7 +657,8 @@ const command command_train = {
     "\n"
     "--devices trains on several devices at once, each with a part of every batch; --shards 16 gives the\n"
     "same bits on any number of them. mpirun -n N koine train ... does so with N processes, which share\n"
-    "out the --devices of a machine.\n"
+    "out the --devices of a machine. Over slow links --sync-every 100 lets each of them make 100 steps\n"
+    "alone, without a message, before all go on from the same weights; that gives another result.\n"
     "\n"
     "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
     "\n"

@@ -136,6 +136,9 @@ typedef struct train_options {
     kn_dtype gradient_type;
     bool sum_any_order;
     bool sync_batch_norm;
+    uint64_t sync_every;               /* --sync-every; 0: gradients are added in each step */
+    double outer_rate, outer_momentum; /* NaN: not given */
+    int worker_count;                  /* of all processes */
     char device_names[WORKERS_MOST][WORKER_NAME];
     double answer_within; /* seconds; 0: forever */
     int device_count;     /* 0: without --devices */
@@ -350,7 +353,7 @@ void train_mark(train_options *options, const training_setup *setup);
 bool train_replaces(const train_options *options, const char *path);
 /* The settings that affect the result besides the model, as metadata, to detect a resumed run with other
  * settings. */
-enum { TRAIN_SETTINGS = 30, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 5 };
+enum { TRAIN_SETTINGS = 31, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 5 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;
@@ -425,6 +428,7 @@ typedef struct train_checkpoints {
     double every_seconds; /* neither: at the end of each epoch */
     double written_at;
     uint64_t written_step, due_step;
+    bool waits;    /* one is due, and comes when workers in rounds have the same parameters */
     bool failed;   /* the last one could not be written */
     char *resumed; /* the path that --resume auto found */
 } train_checkpoints;

@@ -148,19 +148,23 @@ bool checkpoints_wait_for(train_checkpoints *checkpoints, uint64_t step) {
     bool due = every ? step % every == 0
                      : checkpoints->every_seconds > 0 &&
                            clock_now() - checkpoints->written_at >= checkpoints->every_seconds;
+    due = due || checkpoints->waits;
     if (due) checkpoints->due_step = step;
     return due;
 }
 
 bool checkpoints_after_step(train_checkpoints *checkpoints, uint64_t step) {
-    return !checkpoints->files || checkpoints->due_step != step || write_one(checkpoints, NULL);
+    if (!checkpoints->files || checkpoints->due_step != step) return true;
+    checkpoints->waits = kn_trainer_apart(checkpoints->trainer) > 0;
+    return checkpoints->waits || write_one(checkpoints, NULL);
 }
 
 bool checkpoints_after_epoch(train_checkpoints *checkpoints, const kn_fit_epoch *epoch) {
     if (!checkpoints->files) return true;
     if (epoch->best && !write_one(checkpoints, &epoch->validation)) return false;
-    bool by_epoch = !checkpoints->every_steps && !(checkpoints->every_seconds > 0);
-    return !by_epoch || write_one(checkpoints, NULL);
+    bool due = checkpoints->waits || (!checkpoints->every_steps && !(checkpoints->every_seconds > 0));
+    checkpoints->waits = false;
+    return !due || write_one(checkpoints, NULL);
 }
 
 bool checkpoints_at_end(train_checkpoints *checkpoints, const kn_fit_result *result) {

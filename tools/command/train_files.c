@@ -10,7 +10,8 @@
 
 enum {
     SETTING_BYTES = TRAIN_SETTING_BYTES,
-    NORMS = TRAIN_SETTINGS - 5,
+    NORMS = TRAIN_SETTINGS - 6,
+    ROUNDS,
     GRADIENTS,
     SHARDS,
     MOMENTS,
@@ -22,7 +23,8 @@ static const char *const setting_keys[TRAIN_SETTINGS] = {
     "train.momentum",  "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
     "train.smoothing", "train.clip-value", "train.accumulate", "train.ema",          "train.groups",
     "train.decay-of",  "train.adagrad",    "train.augment",    "train.oversample",   "train.class-weights",
-    "train.batchnorm", "train.gradients",  "train.shards",     "train.moments",      "train.precision",
+    "train.batchnorm", "train.rounds",     "train.gradients",  "train.shards",       "train.moments",
+    "train.precision",
 };
 
 static const char *falls_text(const kn_trainer_params *how, char *text, size_t room) {
@@ -126,6 +128,11 @@ static void write_settings(const training_setup *setup, const train_options *opt
     snprintf(values[23], SETTING_BYTES, "%s", options->oversample ? "yes" : "no");
     snprintf(values[24], SETTING_BYTES, "%s", options->class_weights ? options->class_weights : "none");
     snprintf(values[NORMS], SETTING_BYTES, "%s", options->sync_batch_norm ? "of all shards" : "of a shard");
+    snprintf(values[ROUNDS], SETTING_BYTES, "none");
+    if (options->sync_every)
+        snprintf(values[ROUNDS], SETTING_BYTES, "%llu steps, %d workers, outer rate %.9g, momentum %.9g",
+                 (unsigned long long)options->sync_every, options->worker_count, options->how.outer_rate,
+                 options->how.outer_momentum);
     snprintf(values[GRADIENTS], SETTING_BYTES, "%s", kn_dtype_name(options->gradient_type));
     snprintf(values[SHARDS], SETTING_BYTES, "%llu",
              options->shards == UINT64_MAX ? 1 : (unsigned long long)options->shards);

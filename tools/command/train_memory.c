@@ -1,4 +1,6 @@
 /* The trainer of koine train and the evaluation next to it, so that both fit into memory. */
+#include <math.h>
+
 #include "batch.h"
 #include "train.h"
 
@@ -30,6 +32,9 @@ kn_trainer_params learner_params(const train_options *options, uint64_t samples,
     params.gradient_type = options->gradient_type;
     params.sum_any_order = options->sum_any_order;
     params.sync_batch_norm = options->sync_batch_norm;
+    params.sync_every = options->sync_every;
+    if (!isnan(options->outer_rate)) params.outer_rate = options->outer_rate;
+    if (!isnan(options->outer_momentum)) params.outer_momentum = options->outer_momentum;
     params.part_samples = options->part;
     return params;
 }

@@ -205,14 +205,16 @@ bool world_choose_part(const train_world *own_world, train_learner *learner) {
 bool world_agrees(const train_world *own_world, const train_learner *learner) {
     const kn_communicator *world = &own_world->all;
     const train_options *options = learner->options;
-    char text[600];
+    char text[700];
     if (!own_world->found) return true;
-    snprintf(text, sizeof text, "%s %s %.300s %s %s %s %s %s %llu %llu %llu %llu %llu %llu %llu",
+    snprintf(text, sizeof text,
+             "%s %s %.300s %s %s %s %s %s %llu %.9g %.9g %llu %llu %llu %llu %llu %llu %llu",
              kn_version_text(), options->mark, options->dealt ? options->dealt : "",
              options->common.arithmetic.exact ? "exact" : "fast",
              options->sync_batch_norm ? "sync-batch-norm" : "",
              options->shard_optimizer ? "shard-optimizer" : "", kn_dtype_name(options->gradient_type),
-             options->sum_any_order ? "mpi" : "tree", (unsigned long long)learner->samples,
+             options->sum_any_order ? "mpi" : "tree", (unsigned long long)options->sync_every,
+             options->how.outer_rate, options->how.outer_momentum, (unsigned long long)learner->samples,
              (unsigned long long)options->part, (unsigned long long)options->batch,
              (unsigned long long)options->rule.accumulate, (unsigned long long)learner->total_steps,
              (unsigned long long)options->shards, (unsigned long long)kn_trainer_steps(learner->trainer));

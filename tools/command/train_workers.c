@@ -1,5 +1,6 @@
 /* koine train --devices: a worker on each device, in threads of this process, which may be one of several.
  * The first is the training itself, which reports and saves; the others only train. */
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,12 +109,37 @@ static int check_sums(train_options *own) {
     return EXIT_DONE;
 }
 
+/* Steps that workers make alone. */
+static int check_rounds(train_options *own) {
+    const char *rule = !isnan(own->outer_rate)       ? "--outer-rate"
+                       : !isnan(own->outer_momentum) ? "--outer-momentum"
+                                                     : NULL;
+    const char *other = own->shard_optimizer               ? "--shard-optimizer"
+                        : own->sync_batch_norm             ? "--sync-batch-norm"
+                        : own->sum_any_order               ? "--sum mpi"
+                        : own->gradient_type != KN_FLOAT32 ? "--gradient-type"
+                                                           : NULL;
+    if (rule && !own->sync_every)
+        return command_misuse("%s is about the rounds of --sync-every: give that too", rule);
+    if (own->outer_rate < 0 || isinf(own->outer_rate))
+        return command_misuse("--outer-rate is %g; expected a number of at least 0", own->outer_rate);
+    if (own->outer_momentum < 0 || own->outer_momentum >= 1)
+        return command_misuse("--outer-momentum is %g; expected a number from 0 to below 1",
+                              own->outer_momentum);
+    if (own->sync_every && other)
+        return command_misuse("%s is about what workers exchange in each step, and with --sync-every they "
+                              "exchange nothing then: give one of both",
+                              other);
+    return EXIT_DONE;
+}
+
 int workers_check(train_options *own) {
     const char *other = own->common.device ? "--device"
                         : own->common.pin  ? "--pin"
                         : own->check       ? "--check"
                                            : NULL;
     int status = check_sums(own);
+    if (status == EXIT_DONE) status = check_rounds(own);
     if (status != EXIT_DONE) return status;
     if (own->devices && other)
         return command_misuse("--devices trains on several devices, which %s does not: give one of both",
@@ -245,6 +271,7 @@ static bool connect(train_workers *workers, const train_world *world, const kn_c
 
 bool workers_open(train_learner *learner, train_watch *watch, train_world *world, train_workers **made) {
     train_options *options = learner->options;
+    options->worker_count = 1;
     if (!options->device_count && !world->found) return true;
     train_workers *workers = *made = calloc(1, sizeof *workers);
     if (!workers) return command_fail("out of memory") == EXIT_DONE;
@@ -256,6 +283,7 @@ bool workers_open(train_learner *learner, train_watch *watch, train_world *world
     for (int i = 0; i < workers->count; i++)
         workers->ends[i] = watch_rank(watch, ends[i], workers->contexts[i]);
     learner->communicator = &workers->ends[0];
+    options->worker_count = learner->communicator->ranks;
     for (int i = 1; i < workers->count; i++)
         workers->others[i - 1].learner = (train_learner){.options = options,
                                                          .setup = learner->setup,
