@@ -104,6 +104,30 @@ def workers_keep_parts_of_the_moments():
 
 
 @case
+def workers_make_steps_alone():
+    """They differ within a round, and are equal after it; collect() ends it early."""
+    points = np.random.default_rng(2).random((16, 3), np.float32)
+
+    def work(end):
+        graph = koine.Graph()
+        x = graph.input("x", "batch,3")
+        with koine.Context() as context:
+            trainer = koine.Trainer(x.linear(4).tanh().linear(1).mean(), context, optimizer="sgd", seed=3, communicator=end,
+                                    sync_every=2, outer_rate=1, outer_momentum=0.5)
+            weights = []
+            for step in range(3):
+                trainer.step(count=16, x=points[trainer.part(16)])
+                weights.append((trainer.apart, trainer.states["linear1.weight"].tobytes()))
+            trainer.collect()
+            weights.append((trainer.apart, trainer.states["linear1.weight"].tobytes()))
+            trainer.close()
+        return weights
+    one, other = of_all(2, work)
+    expect_equal([apart for apart, _ in one], [1, 0, 1, 0])
+    expect_equal([left == right for left, right in zip(one, other)], [False, True, False, True])
+
+
+@case
 def mpi_is_opened():
     """Here without mpirun: one process."""
     from koine import _library

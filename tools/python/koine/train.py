@@ -81,7 +81,8 @@ class Trainer(Runs):
     optimizer: a name of optimizers(), whose usual values other keywords override. extra: values to compute in each step
     besides the loss. groups: settings for some parameters, [{"pattern": "*.bias", "weight_decay": 0}, …]. communicator: of
     this worker among several; shards and deal: how batches are cut, and how many each worker computes;
-    sync_batch_norm: batch norms over all workers, with a shard for each.
+    sync_batch_norm: batch norms over all workers, with a shard for each. sync_every: so many steps that each worker makes
+    alone, before all go on from the same parameters, by outer_rate and outer_momentum.
     """
 
     _error, _kind = "kn_trainer_error", "kn_trainer"
@@ -193,9 +194,15 @@ class Trainer(Runs):
             lib.kn_trainer_set_memory(self._pointer, memory_bytes)
 
     def collect(self) -> None:
-        """With shard_optimizer and several workers, all of which call it: the first gets the states of which each has a part
-        as a whole, until its next step. Trainer.fit does so for its callbacks."""
+        """All workers call it before states are saved or evaluated; Trainer.fit does so for its callbacks. With
+        shard_optimizer the first gets the states of which each has a part as a whole, until its next step. With sync_every
+        it ends the round."""
         self._call(lib.kn_trainer_collect)
+
+    @property
+    def apart(self) -> int:
+        """With sync_every: the steps made alone since the last round; 0: all workers have the same parameters."""
+        return int(lib.kn_trainer_apart(self._pointer))
 
     def use_averages(self, use: bool) -> None:
         """Exchanges the weights for their moving averages, or back."""
