@@ -346,7 +346,6 @@ void golden_with_trainer(golden *file, const golden_setup *setup, void *user, go
     const kn_session_params session = {
         .size = sizeof session, .seed = file->seed, .fast_math = setup->fast, .precision = setup->precision};
     kn_trainer_params params = take_optimizer(file, &session, groups);
-    if (setup->rule) kn_trainer_params_choose(&params, *setup->rule);
     params.communicator = setup->communicator;
     params.shards = setup->shards ? setup->shards : file->shards;
     params.deal = setup->deal;

@@ -46,7 +46,6 @@ typedef struct golden_setup {
     const kn_communicator *communicator;
     int shards;
     const int *deal;
-    const kn_optimizer *rule; /* another rule than the file's, with its defaults */
 } golden_setup;
 
 /* Makes model, trainer and memory for the batches of a file, and hands them to `use`, which has to look at

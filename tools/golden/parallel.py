@@ -1,5 +1,11 @@
 #!/usr/bin/env python3
-"""The golden cases in shards, by processes of PyTorch's DistributedDataParallel: compared with the committed files."""
+"""The golden cases by processes of PyTorch's DistributedDataParallel: compared with the committed files.
+
+    parallel.py [CASE...]
+
+A network without running statistics has the same trajectory in shards as alone, so its case needs no shards of
+its own: it is cut into four parts too, uneven ones where the batch cannot be divided.
+"""
 
 import json
 import math
@@ -15,6 +21,16 @@ from torch.nn.parallel import DistributedDataParallel
 import generate
 import networks
 import trajectories
+
+
+PROCESSES = 4
+
+
+def processes_of(case):
+  """How many processes train a case; 0: it has no trajectory in shards."""
+  if case.shards > 1:
+    return case.shards
+  return PROCESSES if not case.network.buffers and case.batch >= PROCESSES and case.accumulate == 1 else 0
 
 
 class Trained(torch.nn.Module):
@@ -37,28 +53,30 @@ class Trained(torch.nn.Module):
     return trajectories.loss_of(self.case.network, self.values(), x, labels, True)
 
 
-def work(rank, name, meeting, path):
+def work(rank, name, count, meeting, path):
   case = next(case for case in trajectories.CASES if case.name == name)
   torch.set_num_threads(1)
-  distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=case.shards)
+  distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=count)
   module = Trained(case)
   parallel = DistributedDataParallel(module, broadcast_buffers=False)
   optimizer = case.make_optimizer(module.values())
   losses = []
   for step in range(trajectories.STEPS):
     x, labels = networks.batch(case.network, case.seed, step, case.batch, torch.float64)
+    part = x.tensor_split(count)[rank]
     optimizer.zero_grad()
-    loss = parallel(x.chunk(case.shards)[rank], labels.chunk(case.shards)[rank])
+    # The mean over the processes is that over the samples, also of uneven parts.
+    loss = parallel(part, labels.tensor_split(count)[rank]) * (len(part) * count / case.batch)
     loss.backward()
-    optimizer.step()
+    trajectories.update(case, optimizer, case.trained(module.values()), step)
     mean = loss.detach().clone()
     distributed.all_reduce(mean)
-    losses.append(mean.item() / case.shards)
+    losses.append(mean.item() / count)
   sums = {}
   for name, value in module.values().items():
     mean = value.detach().clone()
     distributed.all_reduce(mean)
-    sums[name] = math.fsum((mean / case.shards).flatten().tolist())
+    sums[name] = math.fsum((mean / count).flatten().tolist())
   if rank == 0:
     with open(path, "w", encoding="ascii") as file:
       json.dump([losses, sums], file)
@@ -68,18 +86,19 @@ def work(rank, name, meeting, path):
 def main():
   far = 0.0
   for case in trajectories.CASES:
-    if case.shards == 1:
+    count = processes_of(case)
+    if not count or (sys.argv[1:] and case.name not in sys.argv[1:]):
       continue
     with tempfile.TemporaryDirectory() as folder:
       path = os.path.join(folder, "found")
-      multiprocessing.spawn(work, (case.name, os.path.join(folder, "meeting"), path), case.shards)
+      multiprocessing.spawn(work, (case.name, count, os.path.join(folder, "meeting"), path), count)
       with open(path, encoding="ascii") as file:
         losses, sums = json.load(file)
     wanted = json.loads((generate.FOLDER / f"{case.name}.json").read_text())
     apart = max(abs(a - b) for a, b in zip(losses, wanted["losses"]))
     for entry in wanted["parameters"] + wanted["buffers"]:
       apart = max(apart, abs(sums[entry["name"]] - entry["sum"]) / max(1.0, entry["sum_absolute"]))
-    print(f"{case.name}: {case.shards} processes of DistributedDataParallel, at most {apart:.2g} apart")
+    print(f"{case.name}: {count} processes of DistributedDataParallel, at most {apart:.2g} apart", flush=True)
     far = max(far, apart)
   return 0 if far <= generate.TOLERANCE else 1
 

@@ -128,6 +128,7 @@ CASES = [
   Case("mlp_adam", networks.MLP, "adam", 1e-3, batch=32, seed=7),
   Case("lenet_sgd", networks.LENET, "sgd", 0.01, momentum=0.9),
   Case("lenet_adam", networks.LENET, "adam", 1e-3, seed=4),
+  Case("lenet_adamw", networks.LENET, "adamw", 1e-3, batch=8, seed=2, weight_decay=0.01),
   Case("cnn_bn_sgd", networks.CNN_BN, "sgd", 0.05, momentum=0.9),
   Case("mlp_nesterov", networks.MLP, "sgd", 0.05, momentum=0.9, nesterov=True),
   Case(
@@ -151,10 +152,12 @@ CASES = [
     schedule=("step", 6, 0.5),
   ),
   Case("lstm_sgd", networks.LSTM, "sgd", 0.5, batch=7, momentum=0.9),
+  Case("lstm_adamw", networks.LSTM, "adamw", 3e-3, batch=8, weight_decay=0.01),
   Case("char-gru_sgd", networks.GRU, "sgd", 0.5, batch=7, momentum=0.9),
   Case("elman_sgd", networks.ELMAN, "sgd", 0.1, batch=7, momentum=0.9),
   Case("stateful_sgd", networks.STATEFUL, "sgd", 0.5, batch=7, momentum=0.9),
   Case("gpt_adamw", networks.GPT, "adamw", 3e-3, batch=5, weight_decay=0.01),
+  Case("gpt_sgd", networks.GPT, "sgd", 0.1, batch=8, momentum=0.9, samples=ZOO_SAMPLES),
   Case("small_dampened", networks.SMALL, "sgd", 0.1, seed=2, momentum=0.9, dampening=0.3, weight_decay=0.01),
   Case("small_amsgrad", networks.SMALL, "adam", 3e-3, seed=2, weight_decay=0.01, amsgrad=True),
   Case("small_rmsprop", networks.SMALL, "rmsprop", 1e-3, seed=2, more={"beta2": 0.99, "eps": 1e-8, "momentum": 0.0, "centered": False}),
@@ -214,6 +217,7 @@ CASES = [
   Case("resnet18c_sgd", zoo.RESNET18C, "sgd", 0.02, batch=4, seed=2, momentum=0.9, samples=ZOO_SAMPLES),
   Case("resnet50_sgd", zoo.RESNET50, "sgd", 0.002, batch=6, seed=12, momentum=0.9, samples=ZOO_SAMPLES),
   Case("resnet18c_sharded", zoo.RESNET18C, "sgd", 0.02, batch=16, seed=2, momentum=0.9, shards=4, samples=ZOO_SAMPLES),
+  Case("resnet18c_sharded_adamw", zoo.RESNET18C, "adamw", 1e-3, batch=16, weight_decay=0.01, shards=4, samples=ZOO_SAMPLES),
   Case("cnn_bn_sharded", networks.CNN_BN, "sgd", 0.05, momentum=0.9, shards=4),
   Case("vgg11c_sgd", zoo.VGG11C, "sgd", 0.02, batch=4, seed=3, momentum=0.9, samples=ZOO_SAMPLES),
   Case("mobilenetv2_sgd", zoo.MOBILENETV2, "sgd", 0.02, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
@@ -246,6 +250,18 @@ class Run:
   averages: dict  # the same, of what has a moving average
 
 
+def update(case, optimizer, parameters, number):
+  """The update of this number from the gradients; returns their norm before clipping."""
+  for group in optimizer.param_groups:
+    group["lr"] = case.learning_rate(number) * group["factor"]
+  if case.clip_value > 0:
+    torch.nn.utils.clip_grad_value_(parameters.values(), case.clip_value)
+  limit = case.clip_norm if case.clip_norm > 0 else math.inf
+  norm = torch.nn.utils.clip_grad_norm_(parameters.values(), limit).item()
+  optimizer.step()
+  return norm
+
+
 def train(case, dtype, values=None):
   """STEPS steps in dtype, from the rule's parameters or from the given ones."""
   if values is None:
@@ -263,13 +279,7 @@ def train(case, dtype, values=None):
     losses.append(loss.item())
     if (step + 1) % case.accumulate:
       continue
-    for group in optimizer.param_groups:
-      group["lr"] = case.learning_rate(step // case.accumulate) * group["factor"]
-    if case.clip_value > 0:
-      torch.nn.utils.clip_grad_value_(parameters.values(), case.clip_value)
-    limit = case.clip_norm if case.clip_norm > 0 else math.inf
-    norms.append(torch.nn.utils.clip_grad_norm_(parameters.values(), limit).item())
-    optimizer.step()
+    norms.append(update(case, optimizer, parameters, step // case.accumulate))
     if case.average > 0:
       with torch.no_grad():
         for name, value in parameters.items():
