@@ -16,7 +16,7 @@ extern "C" {
 typedef struct kn_score {
     size_t size;
     double loss;     /* mean over the samples */
-    double accuracy; /* fraction of correct predictions; NaN if the session has none */
+    double accuracy; /* fraction of correct predictions; NaN if the session has none, or no target counts */
     uint64_t samples;
     double seconds;
 } kn_score;
@@ -24,7 +24,7 @@ typedef struct kn_score {
 
 /* Runs all samples of `dataset` through a session that computes the values named `loss` (a mean over the
  * batch) and, unless NULL, `accuracy` (likewise), `batch` samples at a time, including the last partial
- * batch. A loss that is divided by a sum over the batch that depends on inputs alone, such as the number of
+ * batch. One that is divided by a sum over the batch that depends on inputs alone, such as the number of
  * targets that count, is the mean over these. Fields of the dataset that the session does not need are
  * ignored. The error message is in kn_session_error or kn_dataset_error. */
 KN_API kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t batch, const char *loss,

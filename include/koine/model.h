@@ -174,6 +174,8 @@ typedef struct kn_model_loss {
     /* a softmax before the logits, or a sigmoid, which the loss applies a second time, most likely by
      * mistake; NULL: none */
     kn_value *again;
+    bool ignores; /* loss and accuracy leave out targets of class `ignored` (kn_accuracy_ignoring) */
+    int64_t ignored;
 } kn_model_loss;
 #define KN_MODEL_LOSS_DEFAULTS KN_DEFAULTS_ZERO(kn_model_loss)
 /* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy",

@@ -561,8 +561,12 @@ typedef struct kn_ctc_params {
 KN_API kn_value *kn_ctc(kn_value *logits, kn_value *labels, kn_value *times_of, kn_value *labels_of,
                         const kn_ctc_params *params);
 /* The fraction of rows whose largest logit is the target's: logits (...,classes), target int32 (...). No
- * gradient. */
+ * gradient. All targets count: one that is no class is wrong. */
 KN_API kn_value *kn_accuracy(kn_value *logits, kn_value *target);
+/* The same over the rows whose target is not `ignored`, as kn_cross_entropy with `ignores`: the number of
+ * those that are right divided by their number, NaN if there are none. A trainer in shards or parts divides
+ * by the number of the whole batch, kn_evaluate by that of the dataset. */
+KN_API kn_value *kn_accuracy_ignoring(kn_value *logits, kn_value *target, int64_t ignored);
 
 #ifdef __cplusplus
 }

@@ -297,8 +297,14 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
         loss->value = row->build(&call);
         name_if_free(model, loss->value, "loss.mixed");
     }
-    loss->accuracy = classes ? kn_accuracy(call.output, loss->target) : NULL;
-    if (loss->accuracy) name_if_free(model, loss->accuracy, "accuracy");
+    if (classes) {
+        const kn_cross_entropy_params params = class_params(&call);
+        loss->ignores = params.ignores;
+        loss->ignored = params.ignored;
+        loss->accuracy = params.ignores ? kn_accuracy_ignoring(call.output, call.target, params.ignored)
+                                        : kn_accuracy(call.output, call.target);
+        name_if_free(model, loss->accuracy, "accuracy");
+    }
     if (kn_graph_status(model->graph) == KN_OK) return true;
     kn_fail(&model->error, kn_graph_status(model->graph), "loss %s of '%s': %s", row->name,
             kn_value_name(model->outputs[0]), kn_graph_error(model->graph));

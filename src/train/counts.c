@@ -201,9 +201,9 @@ static kn_value *value_of(const kn_session *session, const char *name) {
     return NULL;
 }
 
-kn_status kn_counts_judge(kn_session *session, const char *loss, kn_session **counting, const char **name,
+kn_status kn_counts_judge(kn_session *session, const char *judged, kn_session **counting, const char **name,
                           const kn_graph **graph) {
-    kn_value *value = value_of(session, loss);
+    kn_value *value = value_of(session, judged);
     const kn_node *node = value ? value->producer : NULL;
     const kn_host *host = kn_session_host(session);
     *counting = NULL;

@@ -5,20 +5,30 @@
 
 #include "train/trainer_private.h"
 
-enum { LOSS, ACCURACY, COUNT, FOUND };
+enum { LOSS, ACCURACY, MEASURES };
+
+/* A mean over samples, or over what a session counts. */
+typedef struct measure {
+    const char *name;     /* of its value; NULL: not wanted */
+    kn_session *counting; /* computes `count`, which that of a batch is divided by; NULL: its samples */
+    const char *count;
+    const kn_graph *graph; /* the judged one */
+    double sum, counted;
+} measure;
+
+/* Of a batch: a mean, and the number it is a mean of. */
+typedef struct judged {
+    float mean, count;
+} judged;
 
 /* An evaluation; with other workers each computes some of the batches, and all get the results. */
 typedef struct judge_run {
     kn_session *session;
     const kn_communicator *communicator; /* NULL: there are no others */
-    const char *loss, *accuracy;
-    kn_session *counting; /* computes `count`, which the loss of a batch is divided by; NULL: its samples */
-    const char *count;
-    const kn_graph *graph; /* the judged one */
-    float (*found)[FOUND]; /* of each batch */
-    uint64_t batches;
-    double loss_sum, counted, accuracy_sum;
-    uint64_t samples;
+    measure measures[MEASURES];
+    int measure_count;
+    judged (*found)[MEASURES]; /* of each batch */
+    uint64_t batches, samples;
 } judge_run;
 
 static kn_status run_on(kn_session *session, const kn_batch *batch, const kn_fetch *fetches, size_t count) {
@@ -29,35 +39,39 @@ static kn_status run_on(kn_session *session, const kn_batch *batch, const kn_fet
 }
 
 /* Runs the session that counts, which knows the inputs of the judged graph alone. */
-static kn_status count_batch(judge_run *judging, const kn_batch *batch, float *number) {
+static kn_status count_batch(const judge_run *judging, const measure *own, const kn_batch *batch,
+                             judged *found) {
     const kn_host *host = kn_session_host(judging->session);
-    const kn_fetch fetch = {judging->count, number, sizeof *number};
+    const kn_fetch fetch = {own->count, &found->count, sizeof found->count};
     kn_feed *feeds = kn_allocate(host, batch->feed_count + 1, sizeof *feeds);
     kn_batch less = *batch;
     less.feeds = feeds;
     less.feed_count = 0;
     for (size_t i = 0; i < batch->feed_count && feeds; i++)
-        if (kn_graph_find(judging->graph, batch->feeds[i].name)) feeds[less.feed_count++] = batch->feeds[i];
-    kn_status status = feeds ? run_on(judging->counting, &less, &fetch, 1) : KN_ERROR_MEMORY;
+        if (kn_graph_find(own->graph, batch->feeds[i].name)) feeds[less.feed_count++] = batch->feeds[i];
+    kn_status status = feeds ? run_on(own->counting, &less, &fetch, 1) : KN_ERROR_MEMORY;
     kn_release(host, feeds);
+    if (status == KN_OK && found->count == 0) found->mean = 0; /* the mean over nothing */
     return status;
 }
 
 static kn_status judge_batch(judge_run *judging, const kn_batch *batch) {
-    float *found = judging->found[batch->index];
-    const kn_fetch fetches[] = {{judging->loss, &found[LOSS], sizeof *found},
-                                {judging->accuracy, &found[ACCURACY], sizeof *found}};
+    judged *found = judging->found[batch->index];
+    kn_fetch fetches[MEASURES];
     const kn_communicator *all = judging->communicator;
     if (all && batch->index % (uint64_t)all->ranks != (uint64_t)all->rank) return KN_OK;
-    kn_status status = run_on(judging->session, batch, fetches, judging->accuracy ? 2 : 1);
-    found[COUNT] = (float)batch->count;
-    if (status == KN_OK && judging->counting) status = count_batch(judging, batch, &found[COUNT]);
-    /* The mean over nothing. */
-    if (status == KN_OK && judging->counting && found[COUNT] == 0) found[LOSS] = 0;
+    for (int m = 0; m < judging->measure_count; m++)
+        fetches[m] = (kn_fetch){judging->measures[m].name, &found[m].mean, sizeof found[m].mean};
+    kn_status status = run_on(judging->session, batch, fetches, (size_t)judging->measure_count);
+    for (int m = 0; m < judging->measure_count && status == KN_OK; m++) {
+        found[m].count = (float)batch->count;
+        if (judging->measures[m].counting)
+            status = count_batch(judging, &judging->measures[m], batch, &found[m]);
+    }
     return status;
 }
 
-static kn_status judge_batches(judge_run *judging, kn_loader *loader, uint64_t size) {
+static kn_status judge_batches(judge_run *judging, kn_loader *loader) {
     kn_batch piece = {.size = sizeof piece};
     kn_status status = kn_loader_status(loader);
     while (status == KN_OK) {
@@ -68,16 +82,20 @@ static kn_status judge_batches(judge_run *judging, kn_loader *loader, uint64_t s
     }
     /* What the others have found is 0 here. */
     if (status == KN_OK && judging->communicator)
-        status = kn_all_reduce(judging->communicator, judging->found[0], (size_t)(FOUND * judging->batches));
-    for (uint64_t i = 0, left = judging->samples; i < judging->batches && status == KN_OK; i++) {
-        const uint64_t count = left < size ? left : size;
-        const float *found = judging->found[i];
-        judging->loss_sum += (double)found[LOSS] * (double)found[COUNT];
-        judging->counted += (double)found[COUNT];
-        judging->accuracy_sum += (double)found[ACCURACY] * (double)count;
-        left -= count;
-    }
+        status = kn_all_reduce(judging->communicator, &judging->found[0][0].mean,
+                               (size_t)judging->batches * sizeof *judging->found / sizeof(float));
+    for (uint64_t i = 0; i < judging->batches && status == KN_OK; i++)
+        for (int m = 0; m < judging->measure_count; m++) {
+            const judged *found = &judging->found[i][m];
+            judging->measures[m].sum += (double)found->mean * (double)found->count;
+            judging->measures[m].counted += (double)found->count;
+        }
     return status;
+}
+
+static double mean_of(const judge_run *judging, int place) {
+    const measure *own = &judging->measures[place];
+    return judging->samples && own->name ? own->sum / own->counted : NAN;
 }
 
 kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *session,
@@ -93,21 +111,24 @@ kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *ses
     kn_loader *loader = kn_loader_create(dataset, &params);
     judge_run judging = {.session = session,
                          .communicator = communicator,
-                         .loss = loss,
-                         .accuracy = accuracy,
+                         .measures = {{.name = loss}, {.name = accuracy}},
+                         .measure_count = accuracy ? MEASURES : ACCURACY,
                          .batches = kn_loader_batches(loader)};
     judging.found = kn_allocate(host, (size_t)judging.batches + 1, sizeof *judging.found);
-    status = judging.found ? kn_counts_judge(session, loss, &judging.counting, &judging.count, &judging.graph)
-                           : KN_ERROR_MEMORY;
-    if (status == KN_OK) status = judge_batches(&judging, loader, batch);
-    kn_session_destroy(&judging.counting);
+    if (!judging.found) status = KN_ERROR_MEMORY;
+    for (int m = 0; m < judging.measure_count && status == KN_OK; m++) {
+        measure *own = &judging.measures[m];
+        status = kn_counts_judge(session, own->name, &own->counting, &own->count, &own->graph);
+    }
+    if (status == KN_OK) status = judge_batches(&judging, loader);
+    for (int m = 0; m < judging.measure_count; m++)
+        kn_session_destroy(&judging.measures[m].counting);
     kn_release(host, judging.found);
     kn_loader_destroy(&loader);
     if (status != KN_OK) return status;
-    double samples = (double)judging.samples;
     const kn_score found = {.size = sizeof found,
-                            .loss = judging.samples ? judging.loss_sum / judging.counted : NAN,
-                            .accuracy = judging.samples && accuracy ? judging.accuracy_sum / samples : NAN,
+                            .loss = mean_of(&judging, LOSS),
+                            .accuracy = mean_of(&judging, ACCURACY),
                             .samples = judging.samples,
                             .seconds = kn_clock() - start};
     return KN_RESULT_GIVE(kn_score, score, &found);

@@ -122,10 +122,10 @@ kn_status kn_counts_find(kn_trainer *trainer, kn_value **values, size_t given);
 /* Opens the session that computes them: `totals` are those that were found. */
 kn_status kn_counts_open(kn_trainer *trainer, kn_value *const *totals);
 void kn_counts_close(kn_trainer *trainer);
-/* Makes a session that computes the value *name, float32, which the loss of a session is divided by: a sum
- * over the batch that depends on inputs alone. *counting is NULL if the loss is no such quotient.
+/* Makes a session that computes the value *name, float32, which a value of a session, such as its loss, is
+ * divided by: a sum over the batch that depends on inputs alone. *counting is NULL if it is no such quotient.
  * *graph: the inputs that it may be fed. */
-kn_status kn_counts_judge(kn_session *session, const char *loss, kn_session **counting, const char **name,
+kn_status kn_counts_judge(kn_session *session, const char *judged, kn_session **counting, const char **name,
                           const kn_graph **graph);
 /* Replaces them in a bound graph: `values` are copies of the list. */
 kn_status kn_counts_use(const kn_trainer *trainer, kn_graph *bound, kn_value **values, size_t given,

@@ -139,6 +139,8 @@ static void operators(void **state) {
         assert_true(kn_value_failed(binaries[i](x, NULL)));
         assert_true(kn_value_failed(binaries[i](NULL, x)));
     }
+    assert_true(kn_value_failed(kn_accuracy_ignoring(NULL, x, -1)));
+    assert_true(kn_value_failed(kn_accuracy_ignoring(x, NULL, -1)));
     assert_true(kn_value_failed(kn_linear(NULL, 3, NULL)));
     assert_true(kn_value_failed(kn_conv(NULL, 3, 3, 3, NULL)));
     assert_true(kn_value_failed(kn_batch_norm(NULL, NULL)));

@@ -99,6 +99,9 @@ static void by_name(void **state) {
         kn_model *model = parse(text);
         kn_model_loss loss = add(model, NULL);
         assert_int_equal(loss.accuracy != NULL, i < 3);
+        assert_true(loss.ignores == (i < 2) && loss.ignored == (i == 0 ? -1 : i == 1 ? 2 : 0));
+        if (loss.accuracy) /* a quotient leaves out what the loss ignores */
+            assert_string_equal(loss.accuracy->producer->op->name, i < 2 ? "div" : "accuracy");
         if (known[i].attribute)
             assert_true(setting(model, known[i].row, known[i].attribute) == known[i].number);
         kn_model_destroy(&model);

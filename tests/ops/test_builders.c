@@ -180,6 +180,7 @@ static void losses(void **state) {
     is_row(value = kn_cross_entropy(x, y, NULL), "cross_entropy");
     assert_true(number(value, "label_smoothing") == 0);
     shape_is(kn_accuracy(x, labels), "accuracy", "float32 ()");
+    shape_is(kn_accuracy_ignoring(x, labels, -1), "div", "float32 ()");
     shape_is(kn_mse(x, y), "mean", "float32 ()");
     shape_is(kn_binary_cross_entropy(x, y), "mean", "float32 ()");
     shape_is(value = kn_huber(x, y, 0.5), "mean", "float32 ()");

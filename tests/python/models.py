@@ -277,6 +277,19 @@ def loaders_and_tensors_of_pytorch_are_taken():
 
 
 @case
+def batches_leave_out_ignored_targets_as_arrays_do():
+    x, y = points()
+    y = np.where((np.arange(256) < 64) | (np.arange(256) % 3 == 0), 1, y).astype(np.int32)
+    model = koine.Model("koine 1\nloss cross-entropy ignore=1\ninput x 2\nlinear 8\nlogits = linear 2\n")
+    whole = model.evaluate((x, y), batch=256)
+    parts = [model.evaluate((x, y), batch=24), model.evaluate(lambda: [(x[i:i + 32], y[i:i + 32]) for i in range(0, 256, 32)])]
+    wanted = (model.predict(x).argmax(1) == y)[y != 1].mean()
+    for found in (whole, *parts):
+        expect_equal(found.samples, 256)
+        expect(abs(found.accuracy - wanted) < 1e-6 and abs(found.loss - whole.loss) < 1e-5, f"{found}, {whole}, {wanted}")
+
+
+@case
 def batches_train_as_arrays_do():
     """The same order gives the same weights."""
     x, y = points()

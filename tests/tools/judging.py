@@ -6,7 +6,7 @@ import math
 import os
 import random
 
-from koine import CLASSES, SAMPLES, WIDTH, case, expect, koine, numbers_of, problem, read_npy, run_cases, train, write
+from koine import CLASSES, SAMPLES, TINY, WIDTH, case, expect, koine, numbers_of, problem, read_npy, run_cases, train, write
 from koine import write_npy
 
 CLASS_KEYS = ["class", "name", "samples", "said", "precision", "recall", "f1"]
@@ -49,6 +49,24 @@ def classes_are_counted(folder):
         0, err="", out=("class ", "precision", "recall", "taken for")).out
     rows = [line.split() for line in text.splitlines()[-CLASSES:]]
     expect([list(map(int, row[1:])) for row in rows] == matrix, f"found {text}")
+
+
+@case
+def ignored_targets_do_not_count(folder):
+    """Whole batches of them neither; the means are over the other targets, for any batch."""
+    problem(folder)
+    write(folder, "some.koine", TINY.replace("model tiny\n", "model some\nloss cross-entropy ignore=1\n"))
+    truth = [1 if i < 30 or i % 4 == 0 else t for i, t in enumerate(read_npy(os.path.join(folder, "y.npy"))[1])]
+    write_npy(os.path.join(folder, "y.npy"), "<i4", (SAMPLES,), truth)
+    koine("train", "some.koine", "--data", "npy:x.npy,y.npy", "--epochs", "3", "--batch", "50", "--lr", "0.01",
+          folder=folder).needs(0)
+    rows = [(row, t) for row, t in zip(answers(folder, "some.safetensors"), truth) if t != 1]
+    for batch in "7", "100":
+        found = koine("eval", "some.safetensors", "--data", "npy:x.npy,y.npy", "--batch", batch, "--json",
+                      folder=folder).objects()[0]
+        near(found["accuracy"], sum(row.index(max(row)) == t for row, t in rows) / len(rows), "accuracy")
+        near(found["loss"], sum(math.log(sum(map(math.exp, row))) - row[t] for row, t in rows) / len(rows), "loss")
+        expect(sum(map(sum, found["confusion"])) == len(rows), f"found {found['confusion']}")
 
 
 @case

@@ -46,6 +46,7 @@ static kn_value *distances(const test_net *own) {
 static test_net weighted_net(void) {
     test_net made = net_begin("batch");
     made.loss = class_loss(&made, true, false, 0);
+    made.extra = kn_accuracy_ignoring(made.logits, made.y, -1);
     return made;
 }
 
@@ -99,6 +100,7 @@ static test_net nested_net(void) {
 static test_net fixed_net(void) {
     test_net made = net_begin("3");
     made.loss = class_loss(&made, true, false, 0);
+    made.extra = kn_accuracy_ignoring(made.logits, made.y, -1);
     return made;
 }
 
@@ -300,25 +302,27 @@ static void fixed_sizes_count_over_the_batch(void **state) {
     same(&parts, &expected);
 }
 
-/* The loss of all samples, as an evaluation in batches of `batch` finds it. */
-static double judged(kn_context *context, const test_net *made, uint64_t batch) {
+/* The loss and the accuracy of all samples, as an evaluation in batches of `batch` finds them. */
+static kn_score judged(kn_context *context, const test_net *made, uint64_t batch) {
     static int32_t y[SAMPLES];
     static float m[SAMPLES];
     for (int i = 0; i < SAMPLES; i++)
-        y[i] = i < 12 || i % 3 == 0 ? -1 : sample_y[i]; /* whole batches count for nothing */
+        y[i] = i < 12 || i % 4 == 0 ? -1 : sample_y[i]; /* whole batches count for nothing */
     const kn_dataset_array arrays[] = {
         {"x", {KN_FLOAT32, 1, {INPUTS}}, sample_x, sizeof sample_x, KN_FLOAT32, 0},
         {"y", {KN_INT32, 0, {0}}, y, sizeof y, KN_INT32, 0},
         {"m", {KN_FLOAT32, 0, {0}}, m, sizeof m, KN_FLOAT32, 0},
     };
     kn_dataset *data = kn_dataset_from_arrays(NULL, SAMPLES, arrays, 3, 0);
-    kn_session *session = kn_session_create(context, &made->loss, 1, NULL);
+    kn_value *const values[] = {made->loss, made->extra};
+    kn_session *session = kn_session_create(context, values, 2, NULL);
     kn_score score = KN_SCORE_DEFAULTS;
-    kn_status status = kn_evaluate(session, data, batch, kn_value_name(made->loss), NULL, &score);
+    kn_status status =
+        kn_evaluate(session, data, batch, kn_value_name(made->loss), kn_value_name(made->extra), &score);
     if (status != KN_OK) fail_msg("%s%s", kn_session_error(session), kn_dataset_error(data));
     kn_session_destroy(&session);
     kn_dataset_destroy(&data);
-    return score.loss;
+    return score;
 }
 
 static void an_evaluation_weights_batches_by_what_counts(void **state) {
@@ -326,11 +330,48 @@ static void an_evaluation_weights_batches_by_what_counts(void **state) {
     kn_context *context = device_open(&params);
     test_net made = weighted_net();
     (void)state;
-    const double whole = judged(context, &made, SAMPLES);
-    assert_true(isfinite(whole));
-    near("loss in batches of", 4, judged(context, &made, 4), whole);
-    near("loss in batches of", 7, judged(context, &made, 7), whole);
+    const kn_score whole = judged(context, &made, SAMPLES);
+    int counted = 0, right = 0;
+    for (int i = 12; i < SAMPLES; i++) { /* the weights are all alike, so class 0 is the largest of equals */
+        counted += i % 4 != 0;
+        right += i % 4 != 0 && sample_y[i] == 0;
+    }
+    assert_true(isfinite(whole.loss) && right > 0);
+    near("accuracy in batches of", SAMPLES, whole.accuracy, (double)right / counted);
+    for (uint64_t batch = 4; batch <= 7; batch += 3) {
+        const kn_score cut = judged(context, &made, batch);
+        near("loss in batches of", (int)batch, cut.loss, whole.loss);
+        near("accuracy in batches of", (int)batch, cut.accuracy, whole.accuracy);
+    }
     kn_graph_destroy(&made.graph);
+    device_close(&context);
+}
+
+static void an_accuracy_leaves_out_ignored_targets(void **state) {
+    static const float logits[5][CLASSES] = {{0, 2, 1}, {3, 1, 2}, {1, 1, 4}, {5, 0, 0}, {0, 0, 0}};
+    static const int32_t y[5] = {1, 2, 2, -1, 0};
+    kn_context_params params = device_params();
+    kn_context *context = device_open(&params);
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,3"),
+             *target = kn_input(graph, "y", KN_INT32, "batch");
+    kn_value *values[] = {kn_name(kn_accuracy(x, target), "all"),
+                          kn_name(kn_accuracy_ignoring(x, target, -1), "known"),
+                          kn_name(kn_accuracy_ignoring(x, target, 2), "others")};
+    float all, known, others;
+    const kn_fetch fetches[] = {{"all", &all, 4}, {"known", &known, 4}, {"others", &others, 4}};
+    const kn_feed feeds[] = {{"x", logits, sizeof logits}, {"y", y, sizeof y}};
+    const kn_feed none[] = {{"x", logits[3], sizeof *logits}, {"y", y + 3, sizeof *y}};
+    (void)state;
+    kn_session *session = kn_session_create(context, values, 3, NULL);
+    if (kn_session_run(session, feeds, 2, fetches, 3)) fail_msg("%s", kn_session_error(session));
+    near("right of all", 5, (double)all, 3.0 / 5);
+    near("right of known", 4, (double)known, 3.0 / 4);
+    near("right of others", 3, (double)others, 2.0 / 3);
+    assert_int_equal(kn_session_run(session, none, 2, fetches, 3), KN_OK);
+    assert_true(all == 0 && isnan(known) && others == 0);
+    kn_session_destroy(&session);
+    kn_graph_destroy(&graph);
     device_close(&context);
 }
 
@@ -355,6 +396,7 @@ int test_counts(void) {
                                        cmocka_unit_test(weighted_means_are_those_of_a_reference),
                                        cmocka_unit_test(fixed_sizes_count_over_the_batch),
                                        cmocka_unit_test(an_evaluation_weights_batches_by_what_counts),
+                                       cmocka_unit_test(an_accuracy_leaves_out_ignored_targets),
                                        cmocka_unit_test(several_losses_divide_by_their_own_counts),
                                        cmocka_unit_test(sums_are_those_of_the_batch),
                                        cmocka_unit_test(totals_may_depend_on_totals)};

@@ -12,6 +12,7 @@ typedef struct judge_work {
     size_t row;    /* its elements per sample */
     size_t target; /* index of the feed with the target */
     double squares, distances;
+    uint64_t counted; /* samples, or targets that the loss does not ignore */
     uint64_t answers, in_top5, numbers, every;
     double mean, deviation; /* of the target's original unit */
 } judge_work;
@@ -53,12 +54,32 @@ static void judge_answer(judge_work *work, const float *logits, int32_t truth, u
     remember_worst(judged, &one);
 }
 
-static void judge_classes(judge_work *work, const kn_batch *batch, const int32_t *truth) {
+static bool counts(const kn_model_loss *loss, int32_t truth) {
+    return !loss->ignores || truth != loss->ignored;
+}
+
+static void judge_classes(judge_work *work, const kn_model_loss *loss, const kn_batch *batch,
+                          const int32_t *truth) {
     const judgement *judged = work->judged;
     for (uint64_t i = 0; i < batch->count; i++)
-        for (int64_t p = 0; p < judged->places; p++)
-            judge_answer(work, work->output + i * work->row + (size_t)(p * judged->classes),
-                         truth[i * (uint64_t)judged->places + (uint64_t)p], batch->samples[i]);
+        for (int64_t p = 0; p < judged->places; p++, truth++)
+            if (counts(loss, *truth))
+                judge_answer(work, work->output + i * work->row + (size_t)(p * judged->classes), *truth,
+                             batch->samples[i]);
+}
+
+/* What the means over a batch are divided by. */
+static uint64_t counted_of(const kn_model_loss *loss, const kn_batch *batch) {
+    uint64_t counted = 0;
+    if (!loss->ignores) return batch->count;
+    for (size_t f = 0; f < batch->feed_count; f++) {
+        const kn_feed *feed = &batch->feeds[f];
+        const int32_t *truth = feed->data;
+        if (strcmp(feed->name, kn_value_name(loss->target)) != 0) continue;
+        for (size_t i = 0; i < feed->bytes / sizeof *truth; i++)
+            counted += counts(loss, truth[i]);
+    }
+    return counted;
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------ */
@@ -148,11 +169,15 @@ static kn_status judge_batch(const training_setup *setup, kn_session *session, c
     kn_status status = batch_bind(session, (int64_t)batch->count);
     if (status == KN_OK) status = kn_session_run(session, batch->feeds, batch->feed_count, fetches, count);
     if (status != KN_OK) return status;
-    judged->score.loss += loss * (double)batch->count;
-    judged->score.accuracy += accuracy * (double)batch->count;
+    const uint64_t counted = counted_of(&setup->loss, batch);
+    if (counted) { /* the mean over nothing is NaN */
+        judged->score.loss += loss * (double)counted;
+        judged->score.accuracy += accuracy * (double)counted;
+    }
+    work->counted += counted;
     judged->score.samples += batch->count;
     if (work->output && judged->classes)
-        judge_classes(work, batch, batch->feeds[work->target].data);
+        judge_classes(work, &setup->loss, batch, batch->feeds[work->target].data);
     else if (work->output)
         judge_numbers(work, batch, &batch->feeds[work->target]);
     return KN_OK;
@@ -195,9 +220,9 @@ bool judge_samples(const training_setup *setup, kn_session *session, const kn_da
     kn_loader_destroy(&loader);
     free(work.output);
     if (status != KN_OK) return false;
-    double samples = (double)judged->score.samples;
-    judged->score.loss = samples > 0 ? judged->score.loss / samples : NAN;
-    judged->score.accuracy = samples > 0 && setup->accuracy ? judged->score.accuracy / samples : NAN;
+    const double counted = (double)work.counted;
+    judged->score.loss = counted > 0 ? judged->score.loss / counted : NAN;
+    judged->score.accuracy = counted > 0 && setup->accuracy ? judged->score.accuracy / counted : NAN;
     judged->score.seconds = clock_now() - begin;
     if (judged->classes > 5 && work.answers) judged->top5 = (double)work.in_top5 / (double)work.answers;
     if (work.numbers) {

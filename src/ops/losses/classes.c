@@ -1,6 +1,6 @@
-/* Cross-entropy and negative log-likelihood. What the row cross_entropy does not compute (class weights,
- * ignored targets, sums, log-probabilities) is built of pointwise rows and sums: a target becomes the
- * probability that each class should have. */
+/* Cross-entropy, negative log-likelihood and accuracy. What the rows cross_entropy and accuracy do not
+ * compute (class weights, ignored targets, sums, log-probabilities) is built of pointwise rows and sums: for
+ * losses a target becomes the probability that each class should have. */
 #include "ops/build.h"
 #include "ops/layer.h"
 #include "ops/losses/losses.h"
@@ -196,4 +196,27 @@ kn_value *kn_nll(kn_value *log_probabilities, kn_value *target, const kn_cross_e
     kn_cross_entropy_params given = {.size = sizeof given};
     KN_TAKE_PARAMS(log_probabilities, kn_cross_entropy_params, &given, params);
     return likelihood("nll", log_probabilities, target, &given);
+}
+
+/* A sum divided by a sum, so that shards and parts of a batch divide by the count of the whole batch. */
+kn_value *kn_accuracy_ignoring(kn_value *logits, kn_value *target, int64_t ignored) {
+    const kn_cross_entropy_params given = {.size = sizeof given};
+    const int32_t number = (int32_t)ignored;
+    bool labels;
+    if (kn_value_failed(logits)) return logits;
+    kn_graph *graph = logits->graph;
+    if (kn_value_failed(target) || !inputs_fit("accuracy", logits, target, &given, &labels))
+        return &graph->failed;
+    if (!labels)
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "accuracy: the target %s is a distribution; expected class numbers",
+                             kn_shape_words(graph, &target->shape));
+    if (number != ignored)
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                             "accuracy: no target can be the ignored %lld; expected a number of 32 bits",
+                             (long long)ignored);
+    kn_value *none = kn_constant(graph, KN_INT32, "", &number, sizeof number);
+    kn_value *counted = kn_cast(kn_not_equal(target, none), KN_FLOAT32);
+    kn_value *right = kn_cast(kn_equal(kn_argmax(logits, -1, false), target), KN_FLOAT32);
+    return kn_div(kn_sum(kn_mul(right, counted), NULL, false), kn_sum(counted, NULL, false));
 }

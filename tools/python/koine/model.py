@@ -132,7 +132,8 @@ class _Opened(Handle):
         else:
             self._call(lib.kn_model_add_loss, word, made)
         self.loss = Record(**{part: Value(self.graph, getattr(made, part)) if getattr(made, part) else None
-                              for part in ("target", "value", "accuracy", "judged", "again")})
+                              for part in ("target", "value", "accuracy", "judged", "again")},
+                           ignored=int(made.ignored) if made.ignores else None)
         self.loss_given = (name, weights, mixed)
         self.loss_key = (name, None if weights is None else weights.tobytes(), mixed)
 
@@ -555,18 +556,20 @@ class Model:
         return score
 
     def _evaluate_batches(self, batches: Any) -> Record:
-        begun, losses, accuracies, counts = time.monotonic(), [], [], []
+        begun, losses, accuracies, counts, samples = time.monotonic(), [], [], [], 0
         parts = self._made.loss
         self.states
         for given in batches_of(batches):
             arrays = fed(by_name(given, self.inputs, parts.target), self.inputs)
-            found = self._session("judged").run(arrays)
-            losses.append(float(found[0]))
-            accuracies.append(float(found[1]) if len(found) > 1 else math.nan)
-            counts.append(len(arrays[parts.target.name]))
-        samples = sum(counts)
-        return Record(loss=float(np.average(losses, weights=counts)) if samples else math.nan,
-                      accuracy=float(np.average(accuracies, weights=counts)) if samples else math.nan, samples=samples,
+            found, target = self._session("judged").run(arrays), arrays[parts.target.name]
+            samples += len(target)
+            counted = len(target) if parts.ignored is None else np.count_nonzero(target != parts.ignored)
+            if counted:
+                losses.append(float(found[0]))
+                accuracies.append(float(found[1]) if len(found) > 1 else math.nan)
+                counts.append(counted)
+        return Record(loss=float(np.average(losses, weights=counts)) if counts else math.nan,
+                      accuracy=float(np.average(accuracies, weights=counts)) if counts else math.nan, samples=samples,
                       seconds=time.monotonic() - begun)
 
     # ---- inference ----
