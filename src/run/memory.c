@@ -97,10 +97,12 @@ kn_status kn_memory_grow(kn_memory *memory, const kn_executable *executable, kn_
     return status;
 }
 
-kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error) {
+/* Writes an input of this turn, or of the next. */
+static kn_status feed(kn_memory *memory, int turn, int input, const void *data, uint64_t bytes,
+                      kn_error *error) {
     if (!bytes) return KN_OK;
-    kn_event written = {NULL}, *used = &memory->used[memory->turn];
-    kn_buffer *buffer = memory->inputs[input].buffers[memory->turn];
+    kn_event written = {NULL}, *used = &memory->used[turn];
+    kn_buffer *buffer = memory->inputs[input].buffers[turn];
     /* The host waits here, so it is never more than two batches ahead of the device. */
     kn_status status = kn_event_wait(memory->context, *used, error);
     if (status == KN_OK) {
@@ -113,6 +115,10 @@ kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_
     return status;
 }
 
+kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error) {
+    return feed(memory, memory->turn, input, data, bytes, error);
+}
+
 kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, uint64_t bytes,
                                 kn_error *error) {
     if (!bytes) return KN_OK;
@@ -123,15 +129,16 @@ kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, 
 kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes,
                                kn_error *error) {
     struct kn_input_memory *slot = &memory->inputs[input];
-    if (!slot->buffers[memory->turn] || slot->bytes < bytes) return KN_OK;
-    kn_status status = kn_memory_feed(memory, input, data, bytes, error);
-    if (status == KN_OK) slot->ahead = bytes;
+    const int turn = memory->turn ^ memory->running;
+    if (!slot->buffers[turn] || slot->bytes < bytes) return KN_OK;
+    kn_status status = feed(memory, turn, input, data, bytes, error);
+    if (status == KN_OK) slot->ahead[turn] = bytes;
     return status;
 }
 
 void kn_memory_forget_ahead(kn_memory *memory) {
     for (int i = 0; i < memory->input_count; i++)
-        memory->inputs[i].ahead = 0;
+        memory->inputs[i].ahead[0] = memory->inputs[i].ahead[1] = 0;
 }
 
 kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
@@ -147,7 +154,9 @@ kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error) {
     kn_event_release(used);
     kn_status status = KN_OK;
     if (!idle && memory->input_count) status = kn_queue_mark(memory->context, KN_QUEUE_COMPUTE, used, error);
+    for (int i = 0; i < memory->input_count; i++)
+        memory->inputs[i].ahead[memory->turn] = 0;
     memory->turn ^= 1;
-    kn_memory_forget_ahead(memory);
+    memory->running = 0;
     return status;
 }

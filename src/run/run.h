@@ -45,6 +45,16 @@ kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t fee
 /* Writes the feeds of the next run on the transfer queue, while the last run may be in progress, as far as
  * there is memory. The data may change afterwards. The run checks its size. */
 kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
+/* Called once in a run: when all is enqueued that comes before the first wait of the host, such as that for
+ * sums to send to other workers, or else when all is. Of the session's functions it may call
+ * kn_session_feed_ahead alone, for the run after this one. A failure, whose text it puts into *error, is that
+ * of the run. */
+typedef struct kn_meanwhile {
+    kn_status (*call)(void *user, kn_error *error); /* NULL: nothing is called */
+    void *user;
+} kn_meanwhile;
+/* For the next run only, even if it fails. */
+void kn_session_meanwhile(kn_session *session, kn_meanwhile meanwhile);
 /* Whether the next runs exchange sums with the other workers, and gather values from them; at first they do
  * both. Without, totals are undefined, and gathered values are as kn_gather_add says. */
 void kn_session_exchange(kn_session *session, bool sums, bool gathers);

@@ -99,11 +99,12 @@ typedef struct kn_memory {
     struct kn_input_memory {
         kn_buffer *buffers[2];
         uint64_t bytes;
-        uint64_t ahead; /* bytes already written for the next run; 0: none */
+        uint64_t ahead[2]; /* by turn: bytes already written for the run that reads them; 0: none */
     } * inputs;
     int input_count;
     uint64_t guard;                   /* bytes after each value */
     int turn;                         /* which buffer of each input the next run reads */
+    int running;                      /* 1: that run is being enqueued */
     kn_event used[2];                 /* by turn: completion of the last run that read these buffers */
     uint64_t generation;              /* incremented when blocks change: plans then must attach again */
     const struct kn_executable *kept; /* the plan whose results of steps that run once are in the blocks;
@@ -124,7 +125,8 @@ kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, 
                                 kn_error *error);
 kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
                                 kn_error *error);
-/* kn_memory_feed while a run is in progress, if the buffers are large enough; otherwise does nothing. */
+/* kn_memory_feed while a run is in progress, if the buffers are large enough; otherwise does nothing. While a
+ * run is being enqueued it is for the run after it. */
 kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes,
                                kn_error *error);
 /* Discards what was fed ahead. */
@@ -345,7 +347,10 @@ kn_status kn_executable_set_argument(const kn_executable *executable, kn_kernel 
 kn_status kn_executable_attach(kn_executable *executable, const kn_memory *memory, kn_error *error);
 void kn_executable_detach(kn_executable *executable);
 /* Enqueues the steps of all parts in order; `memories` has one entry for each part. */
-kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_error *error);
+kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_meanwhile *meanwhile,
+                            kn_error *error);
+/* Calls it, unless it was called. */
+kn_status kn_meanwhile_call(kn_meanwhile *meanwhile, kn_error *error);
 /* kn_session_repeat for the head. */
 kn_status kn_executable_repeat(kn_executable *executable, const kn_memory *memory, const kn_operator *row,
                                int times, kn_error *error);
@@ -387,6 +392,8 @@ void kn_totals_voted(const kn_totals *totals, float sums[KN_SESSION_VOTES]);
 uint64_t kn_totals_bytes(const kn_totals *totals);
 /* Before each run. */
 void kn_totals_begin(kn_totals *totals);
+/* Whether a total step is one of an exchange, for which the host waits. */
+bool kn_total_waits(const kn_executable *executable, int step);
 /* Run a share or total step. */
 kn_status kn_total_share(const kn_executable *executable, const kn_memory *memory, int step, kn_error *error);
 kn_status kn_total_take(const kn_executable *executable, const kn_memory *memory, int step, kn_error *error);

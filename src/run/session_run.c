@@ -171,7 +171,8 @@ static kn_status upload_input(kn_session *session, int input, int part, bool wai
     const kn_given *given = &session->given[input];
     kn_memory *memory = &session->memories[part];
     kn_error *error = &session->error;
-    if (!given->buffer && given->bytes && memory->inputs[input].ahead == given->bytes) return KN_OK;
+    if (!given->buffer && given->bytes && memory->inputs[input].ahead[memory->turn] == given->bytes)
+        return KN_OK;
     if (!given->buffer)
         return (wait ? kn_memory_feed_within : kn_memory_feed)(memory, input, given->data, given->bytes,
                                                                error);
@@ -259,9 +260,16 @@ static kn_status next_turn(kn_session *session, bool idle, kn_status status) {
     return first;
 }
 
+static void forget_ahead(kn_session *session) {
+    for (int i = 0; i < session->device_count; i++)
+        kn_memory_forget_ahead(&session->memories[i]);
+}
+
 static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
                      size_t fetch_count, bool wait, kn_event *fetched) {
     kn_error *error = &session->error;
+    kn_meanwhile meanwhile = session->meanwhile;
+    session->meanwhile = (kn_meanwhile){NULL};
     kn_status status = kn_session_take_feeds(session, feeds, feed_count, false);
     if (status == KN_OK) status = kn_session_solve_symbols(session);
     if (status == KN_OK) status = kn_session_find_plan(session);
@@ -277,19 +285,20 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = attach_plan(session);
     if (status != KN_OK) return status;
     status = upload(session, wait && fetch_count);
+    for (int i = 0; i < session->current->part_count; i++)
+        session->memories[i].running = 1;
     if (status == KN_OK) status = guard(session, kn_guard_fill);
-    if (status == KN_OK) status = kn_executable_run(session->current, session->memories, error);
+    if (status == KN_OK) status = kn_executable_run(session->current, session->memories, &meanwhile, error);
     if (status == KN_OK) status = fetch_to_buffers(session);
     if (status == KN_OK) status = fetch(session, fetches, fetch_count, wait, fetched);
     if (status == KN_OK) status = guard(session, kn_guard_check);
-    /* Transfers in progress use the caller's memory, which may go after the return. */
-    if (status != KN_OK) kn_session_finish(session, NULL);
+    if (status == KN_OK) status = kn_meanwhile_call(&meanwhile, error);
+    if (status != KN_OK) {
+        /* Transfers in progress use the caller's memory, which may go after the return. */
+        kn_session_finish(session, NULL);
+        forget_ahead(session);
+    }
     return next_turn(session, fetch_count && wait, status);
-}
-
-static void forget_ahead(kn_session *session) {
-    for (int i = 0; i < session->device_count; i++)
-        kn_memory_forget_ahead(&session->memories[i]);
 }
 
 kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_count,

@@ -279,6 +279,15 @@ static kn_status move_parts(const kn_executable *executable, const total_value *
     return status;
 }
 
+static bool is_exchanged(const kn_totals *totals, const total_value *value) {
+    return value->about.gathers ? totals->gathers : totals->sums;
+}
+
+bool kn_total_waits(const kn_executable *executable, int step) {
+    const kn_totals *totals = executable->totals;
+    return totals && is_exchanged(totals, &totals->values[executable->total_of[step]]);
+}
+
 kn_status kn_total_share(const kn_executable *executable, const kn_memory *memory, int step,
                          kn_error *error) {
     kn_totals *totals = executable->totals;
@@ -286,7 +295,7 @@ kn_status kn_total_share(const kn_executable *executable, const kn_memory *memor
     if (!totals) return KN_OK;
     total_value *value = &totals->values[executable->total_of[step]];
     const total_bucket *bucket = &totals->buckets[value->bucket];
-    if (value->about.gathers ? !totals->gathers : !totals->sums) return KN_OK;
+    if (!is_exchanged(totals, value)) return KN_OK;
     const kn_node *node = ready->step->node;
     int sum = 0;
     while (sum + 1 < node->input_count && node->inputs[sum] != ready->source)
@@ -318,11 +327,9 @@ static kn_status keep(const kn_executable *executable, const kn_memory *memory, 
 kn_status kn_total_take(const kn_executable *executable, const kn_memory *memory, int step, kn_error *error) {
     kn_totals *totals = executable->totals;
     const kn_ready_step *ready = &executable->steps[step];
-    if (!totals) return keep(executable, memory, ready, error);
+    if (!kn_total_waits(executable, step)) return keep(executable, memory, ready, error);
     total_value *value = &totals->values[executable->total_of[step]];
     const total_bucket *bucket = &totals->buckets[value->bucket];
-    if (value->about.gathers ? !totals->gathers : !totals->sums)
-        return keep(executable, memory, ready, error);
     kn_status status = KN_OK;
     for (; totals->done <= value->bucket && status == KN_OK; totals->done++)
         if (totals->gathers || !kn_bucket_gathers(totals, &totals->buckets[totals->done]))

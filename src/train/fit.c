@@ -136,18 +136,35 @@ static kn_status remember(fit_run *fitting) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
 }
 
+/* Uploads the next batch, if it is ready, while a step is in progress. */
+static kn_status take_next(void *user, kn_error *error) {
+    fit_run *fitting = user;
+    kn_batch *next = &fitting->next;
+    /* Diagnosing a failed step needs its batch. */
+    if (fitting->taken || fitting->params->find_not_finite || !kn_loader_ready(fitting->loader)) return KN_OK;
+    /* A failure is reported again when that batch is requested: this step still counts. */
+    fitting->taken = kn_loader_next(fitting->loader, next) == KN_OK;
+    fitting->ahead = fitting->taken && next->count;
+    if (!fitting->ahead) return KN_OK;
+    kn_status status = kn_trainer_feed_ahead(fitting->trainer, next->feeds, next->feed_count);
+    return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", kn_trainer_error(fitting->trainer));
+}
+
 /* Lets all workers stop after the same step: its sums have the votes, so that no other message is needed. In
  * rounds they agree where one ends. */
 static kn_status begin_and_vote(fit_run *fitting, const kn_batch *batch, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
     const kn_fit_params *params = fitting->params;
     const bool in_rounds = trainer->params.sync_every, by_sums = others(fitting) && !in_rounds;
+    const bool ahead = fitting->ahead;
     float votes[VOTES];
+    fitting->ahead = false;
     fitting->waits = params->wait_for && params->wait_for(params->user, kn_trainer_steps(trainer) + 1);
     list_votes(fitting, votes);
     if (by_sums) kn_session_vote(trainer->session, votes);
-    kn_status status = kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count,
-                                             fitting->ahead, params->train_accuracy);
+    kn_status status =
+        kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count, ahead,
+                              params->train_accuracy, (kn_meanwhile){take_next, fitting});
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
     if (by_sums) {
         kn_session_voted(trainer->session, votes);
@@ -156,28 +173,19 @@ static kn_status begin_and_vote(fit_run *fitting, const kn_batch *batch, bool *s
     return in_rounds && !kn_trainer_apart(trainer) ? agree(fitting, stop) : KN_OK;
 }
 
-/* Begins a step and meanwhile uploads the next batch, if it is ready. *more: the step after may be begun
- * before this one has ended. */
+/* Begins a step and meanwhile uploads the next batch: before the step waits for other workers, or else when
+ * it is enqueued. *more: the step after may be begun before this one has ended. */
 static kn_status begin_step(fit_run *fitting, const kn_batch *batch, bool *more, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
-    const kn_fit_params *params = fitting->params;
-    kn_batch *next = &fitting->next;
+    kn_error error = {.status = KN_OK};
     begun_step begun = {.batch = *batch, .rate = kn_trainer_learning_rate(trainer), .begin = kn_clock()};
     kn_status status = begin_and_vote(fitting, batch, stop);
-    fitting->ahead = false;
     if (status != KN_OK) return status;
     begun.step = kn_trainer_steps(trainer);
     fitting->begun[fitting->begun_count++] = begun;
-    /* Diagnosing a failed step needs its batch. */
-    if (!params->find_not_finite && kn_loader_ready(fitting->loader)) {
-        /* A failure is reported again when that batch is requested: this step still counts. */
-        fitting->taken = kn_loader_next(fitting->loader, next) == KN_OK;
-        fitting->ahead = fitting->taken && next->count;
-    }
-    if (fitting->ahead && (status = kn_trainer_feed_ahead(trainer, next->feeds, next->feed_count)) != KN_OK)
-        fail(fitting, status, kn_trainer_error(trainer));
+    status = take_next(fitting, &error); /* unless it was taken already */
     *more = fitting->ahead && !fitting->waits;
-    return status;
+    return status == KN_OK ? KN_OK : fail(fitting, status, error.text);
 }
 
 static kn_status next_batch(fit_run *fitting, kn_batch *batch) {

@@ -291,7 +291,7 @@ static bool feeds_ahead(const kn_trainer *trainer) {
 }
 
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
-                                bool ahead, const char *extra) {
+                                bool ahead, const char *extra, kn_meanwhile meanwhile) {
     kn_status status = begin(trainer);
     if (status != KN_OK) return status;
     if (trainer->begun_count == KN_STEPS_BEGUN)
@@ -303,6 +303,7 @@ kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_fee
     kn_feed_list list = {feeds, feed_count};
     begun->extra = NAN;
     status = prepare_step(trainer, count, &list);
+    if (status == KN_OK) kn_session_meanwhile(trainer->session, meanwhile);
     if (status == KN_OK)
         status =
             fail_from(trainer, trainer->session,

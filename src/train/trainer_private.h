@@ -139,9 +139,11 @@ kn_status kn_counts_run(kn_trainer *trainer, uint64_t count, const kn_feed_list 
 
 /* Enqueues a step and returns; it counts as done. At most KN_STEPS_BEGUN steps are begun and not ended; until
  * none is, only functions of this section may be called. `ahead`: the feeds are those of the last
- * kn_trainer_feed_ahead. `extra`: an extra value, a float32 scalar, to be read with the loss; NULL: none. */
+ * kn_trainer_feed_ahead. `extra`: an extra value, a float32 scalar, to be read with the loss; NULL: none.
+ * meanwhile: called once, when all is enqueued that comes before a wait for other workers, if there are any;
+ * it may call kn_trainer_feed_ahead, and `feeds` may change from then on. A failure is that of the step. */
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
-                                bool ahead, const char *extra);
+                                bool ahead, const char *extra, kn_meanwhile meanwhile);
 /* Uploads the feeds of the next step while the current one runs; the data may be modified afterwards. */
 kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count);
 /* Waits for the oldest step that was begun. *extra is NaN where none was asked for. */
