@@ -93,12 +93,13 @@ typedef struct kn_fit_params {
      * epoch, as saved when on_epoch was told `best`. Returning false says that they are unavailable, and the
      * call fails. NULL: keeps the final states. */
     bool (*to_best)(void *user);
-    /* A float32 scalar among the trainer's `extra`, such as an accuracy: its mean over the samples of a batch
-     * and of an epoch is reported with the loss. It is read where the loss is. NULL: none. */
+    /* A float32 scalar among the trainer's `extra`, such as an accuracy, which is reported with the loss.
+     * That of an epoch is the mean over its batches, each counted by all its samples. It is read where the
+     * loss is. NULL: none. */
     const char *train_accuracy;
     /* Whether on_step of that step needs its states, to save them for instance: then nothing is queued beyond
      * that step until on_step returns. Called once a step, before it is queued. NULL: false. With
-     * kn_trainer_params.sync_every, states within a round are this worker's alone (kn_trainer_apart). */
+     * kn_trainer_params.sync_every those within a round are this worker's alone (kn_trainer_steps_alone). */
     bool (*wait_for)(void *user, uint64_t step);
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);

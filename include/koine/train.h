@@ -194,11 +194,12 @@ typedef struct kn_trainer_params {
      * same workers with the same deal get the same bits each time; other numbers of workers get others.
      *
      * kn_trainer_collect ends a round early, as kn_fit does at the end of an epoch and of the call, and gives
-     * the moments to the first worker, as the states koine.worker.RANK.NAME. As many workers, of which each
-     * loads all states, go on to the same bits; other numbers go on with the moments of the first.
+     * the moments to the first worker, as the states koine.worker.RANK.NAME until its next step. As many
+     * workers, of which each loads all states, go on to the same bits; other numbers go on with the moments
+     * of the first.
      *
      * Not with shard_optimizer, sync_batch_norm, sum_any_order or a gradient_type, which are about what each
-     * step exchanges. */
+     * step exchanges. A multiple of `accumulate`: a round ends with an update. */
     uint64_t sync_every;
     double outer_rate;     /* 0.7; 1 without momentum: all go on from the mean of the parameters */
     double outer_momentum; /* 0.9 */
@@ -263,7 +264,7 @@ KN_API kn_states *kn_trainer_states(kn_trainer *trainer);
 KN_API kn_status kn_trainer_collect(kn_trainer *trainer);
 /* With sync_every: the steps that this worker has made alone since the last round; 0: all workers have the
  * same parameters. */
-KN_API uint64_t kn_trainer_apart(const kn_trainer *trainer);
+KN_API uint64_t kn_trainer_steps_alone(const kn_trainer *trainer);
 KN_API uint64_t kn_trainer_steps(const kn_trainer *trainer);
 /* For a resumed training run: the number of steps already done. Call it after the states are set; it reads
  * them. */

@@ -36,7 +36,9 @@ static kn_status wait_all(const kn_communicator *c, void **requests, size_t coun
 }
 
 kn_status kn_communicator_told(const kn_communicator *communicator, kn_status status, kn_error *error) {
-    return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", communicator->error(communicator->user));
+    if (status == KN_OK) return KN_OK;
+    const char *text = communicator->error(communicator->user);
+    return kn_fail(error, status, "%s", text[0] ? text : kn_status_message(status));
 }
 
 kn_status kn_communicator_wait(const kn_communicator *communicator, void **requests, int count,
@@ -55,6 +57,16 @@ static kn_status receive_and_wait(const kn_communicator *c, int rank, void *data
     void *request = NULL;
     kn_status status = c->receive(c->user, rank, TAG, data, bytes, &request);
     return wait_all(c, &request, 1, status);
+}
+
+kn_status kn_communicator_send(const kn_communicator *communicator, int rank, const void *data, size_t bytes,
+                               kn_error *error) {
+    return kn_communicator_told(communicator, send_and_wait(communicator, rank, data, bytes), error);
+}
+
+kn_status kn_communicator_receive(const kn_communicator *communicator, int rank, void *data, size_t bytes,
+                                  kn_error *error) {
+    return kn_communicator_told(communicator, receive_and_wait(communicator, rank, data, bytes), error);
 }
 
 static void add(float *restrict target, const float *restrict other, size_t count) {

@@ -81,6 +81,23 @@ const kn_error *kn_session_failure(const kn_session *session);
  * twice, since inputs have two buffers. KN_ERROR_NOT_FOUND: there are no such steps. */
 kn_status kn_session_repeat(kn_session *session, const kn_operator *row, int times);
 
+/* ---- what a communicator says (communicator.c) --------------------------------------------------------- */
+
+/* A failure becomes the error, with the communicator's reason. Returns the status. */
+kn_status kn_communicator_told(const kn_communicator *communicator, kn_status status, kn_error *error);
+/* Waits for all requests, also after a failure: they use the caller's memory. `status`: a failure before,
+ * which the error has already, or KN_OK; the first failure is returned. */
+kn_status kn_communicator_wait(const kn_communicator *communicator, void **requests, int count,
+                               kn_status status, kn_error *error);
+/* Sends to a rank, or receives from one, and waits for it. */
+kn_status kn_communicator_send(const kn_communicator *communicator, int rank, const void *data, size_t bytes,
+                               kn_error *error);
+kn_status kn_communicator_receive(const kn_communicator *communicator, int rank, void *data, size_t bytes,
+                                  kn_error *error);
+
+/* ---- states ---------------------------------------------------------------------------------------------
+ */
+
 /* States in parts (kn_value.whole): each worker's device has its part. kn_states_get gives all of one until
  * kn_states_parts_move is called for the first time, and after kn_states_collect. */
 /* All workers call it: rank 0 gets all of each state in parts, in host memory. */
@@ -93,6 +110,8 @@ bool kn_states_part(const kn_states *states, const char *name, uint64_t *bytes);
 kn_status kn_states_copy_part(kn_states *states, const char *name, const void *given, void *wanted,
                               kn_error *error);
 
+/* Whether there is a listed state of that name; *info is what it is, if info is not NULL. */
+bool kn_states_info(const kn_states *states, const char *name, kn_tensor_info *info);
 /* Removes a state that no plan requests: one that was set alone. Its name ends with it. */
 void kn_states_drop(kn_states *states, const char *name);
 /* Reads a state's contents. For tests and for verify. */

@@ -365,15 +365,6 @@ kn_status kn_exchange_send(const kn_executable *part, const kn_memory *memory, c
                            kn_error *error);
 kn_status kn_exchange_receive(const kn_executable *part, const kn_memory *memory, const kn_ready_step *ready,
                               kn_error *error);
-/* ---- what a communicator says (communicator.c) --------------------------------------------------------- */
-
-/* A failure becomes the error, with the communicator's reason. Returns the status. */
-kn_status kn_communicator_told(const kn_communicator *communicator, kn_status status, kn_error *error);
-/* Waits for all requests, also after a failure: they use the caller's memory. `status`: a failure before,
- * which the error has already, or KN_OK; the first failure is returned. */
-kn_status kn_communicator_wait(const kn_communicator *communicator, void **requests, int count,
-                               kn_status status, kn_error *error);
-
 /* ---- sums over the workers of a training (totals.c) --------------------------------------------------- */
 
 /* any_order: kn_session_request. */

@@ -411,6 +411,13 @@ const char *kn_states_entry(const kn_states *states, int position, kn_tensor_inf
     return found->name;
 }
 
+bool kn_states_info(const kn_states *states, const char *name, kn_tensor_info *info) {
+    const kn_state *found = states ? kn_states_find(states, name) : NULL;
+    if (!found || found->passing) return false;
+    if (info) *info = found->info;
+    return true;
+}
+
 static kn_status fail_bytes(const kn_states *states, const kn_state *state, size_t bytes, kn_error *error) {
     kn_text text;
     kn_text_init(&text, &states->host);

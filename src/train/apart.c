@@ -1,7 +1,7 @@
 /* What each worker of a training in rounds has for itself, such as moments: before files are written the
  * first worker gets that of the others, as states that no plan requests, koine.worker.RANK.NAME; before the
  * first step after files were read, each takes its own back. With another number of workers all go on with
- * those of the first. */
+ * those of the first. Before each step the first drops what it got: it may be large, and is old then. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,24 +22,12 @@ static kn_status fail_states(kn_trainer *trainer) {
                    kn_states_error(trainer->states));
 }
 
-static kn_status wait(kn_trainer *trainer, kn_status status, void **request) {
-    const kn_communicator *all = trainer->params.communicator;
-    const kn_status waited = all->wait(all->user, request);
-    return kn_rounds_told(trainer, status == KN_OK ? waited : status);
-}
-
 static kn_status send(kn_trainer *trainer, const void *data, uint64_t bytes) {
-    const kn_communicator *all = trainer->params.communicator;
-    void *request = NULL;
-    const kn_status status = all->send(all->user, 0, 0, data, (size_t)bytes, &request);
-    return wait(trainer, status, &request);
+    return kn_communicator_send(trainer->params.communicator, 0, data, (size_t)bytes, &trainer->error);
 }
 
 static kn_status receive(kn_trainer *trainer, int rank, void *data, uint64_t bytes) {
-    const kn_communicator *all = trainer->params.communicator;
-    void *request = NULL;
-    const kn_status status = all->receive(all->user, rank, 0, data, (size_t)bytes, &request);
-    return wait(trainer, status, &request);
+    return kn_communicator_receive(trainer->params.communicator, rank, data, (size_t)bytes, &trainer->error);
 }
 
 static kn_status send_state(kn_trainer *trainer, const char *name, const kn_tensor_info *info) {
@@ -63,7 +51,7 @@ static kn_status send_states(kn_trainer *trainer) {
     for (int i = 0; i < kn_states_count(trainer->states) && status == KN_OK; i++) {
         kn_tensor_info info;
         const char *name = kn_states_entry(trainer->states, i, &info);
-        if (name && kn_rounds_is_apart(trainer, name)) status = send_state(trainer, name, &info);
+        if (name && kn_rounds_differs(trainer, name)) status = send_state(trainer, name, &info);
     }
     return status == KN_OK ? send(trainer, &last, sizeof last) : status;
 }
@@ -72,7 +60,7 @@ static kn_status receive_state(kn_trainer *trainer, int rank, const header *head
     kn_tensor_info info;
     char name[NAME_BYTES];
     uint64_t bytes;
-    if (!memchr(head->name, 0, sizeof head->name) || !kn_state_info(trainer->states, head->name, &info) ||
+    if (!memchr(head->name, 0, sizeof head->name) || !kn_states_info(trainer->states, head->name, &info) ||
         !kn_tensor_bytes(&info, &bytes) || bytes != head->bytes)
         return kn_fail(
             &trainer->error, KN_ERROR_ARGUMENT,
@@ -102,16 +90,16 @@ static kn_status receive_states(kn_trainer *trainer, int rank) {
 kn_status kn_apart_collect(kn_trainer *trainer) {
     const kn_communicator *all = trainer->params.communicator;
     kn_rounds *rounds = &trainer->rounds;
-    if (!trainer->params.sync_every || !all || all->ranks < 2 || !rounds->count ||
-        rounds->collected == trainer->steps)
-        return KN_OK;
-    rounds->collected = trainer->steps;
+    if (!trainer->params.sync_every || !all || all->ranks < 2 || rounds->collected) return KN_OK;
+    kn_status status = kn_apart_recall(trainer);
+    if (status != KN_OK) return status;
+    rounds->collected = true;
     if (all->rank) return send_states(trainer);
     const kn_tensor_info scalar = {.dtype = KN_UINT32};
     const uint32_t ranks = (uint32_t)all->ranks;
-    kn_status status = kn_states_set(trainer->states, COUNT, &scalar, &ranks, sizeof ranks) == KN_OK
-                           ? KN_OK
-                           : fail_states(trainer);
+    status = kn_states_set(trainer->states, COUNT, &scalar, &ranks, sizeof ranks) == KN_OK
+                 ? KN_OK
+                 : fail_states(trainer);
     for (int r = 1; r < all->ranks && status == KN_OK; r++)
         status = receive_states(trainer, r);
     return status;
@@ -132,28 +120,43 @@ static kn_status take_back(kn_trainer *trainer, const char *kept, const char *na
     return status;
 }
 
-kn_status kn_apart_recall(kn_trainer *trainer) {
+static kn_status take_back_all(kn_trainer *trainer) {
     const kn_communicator *all = trainer->params.communicator;
     kn_states *states = trainer->states;
     kn_tensor_info info;
     char own[NAME_BYTES];
     uint32_t ranks = 0;
-    const char *name;
     kn_status status = KN_OK;
-    if (!trainer->rounds.recalls) return KN_OK;
-    trainer->rounds.recalls = false;
-    if (kn_state_is_there(states, COUNT)) kn_states_get(states, COUNT, &ranks, sizeof ranks);
-    const bool same = trainer->params.sync_every && all && ranks == (uint32_t)all->ranks;
-    const int length = snprintf(own, sizeof own, PREFIX "%d.", same ? all->rank : 0);
-    for (int i = 0; i < kn_states_count(states) && status == KN_OK && same; i++) {
-        name = kn_states_entry(states, i, &info);
+    if (kn_states_info(states, COUNT, NULL)) kn_states_get(states, COUNT, &ranks, sizeof ranks);
+    if (!trainer->params.sync_every || !all || ranks != (uint32_t)all->ranks) return KN_OK;
+    const int length = snprintf(own, sizeof own, PREFIX "%d.", all->rank);
+    for (int i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
+        const char *name = kn_states_entry(states, i, &info);
         if (name && !strncmp(name, own, (size_t)length))
             status = take_back(trainer, name, name + length, &info);
     }
-    for (int i = kn_states_count(states); i-- > 0 && status == KN_OK;) {
-        name = kn_states_entry(states, i, &info);
-        if (name && (!strncmp(name, PREFIX, strlen(PREFIX)) || !strcmp(name, COUNT)))
+    return status;
+}
+
+/* The momentum of changes that this training would not go on with. */
+static bool is_left(const kn_trainer *trainer, const char *name) {
+    const bool moves = trainer->params.sync_every && trainer->params.outer_momentum > 0;
+    return !moves && kn_rounds_is_outer(trainer, name);
+}
+
+kn_status kn_apart_recall(kn_trainer *trainer) {
+    kn_rounds *rounds = &trainer->rounds;
+    kn_states *states = trainer->states;
+    const bool recalls = rounds->recalls;
+    if (!recalls && !rounds->collected) return KN_OK;
+    kn_status status = recalls ? take_back_all(trainer) : KN_OK;
+    if (status != KN_OK) return status;
+    rounds->recalls = rounds->collected = false;
+    for (int i = kn_states_count(states); i-- > 0;) {
+        const char *name = kn_states_entry(states, i, NULL);
+        if (!strncmp(name, PREFIX, strlen(PREFIX)) || !strcmp(name, COUNT) ||
+            (recalls && is_left(trainer, name)))
             kn_states_drop(states, name);
     }
-    return status;
+    return KN_OK;
 }

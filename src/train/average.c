@@ -1,28 +1,18 @@
 /* Exchanges weights for their moving averages and back, through the host, one parameter at a time. A state
  * records which of the two is in place, so that files record it, too. */
-#include <string.h>
-
 #include "train/trainer_private.h"
 
 #define KN_TRAIN_EXCHANGED "koine.averages_used"
 
-bool kn_state_info(const kn_states *states, const char *name, kn_tensor_info *info) {
-    for (int i = 0; i < kn_states_count(states); i++) {
-        const char *own = kn_states_entry(states, i, info);
-        if (own && !strcmp(own, name)) return true;
-    }
-    return false;
-}
-
-bool kn_state_is_there(const kn_states *states, const char *name) {
-    return kn_state_info(states, name, NULL);
-}
-
 /* A uint32 counter; 0 if there is none. */
 static uint32_t count_of(kn_states *states, const char *name) {
     uint32_t count = 0;
-    bool known = kn_state_is_there(states, name);
+    bool known = kn_states_info(states, name, NULL);
     return known && kn_states_get(states, name, &count, sizeof count) == KN_OK ? count : 0;
+}
+
+uint32_t kn_average_updates(const kn_trainer *trainer) {
+    return trainer->params.average > 0 ? count_of(trainer->states, KN_TRAIN_AVERAGED) : 1;
 }
 
 void kn_average_recall(kn_trainer *trainer) {
@@ -60,7 +50,7 @@ kn_status kn_trainer_use_averages(kn_trainer *trainer, bool use) {
     kn_status status = KN_OK;
     for (int i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
         const char *parameter = kn_states_entry(states, i, &info);
-        if (kn_train_state_name(parameter, KN_TRAIN_AVERAGE, name) && kn_state_is_there(states, name))
+        if (kn_train_state_name(parameter, KN_TRAIN_AVERAGE, name) && kn_states_info(states, name, NULL))
             status = exchange(trainer, parameter, name, &info);
     }
     if (status != KN_OK) return status;

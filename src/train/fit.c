@@ -96,22 +96,30 @@ static void count_votes(fit_run *fitting, const float votes[VOTES], bool *stop) 
     *stop = *stop || votes[TIME] > 0 || votes[WISH] > 0;
 }
 
-/* Lets all workers stop after the same epoch, when one of them wants to. */
+/* Lets all workers stop after the same epoch or round, when one of them wants to. */
 static kn_status agree(fit_run *fitting, bool *stop) {
     const kn_communicator *all = others(fitting);
+    kn_error error = {.status = KN_OK};
     float votes[VOTES];
     if (!all) return KN_OK;
     list_votes(fitting, votes);
-    kn_status status = kn_all_reduce(all, votes, VOTES);
-    if (status != KN_OK) return fail(fitting, status, all->error(all->user));
+    if (kn_communicator_told(all, kn_all_reduce(all, votes, VOTES), &error) != KN_OK)
+        return fail(fitting, error.status, error.text);
     count_votes(fitting, votes, stop);
     return KN_OK;
 }
 
-/* Before a callback that may save: states of which each worker has a part. */
+/* Before a callback that may save: states of which each worker has a part, or its own. */
 static kn_status collect(fit_run *fitting) {
     kn_status status = kn_trainer_collect(fitting->trainer);
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
+}
+
+/* Of a round that an epoch, or the call, leaves unfinished. */
+static kn_status end_round(fit_run *fitting) {
+    kn_trainer *trainer = fitting->trainer;
+    kn_status status = kn_trainer_steps_alone(trainer) ? kn_rounds_end(trainer) : KN_OK;
+    return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(trainer));
 }
 
 static kn_status explain_not_finite(fit_run *fitting, const kn_batch *batch, double loss) {
@@ -170,7 +178,7 @@ static kn_status begin_and_vote(fit_run *fitting, const kn_batch *batch, bool *s
         kn_session_voted(trainer->session, votes);
         count_votes(fitting, votes, stop);
     }
-    return in_rounds && !kn_trainer_apart(trainer) ? agree(fitting, stop) : KN_OK;
+    return in_rounds && !kn_trainer_steps_alone(trainer) ? agree(fitting, stop) : KN_OK;
 }
 
 /* Begins a step and meanwhile uploads the next batch: before the step waits for other workers, or else when
@@ -250,7 +258,8 @@ static kn_status end_steps(fit_run *fitting, int left, bool *stop) {
 static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
     bool more = false;
     kn_status status = begin_step(fitting, batch, &more, stop);
-    if (status == KN_OK && fitting->waits && !kn_trainer_apart(fitting->trainer)) status = collect(fitting);
+    if (status == KN_OK && fitting->waits && !kn_trainer_steps_alone(fitting->trainer))
+        status = collect(fitting);
     fitting->waits = false;
     return status == KN_OK ? end_steps(fitting, more ? 1 : 0, stop) : status;
 }
@@ -356,7 +365,7 @@ static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
         .epoch = epoch + 1, .loss = epoch_loss(fitting), .accuracy = epoch_accuracy(fitting)};
     result->epoch_loss = report.loss;
     result->epoch_accuracy = report.accuracy;
-    kn_status status = kn_trainer_apart(fitting->trainer) ? collect(fitting) : KN_OK;
+    kn_status status = end_round(fitting);
     if (status == KN_OK) status = judge(fitting);
     if (status == KN_OK) status = judged(fitting, &report.best);
     if (status != KN_OK) return status;

@@ -100,14 +100,22 @@ static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
     return KN_OK;
 }
 
-/* What exchanges something in each step. */
+/* Rounds of steps that workers make alone. */
 static kn_status check_rounds(const kn_trainer_params *params, kn_error *error) {
     const char *other = params->shard_optimizer               ? "shard_optimizer"
                         : params->sync_batch_norm             ? "sync_batch_norm"
                         : params->sum_any_order               ? "sum_any_order"
                         : params->gradient_type != KN_FLOAT32 ? "gradient_type"
                                                               : NULL;
-    if (!params->sync_every || !other) return KN_OK;
+    if (!params->sync_every) return KN_OK;
+    if (params->sync_every % params->accumulate)
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "a round of %llu steps (sync_every) would end within an update, which takes %llu steps "
+            "(accumulate); expected a multiple of that, such as %llu",
+            (unsigned long long)params->sync_every, (unsigned long long)params->accumulate,
+            (unsigned long long)(params->sync_every / params->accumulate + 1) * params->accumulate);
+    if (!other) return KN_OK;
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
                    "%s is about what workers exchange in each step, and with sync_every they make %llu steps "
                    "alone: leave one of both out",

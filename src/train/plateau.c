@@ -14,7 +14,7 @@ void kn_plateau_recall(kn_trainer *trainer) {
     double numbers[NUMBERS];
     kn_plateau *plateau = &trainer->plateau;
     *plateau = (kn_plateau){.fraction = 1, .lowest = INFINITY, .step = -1};
-    if (remembers(trainer) && kn_state_is_there(trainer->states, KN_TRAIN_PLATEAU) &&
+    if (remembers(trainer) && kn_states_info(trainer->states, KN_TRAIN_PLATEAU, NULL) &&
         kn_states_get(trainer->states, KN_TRAIN_PLATEAU, numbers, sizeof numbers) == KN_OK)
         *plateau = (kn_plateau){numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
 }

@@ -15,7 +15,7 @@ static kn_status set_numbers(kn_trainer *trainer, const char *name, const double
 }
 
 static bool get_numbers(const kn_trainer *trainer, const char *name, double *numbers, int count) {
-    return kn_state_is_there(trainer->states, name) &&
+    return kn_states_info(trainer->states, name, NULL) &&
            kn_states_get(trainer->states, name, numbers, (size_t)count * sizeof *numbers) == KN_OK;
 }
 
@@ -31,7 +31,7 @@ kn_status kn_fit_remember(kn_trainer *trainer, const kn_fit_memory *memory) {
     /* In a separate state: files that were written without it are read as well. */
     const double accuracy[2] = {memory->right, memory->counted};
     kn_status status = set_numbers(trainer, KN_FIT_MEMORY, numbers, NUMBERS);
-    if (status != KN_OK || (!memory->counted && !kn_state_is_there(trainer->states, KN_FIT_ACCURACY)))
+    if (status != KN_OK || (!memory->counted && !kn_states_info(trainer->states, KN_FIT_ACCURACY, NULL)))
         return status;
     return set_numbers(trainer, KN_FIT_ACCURACY, accuracy, 2);
 }

@@ -3,6 +3,7 @@
  * beginning, and all go on from the same parameters, one step of SGD with Nesterov momentum along their mean
  * change: so does DiLoCo (Douillard et al. 2023). Running statistics and moving averages become their means.
  * All of it is on the host: there are few rounds. */
+#include <stdio.h>
 #include <string.h>
 
 #include "train/trainer_private.h"
@@ -18,6 +19,7 @@ struct kn_round_value {
     kn_tensor_info info;
     uint64_t count;
     bool trained; /* otherwise the mean is taken as it is */
+    bool average; /* the moving average of the value before it */
     float *start; /* its numbers at the beginning of the round */
 };
 
@@ -33,7 +35,8 @@ static kn_status add_value(kn_trainer *trainer, const char *name, bool trained) 
     kn_rounds *rounds = &trainer->rounds;
     kn_round_value value = {.trained = trained};
     uint64_t bytes;
-    if (!kn_state_info(trainer->states, name, &value.info) || !kn_tensor_bytes(&value.info, &bytes) || !bytes)
+    if (!kn_states_info(trainer->states, name, &value.info) || !kn_tensor_bytes(&value.info, &bytes) ||
+        !bytes)
         return KN_OK;
     value.count = bytes / sizeof *value.start;
     if (!kn_reserve(&trainer->host, (void **)&rounds->values, &rounds->capacity, rounds->count + 1,
@@ -57,8 +60,11 @@ static kn_status list_values(kn_trainer *trainer) {
                                value->shape.dtype == KN_FLOAT32;
         if (trained || statistic) status = add_value(trainer, value->name, trained);
         if (trained && status == KN_OK && trainer->params.average > 0 &&
-            kn_train_state_name(value->name, KN_TRAIN_AVERAGE, average))
+            kn_train_state_name(value->name, KN_TRAIN_AVERAGE, average)) {
+            const size_t before = trainer->rounds.count;
             status = add_value(trainer, average, false);
+            if (trainer->rounds.count > before) trainer->rounds.values[before].average = true;
+        }
     }
     if (status != KN_OK) kn_rounds_close(trainer);
     return status;
@@ -80,24 +86,22 @@ kn_status kn_rounds_begin(kn_trainer *trainer) {
 /* ---- the end --------------------------------------------------------------------------------------------
  */
 
-kn_status kn_rounds_told(kn_trainer *trainer, kn_status status) {
-    const kn_communicator *all = trainer->params.communicator;
-    if (status == KN_OK) return KN_OK;
-    const char *text = all->error(all->user);
-    return kn_fail(&trainer->error, status, "%s", text[0] ? text : kn_status_message(status));
-}
-
-/* Workers that end rounds after other steps would wait for each other, or mix values. */
-static kn_status compare_rounds(kn_trainer *trainer) {
+/* Workers that end rounds after other steps would wait for each other, or mix values. *averaged: whether the
+ * moving averages of all have begun. */
+static kn_status compare_rounds(kn_trainer *trainer, bool *averaged) {
     typedef struct place {
-        uint64_t steps, done;
+        uint64_t steps, done, averaged;
     } place;
     const kn_communicator *all = trainer->params.communicator;
-    const place own = {trainer->rounds.steps, trainer->steps};
+    const place own = {trainer->rounds.steps, trainer->steps, kn_average_updates(trainer)};
+    *averaged = own.averaged > 0;
+    if (!all || all->ranks < 2) return KN_OK;
     place *places = kn_allocate(&trainer->host, (size_t)all->ranks, sizeof *places);
     if (!places) return kn_fail_memory(&trainer->error, (size_t)all->ranks * sizeof *places);
-    kn_status status = kn_rounds_told(trainer, kn_all_gather(all, &own, places, sizeof own));
-    for (int r = 0; r < all->ranks && status == KN_OK; r++)
+    kn_status status =
+        kn_communicator_told(all, kn_all_gather(all, &own, places, sizeof own), &trainer->error);
+    for (int r = 0; r < all->ranks && status == KN_OK; r++) {
+        *averaged = *averaged && places[r].averaged > 0;
         if (places[r].steps != own.steps || places[r].done != own.done)
             status =
                 kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
@@ -105,6 +109,7 @@ static kn_status compare_rounds(kn_trainer *trainer) {
                         "after step %llu; expected the same sync_every and the same calls of all workers",
                         r, (unsigned long long)places[r].steps, (unsigned long long)places[r].done, all->rank,
                         (unsigned long long)own.steps, (unsigned long long)own.done);
+    }
     kn_release(&trainer->host, places);
     return status;
 }
@@ -134,7 +139,7 @@ static kn_status set_value(kn_trainer *trainer, const kn_round_value *value, flo
     const bool moves = value->trained && params->outer_momentum > 0;
     if (moves && !kn_train_state_name(value->name, OUTER, name))
         return kn_fail(&trainer->error, KN_ERROR_UNSUPPORTED, "the name '%s' is too long", value->name);
-    if (moves && kn_state_is_there(states, name) && kn_states_get(states, name, momentum, bytes) != KN_OK)
+    if (moves && kn_states_info(states, name, NULL) && kn_states_get(states, name, momentum, bytes) != KN_OK)
         return fail_states(trainer);
     step_outer(value, value->trained ? params->outer_rate : 1, params->outer_momentum, change,
                moves ? momentum : NULL);
@@ -170,7 +175,7 @@ static kn_status end_bucket(kn_trainer *trainer, size_t first, size_t *next) {
     for (size_t i = first; i < end && status == KN_OK; at += rounds->values[i++].count)
         status = read_change(trainer, &rounds->values[i], weight, at);
     if (status == KN_OK && all && all->ranks > 1)
-        status = kn_rounds_told(trainer, kn_all_reduce(all, changes, (size_t)count));
+        status = kn_communicator_told(all, kn_all_reduce(all, changes, (size_t)count), &trainer->error);
     at = changes;
     for (size_t i = first; i < end && status == KN_OK; at += rounds->values[i++].count)
         status = set_value(trainer, &rounds->values[i], at, at + count);
@@ -178,34 +183,63 @@ static kn_status end_bucket(kn_trainer *trainer, size_t first, size_t *next) {
     return status;
 }
 
+/* Where an average has not begun on some worker it is 0 there: all begin it with the new weights. */
+static kn_status begin_averages(kn_trainer *trainer) {
+    const kn_rounds *rounds = &trainer->rounds;
+    kn_status status = KN_OK;
+    for (size_t i = 1; i < rounds->count && status == KN_OK; i++) {
+        const kn_round_value *value = &rounds->values[i];
+        const size_t bytes = (size_t)value->count * sizeof *value->start;
+        if (value->average &&
+            (kn_states_get(trainer->states, value[-1].name, value->start, bytes) != KN_OK ||
+             kn_states_set(trainer->states, value->name, NULL, value->start, bytes) != KN_OK))
+            status = fail_states(trainer);
+    }
+    return status;
+}
+
 kn_status kn_rounds_end(kn_trainer *trainer) {
     kn_rounds *rounds = &trainer->rounds;
-    const kn_communicator *all = trainer->params.communicator;
-    if (!rounds->steps) return KN_OK;
+    bool averaged;
+    if (!trainer->params.sync_every) return KN_OK;
+    kn_status status = compare_rounds(trainer, &averaged);
+    if (!rounds->steps || status != KN_OK) return status;
     if (trainer->averages_used)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
                        "the moving averages are in place of the weights; call "
                        "kn_trainer_use_averages(trainer, false) before a round of sync_every ends");
-    kn_status status = all && all->ranks > 1 ? compare_rounds(trainer) : KN_OK;
     for (size_t at = 0; at < rounds->count && status == KN_OK;)
         status = end_bucket(trainer, at, &at);
+    if (status == KN_OK && !averaged) status = begin_averages(trainer);
     rounds->steps = 0;
     rounds->own = rounds->all = 0;
     return status;
 }
 
-bool kn_rounds_is_apart(const kn_trainer *trainer, const char *name) {
-    const kn_rounds *rounds = &trainer->rounds;
-    bool found =
-        !strncmp(name, KN_TRAIN_LOSS_SCALE, strlen(KN_TRAIN_LOSS_SCALE)) || !strcmp(name, KN_TRAIN_AVERAGED);
-    for (size_t i = 0; i < rounds->count; i++) {
-        const kn_round_value *value = &rounds->values[i];
-        const size_t length = strlen(value->name);
-        if (strncmp(name, value->name, length)) continue;
-        if (!name[length]) return false;
-        found = found || (value->trained && name[length] == '.' && strcmp(name + length + 1, OUTER));
+/* What a state is to the trained parameter that it belongs to, such as "moment1"; NULL: nothing. */
+static const char *kind_of(const kn_trainer *trainer, const char *name) {
+    const kn_graph *graph = trainer->loss->graph;
+    char owner[KN_TRAIN_STATE_BYTES];
+    snprintf(owner, sizeof owner, "%s", name);
+    char *dot = kn_graph_find(graph, name) ? NULL : strrchr(owner, '.');
+    for (; dot; dot = strrchr(owner, '.')) {
+        *dot = '\0';
+        const kn_value *value = kn_graph_find(graph, owner);
+        if (value && kn_trainer_trains(&trainer->params, value)) return name + (dot - owner) + 1;
     }
-    return found;
+    return NULL;
+}
+
+bool kn_rounds_is_outer(const kn_trainer *trainer, const char *name) {
+    const char *kind = kind_of(trainer, name);
+    return kind && !strcmp(kind, OUTER);
+}
+
+bool kn_rounds_differs(const kn_trainer *trainer, const char *name) {
+    const char *kind = kind_of(trainer, name);
+    if (kind) return strcmp(kind, OUTER) != 0 && strcmp(kind, KN_TRAIN_AVERAGE) != 0;
+    return !strncmp(name, KN_TRAIN_LOSS_SCALE, strlen(KN_TRAIN_LOSS_SCALE)) ||
+           !strcmp(name, KN_TRAIN_AVERAGED);
 }
 
 /* The samples of a batch that this worker computes, those that it computes for nothing left out. */
@@ -229,7 +263,7 @@ kn_status kn_rounds_count(kn_trainer *trainer, uint64_t count) {
     return rounds->steps < trainer->params.sync_every ? KN_OK : kn_rounds_end(trainer);
 }
 
-uint64_t kn_trainer_apart(const kn_trainer *trainer) {
+uint64_t kn_trainer_steps_alone(const kn_trainer *trainer) {
     return trainer ? trainer->rounds.steps : 0;
 }
 
@@ -238,7 +272,7 @@ void kn_rounds_recall(kn_trainer *trainer) {
     rounds->steps = 0;
     rounds->own = rounds->all = 0;
     rounds->recalls = true;
-    rounds->collected = UINT64_MAX;
+    rounds->collected = false;
 }
 
 void kn_rounds_close(kn_trainer *trainer) {

@@ -14,8 +14,8 @@
 typedef struct sharing {
     kn_update *update;
     const kn_shards *shards;
-    kn_value
-        *weight; /* scalar: the part of the batch that is in this shard; NULL: values have it as a factor */
+    /* Scalar: the part of the batch that is in this shard; NULL: values were multiplied by it already. */
+    kn_value *weight;
     kn_value *merges[KN_MAX_SUBTREES]; /* by place, bool scalars: its sum is added to this shard's; */
     kn_value *stores[KN_MAX_SUBTREES]; /* the sum goes there */
     kn_value *follows,
@@ -92,14 +92,18 @@ static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name,
 static kn_status share_states(sharing *own, kn_error *error) {
     kn_graph *graph = own->update->graph;
     const size_t count = graph->value_count;
+    const bool in_rounds = own->update->params->sync_every;
     for (size_t i = 0; i < count; i++) {
         kn_value *state = graph->values[i];
         if (state->kind != KN_VALUE_STATE || !state->assign) continue;
         if (state->role != KN_STATE_STATISTIC || state->shape.dtype != KN_FLOAT32)
             return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                           "'%s' continues from batch to batch, sample by sample, which shards of a batch "
-                           "cannot: expected a model without it, or one shard",
-                           state->name);
+                           "'%s' continues from batch to batch, sample by sample, which %s cannot: expected "
+                           "a model without it, or %s",
+                           state->name,
+                           in_rounds ? "workers that share out each batch (sync_every), or parts of it,"
+                                     : "shards of a batch",
+                           in_rounds ? "one worker without part_samples" : "one shard");
         kn_value *mean =
             mean_of_shards(own, state->assign->inputs[1], state->name, KN_SPREAD_ALL, KN_FLOAT32);
         kn_value *more = own->update->more;

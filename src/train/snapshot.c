@@ -43,8 +43,13 @@ static kn_status keep(kn_snapshot *snapshot, int position, const char **problem)
 
 kn_status kn_snapshot_take(kn_snapshot *snapshot, const char **problem) {
     kn_trainer *trainer = snapshot->trainer;
-    int count = kn_states_count(trainer->states);
     snapshot->taken = false;
+    /* What the first worker has for the others would be dropped before the next step, with its names. */
+    if (kn_apart_recall(trainer) != KN_OK) {
+        *problem = trainer->error.text;
+        return trainer->error.status;
+    }
+    int count = kn_states_count(trainer->states);
     if (count != snapshot->count) {
         kn_snapshot_finish(snapshot);
         snapshot->kept = kn_allocate(&trainer->host, (size_t)count, sizeof *snapshot->kept);

@@ -49,10 +49,10 @@ typedef struct kn_round_value kn_round_value;
 typedef struct kn_rounds {
     kn_round_value *values; /* what becomes equal at the end */
     size_t count, capacity;
-    uint64_t steps;     /* made in this round */
-    double own, all;    /* samples of these steps: of this worker, and of all */
-    bool recalls;       /* states were read from a file, or may have been, and there was no step since */
-    uint64_t collected; /* the step of the last kn_apart_collect; UINT64_MAX: none */
+    uint64_t steps;  /* made in this round */
+    double own, all; /* samples of these steps: of this worker, and of all */
+    bool recalls;    /* states were read from a file, or may have been, and there was no step since */
+    bool collected;  /* kn_apart_collect was called, and there was no step since */
 } kn_rounds;
 
 struct kn_trainer {
@@ -158,22 +158,23 @@ void kn_trainer_end_all(kn_trainer *trainer);
 kn_status kn_rounds_begin(kn_trainer *trainer);
 /* After a step on a batch of `count` samples: ends the round where it is due. */
 kn_status kn_rounds_count(kn_trainer *trainer, uint64_t count);
-/* Ends the round, if it has steps: afterwards all workers have the same parameters. */
+/* Ends the round, if it has steps: afterwards all workers have the same parameters. All of them call it. */
 kn_status kn_rounds_end(kn_trainer *trainer);
 /* After states were read: forgets the steps of a round that was not ended. */
 void kn_rounds_recall(kn_trainer *trainer);
 void kn_rounds_close(kn_trainer *trainer);
 /* Whether a state differs between workers after a round: moments and the like. */
-bool kn_rounds_is_apart(const kn_trainer *trainer, const char *name);
-/* The status of a call of the communicator, with its error. */
-kn_status kn_rounds_told(kn_trainer *trainer, kn_status status);
+bool kn_rounds_differs(const kn_trainer *trainer, const char *name);
+/* Whether it is the momentum of the changes of a parameter. */
+bool kn_rounds_is_outer(const kn_trainer *trainer, const char *name);
 
 /* ---- apart.c: what workers in rounds have for themselves, in files ---------------------------------------
  */
 
 /* All workers call it, after a round: the first gets what the others have for themselves. */
 kn_status kn_apart_collect(kn_trainer *trainer);
-/* Before a step: each takes its own back, if files were read since the last one. */
+/* Before a step: each takes its own back, if files were read since the last one, and what the first got is
+ * dropped. */
 kn_status kn_apart_recall(kn_trainer *trainer);
 
 /* ---- plateau.c, average.c: memory kept in states ----------------------------------------------------- */
@@ -182,10 +183,8 @@ kn_status kn_apart_recall(kn_trainer *trainer);
 void kn_trainer_recall(kn_trainer *trainer);
 void kn_plateau_recall(kn_trainer *trainer);
 void kn_average_recall(kn_trainer *trainer);
-/* Whether there is a state of that name; not an error if there is none. */
-bool kn_state_is_there(const kn_states *states, const char *name);
-/* The same; *info is what the state is, and undefined if there is none. */
-bool kn_state_info(const kn_states *states, const char *name, kn_tensor_info *info);
+/* The updates in the moving averages of this worker; without averages 1. */
+uint32_t kn_average_updates(const kn_trainer *trainer);
 /* Whether the current step has been evaluated or the schedule needs no evaluation. */
 bool kn_plateau_is_judged(const kn_trainer *trainer);
 

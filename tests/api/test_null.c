@@ -290,7 +290,7 @@ static void trainers(void **state) {
     assert_true(kn_trainer_wait(NULL) != KN_OK);
     assert_null(kn_trainer_states(NULL));
     assert_int_equal(kn_trainer_steps(NULL), 0);
-    assert_int_equal(kn_trainer_apart(NULL), 0);
+    assert_int_equal(kn_trainer_steps_alone(NULL), 0);
     uint64_t first, own;
     assert_true(kn_trainer_part(NULL, 1, &first, &own) != KN_OK);
     kn_trainer_set_steps(NULL, 3);

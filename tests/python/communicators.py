@@ -117,9 +117,9 @@ def workers_make_steps_alone():
             weights = []
             for step in range(3):
                 trainer.step(count=16, x=points[trainer.part(16)])
-                weights.append((trainer.apart, trainer.states["linear1.weight"].tobytes()))
+                weights.append((trainer.steps_alone, trainer.states["linear1.weight"].tobytes()))
             trainer.collect()
-            weights.append((trainer.apart, trainer.states["linear1.weight"].tobytes()))
+            weights.append((trainer.steps_alone, trainer.states["linear1.weight"].tobytes()))
             trainer.close()
         return weights
     one, other = of_all(2, work)

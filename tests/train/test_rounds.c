@@ -48,7 +48,7 @@ static bool is_of_model(const char *name) {
                : false;
 }
 
-static double apart(double left, double right) {
+static double distance(double left, double right) {
     return fabs(left - right) / (1 + fabs(right));
 }
 
@@ -62,6 +62,9 @@ typedef struct rounds_task {
     const char *from, *to; /* a file to go on from; one that is written at the end */
     bool same_samples;     /* all workers have those of the first */
     uint64_t sync_of_last; /* the last worker has another sync_every */
+    bool last_skips;       /* and nothing that an update could be made of */
+    int more_of_others;    /* steps of all but the first */
+    bool steps_before;     /* all make a step before they read `from` */
 } rounds_task;
 
 typedef struct worker {
@@ -72,7 +75,7 @@ typedef struct worker {
     kn_status status;
     double losses[STEPS];
     int sent[STEPS];
-    uint64_t apart[STEPS], hash;
+    uint64_t alone[STEPS], hash;
     numbers last;
     char error[400];
 } worker;
@@ -99,19 +102,27 @@ static void feed_batch(uint64_t step, uint64_t first, uint64_t count, kn_feed fe
     feeds[1] = (kn_feed){"y", sample_y + at, (size_t)count * sizeof sample_y[0]};
 }
 
+static kn_status run_step(worker *own, kn_trainer *trainer, uint64_t step) {
+    static const float nothing[BATCH][INPUTS] = {{NAN}};
+    const kn_communicator *all = own->communicator;
+    uint64_t first, mine;
+    kn_feed feeds[2];
+    kn_status status = kn_trainer_part(trainer, BATCH, &first, &mine);
+    feed_batch(step, own->task->same_samples ? 0 : first, mine, feeds);
+    if (own->task->last_skips && all->rank == all->ranks - 1) feeds[0].data = nothing;
+    own->messages = 0;
+    if (status == KN_OK) status = kn_trainer_step(trainer, BATCH, feeds, 2, &own->losses[step]);
+    own->sent[step] = own->messages;
+    own->alone[step] = kn_trainer_steps_alone(trainer);
+    return status;
+}
+
 static kn_status run_steps(worker *own, kn_trainer *trainer) {
+    const kn_communicator *all = own->communicator;
+    const uint64_t end = (uint64_t)(own->task->steps + (all->rank ? own->task->more_of_others : 0));
     kn_status status = KN_OK;
-    for (uint64_t step = kn_trainer_steps(trainer); step < (uint64_t)own->task->steps && status == KN_OK;
-         step++) {
-        uint64_t first, mine;
-        kn_feed feeds[2];
-        status = kn_trainer_part(trainer, BATCH, &first, &mine);
-        feed_batch(step, own->task->same_samples ? 0 : first, mine, feeds);
-        own->messages = 0;
-        if (status == KN_OK) status = kn_trainer_step(trainer, BATCH, feeds, 2, &own->losses[step]);
-        own->sent[step] = own->messages;
-        own->apart[step] = kn_trainer_apart(trainer);
-    }
+    for (uint64_t step = kn_trainer_steps(trainer); step < end && status == KN_OK; step++)
+        status = run_step(own, trainer, step);
     return status;
 }
 
@@ -133,6 +144,7 @@ static void train(worker *own, kn_context *context, kn_model *model, kn_value *l
     kn_model_save_params save = KN_MODEL_SAVE_DEFAULTS;
     load.training = save.training = true;
     own->status = kn_trainer_status(trainer);
+    if (own->status == KN_OK && task->steps_before) own->status = run_step(own, trainer, 0);
     if (own->status == KN_OK && task->from) {
         uint32_t steps = 0;
         own->status = kn_model_load(model, task->from, kn_trainer_states(trainer), &load, NULL);
@@ -284,7 +296,7 @@ static void compare_by_hand(const rounds_task *task, int count, const int *first
         step_by_hand(&own, (uint64_t)step);
         if ((step + 1) % every == 0 || step + 1 == task->steps) end_round(&own, &task->params);
         for (int r = 0; r < count; r++)
-            if (!(apart(workers[r].losses[step], own.losses[r][step]) < 1e-4))
+            if (!(distance(workers[r].losses[step], own.losses[r][step]) < 1e-4))
                 fail_msg("step %d of worker %d: a loss of %g, and %g by hand", step, r,
                          workers[r].losses[step], own.losses[r][step]);
     }
@@ -293,7 +305,7 @@ static void compare_by_hand(const rounds_task *task, int count, const int *first
         if (!is_of_model(own.start.names[i])) continue;
         const float *found = numbers_of(&workers[0].last, own.start.names[i], size);
         for (size_t k = 0; k < size; k++)
-            if (!(apart((double)found[k], (double)own.start.values[i][k]) < 1e-4))
+            if (!(distance((double)found[k], (double)own.start.values[i][k]) < 1e-4))
                 fail_msg("%s, element %zu: %g, and %g by hand", own.start.names[i], k, (double)found[k],
                          (double)own.start.values[i][k]);
     }
@@ -328,7 +340,7 @@ static void no_message_is_sent_within_a_round(void **state) {
             const bool ends = (step + 1) % 4 == 0;
             if ((workers[r].sent[step] > 0) != ends)
                 fail_msg("worker %d sends %d messages in step %d", r, workers[r].sent[step], step);
-            assert_int_equal(workers[r].apart[step], ends ? 0 : (step + 1) % 4);
+            assert_int_equal(workers[r].alone[step], ends ? 0 : (step + 1) % 4);
         }
 }
 
@@ -383,6 +395,13 @@ static void a_training_goes_on_with_the_same_bits(void **state) {
     const float *own = numbers_of(&whole[0].last, "linear1.weight.moment1", 96);
     assert_memory_not_equal(own, numbers_of(&whole[0].last, "koine.worker.1.linear1.weight.moment1", 96),
                             96 * sizeof(float));
+    /* What is read and written again, by trainers that have made steps before, stays as it is. */
+    const rounds_task again_written = {
+        .params = first.params, .steps = 4, .from = path, .to = unused, .steps_before = true};
+    train_by(&first, 2, again);
+    train_by(&again_written, 2, rest);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(rest[r].hash, again[r].hash);
     /* Other numbers of workers go on as well. */
     for (int count = 1; count <= 3; count += 2) {
         train_by(&others, count, rest);
@@ -391,22 +410,51 @@ static void a_training_goes_on_with_the_same_bits(void **state) {
     test_folder_remove(folder);
 }
 
+static void the_outer_momentum_is_dropped_without_rounds(void **state) {
+    static worker workers[MOST];
+    char path[4096], *folder = test_folder_make();
+    (void)state;
+    test_path(path, sizeof path, folder, "part");
+    rounds_task first = lasting(4, NULL, path), second = lasting(6, path, path);
+    second.params.sync_every = 0;
+    train_by(&first, 2, workers);
+    numbers_of(&workers[0].last, "linear1.weight.outer", 96);
+    train_by(&second, 2, workers);
+    for (int i = 0; i < workers[0].last.count; i++)
+        assert_null(strstr(workers[0].last.names[i], ".outer"));
+    test_folder_remove(folder);
+}
+
+static void averages_begin_with_those_of_all(void **state) {
+    static worker workers[MOST];
+    (void)state;
+    rounds_task task = {.params = plain(1, 1, 0), .steps = 1, .last_skips = true};
+    task.params.average = 0.9;
+    task.params.skip_not_finite = true;
+    train_by(&task, 2, workers);
+    for (int r = 0; r < 2; r++)
+        assert_memory_equal(numbers_of(&workers[r].last, "linear1.weight.average", 96),
+                            numbers_of(&workers[r].last, "linear1.weight", 96), 96 * sizeof(float));
+}
+
 /* ---- what cannot be ---------------------------------------------------------------------------------------
  */
 
 static void what_needs_messages_in_each_step_is_refused(void **state) {
     static const char *const names[] = {"shard_optimizer", "sync_batch_norm", "sum_any_order",
-                                        "gradient_type",   "outer rate",      "outer momentum"};
+                                        "gradient_type",   "outer rate",      "outer momentum",
+                                        "accumulate"};
     kn_context_params opening = device_params();
     kn_context *context = device_open(&opening);
     small_net net = net_make();
     (void)state;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         kn_trainer_params params = plain(5, i == 4 ? -1 : 1, i == 5 ? 1 : 0);
         params.shard_optimizer = i == 0;
         params.sync_batch_norm = i == 1;
         params.sum_any_order = i == 2;
         if (i == 3) params.gradient_type = KN_BFLOAT16;
+        if (i == 6) params.accumulate = 2;
         kn_trainer *trainer = kn_trainer_create(context, net.loss.value, &params);
         assert_int_equal(kn_trainer_status(trainer), i < 4 ? KN_ERROR_UNSUPPORTED : KN_ERROR_ARGUMENT);
         if (!strstr(kn_trainer_error(trainer), names[i])) fail_msg("%s", kn_trainer_error(trainer));
@@ -416,18 +464,22 @@ static void what_needs_messages_in_each_step_is_refused(void **state) {
     device_close(&context);
 }
 
-static void different_rounds_are_told(void **state) {
+static void are_told(const rounds_task *task) {
     static worker workers[MOST];
-    (void)state;
-    const rounds_task task = {.params = plain(2, 1, 0), .steps = 6, .sync_of_last = 3};
     memset(workers, 0, sizeof workers);
     for (int r = 0; r < 2; r++)
-        workers[r].task = &task;
+        workers[r].task = task;
     workers_run(workers, sizeof *workers, 2, work);
     const bool told =
         strstr(workers[0].error, "ends a round of") || strstr(workers[1].error, "ends a round of");
     if (workers[0].status == KN_OK || workers[1].status == KN_OK || !told)
         fail_msg("%s; %s", workers[0].error, workers[1].error);
+}
+
+static void different_rounds_are_told(void **state) {
+    (void)state;
+    are_told(&(rounds_task){.params = plain(2, 1, 0), .steps = 6, .sync_of_last = 3});
+    are_told(&(rounds_task){.params = plain(2, 1, 0), .steps = 4, .more_of_others = 1});
 }
 
 int test_rounds(void) {
@@ -438,6 +490,8 @@ int test_rounds(void) {
         cmocka_unit_test(the_loss_falls),
         cmocka_unit_test(workers_draw_different_numbers),
         cmocka_unit_test(a_training_goes_on_with_the_same_bits),
+        cmocka_unit_test(the_outer_momentum_is_dropped_without_rounds),
+        cmocka_unit_test(averages_begin_with_those_of_all),
         cmocka_unit_test(what_needs_messages_in_each_step_is_refused),
         cmocka_unit_test(different_rounds_are_told),
     };

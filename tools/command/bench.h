@@ -55,7 +55,7 @@ void bench_power_json(const bench_power *power, double per_s);
 
 /* A worker of several that compute at the same time, and the medians of its steps. */
 typedef struct bench_among {
-    const kn_communicator *all; /* a power of two */
+    const kn_communicator *all; /* whose ranks are a power of two */
     bool shares; /* now: one training, in which each has a batch as its part; otherwise each trains alone */
     double alone, together;
     uint64_t parameters; /* elements of all */

@@ -155,7 +155,7 @@ bool checkpoints_wait_for(train_checkpoints *checkpoints, uint64_t step) {
 
 bool checkpoints_after_step(train_checkpoints *checkpoints, uint64_t step) {
     if (!checkpoints->files || checkpoints->due_step != step) return true;
-    checkpoints->waits = kn_trainer_apart(checkpoints->trainer) > 0;
+    checkpoints->waits = kn_trainer_steps_alone(checkpoints->trainer) > 0;
     return checkpoints->waits || write_one(checkpoints, NULL);
 }
 

@@ -82,7 +82,7 @@ class Trainer(Runs):
     besides the loss. groups: settings for some parameters, [{"pattern": "*.bias", "weight_decay": 0}, …]. communicator: of
     this worker among several; shards and deal: how batches are cut, and how many each worker computes;
     sync_batch_norm: batch norms over all workers, with a shard for each. sync_every: so many steps that each worker makes
-    alone, before all go on from the same parameters, by outer_rate and outer_momentum.
+    alone, a multiple of accumulate, before all go on from the same parameters, by outer_rate and outer_momentum.
     """
 
     _error, _kind = "kn_trainer_error", "kn_trainer"
@@ -200,9 +200,9 @@ class Trainer(Runs):
         self._call(lib.kn_trainer_collect)
 
     @property
-    def apart(self) -> int:
+    def steps_alone(self) -> int:
         """With sync_every: the steps made alone since the last round; 0: all workers have the same parameters."""
-        return int(lib.kn_trainer_apart(self._pointer))
+        return int(lib.kn_trainer_steps_alone(self._pointer))
 
     def use_averages(self, use: bool) -> None:
         """Exchanges the weights for their moving averages, or back."""
