@@ -151,6 +151,13 @@ def workers_make_steps_alone(folder):
     train(folder, *ALONE, "--steps", "16", "--resume", "part", "--save", "part",
           err="and now it is none")
     expect(not any("worker" in name for name in read_safetensors(os.path.join(folder, "part"))), "moments of others stay")
+    # A file of before there were rounds.
+    path = os.path.join(folder, "part")
+    before = file_of(folder, "part")
+    with open(path, "wb") as file:
+        file.write(before.replace(b"train.rounds", b"train.others").replace(b"koine.checksum", b"other.checksum"))
+    train(folder, *ALONE, "--sync-every", "3", "--devices", TWO, "--steps", "18", "--resume", "part", "--save", "part",
+          err="was trained with rounds none")
 
 
 @case
@@ -165,12 +172,13 @@ def checkpoints_wait_for_the_end_of_a_round(folder):
 
 @case
 def what_each_step_exchanges_is_refused(folder):
-    for more, complaint in (
-            (("--shard-optimizer",), "--shard-optimizer is about what workers exchange in each step"),
-            (("--sync-batch-norm",), "--sync-batch-norm is about"), (("--gradient-type", "bfloat16"), "--gradient-type is"),
-            (("--outer-rate", "-1"), "expected a number of at least 0"),
-            (("--outer-momentum", "1"), "expected a number from 0 to below 1")):
-        train(folder, *HOW, "--devices", TWO, "--sync-every", "3", *more, status=2, out="", err=complaint)
+    for more, status, complaint in (
+            (("--shard-optimizer",), 1, "shard_optimizer is about what workers exchange in each step"),
+            (("--sync-batch-norm",), 1, "sync_batch_norm is about"), (("--gradient-type", "bfloat16"), 1, "gradient_type is"),
+            (("--accumulate", "2"), 1, "expected a multiple of that, such as 4"),
+            (("--outer-rate", "-1"), 2, "expected a number of at least 0"),
+            (("--outer-momentum", "1"), 2, "expected a number from 0 to below 1")):
+        train(folder, *HOW, "--devices", TWO, "--sync-every", "3", *more, status=status, out="", err=complaint)
     train(folder, *HOW, "--devices", TWO, "--outer-rate", "1", status=2, out="", err="rounds of --sync-every: give that too")
 
 

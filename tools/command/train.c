@@ -588,11 +588,11 @@ static int run(int count, char **arguments) {
          &own.sync_batch_norm},
         {"sync-every", OPTION_COUNT, "N",
          "for slow links: each device or process makes N steps alone, then all go on from the same weights "
-         "(0: gradients are added in each step)",
+         "(0: gradients are added in each step); with --accumulate a multiple of that",
          &own.sync_every},
         {"outer-rate", OPTION_NUMBER, "R", "with --sync-every: rate of a step along their mean change (0.7)",
          &own.outer_rate},
-        {"outer-momentum", OPTION_NUMBER, "M", "with --sync-every: its Nesterov momentum (0.9)",
+        {"outer-momentum", OPTION_NUMBER, "M", "with --sync-every: Nesterov momentum of that step (0.9)",
          &own.outer_momentum},
         PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),

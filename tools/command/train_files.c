@@ -188,6 +188,7 @@ static bool compare_settings(const training_setup *setup, const train_options *o
         const char *value = settings.values[i];
         const char *before = kn_safetensors_file_metadata(saved, setting_keys[i]);
         if (!before && (i == PRECISION || i == MOMENTS)) before = "float32"; /* of an older version */
+        if (!before && i == ROUNDS) before = "none";
         if (!before || !strcmp(before, value)) continue;
         if (i == PRECISION && !options->common.precision) {
             command_fail(

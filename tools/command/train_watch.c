@@ -39,8 +39,8 @@ static kn_status watched_wait(void *user, void **request) {
     train_watched *own = user;
     atomic_store(&own->waits, true);
     kn_status status = own->inner.wait(own->inner.user, request);
-    atomic_store(&own->waits, false);
     atomic_fetch_add(&own->passed, 1);
+    atomic_store(&own->waits, false);
     return status;
 }
 
@@ -48,8 +48,8 @@ static kn_status watched_sum(void *user, float *data, size_t count) {
     train_watched *own = user;
     atomic_store(&own->waits, true);
     kn_status status = own->inner.sum(own->inner.user, data, count);
-    atomic_store(&own->waits, false);
     atomic_fetch_add(&own->passed, 1);
+    atomic_store(&own->waits, false);
     return status;
 }
 
@@ -110,13 +110,27 @@ static const train_watched *one_at_work(const train_watch *watch) {
     return NULL;
 }
 
+/* How many times --answer-within a process waits for others: in rounds a fast one for all steps of a slow one
+ * (--sync-every). */
+static uint64_t times_of_waiting(const train_watch *watch) {
+    return watch->processes && watch->options->sync_every > 1 ? watch->options->sync_every : 1;
+}
+
 /* Ends this process: the thread that does not answer cannot be ended. */
-static void end_process(const train_watch *watch, double seconds) {
+static void end_process(const train_watch *watch) {
     const train_watched *silent = one_at_work(watch);
+    const double seconds = watch->options->answer_within;
+    const uint64_t times = times_of_waiting(watch);
     progress_clear();
     if (silent)
         command_fail("%s: the device, or the data, has not answered for %g s (--answer-within)%s",
                      silent->name, seconds, train_how_to_go_on(watch->options));
+    else if (times > 1)
+        command_fail(
+            "%s: the other ranks have not answered for %g s (--answer-within, times the %llu steps of "
+            "a round)%s",
+            watch->ranks[0].name, seconds * (double)times, (unsigned long long)times,
+            train_how_to_go_on(watch->options));
     else
         command_fail("%s: %s for %g s (--answer-within)%s", watch->ranks[0].name,
                      watch->processes ? "the other ranks have not answered"
@@ -142,7 +156,8 @@ static double patience(const train_watch *watch) {
     const train_watched *first = &watch->ranks[0];
     double seconds = watch->options->answer_within;
     if (watch->processes && !one_at_work(watch))
-        seconds += first->inner.rank < LATER ? first->inner.rank + 1 : LATER;
+        seconds = seconds * (double)times_of_waiting(watch) +
+                  (first->inner.rank < LATER ? first->inner.rank + 1 : LATER);
     return seconds * TICKS;
 }
 
@@ -154,6 +169,8 @@ static void *keep_watch(void *argument) {
     bool told = false;
     for (double quiet = 0; !atomic_load(&watch->ends); quiet++) {
         nanosleep(&tick, NULL);
+        /* First this: a wait that ends counts as progress, before it is over. */
+        const double most = patience(watch);
         const uint64_t now = progress(watch);
         if (now != before) quiet = 0;
         before = now;
@@ -161,8 +178,7 @@ static void *keep_watch(void *argument) {
             tell_of_launcher(watch);
             told = true;
         }
-        if (ends && quiet >= patience(watch) && !atomic_load(&watch->ends))
-            end_process(watch, watch->options->answer_within);
+        if (ends && quiet >= most && !atomic_load(&watch->ends)) end_process(watch);
     }
     return NULL;
 }

@@ -109,16 +109,11 @@ static int check_sums(train_options *own) {
     return EXIT_DONE;
 }
 
-/* Steps that workers make alone. */
+/* Steps that workers make alone; kn_trainer_create refuses what does not go with them. */
 static int check_rounds(train_options *own) {
     const char *rule = !isnan(own->outer_rate)       ? "--outer-rate"
                        : !isnan(own->outer_momentum) ? "--outer-momentum"
                                                      : NULL;
-    const char *other = own->shard_optimizer               ? "--shard-optimizer"
-                        : own->sync_batch_norm             ? "--sync-batch-norm"
-                        : own->sum_any_order               ? "--sum mpi"
-                        : own->gradient_type != KN_FLOAT32 ? "--gradient-type"
-                                                           : NULL;
     if (rule && !own->sync_every)
         return command_misuse("%s is about the rounds of --sync-every: give that too", rule);
     if (own->outer_rate < 0 || isinf(own->outer_rate))
@@ -126,10 +121,6 @@ static int check_rounds(train_options *own) {
     if (own->outer_momentum < 0 || own->outer_momentum >= 1)
         return command_misuse("--outer-momentum is %g; expected a number from 0 to below 1",
                               own->outer_momentum);
-    if (own->sync_every && other)
-        return command_misuse("%s is about what workers exchange in each step, and with --sync-every they "
-                              "exchange nothing then: give one of both",
-                              other);
     return EXIT_DONE;
 }
 
