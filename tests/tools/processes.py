@@ -90,6 +90,20 @@ def processes_make_steps_alone(folder):
 
 
 @case
+def rounds_wait_longer_for_slow_processes(folder):
+    """A process that stands still for less than --answer-within times the steps of a round."""
+    child = start(folder, 2, [KOINE, "train", *problem(folder), "--sync-every", "20", "--answer-within", "1", "--seconds", "8",
+                              "--log", "log"])
+    wait_for_steps(folder, child, 3)
+    found = subprocess.run(["pgrep", "-P", str(child.pid)], capture_output=True, text=True, check=False).stdout.split()
+    os.kill(int(found[1]), signal.SIGSTOP)
+    time.sleep(5)
+    os.kill(int(found[1]), signal.SIGCONT)
+    out, err = child.communicate(timeout=60)
+    expect(child.returncode == 0 and "done after" in out, f"status {child.returncode}: {out}{err}")
+
+
+@case
 def checkpoints_are_those_of_one(folder):
     more = (*HOW, "--schedule", "constant", "--checkpoints", "kept", "--checkpoint-every", "2")
     status, out, err = ranks_train(folder, 2, *more, "--steps", "4", "--save", "part")
@@ -125,13 +139,13 @@ def batch_norms_of_all_processes(folder):
 @case
 def all_compute_parts_that_fit_where_memory_is_least(folder):
     words = [KOINE, "train", *problem(folder), "--batch", "90", "--steps", "4", "--optimizer", "sgd", "--overwrite"]
-    little = ("--memory", "12kB")
+    little = ("--memory", "9kB")
     for name, first, second in (("none", (), ()), ("both", little, little), ("first", little, ()), ("second", (), little)):
         child = start(folder, 1, [*words, "--save", name, *first, ":", "-n", "1", *words, "--save", name, *second])
         out, err = child.communicate(timeout=300)
         expect(child.returncode == 0 and "done after 4 steps" in out, f"{name}: {out}{err}")
         expect(("the gradients of parts are added, of " in err) == (name != "none"), f"{name}: {err}")
-    expect(bytes_of(os.path.join(folder, "none")) != bytes_of(os.path.join(folder, "both")), "12 kB suffice")
+    expect(bytes_of(os.path.join(folder, "none")) != bytes_of(os.path.join(folder, "both")), "9 kB suffice")
     for name in ("first", "second"):
         expect(bytes_of(os.path.join(folder, name)) == bytes_of(os.path.join(folder, "both")), f"{name} has other bits")
 
