@@ -114,6 +114,8 @@ typedef struct kn_event {
 } kn_event;
 void kn_event_release(kn_event *event);
 kn_status kn_event_wait(kn_context *context, kn_event event, kn_error *error);
+/* Without waiting; of {NULL} true, of one that failed false. */
+bool kn_event_is_complete(kn_event event);
 
 /* For all of these: `after` (may be {NULL}) must be complete first; `done` (may be NULL) receives an event
  * for the caller to release. With `wait` the work is complete on return, for the other queue too; without it,

@@ -190,6 +190,14 @@ kn_status kn_event_wait(kn_context *context, kn_event event, kn_error *error) {
     return kn_fail_cl(error, code, "work on %s did not complete", context->found.info.name);
 }
 
+bool kn_event_is_complete(kn_event event) {
+    cl_int state = CL_COMPLETE;
+    if (!event.handle) return true;
+    return clGetEventInfo(event.handle, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL) ==
+               CL_SUCCESS &&
+           state == CL_COMPLETE;
+}
+
 kn_status kn_queue_after(kn_context *context, kn_queue queue, kn_event event, kn_error *error) {
     submission work = submission_begin(context, queue, event, NULL);
     if (!work.wait) return KN_OK;

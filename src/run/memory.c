@@ -25,6 +25,7 @@ void kn_memory_finish(kn_memory *memory) {
     if (!memory->context) return;
     for (int i = 0; i < 2; i++)
         kn_event_release(&memory->used[i]);
+    kn_event_release(&memory->fed);
     for (int i = 0; i < memory->block_count; i++)
         kn_buffer_destroy(&memory->blocks[i]);
     for (int i = 0; i < memory->input_count; i++)
@@ -122,8 +123,19 @@ kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_
 kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, uint64_t bytes,
                                 kn_error *error) {
     if (!bytes) return KN_OK;
+    kn_event_release(&memory->fed);
     return kn_queue_write(memory->context, KN_QUEUE_COMPUTE, memory->inputs[input].buffers[memory->turn], 0,
-                          data, bytes, false, (kn_event){NULL}, NULL, error);
+                          data, bytes, false, (kn_event){NULL}, &memory->fed, error);
+}
+
+kn_status kn_memory_fed(kn_memory *memory, kn_error *error) {
+    kn_status status = kn_event_wait(memory->context, memory->fed, error);
+    kn_event_release(&memory->fed);
+    return status;
+}
+
+bool kn_memory_is_idle(const kn_memory *memory) {
+    return kn_event_is_complete(memory->used[0]) && kn_event_is_complete(memory->used[1]);
 }
 
 kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes,
@@ -152,6 +164,7 @@ kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, u
 kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error) {
     kn_event *used = &memory->used[memory->turn];
     kn_event_release(used);
+    kn_event_release(&memory->fed);
     kn_status status = KN_OK;
     if (!idle && memory->input_count) status = kn_queue_mark(memory->context, KN_QUEUE_COMPUTE, used, error);
     for (int i = 0; i < memory->input_count; i++)

@@ -106,6 +106,7 @@ typedef struct kn_memory {
     int turn;                         /* which buffer of each input the next run reads */
     int running;                      /* 1: that run is being enqueued */
     kn_event used[2];                 /* by turn: completion of the last run that read these buffers */
+    kn_event fed;                     /* the last write of kn_memory_feed_within */
     uint64_t generation;              /* incremented when blocks change: plans then must attach again */
     const struct kn_executable *kept; /* the plan whose results of steps that run once are in the blocks;
                                          compared only, may be destroyed */
@@ -120,9 +121,13 @@ bool kn_memory_fits(const kn_memory *memory, const kn_executable *executable);
 kn_status kn_memory_grow(kn_memory *memory, const kn_executable *executable, kn_error *error);
 /* Writes an input for the next run; the data may change after the return. */
 kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error);
-/* The same on the compute queue, without waiting: the data must not change until the run is complete. */
+/* The same on the compute queue, without waiting: the data must not change until kn_memory_fed returns, or
+ * the run is complete. */
 kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, uint64_t bytes,
                                 kn_error *error);
+kn_status kn_memory_fed(kn_memory *memory, kn_error *error);
+/* The runs that were enqueued are complete. */
+bool kn_memory_is_idle(const kn_memory *memory);
 kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
                                 kn_error *error);
 /* kn_memory_feed while a run is in progress, if the buffers are large enough; otherwise does nothing. While a

@@ -167,15 +167,15 @@ static kn_status check_fetches(kn_session *session, const kn_fetch *fetches, siz
     return KN_OK;
 }
 
-static kn_status upload_input(kn_session *session, int input, int part, bool wait) {
+static kn_status upload_input(kn_session *session, int input, int part, bool within) {
     const kn_given *given = &session->given[input];
     kn_memory *memory = &session->memories[part];
     kn_error *error = &session->error;
     if (!given->buffer && given->bytes && memory->inputs[input].ahead[memory->turn] == given->bytes)
         return KN_OK;
     if (!given->buffer)
-        return (wait ? kn_memory_feed_within : kn_memory_feed)(memory, input, given->data, given->bytes,
-                                                               error);
+        return (within ? kn_memory_feed_within : kn_memory_feed)(memory, input, given->data, given->bytes,
+                                                                 error);
     if (!part) return kn_memory_feed_buffer(memory, input, given->buffer, given->bytes, error);
     return kn_fail(
         error, KN_ERROR_UNSUPPORTED,
@@ -183,13 +183,30 @@ static kn_status upload_input(kn_session *session, int input, int part, bool wai
         session->inputs[input]->name, kn_context_device_name(session->context, part));
 }
 
-/* Writes the inputs to each device that reads them. `wait`: the host waits for the run. */
-static kn_status upload(kn_session *session, bool wait) {
+/* Writes the inputs to each device that reads them. `within`: as the first commands of the run. */
+static kn_status upload(kn_session *session, bool within) {
     kn_status status = KN_OK;
     for (int part = 0; part < session->current->part_count; part++)
         for (int i = 0; i < session->input_count && status == KN_OK; i++)
             if (session->given[i].fed && session->current->parts[part]->input_needed[i])
-                status = upload_input(session, i, part, wait);
+                status = upload_input(session, i, part, within);
+    return status;
+}
+
+/* Whether inputs need no transfer queue: the host waits for the run, or the device is idle. A caller that is
+ * called back during the run may let go of them then. */
+static bool uploads_within(const kn_session *session, const kn_meanwhile *meanwhile, bool wait) {
+    if (meanwhile->call) return false;
+    for (int i = 0; i < session->current->part_count && !wait; i++)
+        if (!kn_memory_is_idle(&session->memories[i])) return false;
+    return true;
+}
+
+/* Waits until the caller's inputs may change. */
+static kn_status wait_for_upload(kn_session *session) {
+    kn_status status = KN_OK;
+    for (int i = 0; i < session->current->part_count && status == KN_OK; i++)
+        status = kn_memory_fed(&session->memories[i], &session->error);
     return status;
 }
 
@@ -284,13 +301,14 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = check_fetches(session, fetches, fetch_count);
     if (status == KN_OK) status = attach_plan(session);
     if (status != KN_OK) return status;
-    status = upload(session, wait && fetch_count);
+    status = upload(session, uploads_within(session, &meanwhile, wait && fetch_count));
     for (int i = 0; i < session->current->part_count; i++)
         session->memories[i].running = 1;
     if (status == KN_OK) status = guard(session, kn_guard_fill);
     if (status == KN_OK) status = kn_executable_run(session->current, session->memories, &meanwhile, error);
     if (status == KN_OK) status = fetch_to_buffers(session);
     if (status == KN_OK) status = fetch(session, fetches, fetch_count, wait, fetched);
+    if (status == KN_OK) status = wait_for_upload(session);
     if (status == KN_OK) status = guard(session, kn_guard_check);
     if (status == KN_OK) status = kn_meanwhile_call(&meanwhile, error);
     if (status != KN_OK) {

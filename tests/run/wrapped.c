@@ -63,7 +63,8 @@ void *__wrap_realloc(void *old, size_t bytes) {
 
 static int uncounted;
 
-static int *upload(size_t bytes) {
+static int *upload(size_t bytes, cl_bool wait) {
+    if (wait) count(&wrapped_calls.waited_uploads);
     __atomic_add_fetch(&wrapped_calls.uploaded, bytes, __ATOMIC_SEQ_CST);
     return &uncounted;
 }
@@ -198,7 +199,7 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
     return __real_clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list,
                                          event);
 }
-WRAP(clEnqueueWriteBuffer, upload(bytes),
+WRAP(clEnqueueWriteBuffer, upload(bytes, wait),
      (cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset, size_t bytes, const void *source,
       cl_uint waits, const cl_event *list, cl_event *event),
      (queue, memory, wait, offset, bytes, source, waits, list, event))

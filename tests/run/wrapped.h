@@ -13,6 +13,7 @@ typedef struct wrapped {
     int launches;       /* of kernels */
     size_t most_groups; /* of a launch, along its second or third dimension */
     size_t uploaded;    /* bytes that were written to buffers */
+    int waited_uploads; /* writes to buffers that the caller waits for */
     int calls;          /* of all functions that can fail */
     /* What no driver must get: null memory for a kernel, more than 65,535 work-groups in y or z, a work-group
      * above the kernel's limit. */
