@@ -37,14 +37,6 @@ kn_session *kn_session_open(const kn_session_request *request);
 /* Changes a state that the session's plans read in each run, such as the learning rate, in order with the
  * runs and without waiting. The state must exist and be a float32 or uint32 scalar. */
 kn_status kn_session_set_scalar(kn_session *session, const char *state, double value);
-/* kn_session_run without waiting: fetched data is complete after kn_session_wait, or when the event *fetched
- * is, which is none where the session has several devices; fetched NULL: not wanted. `ahead`: the feeds are
- * those of the last kn_session_feed_ahead; what it wrote to the device is not written again. */
-kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
-                           const kn_fetch *fetches, size_t fetch_count, kn_event *fetched);
-/* Writes the feeds of the next run on the transfer queue, while the last run may be in progress, as far as
- * there is memory. The data may change afterwards. The run checks its size. */
-kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
 /* Called once in a run: when all is enqueued that comes before the first wait of the host, such as that for
  * sums to send to other workers, or else when all is. Of the session's functions it may call
  * kn_session_feed_ahead alone, for the run after this one. A failure, whose text it puts into *error, is that
@@ -53,8 +45,15 @@ typedef struct kn_meanwhile {
     kn_status (*call)(void *user, kn_error *error); /* NULL: nothing is called */
     void *user;
 } kn_meanwhile;
-/* For the next run only, even if it fails. */
-void kn_session_meanwhile(kn_session *session, kn_meanwhile meanwhile);
+/* kn_session_run without waiting: fetched data is complete after kn_session_wait, or when the event *fetched
+ * is, which is none where the session has several devices; fetched NULL: not wanted. `ahead`: the feeds are
+ * those of the last kn_session_feed_ahead; what it wrote to the device is not written again. */
+kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
+                           const kn_fetch *fetches, size_t fetch_count, kn_meanwhile meanwhile,
+                           kn_event *fetched);
+/* Writes the feeds of the next run on the transfer queue, while the last run may be in progress, as far as
+ * there is memory. The data may change afterwards. The run checks its size. */
+kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
 /* Whether the next runs exchange sums with the other workers, and gather values from them; at first they do
  * both. Without, totals are undefined, and gathered values are as kn_gather_add says. */
 void kn_session_exchange(kn_session *session, bool sums, bool gathers);

@@ -280,10 +280,6 @@ void kn_session_exchange(kn_session *session, bool sums, bool gathers) {
     if (session->totals) kn_totals_activate(session->totals, sums, gathers);
 }
 
-void kn_session_meanwhile(kn_session *session, kn_meanwhile meanwhile) {
-    if (session) session->meanwhile = meanwhile;
-}
-
 void kn_session_vote(kn_session *session, const float votes[KN_SESSION_VOTES]) {
     if (session->totals) kn_totals_vote(session->totals, votes);
 }

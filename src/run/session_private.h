@@ -50,7 +50,6 @@ struct kn_session {
     bool solved;
     uint64_t guard;                         /* bytes after each value */
     kn_totals *totals;                      /* of its workers; NULL: it is alone */
-    kn_meanwhile meanwhile;                 /* of the next run */
     kn_memory memories[KN_CONTEXT_DEVICES]; /* by device of the context at creation */
     int device_count;
     kn_executable *plans[KN_SESSION_PLANS];

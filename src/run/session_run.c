@@ -283,10 +283,8 @@ static void forget_ahead(kn_session *session) {
 }
 
 static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
-                     size_t fetch_count, bool wait, kn_event *fetched) {
+                     size_t fetch_count, bool wait, kn_meanwhile meanwhile, kn_event *fetched) {
     kn_error *error = &session->error;
-    kn_meanwhile meanwhile = session->meanwhile;
-    session->meanwhile = (kn_meanwhile){NULL};
     kn_status status = kn_session_take_feeds(session, feeds, feed_count, false);
     if (status == KN_OK) status = kn_session_solve_symbols(session);
     if (status == KN_OK) status = kn_session_find_plan(session);
@@ -325,18 +323,19 @@ kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_
     kn_status status = kn_session_begin(session);
     if (status != KN_OK) return status;
     forget_ahead(session);
-    status = run(session, feeds, feed_count, fetches, fetch_count, true, NULL);
+    status = run(session, feeds, feed_count, fetches, fetch_count, true, (kn_meanwhile){NULL}, NULL);
     forget_given(session);
     return status;
 }
 
 kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
-                           const kn_fetch *fetches, size_t fetch_count, kn_event *fetched) {
+                           const kn_fetch *fetches, size_t fetch_count, kn_meanwhile meanwhile,
+                           kn_event *fetched) {
     kn_status status = kn_session_begin(session);
     if (fetched) fetched->handle = NULL;
     if (status != KN_OK) return status;
     if (!ahead) forget_ahead(session);
-    status = run(session, feeds, feed_count, fetches, fetch_count, false, fetched);
+    status = run(session, feeds, feed_count, fetches, fetch_count, false, meanwhile, fetched);
     if (status != KN_OK && fetched) kn_event_release(fetched);
     forget_given(session);
     return status;

@@ -389,7 +389,9 @@ static kn_status count_run(kn_trainer *trainer, uint64_t count, const kn_train_r
     kn_session_exchange(session, !run->more, !run->more);
     status = set_scalars(session, run);
     if (status == KN_OK) status = kn_shard_set(session, &trainer->shards, run, trainer->steps);
-    if (status == KN_OK) status = kn_session_start(session, list.feeds, list.count, false, NULL, 0, NULL);
+    if (status == KN_OK)
+        status =
+            kn_session_start(session, list.feeds, list.count, false, NULL, 0, (kn_meanwhile){NULL}, NULL);
     return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_session_error(session));
 }
 

@@ -198,9 +198,9 @@ static kn_status prepare_runs(kn_trainer *trainer, int64_t count, kn_feed_list *
     kn_train_run run = kn_run_first(trainer, (uint64_t)count);
     if (status == KN_OK) status = prepare_shard(trainer, (uint64_t)count, &run, list);
     while (status == KN_OK && run.more) {
-        status =
-            fail_from(trainer, trainer->session,
-                      kn_session_start(trainer->session, list->feeds, list->count, false, NULL, 0, NULL));
+        status = fail_from(trainer, trainer->session,
+                           kn_session_start(trainer->session, list->feeds, list->count, false, NULL, 0,
+                                            (kn_meanwhile){NULL}, NULL));
         *list = whole;
         run = kn_run_next(trainer, (uint64_t)count, &run);
         if (status == KN_OK) status = prepare_shard(trainer, (uint64_t)count, &run, list);
@@ -303,12 +303,11 @@ kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_fee
     kn_feed_list list = {feeds, feed_count};
     begun->extra = NAN;
     status = prepare_step(trainer, count, &list);
-    if (status == KN_OK) kn_session_meanwhile(trainer->session, meanwhile);
     if (status == KN_OK)
-        status =
-            fail_from(trainer, trainer->session,
-                      kn_session_start(trainer->session, list.feeds, list.count,
-                                       ahead && feeds_ahead(trainer), fetches, extra ? 2 : 1, &begun->read));
+        status = fail_from(trainer, trainer->session,
+                           kn_session_start(trainer->session, list.feeds, list.count,
+                                            ahead && feeds_ahead(trainer), fetches, extra ? 2 : 1, meanwhile,
+                                            &begun->read));
     if (status != KN_OK) return end_group(trainer, status);
     trainer->begun_count++;
     return count_step(trainer, count);
