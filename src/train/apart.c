@@ -51,7 +51,7 @@ static kn_status send_states(kn_trainer *trainer) {
     for (int i = 0; i < kn_states_count(trainer->states) && status == KN_OK; i++) {
         kn_tensor_info info;
         const char *name = kn_states_entry(trainer->states, i, &info);
-        if (name && kn_rounds_differs(trainer, name)) status = send_state(trainer, name, &info);
+        if (name && kn_rounds_kind(trainer, name) == KN_ROUND_OWN) status = send_state(trainer, name, &info);
     }
     return status == KN_OK ? send(trainer, &last, sizeof last) : status;
 }
@@ -141,7 +141,7 @@ static kn_status take_back_all(kn_trainer *trainer) {
 /* The momentum of changes that this training would not go on with. */
 static bool is_left(const kn_trainer *trainer, const char *name) {
     const bool moves = trainer->params.sync_every && trainer->params.outer_momentum > 0;
-    return !moves && kn_rounds_is_outer(trainer, name);
+    return !moves && kn_rounds_kind(trainer, name) == KN_ROUND_OUTER;
 }
 
 kn_status kn_apart_recall(kn_trainer *trainer) {

@@ -19,6 +19,14 @@ void kn_average_recall(kn_trainer *trainer) {
     trainer->averages_used = count_of(trainer->states, KN_TRAIN_EXCHANGED) != 0;
 }
 
+kn_status kn_average_check(kn_trainer *trainer, const char *what) {
+    if (!trainer->averages_used) return KN_OK;
+    return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                   "the moving averages are in place of the weights; call "
+                   "kn_trainer_use_averages(trainer, false) before %s",
+                   what);
+}
+
 /* left and right must have the same type and size. */
 static kn_status exchange(kn_trainer *trainer, const char *left, const char *right,
                           const kn_tensor_info *info) {

@@ -198,26 +198,28 @@ static kn_status begin_averages(kn_trainer *trainer) {
     return status;
 }
 
+static void forget_steps(kn_rounds *rounds) {
+    rounds->steps = 0;
+    rounds->own = rounds->all = 0;
+}
+
 kn_status kn_rounds_end(kn_trainer *trainer) {
     kn_rounds *rounds = &trainer->rounds;
     bool averaged;
     if (!trainer->params.sync_every) return KN_OK;
     kn_status status = compare_rounds(trainer, &averaged);
     if (!rounds->steps || status != KN_OK) return status;
-    if (trainer->averages_used)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "the moving averages are in place of the weights; call "
-                       "kn_trainer_use_averages(trainer, false) before a round of sync_every ends");
+    status = kn_average_check(trainer, "a round of sync_every ends");
+    if (status != KN_OK) return status;
     for (size_t at = 0; at < rounds->count && status == KN_OK;)
         status = end_bucket(trainer, at, &at);
     if (status == KN_OK && !averaged) status = begin_averages(trainer);
-    rounds->steps = 0;
-    rounds->own = rounds->all = 0;
+    forget_steps(rounds);
     return status;
 }
 
 /* What a state is to the trained parameter that it belongs to, such as "moment1"; NULL: nothing. */
-static const char *kind_of(const kn_trainer *trainer, const char *name) {
+static const char *suffix_of(const kn_trainer *trainer, const char *name) {
     const kn_graph *graph = trainer->loss->graph;
     char owner[KN_TRAIN_STATE_BYTES];
     snprintf(owner, sizeof owner, "%s", name);
@@ -230,16 +232,13 @@ static const char *kind_of(const kn_trainer *trainer, const char *name) {
     return NULL;
 }
 
-bool kn_rounds_is_outer(const kn_trainer *trainer, const char *name) {
-    const char *kind = kind_of(trainer, name);
-    return kind && !strcmp(kind, OUTER);
-}
-
-bool kn_rounds_differs(const kn_trainer *trainer, const char *name) {
-    const char *kind = kind_of(trainer, name);
-    if (kind) return strcmp(kind, OUTER) != 0 && strcmp(kind, KN_TRAIN_AVERAGE) != 0;
-    return !strncmp(name, KN_TRAIN_LOSS_SCALE, strlen(KN_TRAIN_LOSS_SCALE)) ||
-           !strcmp(name, KN_TRAIN_AVERAGED);
+kn_round_kind kn_rounds_kind(const kn_trainer *trainer, const char *state) {
+    const char *suffix = suffix_of(trainer, state);
+    if (suffix && !strcmp(suffix, OUTER)) return KN_ROUND_OUTER;
+    const bool own = suffix ? strcmp(suffix, KN_TRAIN_AVERAGE) != 0
+                            : !strncmp(state, KN_TRAIN_LOSS_SCALE, strlen(KN_TRAIN_LOSS_SCALE)) ||
+                                  !strcmp(state, KN_TRAIN_AVERAGED);
+    return own ? KN_ROUND_OWN : KN_ROUND_EQUAL;
 }
 
 /* The samples of a batch that this worker computes, those that it computes for nothing left out. */
@@ -269,8 +268,7 @@ uint64_t kn_trainer_steps_alone(const kn_trainer *trainer) {
 
 void kn_rounds_recall(kn_trainer *trainer) {
     kn_rounds *rounds = &trainer->rounds;
-    rounds->steps = 0;
-    rounds->own = rounds->all = 0;
+    forget_steps(rounds);
     rounds->recalls = true;
     rounds->collected = false;
 }

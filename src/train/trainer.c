@@ -218,11 +218,8 @@ static int64_t batch_of_step(const kn_trainer *trainer, int64_t count) {
 
 /* Everything before the last run of a step; `list` becomes the feeds of that. */
 static kn_status prepare_step(kn_trainer *trainer, int64_t count, kn_feed_list *list) {
-    if (trainer->averages_used)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "the moving averages are in place of the weights; call "
-                       "kn_trainer_use_averages(trainer, false) before training continues");
-    kn_status status = kn_apart_recall(trainer);
+    kn_status status = kn_average_check(trainer, "training continues");
+    if (status == KN_OK) status = kn_apart_recall(trainer);
     if (status == KN_OK) status = prepare_runs(trainer, batch_of_step(trainer, count), list);
     return status == KN_OK ? kn_rounds_begin(trainer) : status;
 }

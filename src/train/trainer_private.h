@@ -163,10 +163,12 @@ kn_status kn_rounds_end(kn_trainer *trainer);
 /* After states were read: forgets the steps of a round that was not ended. */
 void kn_rounds_recall(kn_trainer *trainer);
 void kn_rounds_close(kn_trainer *trainer);
-/* Whether a state differs between workers after a round: moments and the like. */
-bool kn_rounds_differs(const kn_trainer *trainer, const char *name);
-/* Whether it is the momentum of the changes of a parameter. */
-bool kn_rounds_is_outer(const kn_trainer *trainer, const char *name);
+typedef enum kn_round_kind {
+    KN_ROUND_EQUAL, /* between workers, after a round */
+    KN_ROUND_OWN,   /* moments and the like: each worker's own */
+    KN_ROUND_OUTER, /* equal: the momentum of the changes of a parameter */
+} kn_round_kind;
+kn_round_kind kn_rounds_kind(const kn_trainer *trainer, const char *state);
 
 /* ---- apart.c: what workers in rounds have for themselves, in files ---------------------------------------
  */
@@ -185,6 +187,8 @@ void kn_plateau_recall(kn_trainer *trainer);
 void kn_average_recall(kn_trainer *trainer);
 /* The updates in the moving averages of this worker; without averages 1. */
 uint32_t kn_average_updates(const kn_trainer *trainer);
+/* Fails while the averages are in place of the weights; `what` must wait until they are not. */
+kn_status kn_average_check(kn_trainer *trainer, const char *what);
 /* Whether the current step has been evaluated or the schedule needs no evaluation. */
 bool kn_plateau_is_judged(const kn_trainer *trainer);
 
