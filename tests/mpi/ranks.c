@@ -19,6 +19,10 @@ void sum_and_gather(const kn_communicator *c, size_t count) {
         EXPECT(memcmp(&all[i], &expected, sizeof expected) == 0);
         EXPECT(i >= count || memcmp(&sums[i], &expected, sizeof expected) == 0);
     }
+    for (size_t i = 0; i < count; i++) {
+        const float expected = sum_expected(c->ranks, (size_t)c->rank * count + i);
+        EXPECT(memcmp(&part[i], &expected, sizeof expected) == 0);
+    }
     EXPECT(sums[count] == 77 && part[count] == 77 && all[count * ranks] == 77);
     EXPECT(kn_broadcast_from(c, c->ranks - 1, data, count * sizeof *data) == KN_OK);
     for (size_t i = 0; i < count; i++)

@@ -114,20 +114,16 @@ static void fit(worker *own, kn_trainer *trainer) {
 
 static void work(void *argument, const kn_communicator *communicator) {
     worker *own = self = argument;
-    kn_context_params device = device_params();
-    kn_context *context = device_open(&device);
-    kn_model *model = kn_model_parse("koine 1\ninput x 6\nlogits = linear 3\n", NULL);
-    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    worker_net net = worker_open(NULL, kn_model_parse("koine 1\ninput x 6\nlogits = linear 3\n", NULL));
     kn_trainer_params params;
     kn_trainer_params_init(&params);
     params.communicator = communicator->ranks > 1 ? communicator : NULL;
     params.shards = params.communicator ? MOST : 0;
-    own->status = kn_model_add_loss(model, NULL, &loss);
-    kn_trainer *trainer = kn_trainer_create(context, loss.value, &params);
+    own->status = net.status;
+    kn_trainer *trainer = kn_trainer_create(net.context, net.loss, &params);
     if (own->status == KN_OK) fit(own, trainer);
     kn_trainer_destroy(&trainer);
-    kn_model_destroy(&model);
-    device_close(&context);
+    worker_close(&net);
     self = NULL;
 }
 

@@ -166,15 +166,11 @@ static void train(worker *own, kn_context *context, kn_model *model, kn_value *l
 static void work(void *argument, const kn_communicator *communicator) {
     worker *own = argument;
     own->communicator = communicator;
-    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
-    kn_context_params params = device_params();
-    kn_context *context = device_open(&params);
-    kn_model *model = model_of(own->task);
-    own->status = kn_model_add_loss(model, NULL, &loss);
-    if (own->status == KN_OK) train(own, context, model, loss.value);
+    worker_net net = worker_open(NULL, model_of(own->task));
+    own->status = net.status;
+    if (own->status == KN_OK) train(own, net.context, net.model, net.loss);
     if (own->status != KN_OK) communicator->abort(communicator->user, own->error);
-    kn_model_destroy(&model);
-    device_close(&context);
+    worker_close(&net);
 }
 
 /* The workers of a run; what belongs to the model must be equal in the end. */

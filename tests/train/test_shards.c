@@ -66,15 +66,12 @@ static void train(worker *own, kn_context *context, kn_value *loss) {
 static void work(void *argument, const kn_communicator *communicator) {
     worker *own = argument;
     own->communicator = communicator;
-    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
-    kn_context_params params = device_params();
-    params.kind = own->task->kind;
-    kn_context *context = device_open(&params);
-    kn_model *model = own->task->make();
-    own->status = kn_model_add_loss(model, NULL, &loss);
-    if (own->status == KN_OK) train(own, context, loss.value);
-    kn_model_destroy(&model);
-    device_close(&context);
+    kn_context_params device = device_params();
+    device.kind = own->task->kind;
+    worker_net net = worker_open(&device, own->task->make());
+    own->status = net.status;
+    if (own->status == KN_OK) train(own, net.context, net.loss);
+    worker_close(&net);
 }
 
 /* Trains by `count` workers; all must find the same. */

@@ -125,17 +125,14 @@ static void work(void *argument, const kn_communicator *communicator) {
     forward_to(&own->end, communicator);
     own->end.outer.send = count_and_send;
     if (own->task->params.sum_any_order) own->end.outer.sum = sum_anyhow;
-    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
-    kn_context_params params = device_params();
-    kn_context *context = device_open(&params);
-    kn_model *model = kn_model_parse("koine 1\ninput x 1x14x14\nflatten\nlinear 60\ntanh\nlinear 30\ntanh\n"
-                                     "logits = linear 10\n",
-                                     NULL);
-    own->status = kn_model_add_loss(model, NULL, &loss);
-    if (own->status == KN_OK) train(own, context, model, loss.value);
+    worker_net net = worker_open(
+        NULL, kn_model_parse("koine 1\ninput x 1x14x14\nflatten\nlinear 60\ntanh\nlinear 30\ntanh\n"
+                             "logits = linear 10\n",
+                             NULL));
+    own->status = net.status;
+    if (own->status == KN_OK) train(own, net.context, net.model, net.loss);
     if (own->status != KN_OK) communicator->abort(communicator->user, own->error);
-    kn_model_destroy(&model);
-    device_close(&context);
+    worker_close(&net);
 }
 
 static void train_by(const spread_task *task, int count, bool shards_optimizer, worker workers[MOST]) {

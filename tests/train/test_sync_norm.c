@@ -77,14 +77,10 @@ static void train(worker *own, kn_context *context, kn_value *loss) {
 static void work(void *argument, const kn_communicator *communicator) {
     worker *own = argument;
     own->communicator = communicator;
-    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
-    kn_context_params params = device_params();
-    kn_context *context = device_open(&params);
-    kn_model *model = normal_model();
-    own->status = kn_model_add_loss(model, NULL, &loss);
-    if (own->status == KN_OK) train(own, context, loss.value);
-    kn_model_destroy(&model);
-    device_close(&context);
+    worker_net net = worker_open(NULL, normal_model());
+    own->status = net.status;
+    if (own->status == KN_OK) train(own, net.context, net.loss);
+    worker_close(&net);
 }
 
 static worker workers[MOST];

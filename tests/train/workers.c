@@ -35,3 +35,17 @@ void workers_run(void *workers, size_t size, int count,
         pthread_join(ranks[r].thread, NULL);
     kn_group_destroy(&group);
 }
+
+worker_net worker_open(const kn_context_params *device, kn_model *model) {
+    const kn_context_params params = device ? *device : device_params();
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    worker_net net = {.context = device_open(&params), .model = model};
+    net.status = kn_model_add_loss(model, NULL, &loss);
+    net.loss = loss.value;
+    return net;
+}
+
+void worker_close(worker_net *net) {
+    kn_model_destroy(&net->model);
+    device_close(&net->context);
+}

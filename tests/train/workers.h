@@ -9,4 +9,16 @@
 void workers_run(void *workers, size_t size, int count,
                  void (*work)(void *worker, const kn_communicator *communicator));
 
+/* A device of the worker's and a model that learns classes from `y`. */
+typedef struct worker_net {
+    kn_context *context;
+    kn_model *model;
+    kn_value *loss;
+    kn_status status; /* of adding the loss */
+} worker_net;
+
+/* device NULL: that of the tests. It owns `model`. */
+worker_net worker_open(const kn_context_params *device, kn_model *model);
+void worker_close(worker_net *net);
+
 #endif
