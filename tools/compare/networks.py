@@ -9,6 +9,7 @@ import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 class Chain(nn.Module):
@@ -307,6 +308,14 @@ def koine_names(name, network):
             key = "place"
         found[key] = tensor
     return found
+
+
+def checkpoint_blocks(network):
+    """Of each block only the input is kept for the backward pass, which computes the block again."""
+    for block in network.modules():
+        if isinstance(block, (Residual, Inverted, Layer)):
+            inner = block.forward
+            block.forward = lambda x, inner=inner: checkpoint(inner, x, use_reentrant=False)
 
 
 def make(name):

@@ -1,7 +1,8 @@
 """PyTorch's side of one row, in a separate process.
 
 usage: torch_worker.py prepare CASE BATCH FOLDER MODE [--onnx]      weights, samples, and what should come out
-       torch_worker.py serve CASE BATCH FOLDER MODE [--threads N] [--channels-last] [--compile] [--by step|compiled]
+       torch_worker.py serve CASE BATCH FOLDER MODE [--threads N] [--channels-last] [--compile] [--checkpoint]
+                       [--autocast] [--by step|compiled]
 
 --by: Koine computes it, by koine.torch.train_step or as the backend of torch.compile.
 """
@@ -34,6 +35,8 @@ def arguments():
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--checkpoint", action="store_true", help="blocks are computed again in the backward pass")
+    parser.add_argument("--autocast", action="store_true", help="to bfloat16")
     parser.add_argument("--by", choices=("step", "compiled"), default="")
     parser.add_argument("--onnx", action="store_true")
     return parser.parse_args()
@@ -163,6 +166,10 @@ def serve(options):
     if options.channels_last:
         network = network.to(memory_format=torch.channels_last)
         x = x.contiguous(memory_format=torch.channels_last)
+    if options.checkpoint:
+        networks.checkpoint_blocks(network)
+    if options.autocast:
+        network.forward = torch.autocast("cpu", torch.bfloat16)(network.forward)
     forward = torch.compile(network) if options.compile else network
     if options.by:
         import koine
