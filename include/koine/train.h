@@ -203,6 +203,11 @@ typedef struct kn_trainer_params {
     uint64_t sync_every;
     double outer_rate;     /* 0.7; 1 without momentum: all go on from the mean of the parameters */
     double outer_momentum; /* 0.9 */
+    /* false; moments wait in host memory, and are on the device for their updates alone, those of a few
+     * parameters at a time. They cross to the device and back in each update. The bits are those of a
+     * training without, and so are files. All trainers of the same states need the same. Not with
+     * shard_optimizer. */
+    bool host_moments;
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
 /* Sets the optimizer and the defaults of PyTorch, or of the optimizer's authors: learning rate, momentum,

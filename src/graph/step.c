@@ -622,3 +622,11 @@ kn_status kn_emit_share(kn_lowering *lowering, kn_value *value) {
 kn_status kn_emit_total(kn_lowering *lowering, kn_value *old, kn_value *value) {
     return emit_transfer(lowering, KN_STEP_TOTAL, old, value);
 }
+
+kn_status kn_emit_load(kn_lowering *lowering, kn_value *value) {
+    return emit_transfer(lowering, KN_STEP_LOAD, NULL, value);
+}
+
+kn_status kn_emit_store(kn_lowering *lowering, kn_value *value) {
+    return emit_transfer(lowering, KN_STEP_STORE, value, NULL);
+}

@@ -13,6 +13,8 @@ typedef enum kn_step_kind {
     KN_STEP_RECEIVE, /* the value written, from another device */
     KN_STEP_SHARE,   /* all bytes of the value read, to the workers of a training */
     KN_STEP_TOTAL,   /* the value written: the sum, or all parts, of what they shared */
+    KN_STEP_LOAD,    /* the value written, from a state in host memory */
+    KN_STEP_STORE,   /* all bytes of the value read, to a state in host memory */
 } kn_step_kind;
 
 /* Row-major products for the library: a is (batches,M,K), or (batches,K,M) transposed; b is (K,N), or (N,K)
@@ -182,6 +184,9 @@ kn_status kn_emit_receive(kn_lowering *lowering, kn_value *value);
 kn_status kn_emit_share(kn_lowering *lowering, kn_value *value);
 /* old: the value that `value` keeps in runs without an exchange; NULL: it is undefined then. */
 kn_status kn_emit_total(kn_lowering *lowering, kn_value *old, kn_value *value);
+/* Emitted for states in host memory (plan/host.c). */
+kn_status kn_emit_load(kn_lowering *lowering, kn_value *value);
+kn_status kn_emit_store(kn_lowering *lowering, kn_value *value);
 const char *kn_opencl_type(kn_dtype dtype);
 
 /* Epilogue: pointwise work on each result before it is stored. A kernel that takes an epilogue ends its

@@ -42,7 +42,7 @@ kn_status kn_pass_invariant(kn_planner *planner) {
     for (size_t i = 0; i < graph->node_count; i++) {
         const kn_node *node = graph->nodes[i];
         bool invariant = all_invariant(planner, node) && !widens(node) && !kn_node_is_receive(node) &&
-                         !kn_node_shares(node);
+                         !kn_node_shares(node) && !kn_node_loads(node);
         for (int k = 0; k < node->output_count; k++)
             if (node->op->class != KN_CLASS_ASSIGN) planner->invariant[node->outputs[k]->id] = invariant;
     }

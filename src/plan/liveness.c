@@ -64,6 +64,7 @@ static bool may_write_over(const kn_group *group, const kn_value *state, const k
 /* Whether the group that computes `value` may write it directly into the state: no later group reads the old
  * state, and the group itself reads at most the element that it overwrites. */
 static bool may_update(const kn_planner *planner, const int *positions, kn_value *state, kn_value *value) {
+    if (state->on_host) return false;
     if (value->kind != KN_VALUE_RESULT || value->producer->op->class == KN_CLASS_VIEW) return false;
     if (value->layout != KN_LAYOUT_PLAIN || value->shape.dtype != state->shape.dtype ||
         planner->aliases[value->id])

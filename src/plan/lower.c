@@ -23,6 +23,7 @@ static kn_status lower_anchor(kn_planner *planner, kn_group *group) {
                             .error = planner->error};
     if (node->op->class == KN_CLASS_ASSIGN) {
         kn_value *state = node->inputs[0], *value = node->inputs[1];
+        if (state->on_host) return kn_emit_store(&lowering, value);
         if (kn_memory_root(planner, value) == state) return KN_OK; /* updated in place */
         return kn_emit_copy(&lowering, value, state);
     }

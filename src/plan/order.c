@@ -83,7 +83,9 @@ static kn_status collect_edges(order_pass *pass) {
     return pass->status;
 }
 
+/* What goes to host memory goes at once, for its memory. */
 static kn_turn turn_of(const kn_group *group) {
+    if (group->anchor && kn_node_stores(group->anchor)) return KN_TURN_FIRST;
     return group->anchor ? group->anchor->op->turn : KN_TURN_BY_GRAPH;
 }
 

@@ -229,6 +229,13 @@ typedef struct kn_shared_value {
 } kn_shared_value;
 bool kn_shared_value_of(const kn_node *node, kn_shared_value *value);
 
+/* ---- states in host memory (host.c) -------------------------------------------------------------------- */
+
+/* Lets a state of a bound graph wait in host memory, and adds the node that brings it to the device, once the
+ * values `after` and `also_after` are there, unless NULL. The result takes the place of the state for those
+ * that read it; what is assigned to the state goes to host memory. */
+kn_value *kn_load_add(kn_graph *graph, kn_value *state, kn_value *after, kn_value *also_after);
+
 /* ---- values -------------------------------------------------------------------------------------------- */
 
 /* Size of a value of a bound graph in bytes; false on overflow. */

@@ -216,5 +216,8 @@ void kn_transfer_cost(const kn_node *node, kn_cost *cost);
 bool kn_node_shares(const kn_node *node);
 /* Whether it is a gather node. */
 bool kn_node_gathers(const kn_node *node);
+/* A load node, or an assign of a state in host memory (host.c). */
+bool kn_node_loads(const kn_node *node);
+bool kn_node_stores(const kn_node *node);
 
 #endif

@@ -136,7 +136,7 @@ static bool can_repeat(const choice *own, int g) {
     if (group->fused || group->producer || group->summed || group->updates) return false;
     const kn_node *anchor = group->anchor;
     if (anchor && (anchor->op->class == KN_CLASS_ASSIGN || !group->variant || kn_node_is_transfer(anchor) ||
-                   kn_node_shares(anchor)))
+                   kn_node_shares(anchor) || kn_node_loads(anchor)))
         return false;
     for (int i = 0; i < own->reads[g].count; i++) {
         const int id = own->items[own->reads[g].first + i];

@@ -1,11 +1,13 @@
 /* Plans that fit into memory. A plan that needs more than is allowed is made again in a way that needs less,
  * in this order: nothing is kept from run to run that could be computed in each; then values are computed
- * twice, as few as possible (plan/recompute.c). */
+ * twice, as few as possible (plan/recompute.c). What comes after that is for the caller to ask for. */
 #include "run/run_private.h"
 
 const char *const kn_memory_measures[] = {
     "results that depend on states alone are computed in each run",
     "results of the forward pass are computed twice, the cheapest first",
+    "training cuts a batch into parts, whose gradients are added",
+    "moments wait in host memory between updates",
 };
 const int kn_memory_measure_count = (int)KN_COUNT_OF(kn_memory_measures);
 

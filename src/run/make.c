@@ -115,7 +115,8 @@ static kn_status list_storage(executable_build *build, bool add) {
     for (size_t i = 0; i < executable->plan.placement_count; i++) {
         kn_placement *placement = &executable->plan.placements[i];
         /* A state in parts is known to each worker, also where its part is empty. */
-        const bool accessed = placement->last >= 0 || (placement->root->whole && placement->root->assign);
+        const bool accessed = placement->last >= 0 || placement->root->on_host ||
+                              (placement->root->whole && placement->root->assign);
         if (placement->root->id != (int)i || !accessed) continue;
         kn_status status = KN_OK;
         switch (placement->storage) {
@@ -180,12 +181,17 @@ static kn_status compute_info(executable_build *build) {
     for (int i = 0; i < executable->plan.scratch_count; i++)
         if (executable->plan.scratches[i].kept)
             info->kept_bytes += kn_align_up(executable->plan.scratches[i].bytes, unit);
-    for (int i = 0; i < executable->state_count; i++)
-        info->state_bytes += kn_align_up(executable->state_list[i]->bytes, unit);
+    for (int i = 0; i < executable->state_count; i++) {
+        const kn_state *state = executable->state_list[i];
+        if (state->on_host)
+            info->host_bytes += state->bytes;
+        else
+            info->state_bytes += kn_align_up(state->bytes, unit);
+    }
     for (size_t i = 0; i < executable->plan.placement_count; i++) {
         const kn_placement *placement = &executable->plan.placements[i];
-        if (placement->root->id == (int)i && placement->storage == KN_STORAGE_STATE && placement->last >= 0 &&
-            placement->root->role == KN_STATE_OPTIMIZER)
+        if (placement->root->id == (int)i && placement->storage == KN_STORAGE_STATE &&
+            (placement->last >= 0 || placement->root->on_host) && placement->root->role == KN_STATE_OPTIMIZER)
             info->moment_bytes += placement->bytes;
     }
     for (int i = 0; i < executable->input_count; i++)
@@ -198,7 +204,8 @@ static kn_status compute_info(executable_build *build) {
     info->steps = executable->plan.step_count;
     info->conversions = executable->plan.conversions;
     executable->economies = (build->economy->keeps ? 0 : KN_ECONOMY_KEEP_NOTHING) |
-                            (executable->plan.repeats.count ? KN_ECONOMY_RECOMPUTE : 0);
+                            (executable->plan.repeats.count ? KN_ECONOMY_RECOMPUTE : 0) |
+                            (info->host_bytes ? KN_ECONOMY_HOST : 0);
     info->recomputed = executable->plan.repeats.count;
     info->recomputed_flops = executable->plan.repeats.flops;
     uint64_t limit = build->request->params->memory_bytes;
@@ -262,6 +269,7 @@ static void add_info(kn_plan_info *total, const kn_plan_info *own) {
     total->recomputed_flops += own->recomputed_flops;
     total->moment_bytes += own->moment_bytes;
     total->exchange_bytes += own->exchange_bytes;
+    total->host_bytes += own->host_bytes;
     total->devices += own->steps > 0;
 }
 

@@ -22,11 +22,13 @@ static void pad(kn_text *text, size_t start, size_t width) {
     while (!text->failed && text->length < start + width + 1);
 }
 
-/* The first value that a step writes; of a send or share step, the value that it reads. */
+/* The first value that a step writes; of a send, share or store step, the value that it reads. */
 static const kn_value *written_by(const kn_step *step) {
+    const bool sends =
+        step->kind == KN_STEP_SEND || step->kind == KN_STEP_SHARE || step->kind == KN_STEP_STORE;
     for (int a = 0; a < step->argument_count; a++)
         if (step->arguments[a].kind == KN_ARGUMENT_VALUE && step->arguments[a].value &&
-            (step->arguments[a].writes || step->kind == KN_STEP_SEND || step->kind == KN_STEP_SHARE))
+            (step->arguments[a].writes || sends))
             return step->arguments[a].value;
     return NULL;
 }
@@ -45,6 +47,8 @@ static void add_kernel(const kn_executable *part, const kn_step *step, kn_text *
                        kn_context_device_name(part->head->context, kn_transfer_device(step->node)));
     else if (step->kind == KN_STEP_SHARE || step->kind == KN_STEP_TOTAL)
         kn_text_add(text, step->kind == KN_STEP_SHARE ? "to the workers" : "from the workers");
+    else if (step->kind == KN_STEP_LOAD || step->kind == KN_STEP_STORE)
+        kn_text_add(text, step->kind == KN_STEP_LOAD ? "from host memory" : "to host memory");
     else
         kn_text_add(text, step->kind == KN_STEP_COPY ? "copy" : "fill");
 }

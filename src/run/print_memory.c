@@ -59,6 +59,8 @@ static void add_totals(const kn_executable *executable, kn_text *text) {
     if (info->kept_bytes)
         add_bytes(text, "kept", info->kept_bytes, "  of scratch, for results of steps that run once");
     add_bytes(text, "peak", info->peak_bytes, "");
+    if (info->host_bytes)
+        add_bytes(text, "waiting", info->host_bytes, "  of host memory, for moments between updates");
     if (info->exchange_bytes)
         add_bytes(text, "exchange", info->exchange_bytes, "  of host memory, for the other workers");
     if (kn_text_failed(&more)) text->failed = true;

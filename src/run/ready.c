@@ -13,8 +13,8 @@ static kn_status check_parameters(const kn_ready_step *ready, kn_error *error) {
         step->label, step->kernel, count, step->argument_count);
 }
 
-/* Finds the source and target of a copy, fill or transfer among its arguments: fills, receives and totals
- * have only a target, sends and shares only a source. */
+/* Finds the source and target of a copy, fill or transfer among its arguments: fills, receives, totals and
+ * loads have only a target, sends, shares and stores only a source. */
 static kn_status find_source_and_target(kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
     for (int a = 0; a < step->argument_count; a++) {
@@ -25,7 +25,7 @@ static kn_status find_source_and_target(kn_ready_step *ready, kn_error *error) {
         else
             ready->source = argument->value;
     }
-    bool sends = step->kind == KN_STEP_SEND || step->kind == KN_STEP_SHARE;
+    bool sends = step->kind == KN_STEP_SEND || step->kind == KN_STEP_SHARE || step->kind == KN_STEP_STORE;
     if ((!ready->target && !sends) || (!ready->source && (sends || step->kind == KN_STEP_COPY)))
         return kn_fail(error, KN_ERROR_INTERNAL, "%s: a copy, fill or transfer without its values",
                        step->label);

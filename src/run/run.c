@@ -31,6 +31,10 @@ static kn_status launch(const kn_executable *executable, const kn_memory *memory
         return kn_total_share(executable, memory, step, error);
     case KN_STEP_TOTAL:
         return kn_total_take(executable, memory, step, error);
+    case KN_STEP_LOAD:
+        return kn_state_load(executable, memory, ready, error);
+    case KN_STEP_STORE:
+        return kn_state_store(executable, memory, ready, error);
     }
     return kn_fail(error, KN_ERROR_INTERNAL, "a step of an unknown kind");
 }

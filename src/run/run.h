@@ -57,6 +57,9 @@ kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_
 /* Whether the next runs exchange sums with the other workers, and gather values from them; at first they do
  * both. Without, totals are undefined, and gathered values are as kn_gather_add says. */
 void kn_session_exchange(kn_session *session, bool sums, bool gathers);
+/* Whether the next runs bring states in host memory to the device, and store their new values; at first they
+ * do. Without, what is computed from them is undefined. */
+void kn_session_move(kn_session *session, bool host_states);
 /* Numbers that travel with the sums of the next run that exchanges them, in no message for themselves. It
  * must be a session that adds up a float32 value of which all workers get the whole sum, as trainers do with
  * the loss. */

@@ -14,6 +14,8 @@ typedef struct kn_state {
     kn_initializer initializer;
     bool planned;            /* used by a plan; before that it has only been set */
     bool passing;            /* KN_STATE_PASSING */
+    bool on_host;            /* it stays in `pending`, and never has a buffer */
+    kn_event moved;          /* of such a state: the completion of the last store; none: it is complete */
     bool part;               /* the device has only a part of it (parts.c); info is of the whole, */
     int spread;              /* and this says which workers have what, */
     uint64_t first;          /* and this is the first element of the part */
@@ -39,6 +41,8 @@ uint64_t kn_state_outside_bytes(const kn_state *state);
 void kn_states_guard(kn_states *states, uint64_t guard);
 /* Allocates and initializes all states that plans use and that have no device memory. */
 kn_status kn_states_allocate(kn_states *states, kn_error *error);
+/* Waits until what was stored in a state's host memory has arrived (host.c). */
+kn_status kn_state_wait(kn_state *state, kn_error *error);
 kn_state *kn_states_find(const kn_states *states, const char *name);
 /* All states, those that are not listed too; NULL past the last. */
 kn_state *kn_states_at(const kn_states *states, size_t position);
@@ -105,6 +109,7 @@ typedef struct kn_memory {
     uint64_t guard;                   /* bytes after each value */
     int turn;                         /* which buffer of each input the next run reads */
     int running;                      /* 1: that run is being enqueued */
+    bool leaves;                      /* the next runs leave states in host memory as they are there */
     kn_event used[2];                 /* by turn: completion of the last run that read these buffers */
     kn_event fed;                     /* the last write of kn_memory_feed_within */
     uint64_t generation;              /* incremented when blocks change: plans then must attach again */
@@ -298,7 +303,7 @@ typedef struct kn_economy {
 kn_status kn_executable_make_with(const kn_executable_request *request, kn_economy *economy,
                                   kn_executable **executable, kn_error *error);
 /* The measures that plans take, in this order, until they need no more memory than is allowed. */
-enum { KN_ECONOMY_KEEP_NOTHING = 1 << 0, KN_ECONOMY_RECOMPUTE = 1 << 1 };
+enum { KN_ECONOMY_KEEP_NOTHING = 1 << 0, KN_ECONOMY_RECOMPUTE = 1 << 1, KN_ECONOMY_HOST = 1 << 3 };
 extern const char *const kn_memory_measures[];
 extern const int kn_memory_measure_count;
 /* Turns a graph into compiled steps that need no more memory than is allowed, by these measures (fit.c);
@@ -370,6 +375,13 @@ kn_status kn_exchange_send(const kn_executable *part, const kn_memory *memory, c
                            kn_error *error);
 kn_status kn_exchange_receive(const kn_executable *part, const kn_memory *memory, const kn_ready_step *ready,
                               kn_error *error);
+
+/* Run a load or a store step of a state in host memory (host.c). */
+kn_status kn_state_load(const kn_executable *executable, const kn_memory *memory, const kn_ready_step *ready,
+                        kn_error *error);
+kn_status kn_state_store(const kn_executable *executable, const kn_memory *memory, const kn_ready_step *ready,
+                         kn_error *error);
+
 /* ---- sums over the workers of a training (totals.c) --------------------------------------------------- */
 
 /* any_order: kn_session_request. */

@@ -280,6 +280,11 @@ void kn_session_exchange(kn_session *session, bool sums, bool gathers) {
     if (session->totals) kn_totals_activate(session->totals, sums, gathers);
 }
 
+void kn_session_move(kn_session *session, bool host_states) {
+    for (int i = 0; i < session->device_count; i++)
+        session->memories[i].leaves = !host_states;
+}
+
 void kn_session_vote(kn_session *session, const float votes[KN_SESSION_VOTES]) {
     if (session->totals) kn_totals_vote(session->totals, votes);
 }

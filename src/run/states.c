@@ -62,7 +62,15 @@ const kn_context *kn_states_context(const kn_states *states) {
     return states->context;
 }
 
+kn_status kn_state_wait(kn_state *state, kn_error *error) {
+    if (!state->context) return KN_OK;
+    kn_status status = kn_event_wait(state->context, state->moved, error);
+    kn_event_release(&state->moved);
+    return status;
+}
+
 static void state_destroy(kn_states *states, kn_state *state) {
+    kn_state_wait(state, NULL); /* what moves uses the memory */
     kn_buffer_destroy(&state->buffer);
     kn_release(&states->host, state->pending);
     kn_release(&states->host, state->name);
@@ -194,11 +202,18 @@ kn_status kn_states_use(kn_states *states, kn_context *context, const kn_value *
                     "the state '%s' is stored as %s by a session that does not train, and %s is needed here; "
                     "use separate states",
                     value->name, kn_dtype_name((*state)->stored), kn_dtype_name(value->shape.dtype));
+    if (status == KN_OK && (*state)->planned && (*state)->on_host != value->on_host)
+        status =
+            kn_fail(error, KN_ERROR_ARGUMENT,
+                    "the state '%s' is in %s memory, and a plan with it in %s memory was asked for: "
+                    "use the same host_moments for all trainers of these states",
+                    value->name, (*state)->on_host ? "host" : "device", value->on_host ? "host" : "device");
     if (status == KN_OK && (*state)->planned && (*state)->context != context)
         status = kn_fail(error, KN_ERROR_INTERNAL,
                          "the state '%s' is on a different device than the plan that reads it", value->name);
     if (status != KN_OK || (*state)->planned) return status;
     (*state)->planned = true;
+    (*state)->on_host = value->on_host;
     (*state)->passing = value->role == KN_STATE_PASSING;
     states->passing += (*state)->passing;
     (*state)->context = context;
@@ -335,12 +350,12 @@ static kn_status allocate_waiting(kn_states *states, kn_state *const *waiting, u
     return status;
 }
 
-/* Initializes a state in host memory, as if it had been set, where that cannot be done in parts or in the
- * stored type. */
+/* Initializes a state in host memory, as if it had been set, where it stays there, or where that cannot be
+ * done in parts or in the stored type. */
 static kn_status initialize_on_host(const kn_states *states, kn_state *state, kn_error *error) {
     bool orthogonal = state->initializer.kind == KN_INITIALIZE_ORTHOGONAL;
     uint64_t bytes = kn_state_outside_bytes(state);
-    if ((!orthogonal && !is_narrow(state)) || state->pending || !bytes) return KN_OK;
+    if ((!orthogonal && !is_narrow(state) && !state->on_host) || state->pending || !bytes) return KN_OK;
     if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
     uint64_t key = kn_random_key(states->seed, state->name);
     void *whole = kn_allocate(&states->host, (size_t)bytes, 1);
@@ -359,7 +374,15 @@ static kn_status initialize_on_host(const kn_states *states, kn_state *state, kn
 }
 
 static bool waits(const kn_state *state, const kn_context *context) {
-    return state->planned && state->bytes && !state->buffer && state->context == context;
+    return state->planned && state->bytes && !state->buffer && !state->on_host && state->context == context;
+}
+
+static kn_status initialize_all_on_host(const kn_states *states, kn_error *error) {
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < states->count && status == KN_OK; i++)
+        if (states->entries[i]->planned && states->entries[i]->on_host)
+            status = initialize_on_host(states, states->entries[i], error);
+    return status;
 }
 
 /* Allocates the states that wait for memory on one device. */
@@ -387,7 +410,7 @@ static kn_status allocate_on_device(kn_states *states, const kn_context *context
 }
 
 kn_status kn_states_allocate(kn_states *states, kn_error *error) {
-    kn_status status = KN_OK;
+    kn_status status = initialize_all_on_host(states, error);
     for (size_t i = 0; i < states->count && status == KN_OK; i++)
         if (waits(states->entries[i], states->entries[i]->context))
             status = allocate_on_device(states, states->entries[i]->context, error);
@@ -467,11 +490,13 @@ kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t
         kn_state_read_whole(state, data);
         return KN_OK;
     }
+    kn_status status = !state->pending ? kn_states_allocate(states, error) : KN_OK;
+    if (status == KN_OK) status = kn_state_wait(state, error);
+    if (status != KN_OK) return status;
     if (!state->buffer && state->pending) {
         memcpy(data, state->pending, bytes);
         return KN_OK;
     }
-    kn_status status = kn_states_allocate(states, error);
     if (status == KN_OK && !state->buffer) /* setting it failed, and no plan uses it */
         status = kn_fail(error, KN_ERROR_NOT_FOUND, "the state '%s' has no contents yet", name);
     if (status == KN_OK && is_narrow(state)) return move_narrow(states, state, NULL, data, error);
@@ -497,6 +522,8 @@ static kn_status set_entry(kn_states *states, kn_state *state, const void *data,
                               (kn_event){NULL}, NULL, error);
     uint64_t bytes = kn_state_outside_bytes(state);
     if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
+    kn_status status = kn_state_wait(state, error);
+    if (status != KN_OK) return status;
     if (!state->pending) state->pending = kn_allocate(&states->host, (size_t)bytes, 1);
     if (!state->pending) return kn_fail_memory(error, (size_t)bytes);
     memcpy(state->pending, data, (size_t)bytes);

@@ -129,9 +129,10 @@ static void add_step(const writing *all, int number, kn_text *text) {
     const kn_part_step at = head->order ? head->order[number] : (kn_part_step){0, number};
     const kn_ready_step *ready = &head->parts[at.device]->steps[at.step];
     static const char *const kinds[] = {
-        [KN_STEP_KERNEL] = "kernel",   [KN_STEP_COPY] = "copy",  [KN_STEP_FILL] = "fill",
-        [KN_STEP_PRODUCT] = "product", [KN_STEP_SEND] = "send",  [KN_STEP_RECEIVE] = "receive",
-        [KN_STEP_SHARE] = "share",     [KN_STEP_TOTAL] = "total"};
+        [KN_STEP_KERNEL] = "kernel",   [KN_STEP_COPY] = "copy",   [KN_STEP_FILL] = "fill",
+        [KN_STEP_PRODUCT] = "product", [KN_STEP_SEND] = "send",   [KN_STEP_RECEIVE] = "receive",
+        [KN_STEP_SHARE] = "share",     [KN_STEP_TOTAL] = "total", [KN_STEP_LOAD] = "load",
+        [KN_STEP_STORE] = "store"};
     kn_text_format(text, "{\"step\": %d, \"label\": ", number);
     kn_text_json(text, ready->step->label ? ready->step->label : "");
     kn_text_format(text, ", \"kind\": \"%s\", \"once\": %s, \"device\": ", kinds[ready->step->kind],

@@ -26,6 +26,7 @@ struct kn_stored_moment {
     const kn_update_part *part;
     const kn_value *numbers; /* what the rule reads */
     kn_value *state, *bound; /* bound NULL: the state has the numbers themselves */
+    kn_value *here;          /* the state, or what was brought from host memory of it */
     bool square;             /* the state has their roots */
     kn_stored_moment *next;
 };
@@ -39,12 +40,20 @@ static int first_axis(const kn_shape *shape) {
     return axis;
 }
 
-static kn_value *note(const kn_update_part *part, kn_value *numbers, kn_value *state, kn_value *bound,
-                      bool square) {
+/* The state on the device, where its update needs it. */
+static kn_value *here(const kn_update_part *part, kn_value *state) {
+    if (!part->update->params->host_moments) return state;
+    return kn_load_add(part->update->graph, state, part->found, part->update->after);
+}
+
+static kn_value *note(const kn_update_part *part, kn_value *numbers, kn_stored_moment about) {
     kn_update *update = part->update;
     kn_stored_moment *moment = kn_arena_take(&update->graph->arena, 1, sizeof *moment);
     if (!moment) return kn_graph_fail(update->graph, KN_ERROR_MEMORY, "no memory for the moments");
-    *moment = (kn_stored_moment){part, numbers, state, bound, square, update->stored};
+    *moment = about;
+    moment->part = part;
+    moment->numbers = numbers;
+    moment->next = update->stored;
     update->stored = moment;
     return numbers;
 }
@@ -73,8 +82,10 @@ static kn_value *add_8bit(const kn_update_part *part, const char *kind, double s
     }
     kn_value *state = state_of(part, part->parameter, kind, &shape, &whole, first / unit);
     kn_value *bound = state_of(part, state, "bound", &rows, &all_rows, fabs(start));
-    kn_value *numbers = kn_mul(kn_cast(state, KN_FLOAT32), unit_of(bound, square));
-    return note(part, square ? kn_mul(numbers, numbers) : numbers, state, bound, square);
+    kn_value *loaded = here(part, state),
+             *numbers = kn_mul(kn_cast(loaded, KN_FLOAT32), unit_of(bound, square));
+    return note(part, square ? kn_mul(numbers, numbers) : numbers,
+                (kn_stored_moment){.state = state, .bound = bound, .here = loaded, .square = square});
 }
 
 static kn_value *add_moment(const kn_update_part *part, const char *kind, double start, bool square) {
@@ -82,10 +93,15 @@ static kn_value *add_moment(const kn_update_part *part, const char *kind, double
     kn_shape shape = part->own->shape, whole = part->parameter->shape;
     if (moments == KN_MOMENTS_8BIT && !part->table && kn_shape_elements(&whole) >= MIN_ELEMENTS)
         return add_8bit(part, kind, start, square);
-    if (moments != KN_MOMENTS_BFLOAT16) return kn_update_state(part, kind, start);
+    if (moments != KN_MOMENTS_BFLOAT16) {
+        kn_value *state = kn_update_state(part, kind, start), *loaded = here(part, state);
+        return loaded == state ? state
+                               : note(part, loaded, (kn_stored_moment){.state = state, .here = loaded});
+    }
     shape.dtype = whole.dtype = KN_BFLOAT16;
-    kn_value *state = state_of(part, part->parameter, kind, &shape, &whole, start);
-    return note(part, kn_cast(state, KN_FLOAT32), state, NULL, false);
+    kn_value *state = state_of(part, part->parameter, kind, &shape, &whole, start),
+             *loaded = here(part, state);
+    return note(part, kn_cast(loaded, KN_FLOAT32), (kn_stored_moment){.state = state, .here = loaded});
 }
 
 kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start) {
@@ -146,7 +162,7 @@ static void store_8bit(const kn_update *update, const kn_stored_moment *moment, 
     code = kn_clip(code, moment->square ? least_root : -most, most);
     code = kn_round_random(code, KN_FLOAT8E4M3FN, moment->state->name);
     if (update->go) {
-        kn_value *old = kn_cast(moment->state, KN_FLOAT32);
+        kn_value *old = kn_cast(moment->here, KN_FLOAT32);
         code = kn_cast(kn_where(update->go, kn_cast(code, KN_FLOAT32), old), KN_FLOAT8E4M3FN);
         bound = kn_where(update->go, bound, moment->bound);
     }
@@ -163,7 +179,9 @@ bool kn_update_store(const kn_update *update, kn_value *numbers, kn_value *value
     }
     /* What was read from bfloat16 is rounded to itself. */
     if (update->go) value = kn_where(update->go, value, numbers);
-    kn_assign(update->graph, moment->state, kn_round_random(value, KN_BFLOAT16, moment->state->name));
+    if (moment->state->shape.dtype == KN_BFLOAT16)
+        value = kn_round_random(value, KN_BFLOAT16, moment->state->name);
+    kn_assign(update->graph, moment->state, value);
     return true;
 }
 

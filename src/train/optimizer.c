@@ -122,6 +122,7 @@ static void clip(kn_update *update, kn_update_part *parts, size_t count) {
     /* Clipping would hide non-finite gradients. */
     if (skips || (params->clip_norm > 0 && !(params->clip_value > 0))) square = square_norm(parts, count, 0);
     decide(update, skips ? square : NULL);
+    update->after = update->go;
     if (params->clip_value > 0) {
         for (size_t i = 0; i < count; i++)
             parts[i].gradient = kn_clip(parts[i].gradient, -params->clip_value, params->clip_value);
@@ -133,6 +134,7 @@ static void clip(kn_update *update, kn_update_part *parts, size_t count) {
         kn_min(kn_number(update->graph, 1), kn_div(kn_number(update->graph, params->clip_norm), norm));
     for (size_t i = 0; i < count; i++)
         parts[i].gradient = kn_mul(parts[i].gradient, scale);
+    update->after = scale;
 }
 
 /* ---- the update ----------------------------------------------------------------------------- */

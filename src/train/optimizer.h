@@ -21,7 +21,8 @@ typedef struct kn_update {
     kn_value *rest;
     bool decays;              /* some setting has weight decay */
     bool differ;              /* the settings' weight decays differ */
-    kn_stored_moment *stored; /* moments.c: those that are not float32 */
+    kn_value *after;          /* scalar that updates wait for; NULL: their gradients alone */
+    kn_stored_moment *stored; /* moments.c: those whose numbers are not in a float32 state of the device */
     kn_value *token;          /* of the last value that was exchanged with other workers (kn_total_add) */
 } kn_update;
 
@@ -76,7 +77,8 @@ void kn_update_gather(kn_update *update, const kn_update_part *parts, size_t cou
  * and stored as kn_trainer_params.moments says. kn_update_square: of one that is never negative. */
 kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start);
 kn_value *kn_update_square(const kn_update_part *part, const char *kind, double start);
-/* Assigns a moment that is not float32 its new numbers; false if `moment` is none. */
+/* Assigns a moment that is not float32, or waits in host memory, its new numbers; false if `moment` is none.
+ */
 bool kn_update_store(const kn_update *update, kn_value *moment, kn_value *value);
 /* Marks the parts whose parameter is a table of embeddings. */
 kn_status kn_update_find_tables(const kn_graph *graph, kn_update_part *parts, size_t count, kn_error *error);

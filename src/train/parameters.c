@@ -84,6 +84,10 @@ static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
             "the variance of gradients is the difference of two moments, which must be float32 and "
             "are %s: leave `centered` out, or store float32",
             kn_moments_name(params->moments));
+    if (params->host_moments && params->shard_optimizer)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "moments are on several devices in parts (shard_optimizer), or in host memory "
+                       "(host_moments): leave one of both out");
     if (params->gradient_type != KN_FLOAT32 && !kn_is_half(params->gradient_type))
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "gradients travel as %s; expected float32, float16 or bfloat16",

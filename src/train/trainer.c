@@ -164,8 +164,14 @@ static kn_status set_scalars(kn_trainer *trainer, const kn_train_run *run) {
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
+/* Whether a run ends in an update. */
+static bool updates(const kn_trainer *trainer, const kn_train_run *run) {
+    return !run->more && (trainer->steps + 1) % trainer->params.accumulate == 0;
+}
+
 /* Everything before a run: of a shard, or of a step that is one run. */
 static kn_status prepare_run(kn_trainer *trainer, const kn_feed_list *list, const kn_train_run *run) {
+    kn_session_move(trainer->session, updates(trainer, run));
     kn_status status = bind_batch(trainer, trainer->session, (int64_t)run->samples);
     if (status == KN_OK)
         status = fail_from(trainer, trainer->session,
@@ -180,8 +186,7 @@ static kn_status prepare_shard(kn_trainer *trainer, uint64_t count, const kn_tra
     if (status == KN_OK) status = prepare_run(trainer, list, run);
     if (status != KN_OK) return status;
     /* Values are gathered to update, which accumulating steps do not. */
-    const bool updates = !run->more && (trainer->steps + 1) % trainer->params.accumulate == 0;
-    kn_session_exchange(trainer->session, !run->more, updates);
+    kn_session_exchange(trainer->session, !run->more, updates(trainer, run));
     /* Workers that are alone for some steps draw different numbers all the same. */
     const kn_shards *dealt = &trainer->dealt;
     uint64_t turn = trainer->steps;

@@ -545,6 +545,27 @@ def epochs_of_parts_that_fit(folder):
 
 
 @case
+def moments_that_do_not_fit(folder):
+    """They wait in host memory, where not even one sample at a time fits otherwise; the bits are the same."""
+    data = problem(folder)[1:]
+    layers = "".join("linear 24\ntanh\n" for _ in range(80))
+    write(folder, "deep.koine", f"koine 1\ninput x {WIDTH}\n{layers}logits = linear {CLASSES}\n")
+
+    def plan(batch, *more):
+        return koine("plan", "deep.koine", "--batch", str(batch), "--json", *more, folder=folder).objects()[0]
+
+    waiting, least = plan(8, "--host-moments"), plan(1)
+    expect(waiting["host_bytes"] == least["moment_bytes"] > 0, f"{waiting}, {least}")
+    expect(waiting["peak_bytes"] < 0.9 * least["peak_bytes"], f"{waiting}, {least}")
+    budget = str((waiting["peak_bytes"] + least["peak_bytes"]) // 2)
+    how = ("train", "deep.koine", *data, "--batch", "8", "--steps", "5", "--overwrite")
+    for name, more in (("plain", ()), ("asked", ("--host-moments",)), ("budget", ("--memory", budget))):
+        found = koine(*how, "--save", name, *more, folder=folder).needs(0)
+        expect(("wait in host memory between updates" in found.err) == (name != "plain"), f"{name}: {found}")
+        expect(bytes_of(os.path.join(folder, name)) == bytes_of(os.path.join(folder, "plain")), f"{name} has other bits")
+
+
+@case
 def a_cache_that_cannot_be_written(folder):
     file = write(folder, "file", "")
     for more, environment, told in ((["--kernel-cache", "file/x"], {}, "file/x"),

@@ -16,6 +16,7 @@ int test_fit(void);
 int test_memory(test_part part);
 int test_moments(void);
 int test_moments_losses(void);
+int test_host_moments(void);
 int test_shards(void);
 int test_counts(void);
 int test_sync_norm(void);

@@ -22,7 +22,7 @@ typedef struct plan_run {
     kn_moments moments;
     uint64_t batch, memory;
     uint64_t ranks; /* UINT64_MAX: not given */
-    bool shard_optimizer;
+    bool shard_optimizer, host_moments;
     kn_group *group; /* with --ranks: nothing is exchanged */
 } plan_run;
 
@@ -52,6 +52,7 @@ static bool open_planned(plan_run *run) {
         kn_trainer_params_init(&params);
         kn_trainer_params_choose(&params, run->optimizer);
         params.moments = run->moments;
+        params.host_moments = run->host_moments;
         params.communicator = kn_group_rank(run->group, 0);
         params.shard_optimizer = run->shard_optimizer;
         kn_session_params session = KN_SESSION_DEFAULTS;
@@ -93,7 +94,8 @@ static void print_json(const plan_run *run, int64_t batch) {
                   {"transfer_bytes", info->transfer_bytes},
                   {"recomputed", (uint64_t)info->recomputed},
                   {"moment_bytes", info->moment_bytes},
-                  {"exchange_bytes", info->exchange_bytes}};
+                  {"exchange_bytes", info->exchange_bytes},
+                  {"host_bytes", info->host_bytes}};
     printf("{\"model\": ");
     json_text(stdout, kn_model_name(run->setup.model));
     printf(", \"mode\": \"%s\", \"math\": \"%s\", \"batch\": %lld, \"device\": ",
@@ -268,6 +270,7 @@ static int run(int count, char **arguments) {
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
         {"optimizer", OPTION_TEXT, "NAME", "of training, as koine train has them (adam)", &optimizer},
         MOMENTS_OPTION(moments),
+        HOST_MOMENTS_OPTION(run.host_moments),
         {"ranks", OPTION_COUNT, "N",
          "of training: the plan of the first of so many devices or processes, which share out each batch",
          &run.ranks},

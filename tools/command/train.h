@@ -30,6 +30,7 @@ enum {
 /* As given; absent ones are NULL, UINT64_MAX or NaN, to distinguish them from an explicit 0. */
 typedef struct train_rule {
     const char *optimizer, *moments, *schedule, *milestones, *groups, *freeze;
+    bool host_moments;
     double rate, momentum, dampening, beta1, beta2, epsilon, rate_decay, accumulator;
     double decay, clip, clip_value, average;
     double final_share, step_factor, restart_factor, cycle_rise, cycle_divisor, power, threshold;
@@ -65,7 +66,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
         {"epsilon", OPTION_NUMBER, "E", (rule).help[RULE_EPSILON], &(rule).epsilon},                         \
         {"lr-decay", OPTION_NUMBER, "D", (rule).help[RULE_LR_DECAY], &(rule).rate_decay},                    \
         {"accumulator", OPTION_NUMBER, "A", (rule).help[RULE_ACCUMULATOR], &(rule).accumulator},             \
-        MOMENTS_OPTION((rule).moments),                                                                      \
+        MOMENTS_OPTION((rule).moments), HOST_MOMENTS_OPTION((rule).host_moments),                            \
         {"weight-decay", OPTION_NUMBER, "W", (rule).help[RULE_WEIGHT_DECAY], &(rule).decay},                 \
         {"decay-matrices", OPTION_FLAG, NULL, "no weight decay for biases and other parameters of rank 1",   \
          &(rule).decay_matrices},                                                                            \
@@ -162,6 +163,7 @@ typedef struct train_learner {
     uint64_t total_steps;
     uint64_t planned_bytes; /* of the device, by the last plan */
     bool frugal;            /* evaluation keeps nothing in memory from run to run */
+    uint64_t host_bytes;    /* of moments in host memory, by the last plan */
     int recomputed;         /* groups of nodes that are computed twice, by the last plan, */
     double recomputed_part; /* and their part of the FLOPs */
 } train_learner;

@@ -105,6 +105,7 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     if (status == KN_OK) status = kn_trainer_compile_for(learner->trainer, batch, feeds, count);
     if (status == KN_OK) status = kn_trainer_plan(learner->trainer, &info);
     learner->recomputed = info.recomputed;
+    learner->host_bytes = info.host_bytes;
     learner->recomputed_part = info.flops > 0 ? info.recomputed_flops / info.flops : 0;
     *bytes = learner->planned_bytes = info.own_peak_bytes + judge.own_peak_bytes - judge.own_state_bytes;
     return status;
@@ -128,9 +129,29 @@ static void tell_recomputed(const train_learner *learner) {
         bytes_text((double)learner->planned_bytes, bytes, sizeof bytes));
 }
 
+static void tell_waiting(const train_learner *learner) {
+    char bytes[32];
+    if (!learner->host_bytes) return;
+    command_tell("moments, %s, wait in host memory between updates",
+                 bytes_text((double)learner->host_bytes, bytes, sizeof bytes));
+}
+
 static bool fits(train_learner *learner, int64_t batch) {
     uint64_t bytes = 0;
     return plan_batch(learner, batch, &bytes) == KN_OK && bytes <= memory_allowed(learner);
+}
+
+/* Where not even parts of one sample fit, moments wait in host memory. */
+static bool move_moments(train_learner *learner, int64_t batch) {
+    train_options *options = learner->options;
+    if (options->rule.host_moments || options->shard_optimizer) return true;
+    const uint64_t part = options->part;
+    if (!options->in_sequence && batch > 1) options->part = INT64_MAX;
+    if (!open_trainer(learner)) return false;
+    const bool enough = fits(learner, 1);
+    if (!enough) options->rule.host_moments = true;
+    options->part = part;
+    return open_trainer(learner);
 }
 
 /* A batch that does not fit is trained on in parts, whose gradients are added: the updates are those of the
@@ -174,8 +195,13 @@ bool learner_open(train_learner *learner) {
     if (!done && learner->other)
         return command_fail("%s: %s", kn_context_device(learner->context)->name, plan_error(learner)) ==
                EXIT_DONE;
+    if (!done) {
+        if (!move_moments(learner, batch)) return false;
+        done = options->rule.host_moments && fits(learner, batch);
+    }
     if (!done && !make_smaller(learner, batch)) return false;
     tell_recomputed(learner);
+    tell_waiting(learner);
     return true;
 }
 

@@ -390,6 +390,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
             take(*(const double *)given, target);
     }
     params->moments = (kn_moments)moments_choice(rule->moments);
+    params->host_moments = rule->host_moments;
     params->decay_matrices_only = rule->decay_matrices;
     params->groups = rule->group_count ? rule->group_list : NULL;
     params->group_count = rule->group_count;

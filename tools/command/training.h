@@ -61,6 +61,13 @@ int moments_choice(const char *word);
         "moments", OPTION_TEXT, "TYPE",                                                                      \
             "store what the optimizer keeps as float32, bfloat16 or 8bit (float32)", &(word)                 \
     }
+#define HOST_MOMENTS_OPTION(flag)                                                                            \
+    {                                                                                                        \
+        "host-moments", OPTION_FLAG, NULL,                                                                   \
+            "keep them in host memory between updates, which takes less of the device's and more time; the " \
+            "result is the same",                                                                            \
+            &(flag)                                                                                          \
+    }
 /* The words of --bn: the statistics that batch norms use in training. */
 enum { BN_BATCH, BN_FROZEN, BN_WORDS };
 extern const char *const bn_words[BN_WORDS];

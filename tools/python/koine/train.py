@@ -83,6 +83,7 @@ class Trainer(Runs):
     this worker among several; shards and deal: how batches are cut, and how many each worker computes;
     sync_batch_norm: batch norms over all workers, with a shard for each. sync_every: so many steps that each worker makes
     alone, a multiple of accumulate, before all go on from the same parameters, by outer_rate and outer_momentum.
+    host_moments: what the optimizer keeps waits in host memory between updates.
     """
 
     _error, _kind = "kn_trainer_error", "kn_trainer"
