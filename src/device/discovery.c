@@ -112,18 +112,24 @@ bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int ver
     return spoken;
 }
 
+/* Whether a list with spaces between its words has this one. */
+static bool lists(const char *list, const char *extension) {
+    const size_t length = strlen(extension);
+    for (const char *word = list; (word = strstr(word, extension)) != NULL; word += length) {
+        bool starts = word == list || word[-1] == ' ';
+        if (starts && (word[length] == ' ' || word[length] == '\0')) return true;
+    }
+    return false;
+}
+
 bool kn_device_claims(const kn_host *host, cl_device_id device, const char *extension) {
-    size_t bytes = 0, length = strlen(extension);
+    size_t bytes = 0;
     if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
         return false;
     char *list = kn_allocate(host, bytes + 1, 1);
     if (!list) return false;
-    bool claimed = false;
-    if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, list, NULL) == CL_SUCCESS)
-        for (const char *word = list; (word = strstr(word, extension)) != NULL; word += length) {
-            bool starts = word == list || word[-1] == ' ';
-            if (starts && (word[length] == ' ' || word[length] == '\0')) claimed = true;
-        }
+    bool claimed = clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, list, NULL) == CL_SUCCESS &&
+                   lists(list, extension);
     kn_release(host, list);
     return claimed;
 }
@@ -176,27 +182,30 @@ static void find_problem(const kn_host *host, const kn_found_device *found, char
     }
 }
 
-/* Of the extensions cl_khr_device_uuid and cl_khr_pci_bus_info; OpenCL's headers for 1.2 lack them. A driver
- * without them refuses the question. */
+/* Of the extensions cl_khr_device_uuid and cl_khr_pci_bus_info; OpenCL's headers for 1.2 lack them. */
 enum { DEVICE_UUID = 0x106a, PCI_BUS_INFO = 0x410f };
 typedef struct pci_place {
     cl_uint domain, bus, device, function;
 } pci_place;
 
-static bool answers(cl_device_id device, cl_device_info question, void *answer, size_t bytes) {
+static bool answers(cl_device_id device, const char *extension, cl_device_info question, void *answer,
+                    size_t bytes) {
+    char claimed[8192] = ""; /* the lists of drivers have a third of it */
     size_t given = 0;
-    return clGetDeviceInfo(device, question, bytes, answer, &given) == CL_SUCCESS && given == bytes;
+    return clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof claimed - 1, claimed, NULL) == CL_SUCCESS &&
+           lists(claimed, extension) &&
+           clGetDeviceInfo(device, question, bytes, answer, &given) == CL_SUCCESS && given == bytes;
 }
 
 static void find_own_name(cl_device_id device, char *text, size_t bytes) {
     unsigned char uuid[16] = {0};
     pci_place pci = {0};
     text[0] = '\0';
-    if (answers(device, DEVICE_UUID, uuid, sizeof uuid)) {
+    if (answers(device, "cl_khr_device_uuid", DEVICE_UUID, uuid, sizeof uuid)) {
         size_t used = (size_t)snprintf(text, bytes, "uuid ");
         for (size_t i = 0; i < sizeof uuid && used < bytes; i++)
             used += (size_t)snprintf(text + used, bytes - used, "%02x", uuid[i]);
-    } else if (answers(device, PCI_BUS_INFO, &pci, sizeof pci)) {
+    } else if (answers(device, "cl_khr_pci_bus_info", PCI_BUS_INFO, &pci, sizeof pci)) {
         snprintf(text, bytes, "pci %04x:%02x:%02x.%x", pci.domain, pci.bus, pci.device, pci.function);
     }
 }
