@@ -22,7 +22,9 @@ TOLERANCE = 1e-10
 
 def makers():
   """file name -> function that makes its contents"""
-  out = {"random.json": random_stream.golden, "operators.json": operators.golden, "precision.json": precision.golden}
+  out = {"random.json": random_stream.golden, "operators.json": operators.golden}
+  for file in precision.FILES:
+    out[file + ".json"] = lambda file=file: precision.golden(file)
   for case in trajectories.CASES:
     out[case.name + ".json"] = lambda case=case: trajectories.golden(case)
   return out
