@@ -162,6 +162,20 @@ static kn_status attention_shape(kn_shape_call *call) {
 /* Inputs: dy, y, log_sum, then those of the attention; results: the gradients of those. */
 static kn_status gradient_shape(kn_shape_call *call) {
     if (check_heads(call, KN_ATTENTION_Q) || check_limits(call, KN_ATTENTION_Q)) return call->error->status;
+    const kn_shape *q = &call->inputs[KN_ATTENTION_Q]->shape;
+    const int data = count_data(call->inputs, KN_ATTENTION_Q, call->input_count);
+    const int64_t heads = kn_shape_attribute(call, "heads")->integer;
+    const int64_t key_heads = kn_shape_attribute(call, "key_heads")->integer;
+    const int64_t parts = data == 1 ? heads + 2 * (key_heads ? key_heads : heads) : heads;
+    const kn_shape result = {.rank = 3, .dims = {q->dims[0], q->dims[1], q->dims[2] / parts * heads}};
+    const kn_shape sums = {.rank = 3, .dims = {q->dims[0], heads, q->dims[1]}};
+    for (int i = 0; i < KN_ATTENTION_Q; i++)
+        if (!kn_shape_same(&call->inputs[i]->shape, i == KN_ATTENTION_LOG_SUM ? &sums : &result))
+            return kn_shape_fail(
+                call, KN_ERROR_SHAPE,
+                "input %d is %s; expected dy and y like the result of the attention, and a logarithm of a "
+                "sum for each query of each head",
+                i, kn_shape_words_of(call, i));
     for (int i = 0; i < call->output_count; i++)
         call->outputs[i] = call->inputs[KN_ATTENTION_Q + i]->shape;
     return KN_OK;
@@ -169,14 +183,9 @@ static kn_status gradient_shape(kn_shape_call *call) {
 
 /* What keeps the gradient's row of a program from being that of an attention; NULL: nothing. */
 static const char *gradient_wrong(const kn_node *node) {
-    const kn_shape *q = &node->inputs[KN_ATTENTION_Q]->shape;
-    const kn_dim heads = kn_attribute_of(node, "heads")->integer;
-    const kn_shape sums = {.dtype = q->dtype, .rank = 3, .dims = {q->dims[0], heads, q->dims[1]}};
-    for (int i = 0; i < KN_ATTENTION_Q; i++) {
-        const kn_shape *own = &node->inputs[i]->shape, *expected = i == KN_ATTENTION_LOG_SUM ? &sums : q;
-        if (own->dtype != q->dtype || !kn_shape_same(own, expected))
-            return "expected dy and y like q, and a logarithm of a sum for each query of each head";
-    }
+    for (int i = 0; i < KN_ATTENTION_Q; i++)
+        if (node->inputs[i]->shape.dtype != node->inputs[KN_ATTENTION_Q]->shape.dtype)
+            return "expected dy, y and the logarithms of sums in the type of q";
     return NULL;
 }
 
