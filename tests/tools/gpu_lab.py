@@ -140,6 +140,9 @@ def loops_inside_count_as_often_as_the_tile_says():
     check(bad, "slices of a round", piece.slices, 1)
     unrolled = kernel_of(made("barrier", *["fma"] * 64, "other", jumps=((65, 0),)))
     check(bad, "slices of an unrolled round", code.slice_of(unrolled, 32, 1).slices, 2)
+    both = kernel_of([code.Instruction("matrix", "matrix", 64), *made("barrier", *["fma"] * 30, "other")])
+    both.instructions[-1].target = 0
+    check(bad, "slices with other multiply-adds", code.slice_of(both, 32, 1).slices, 2)
     few = kernel_of(made(*["fma"] * 8, "other", jumps=((8, 0),)))
     check(bad, "few multiply-adds without a barrier", code.slice_of(few, 8, 1), None)
     check(bad, "no loop", code.slice_of(kernel_of(made("fma", "store")), 8, 1), None)
