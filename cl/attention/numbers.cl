@@ -47,7 +47,7 @@
 #define KN_DROPOUT_PARAMETERS
 #define KN_KEPT(query, key) ((KN_A)1)
 #endif
-#define KN_NUMBERS                                                                                           \
+#define KN_SIZES                                                                                           \
     const int queries, const int keys, const KN_INDEX q_first, const KN_INDEX k_first,                       \
         const KN_INDEX v_first, const KN_INDEX q_row, const KN_INDEX k_row, const KN_INDEX y_row,            \
         const int causal, const int last, const int group, const int heads,                                  \

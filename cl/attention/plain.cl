@@ -52,7 +52,7 @@ KN_DOT(dot_slope_result, KN_HALF_dy, KN_HALF_y)
 
 #if KN_WANTED(kn_attention)
 kernel void kn_attention(global const KN_STORED(KN_HALF_q) *restrict q, global const KN_STORED(KN_HALF_k) *restrict k, global const KN_STORED(KN_HALF_v) *restrict v,
-                         global KN_STORED(KN_HALF_y) *restrict y, global KN_T *restrict log_sum, KN_NUMBERS) {
+                         global KN_STORED(KN_HALF_y) *restrict y, global KN_T *restrict log_sum, KN_SIZES) {
     KN_QUERY_ITEM
     KN_A most = -INFINITY, sum = 0;
     KN_CLEAR(result)
@@ -74,7 +74,7 @@ kernel void kn_attention(global const KN_STORED(KN_HALF_q) *restrict q, global c
 kernel void kn_attention_queries(global const KN_STORED(KN_HALF_dy) *restrict dy, global const KN_STORED(KN_HALF_y) *restrict y,
                                  global const KN_T *restrict log_sum, global const KN_STORED(KN_HALF_q) *restrict q,
                                  global const KN_STORED(KN_HALF_k) *restrict k, global const KN_STORED(KN_HALF_v) *restrict v,
-                                 global KN_STORED(KN_HALF_dq) *restrict dq, KN_NUMBERS) {
+                                 global KN_STORED(KN_HALF_dq) *restrict dq, KN_SIZES) {
     KN_QUERY_ITEM
     global const KN_STORED(KN_HALF_dy) *slope = dy + y_at + query * y_row;
     const KN_A delta = dot_slope_result(slope, y + y_at + query * y_row), own_sum = (KN_A)log_sum[sums_at + query];
@@ -92,7 +92,7 @@ kernel void kn_attention_queries(global const KN_STORED(KN_HALF_dy) *restrict dy
 kernel void kn_attention_keys(global const KN_STORED(KN_HALF_dy) *restrict dy, global const KN_STORED(KN_HALF_y) *restrict y,
                               global const KN_T *restrict log_sum, global const KN_STORED(KN_HALF_q) *restrict q,
                               global const KN_STORED(KN_HALF_k) *restrict k, global const KN_STORED(KN_HALF_v) *restrict v, global KN_STORED(KN_HALF_dk) *dk,
-                              global KN_STORED(KN_HALF_dv) *dv, KN_NUMBERS) {
+                              global KN_STORED(KN_HALF_dv) *dv, KN_SIZES) {
     const int key = get_global_id(0);
     const KN_INDEX key_head = get_global_id(1), batch = get_global_id(2);
     if (key >= keys) return;

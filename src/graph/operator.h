@@ -158,6 +158,8 @@ typedef struct kn_halves {
 /* What a variant promises to the passes. */
 typedef struct kn_promise {
     kn_halves halves; /* it can read, and write, so: its kernels use cl/common/storage.cl */
+    /* With inputs in 16 bits it rounds numbers between its products to them: trials allow for that. */
+    bool rounds;
     bool takes_epilogue;
     bool stores_between;   /* an epilogue may store: it is called for each result, and for nothing else */
     bool gathers;          /* can collect statistics of a blocked result while computing it */

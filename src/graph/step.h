@@ -33,7 +33,7 @@ typedef struct kn_step_tiles {
     int tile_rows, tile_columns, tile_depth; /* of a work-group: of the result, and of the sum at a time */
     int products;                            /* of this shape in each tile: attention has several */
     int64_t parts, part_depth; /* the sum is split into parts; the depth of one, on average of the tiles */
-    bool tf32;                 /* a matrix unit multiplies TF32 */
+    bool matrix;               /* a matrix unit multiplies: 16 bits, or TF32 */
 } kn_step_tiles;
 
 /* One of the sums of a step that only adds parts (kn_step_sums): element i of the result is the sum of the

@@ -119,25 +119,25 @@ static void add_stored(const kn_executable *executable, kn_dtype type, kn_text *
     kn_text_add(text, "\n");
 }
 
-/* With TF32: which steps that multiply matrices in tiles do so. */
+/* How many steps that multiply matrices in tiles do so by the matrix unit, in 16 bits or in TF32. */
 static void add_products(const kn_executable *executable, kn_text *text) {
     int with = 0, without = 0;
     for (int i = 0; i < executable->plan.step_count; i++) {
         const kn_step_tiles *tiles = &executable->steps[i].step->tiles;
-        with += tiles->tf32;
-        without += tiles->tile_rows && !tiles->tf32;
+        with += tiles->tile_rows && tiles->matrix;
+        without += tiles->tile_rows && !tiles->matrix;
     }
-    kn_context *context = executable->context;
-    const kn_matrix_unit unit = kn_context_matrix_unit(context, KN_PRECISION_TF32);
-    if (unit)
-        kn_text_format(text, "products of matrices: %d in tf32 by the matrix unit %s, %d in float32\n", with,
-                       kn_matrix_unit_name(unit), without);
-    else
+    const kn_precision precision = executable->precision;
+    const kn_matrix_unit unit = kn_context_matrix_unit(executable->context, precision);
+    if (precision == KN_PRECISION_TF32 && !unit)
         kn_text_add(text, "products of matrices: in float32, since the device has no matrix unit for tf32\n");
+    else if (unit && (precision == KN_PRECISION_TF32 || with + without))
+        kn_text_format(text, "products of matrices: %d in %s by the matrix unit %s, %d in float32\n", with,
+                       kn_precision_name(precision), kn_matrix_unit_name(unit), without);
 }
 
 static void add_precision(const kn_executable *executable, kn_text *text) {
-    if (executable->precision == KN_PRECISION_TF32) add_products(executable, text);
+    if (executable->precision != KN_PRECISION_FLOAT32) add_products(executable, text);
     const kn_dtype type = kn_precision_type(executable->precision);
     if (type == KN_FLOAT32) return;
     kn_text_add(text, "results stored in\n");

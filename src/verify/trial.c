@@ -21,13 +21,16 @@ static double tolerance(const kn_trial *trial, double expected, double largest, 
     return factor * (1e-5 * largest + 1e-6);
 }
 
-/* What storing in 16 bits may add: the rounding of the result; in a gradient, where rounded numbers are
- * multiplied and added, a few of the largest, and so with TF32. */
-static double stored_tolerance(const kn_trial *trial, double expected, double largest, bool gradient) {
+/* What storing in 16 bits may add: the rounding of the result, and of the numbers that it is a sum of where
+ * the variant rounds them; in a gradient, where rounded numbers are multiplied and added, a few of the
+ * largest, and so with TF32. */
+static double stored_tolerance(const kn_trial *trial, double expected, double largest, bool gradient,
+                               bool rounds) {
     if (trial->tf32) return gradient ? 0x1p-11 * 8 * largest : 0;
     if (!kn_is_half(trial->stored)) return 0;
     const double step = trial->stored == KN_FLOAT16 ? 0x1p-11 : 0x1p-8;
-    return step * (gradient ? 8 * largest : fabs(expected)) + (trial->stored == KN_FLOAT16 ? 0x1p-24 : 0);
+    const double rounded = fabs(expected) + (rounds ? largest : 0);
+    return step * (gradient ? 8 * largest : rounded) + (trial->stored == KN_FLOAT16 ? 0x1p-24 : 0);
 }
 
 /* The difference of two numbers divided by the tolerance. NaN matches only NaN, an infinity only itself. */
@@ -49,7 +52,8 @@ typedef struct device_run {
     kn_trial *trial;
     kn_context *context;
     kn_trial_options options;
-    bool fast; /* the variant may have a larger error */
+    bool fast;   /* the variant may have a larger error */
+    bool rounds; /* kn_promise.rounds of it */
     double ratio;
     kn_error *error;
 } device_run;
@@ -181,7 +185,7 @@ static kn_status check_gradient(device_run *run, kn_session *session, int input)
         if (kn_is_half(trial->stored) && isnan(slope)) continue;
         const double most = fmax(largest, fabs(slope));
         double allowed =
-            tolerance(trial, slope, most, true) + stored_tolerance(trial, slope, most, true) + more;
+            tolerance(trial, slope, most, true) + stored_tolerance(trial, slope, most, true, false) + more;
         snprintf(what, sizeof what, "gradient of input %d", input);
         compare(run, actual[0][i], slope, allowed, what, i);
         snprintf(use, sizeof use, "use%d", input);
@@ -232,7 +236,7 @@ static kn_status check_results(device_run *run, kn_session *session) {
         for (int64_t i = 0; status == KN_OK && i < elements; i++)
             compare(run, kn_element_get(dtype, fetches[k].data, i), expected[k][i],
                     (run->fast ? fast : tolerance(trial, expected[k][i], largest, false)) +
-                        stored_tolerance(trial, expected[k][i], largest, false),
+                        stored_tolerance(trial, expected[k][i], largest, false, run->rounds),
                     what, i);
         kn_release(trial->host, fetches[k].data);
     }
@@ -302,8 +306,10 @@ kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_cas
     kn_status status = kn_trial_make(&trial, kn_context_host(context), row, test_case, NULL, options->stored,
                                      options->tf32, options->seed, error);
     for (int i = 0; i < row->variant_count; i++)
-        if (options->variant && !strcmp(row->variants[i].name, options->variant))
+        if (options->variant && !strcmp(row->variants[i].name, options->variant)) {
             run.fast = row->variants[i].choice.fast;
+            run.rounds = row->variants[i].promise.rounds;
+        }
     if (status == KN_OK) status = run_trial(&run);
     *ratio = run.ratio;
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
@@ -389,6 +395,7 @@ kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const k
                                   .halves = alike->halves,
                                   .tf32 = alike->tf32},
                       .fast = variant->choice.fast,
+                      .rounds = variant->promise.rounds,
                       .error = error};
     kn_status status = make_alike(&trial, kn_context_host(context), alike, &test_case, ranges, error);
     if (status == KN_OK) status = run_trial(&run);

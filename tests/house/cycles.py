@@ -23,7 +23,7 @@ KNOWN = {
     ("ops/matmul/amx", "ops/matmul/library", "ops/matmul/matmul", "ops/matmul/plain", "ops/matmul/skinny", "ops/matmul/tiled",
      "ops/matmul/wide"): ROWS,
     ("ops/matmul/integer", "ops/matmul/integer_plain", "ops/matmul/integer_tiled", "ops/matmul/integer_wide"): ROWS,
-    ("ops/attention/attention", "ops/attention/plain", "ops/attention/tiled", "ops/attention/wide"): ROWS,
+    ("ops/attention/attention", "ops/attention/matrix", "ops/attention/plain", "ops/attention/tiled", "ops/attention/wide"): ROWS,
     ("train/moments", "train/optimizer", "train/parameters", "train/rules", "train/schedule", "train/shards",
      "train/spread"):
         "the table of optimizers names the rules, which call their helpers",

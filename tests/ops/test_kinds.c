@@ -4,11 +4,12 @@
 
 #include <koine/koine.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 1, MANY = 2 };
+enum { WIDE = 1, MANY = 2, FORCED_OPERATORS = 96 };
 
 /* ---- forced kernels ---------------------------------------------------------------------------- */
 
@@ -32,6 +33,11 @@ static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add"
     .operators = "matmul,conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix" tile,         \
     .matrix_unit = unit, .precision = KN_PRECISION_##type
 
+/* The same for attention, which has small cases of all its features. */
+#define ATTENTION(unit, type, few)                                                                           \
+    .operators = "attention,attention_gradient,attention_packed_gradient,attention_dropout", .quick = few,   \
+    .variants = "matrix", .matrix_unit = unit, .precision = KN_PRECISION_##type
+
 static const forced forcings[] = {
     {"vectors of 4", WIDE, 4, .operators = vectors, .quick = "sum,matmul,softmax,add",
      .variants = wide_kernels},
@@ -53,6 +59,13 @@ static const forced forcings[] = {
     {"small mfma in bfloat16", MANY, MATRIX(":64x64x32", "emulated-mfma", BFLOAT16, "conv2d_weight")},
     {"dpas8 in bfloat16", MANY, MATRIX("", "emulated-dpas8", BFLOAT16, "conv2d_data")},
     {"dpas16 in float16", MANY, MATRIX(":64x64x32", "emulated-dpas16", FLOAT16, "")},
+    {"attention by mma in bfloat16", MANY,
+     ATTENTION("emulated-mma", BFLOAT16, "attention,attention_gradient")},
+    {"attention by wmma in float16", MANY, ATTENTION("emulated-wmma", FLOAT16, "attention_packed_gradient")},
+    {"attention by wmma12 in bfloat16", MANY, ATTENTION("emulated-wmma12", BFLOAT16, "")},
+    {"attention by mfma in float16", MANY, ATTENTION("emulated-mfma", FLOAT16, "")},
+    {"attention by dpas8 in bfloat16", MANY, ATTENTION("emulated-dpas8", BFLOAT16, "attention")},
+    {"attention by dpas16 in float16", MANY, ATTENTION("emulated-dpas16", FLOAT16, "")},
     {"amx in bfloat16", WIDE, 16, .operators = "matmul", .quick = "matmul", .variants = "amx",
      .matrix_unit = "emulated-amx", .precision = KN_PRECISION_BFLOAT16},
     {"blocks of 16 MiB", .small_blocks = true, .operators = "add,neg", .quick = "add,neg"},
@@ -82,7 +95,7 @@ static test_part wanted;
 /* Writes the operators of the part that is wanted, or the quick ones; returns their number. */
 static int choose_operators(const forced *forcing, char *chosen, size_t bytes) {
     int count = 0;
-    char words[80];
+    char words[FORCED_OPERATORS];
     snprintf(words, sizeof words, "%s", wanted.parts ? forcing->operators : forcing->quick);
     size_t number = (size_t)(forcing - forcings), used = 0;
     for (char *word = strtok(words, ","); word; word = strtok(NULL, ","), number++) {
@@ -94,7 +107,7 @@ static int choose_operators(const forced *forcing, char *chosen, size_t bytes) {
 
 static void forced_kernels_are_right(void **state) {
     const forced *forcing = *state;
-    char operators[80];
+    char operators[FORCED_OPERATORS];
     const int count = choose_operators(forcing, operators, sizeof operators);
     if (!count) skip_because("another part has its operators");
     if (forcing->kind == WIDE && forcing->matrix_unit && !is_wide())
@@ -174,6 +187,48 @@ static void networks_take_the_matrix_unit(void **state) {
             if (got[i] != cases[c / 2].result)
                 fail_msg("case %zu, element %d: %g, expected %g", c, i, (double)got[i],
                          (double)cases[c / 2].result);
+        assert_int_equal(device_counts(context).variants_refused, 0);
+        kn_session_destroy(&session);
+        device_close(&context);
+    }
+}
+
+/* So does attention: the weight exp(-0.3) is rounded to bfloat16 then, and so is what it is a part of. */
+static void attention_takes_the_matrix_unit(void **state) {
+    (void)state;
+    static const struct {
+        const char *unit;
+        kn_precision precision;
+        float result;
+    } cases[] = {{"emulated-mma", KN_PRECISION_BFLOAT16, 0.426344f},
+                 {"emulated-mma", KN_PRECISION_FLOAT32, 0.425557f},
+                 {"none", KN_PRECISION_BFLOAT16, 0.425557f}};
+    enum { QUERIES = 2, HEAD = 16 };
+    /* Rows of q, k and v: the first key has the score 0.3 and the value 0, the second one 0 and 1. */
+    float given[QUERIES][3][HEAD] = {{{1}, {1}, {0}}, {{1}, {0}, {0}}}, got[QUERIES * HEAD];
+    for (int d = 0; d < HEAD; d++)
+        given[1][2][d] = 1;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        kn_context_params params = device_params();
+        params.kind = MANY;
+        params.matrix_unit = cases[c].unit;
+        kn_context *context = device_open(&params);
+        kn_graph *graph = kn_graph_create(NULL);
+        const kn_attention_params attention = {.size = sizeof attention, .scale = 0.3};
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "1,2,48");
+        kn_value *y = kn_name(kn_attention_packed(kn_relu(x), &attention), "y");
+        kn_session_params how;
+        kn_session_params_init(&how);
+        how.precision = cases[c].precision;
+        kn_session *session = kn_session_create(context, &y, 1, &how);
+        kn_graph_destroy(&graph);
+        kn_feed feed = {"x", given, sizeof given};
+        kn_fetch fetch = {"y", got, sizeof got};
+        if (kn_session_run(session, &feed, 1, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+        for (int i = 0; i < QUERIES * HEAD; i++)
+            if (fabsf(got[i] - cases[c].result) > 2e-5f)
+                fail_msg("case %zu, element %d: %.6f, expected %.6f", c, i, (double)got[i],
+                         (double)cases[c].result);
         assert_int_equal(device_counts(context).variants_refused, 0);
         kn_session_destroy(&session);
         device_close(&context);
@@ -260,9 +315,10 @@ static void doubles_are_right_or_refused(void **state) {
 }
 /* With PART PARTS: that part of the forced kernels. */
 int main(int count, char **arguments) {
-    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 4 };
+    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 5 };
     const struct CMUnitTest others[OTHERS] = {
         cmocka_unit_test(networks_take_the_matrix_unit),
+        cmocka_unit_test(attention_takes_the_matrix_unit),
         cmocka_unit_test(values_are_spread_over_small_blocks),
         cmocka_unit_test(large_inputs_and_states_are_named),
         cmocka_unit_test(doubles_are_right_or_refused),

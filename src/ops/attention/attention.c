@@ -381,6 +381,11 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
                  .lower = kn_attention_wide_lower,                                                           \
                  .promise.halves = {__VA_ARGS__},                                                            \
                  .choice.doubtful = true},                                                                   \
+                {.name = "matrix",                                                                           \
+                 .choice.accepts = kn_attention_matrix_accepts,                                              \
+                 .lower = kn_attention_matrix_lower,                                                         \
+                 .promise.halves = {__VA_ARGS__},                                                            \
+                 .promise.rounds = true},                                                                    \
                 {.name = "tiled",                                                                            \
                  .choice.accepts = kn_attention_tiled_accepts,                                               \
                  .lower = kn_attention_tiled_lower,                                                          \

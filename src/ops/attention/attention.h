@@ -50,9 +50,35 @@ void kn_attention_read_parts(kn_step *step, const kn_node *node, const kn_attent
 /* The arguments after the arrays. */
 void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_attention_form *form);
 
+/* The kernels in tiles, of cl/attention/tiled.cl, and of fragment.cl with the same arguments. */
+typedef enum kn_attention_pass {
+    KN_ATTENTION_FORWARD,
+    KN_ATTENTION_QUERIES, /* the gradient of q */
+    KN_ATTENTION_KEYS,    /* those of k and v, after it */
+} kn_attention_pass;
+typedef struct kn_attention_tile {
+    const char *file;
+    int rows, depth; /* of a work-group, and of the other side at a time */
+    size_t items;
+    kn_matrix_unit unit; /* that multiplies; KN_MATRIX_NONE: the work-items do */
+} kn_attention_tile;
+typedef struct kn_attention_tiling {
+    /* false: none fits on the device */
+    bool (*choose)(const kn_target *target, const kn_node *node, const kn_attention_form *form,
+                   kn_attention_pass pass, kn_attention_tile *tile);
+    void (*define)(kn_step *step, const kn_lowering *lowering, const kn_attention_form *form,
+                   const kn_attention_tile *tile);
+} kn_attention_tiling;
+/* Whether there is a tile for each kernel of the node. */
+bool kn_attention_tiles_fit(const kn_target *target, const kn_node *node, const kn_attention_tiling *tiling);
+/* The steps of the node by such kernels (tiled.c). */
+kn_status kn_attention_lower_tiles(kn_lowering *lowering, const kn_attention_tiling *tiling);
+
 bool kn_attention_wide_accepts(const kn_target *target, const kn_node *node);
+bool kn_attention_matrix_accepts(const kn_target *target, const kn_node *node);
 bool kn_attention_tiled_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_attention_wide_lower(kn_lowering *lowering);
+kn_status kn_attention_matrix_lower(kn_lowering *lowering);
 kn_status kn_attention_tiled_lower(kn_lowering *lowering);
 kn_status kn_attention_plain_lower(kn_lowering *lowering);
 

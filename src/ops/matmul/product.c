@@ -279,7 +279,7 @@ void kn_product_size(kn_step *step, const kn_product *product) {
                                         .products = 1,
                                         .parts = product->parts,
                                         .part_depth = product->part_depth,
-                                        .tf32 = product->number == 4});
+                                        .matrix = product->number != 0});
 }
 
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,
