@@ -8,29 +8,16 @@ import json
 import math
 import os
 import re
-import subprocess
 import tempfile
 
-from lab import amd, code, intel, model, nvidia
+from lab import amd, code, intel, model, nvidia, plans
 from lab.compilers import Failure
 
 MAKERS = {"nvidia": nvidia, "amd": amd, "intel": intel}
 FORMAT = "3"  # of the kept results; changes with what the makers' files read
 
 
-# ---- plans and compiled kernels
-
-
-def record(koine, name, batch, target, folder, precision):
-    """Has Koine plan a training step of the model and write its programs; the launches of a step that runs each time."""
-    command = [koine, "plan", name, "--batch", str(batch), "--target", target.path, "--programs", folder, "--overwrite",
-               "--quiet", "--precision", precision]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Failure(f"{' '.join(command)}: {done.stderr.strip()}")
-    with open(os.path.join(folder, "launches.jsonl"), encoding="utf-8") as file:
-        steps = [json.loads(line) for line in file]
-    return [step for step in steps if step["kind"] == "kernel" and not step["once"]]
+# ---- compiled kernels
 
 
 class Compiler:
@@ -182,7 +169,7 @@ class Step:
 
 
 def predict(compiler, koine, name, batch, target, folder, precision, tell):
-    launches = record(koine, name, batch, target, folder, precision)
+    launches = plans.record(koine, name, batch, target, folder, precision)
     groups = collections.defaultdict(list)
     for launch in launches:
         groups[launch["program"], launch["kernel"], math.prod(launch["local"])].append(launch)
