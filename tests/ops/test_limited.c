@@ -46,7 +46,7 @@ static kn_status sum_with(const char *kernel_folder, verify_outcome *seen) {
 static kn_status sum_of_unwritten(verify_outcome *seen) {
     char *folder = test_folder_make();
     link_kernels(KERNEL_FOLDER, folder);
-    change_kernel(folder, "common/lanes.cl", "row[lane] = value;", "if (lane == 0) row[lane] = value;");
+    change_kernel(folder, "common/lanes.cl", "*mine = value;", "if (lane == 0) *mine = value;");
     kn_status status = sum_with(folder, seen);
     test_folder_remove(folder);
     return status;

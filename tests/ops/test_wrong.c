@@ -162,7 +162,7 @@ static const wrong_many wrong_for_many[] = {
     {"a wrong convolution", "conv/implicit_tile.cl", "right_next[p] = inside ? KN_LOAD_SIDE",
      "right_next[p] = inside ? 2 * KN_LOAD_SIDE", "conv2d/implicit ", "conv/plain.cl", "the device gives",
      "failed before"},
-    {"wrong trees", "common/lanes.cl", "row[lane] = value;", "row[lane] = 2 * value;", "sum/tree ",
+    {"wrong trees", "common/lanes.cl", "*mine = value;", "*mine = 2 * value;", "sum/tree ",
      "reduce/reduce.cl", "the device gives", "failed before"},
 };
 
