@@ -69,7 +69,9 @@ KN_API kn_model *kn_model_parse(const char *text, const kn_model_params *params)
  * net is converted to a text model (kn_model_text) with its layers of phase TEST; a single input is named
  * "x", several inputs keep their names. Zoo names take precedence: write ./lenet for a file of that name. An
  * ONNX file or Caffe net with operators, layers or types that Koine lacks is KN_ERROR_UNSUPPORTED, and the
- * message names them all. */
+ * message names them all. A file with weights may be read until the model is destroyed: replace it by
+ * renaming another, as kn_model_save does, since cutting short a file that is in use ends the process on some
+ * systems. */
 KN_API kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);
 /* Makes a model of a graph that was built by hand, and takes the graph over: *graph is NULL afterwards. Its
  * inputs and its outputs (kn_output) are those of the model; weights load and save by the names of its

@@ -294,6 +294,7 @@ class Program:
         if self.chance(0.15):
             path = self.folder / self.random.choice(["a.npy", "b.safetensors", "c.onnx", "d"])
             if not path.is_dir():
+                path.unlink(missing_ok=True)  # a model may have mapped the old file, which must not be cut short
                 path.write_bytes(self.random.randbytes(self.random.choice([0, 1, 9, 200])))
             return
         function = self.random.choice([koine.load_npy, koine.save_npy, koine.load_safetensors, koine.save_safetensors, koine.safetensors_metadata, koine.onnx_signature,
