@@ -57,10 +57,10 @@ void kn_found_identity(const kn_found_device *found, char *text, size_t bytes);
 int kn_opencl_version_number(const char *text);
 /* Whether the compiler supports -cl-std for this version (120, 200, 300): some drivers abort on others. */
 bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int version);
-/* Whether a device extension is claimed, as a whole word. */
 /* A numeric device property; if the query fails or gives an impossible value, a conservative default. */
 uint64_t kn_device_number(cl_device_id device, cl_device_info what);
-bool kn_device_claims(const kn_host *host, cl_device_id device, const char *extension);
+/* Whether a device extension is claimed, as a whole word. */
+bool kn_device_claims(cl_device_id device, const char *extension);
 /* Adds an entry for each GPU that the operating system shows below `root` ("/sys") and that no OpenCL GPU in
  * the list corresponds to. Returns false when out of memory. */
 bool kn_hidden_gpus_add(kn_device_list *list, const char *root);

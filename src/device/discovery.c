@@ -122,27 +122,21 @@ static bool lists(const char *list, const char *extension) {
     return false;
 }
 
-bool kn_device_claims(const kn_host *host, cl_device_id device, const char *extension) {
-    size_t bytes = 0;
-    if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
-        return false;
-    char *list = kn_allocate(host, bytes + 1, 1);
-    if (!list) return false;
-    bool claimed = clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, list, NULL) == CL_SUCCESS &&
-                   lists(list, extension);
-    kn_release(host, list);
-    return claimed;
+bool kn_device_claims(cl_device_id device, const char *extension) {
+    char list[16384] = ""; /* drivers' lists have a sixth of it */
+    return clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof list - 1, list, NULL) == CL_SUCCESS &&
+           lists(list, extension);
 }
 
 /* What kernels rely on and an embedded profile may lack; "" if nothing. Denormals and images are not needed,
  * and limits are read as of any device. */
-static void find_lacks(const kn_host *host, const kn_found_device *found, char *text, size_t bytes) {
+static void find_lacks(const kn_found_device *found, char *text, size_t bytes) {
     const uint64_t floats = kn_device_number(found->device, CL_DEVICE_SINGLE_FP_CONFIG);
     const struct {
         bool has;
         const char *what;
     } needs[] = {
-        {kn_device_claims(host, found->device, "cles_khr_int64"), "64-bit integers (cles_khr_int64)"},
+        {kn_device_claims(found->device, "cles_khr_int64"), "64-bit integers (cles_khr_int64)"},
         {floats & CL_FP_ROUND_TO_NEAREST, "rounding to nearest"},
         {floats & CL_FP_INF_NAN, "infinities and NaN"},
         {kn_device_number(found->device, CL_DEVICE_MAX_PARAMETER_SIZE) >= KN_ARGUMENT_BYTES,
@@ -154,7 +148,7 @@ static void find_lacks(const kn_host *host, const kn_found_device *found, char *
 }
 
 /* Writes why a device cannot be used; "" if it can. */
-static void find_problem(const kn_host *host, const kn_found_device *found, char *text, size_t bytes) {
+static void find_problem(const kn_found_device *found, char *text, size_t bytes) {
     const kn_device_info *info = &found->info;
     char lacks[128] = "";
     text[0] = '\0';
@@ -173,7 +167,7 @@ static void find_problem(const kn_host *host, const kn_found_device *found, char
             "its driver has no compiler, which Koine needs for its kernels; install the driver's compiler "
             "package");
     else if (info->embedded) {
-        find_lacks(host, found, lacks, sizeof lacks);
+        find_lacks(found, lacks, sizeof lacks);
         if (lacks[0])
             snprintf(
                 text, bytes,
@@ -188,12 +182,11 @@ typedef struct pci_place {
     cl_uint domain, bus, device, function;
 } pci_place;
 
+/* The answer to an extension's question, where the extension is claimed. */
 static bool answers(cl_device_id device, const char *extension, cl_device_info question, void *answer,
                     size_t bytes) {
-    char claimed[8192] = ""; /* the lists of drivers have a third of it */
     size_t given = 0;
-    return clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof claimed - 1, claimed, NULL) == CL_SUCCESS &&
-           lists(claimed, extension) &&
+    return kn_device_claims(device, extension) &&
            clGetDeviceInfo(device, question, bytes, answer, &given) == CL_SUCCESS && given == bytes;
 }
 
@@ -243,7 +236,7 @@ void kn_found_describe(const kn_host *host, kn_found_device *found, cl_platform_
     device_text(device, CL_DEVICE_PROFILE, profile, sizeof profile);
     info->embedded = strcmp(profile, "EMBEDDED_PROFILE") == 0;
     find_own_name(device, info->identity, sizeof info->identity);
-    find_problem(host, found, info->problem, sizeof info->problem);
+    find_problem(found, info->problem, sizeof info->problem);
     info->usable = info->problem[0] == '\0';
 }
 

@@ -160,8 +160,8 @@ kn_status kn_context_probe(kn_context *context, kn_error *error) {
     const kn_host *host = &context->host;
     cl_device_id device = context->found.device;
     decide_kind(context);
-    capabilities->double_claimed = kn_device_claims(host, device, "cl_khr_fp64");
-    capabilities->integer_dot_claimed = kn_device_claims(host, device, "cl_khr_integer_dot_product") &&
+    capabilities->double_claimed = kn_device_claims(device, "cl_khr_fp64");
+    capabilities->integer_dot_claimed = kn_device_claims(device, "cl_khr_integer_dot_product") &&
                                         kn_device_speaks(host, &context->found, 300);
     kn_compiler_choose(context);
     kn_status status = doubt_kind(context, error);

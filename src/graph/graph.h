@@ -181,8 +181,8 @@ struct kn_value {
     const kn_shape *whole;
     int spread;
     int64_t first;
-    bool
-        on_host; /* of a state: it waits in host memory; load nodes read it, and its assign writes it there */
+    /* of a state: it waits in host memory; load nodes read it, and its assign writes it there */
+    bool on_host;
     bool frozen;
     kn_node *assign; /* of a state: the node that writes it, or NULL */
     bool failed;

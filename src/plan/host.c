@@ -11,12 +11,6 @@ static kn_status load_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-static void load_cost(const kn_node *node, kn_cost *cost) {
-    uint64_t bytes = 0;
-    if (!kn_value_bytes(node->outputs[0], &bytes)) bytes = 0;
-    *cost = (kn_cost){.flops = 0, .bytes = (double)bytes};
-}
-
 static kn_status lower_load(kn_lowering *lowering) {
     return kn_emit_load(lowering, lowering->node->outputs[0]);
 }
@@ -29,7 +23,7 @@ static const kn_operator load_row = {
     .max_inputs = 3,
     .any_type = true,
     .shape = load_shape,
-    .cost = load_cost,
+    .cost = kn_transfer_cost,
     KN_VARIANTS({.name = "host", .lower = lower_load}),
 };
 

@@ -41,7 +41,7 @@ static int first_axis(const kn_shape *shape) {
 }
 
 /* The state on the device, where its update needs it. */
-static kn_value *here(const kn_update_part *part, kn_value *state) {
+static kn_value *brought(const kn_update_part *part, kn_value *state) {
     if (!part->update->params->host_moments) return state;
     return kn_load_add(part->update->graph, state, part->found, part->update->after);
 }
@@ -82,7 +82,7 @@ static kn_value *add_8bit(const kn_update_part *part, const char *kind, double s
     }
     kn_value *state = state_of(part, part->parameter, kind, &shape, &whole, first / unit);
     kn_value *bound = state_of(part, state, "bound", &rows, &all_rows, fabs(start));
-    kn_value *loaded = here(part, state),
+    kn_value *loaded = brought(part, state),
              *numbers = kn_mul(kn_cast(loaded, KN_FLOAT32), unit_of(bound, square));
     return note(part, square ? kn_mul(numbers, numbers) : numbers,
                 (kn_stored_moment){.state = state, .bound = bound, .here = loaded, .square = square});
@@ -94,13 +94,13 @@ static kn_value *add_moment(const kn_update_part *part, const char *kind, double
     if (moments == KN_MOMENTS_8BIT && !part->table && kn_shape_elements(&whole) >= MIN_ELEMENTS)
         return add_8bit(part, kind, start, square);
     if (moments != KN_MOMENTS_BFLOAT16) {
-        kn_value *state = kn_update_state(part, kind, start), *loaded = here(part, state);
+        kn_value *state = kn_update_state(part, kind, start), *loaded = brought(part, state);
         return loaded == state ? state
                                : note(part, loaded, (kn_stored_moment){.state = state, .here = loaded});
     }
     shape.dtype = whole.dtype = KN_BFLOAT16;
     kn_value *state = state_of(part, part->parameter, kind, &shape, &whole, start),
-             *loaded = here(part, state);
+             *loaded = brought(part, state);
     return note(part, kn_cast(loaded, KN_FLOAT32), (kn_stored_moment){.state = state, .here = loaded});
 }
 

@@ -529,6 +529,8 @@ def trainers_are_reached_directly():
     inputs, labels = points()
     right = np.zeros((), np.float32)
     for _ in range(40):
+        with raises(koine.DtypeError, "out of 'accuracy' is int, expected an array"):
+            trainer.step(x=inputs, y=labels, out={"accuracy": 3})
         loss = trainer.step(x=inputs, y=labels, out={"accuracy": right})
     expect(loss < 0.3 and right > 0.9 and trainer.steps == 40 and trainer.learning_rate == 0.02)
     expect(trainer.step(x=inputs, y=labels, wait=False) is None)

@@ -172,10 +172,19 @@ def fetches_of(names: Sequence[str], arrays: Sequence[np.ndarray], keep: List[An
     """An array of kn_fetch, whose memory is that of the arrays."""
     fetches = ffi.new("kn_fetch[]", max(1, len(names)))
     for fetch, name, array in zip(fetches, names, arrays):
+        _check_in_place(array, name)
         word = kept_text(name)
         fetch.name, fetch.data, fetch.bytes = word, address(array), array.nbytes
         keep += [word, array]
     return fetches
+
+
+def _check_in_place(out: Any, name: str) -> None:
+    """Raises where a result cannot be written to `out`."""
+    if not isinstance(out, np.ndarray):
+        raise error_of(_DTYPE, f"out of '{name}' is {type(out).__name__}, expected an array of numpy")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        raise error_of(2, f"out of '{name}' is read-only or not row-major: results are written in place")
 
 
 def target_of(out: Any, info: Any, name: str) -> np.ndarray:
@@ -187,6 +196,5 @@ def target_of(out: Any, info: Any, name: str) -> np.ndarray:
         raise error_of(_DTYPE, f"out of '{name}' is {getattr(out, 'dtype', type(out).__name__)}, expected {kind}")
     if out.shape != shape_of(info):
         raise error_of(_SHAPE, f"out of '{name}' has the shape {out.shape}, expected {shape_of(info)}")
-    if not out.flags.c_contiguous or not out.flags.writeable:
-        raise error_of(2, f"out of '{name}' is read-only or not row-major: results are written in place")
+    _check_in_place(out, name)
     return out
