@@ -16,7 +16,8 @@
  *   KN_FRAGMENT 1, KN_NUMBERS 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
  * and those of attention/numbers.cl, which has the arguments after the arrays.
  *
- * Kernels, their arguments and groups: as in attention/tiled.cl. */
+ * Kernels, their arguments and groups: as in attention/tiled.cl. No name begins with another: simulators count the local
+ * memory of a kernel by its name. */
 #include "attention/numbers.cl"
 #include "common/wanted.cl"
 #ifndef KN_FRAGMENT
@@ -274,10 +275,10 @@ KN_DEFINE_STORE(store_dv, KN_HALF_dv, KN_NO_FACTORS, KN_BY_ONE)
     KN_KEY_PLACES                                                                                            \
     const int keys_seen = causal ? min(limit, first + offset + KN_TILE_M) : limit;
 
-#if KN_WANTED(kn_attention)
-KN_WORK_GROUP kernel void kn_attention(global const KN_STORED(KN_HALF_q) *restrict q, global const KN_STORED(KN_HALF_k) *restrict k,
-                                       global const KN_STORED(KN_HALF_v) *restrict v, global KN_STORED(KN_HALF_y) *restrict y,
-                                       global KN_T *restrict log_sum, KN_SIZES) {
+#if KN_WANTED(kn_attention_forward)
+KN_WORK_GROUP kernel void kn_attention_forward(global const KN_STORED(KN_HALF_q) *restrict q, global const KN_STORED(KN_HALF_k) *restrict k,
+                                               global const KN_STORED(KN_HALF_v) *restrict v, global KN_STORED(KN_HALF_y) *restrict y,
+                                               global KN_T *restrict log_sum, KN_SIZES) {
     KN_MEMORY(1, 2, 1, KN_SCORE_BYTES)
     local KN_A factors[KN_TILE_M];
     KN_HEAD_PLACES

@@ -4,7 +4,7 @@
  * Defines: those of attention/numbers.cl, which has the arguments after the arrays. Global size: queries (or, for the
  * last kernel, keys), their heads, batches.
  *
- * kn_attention(q, k, v, y, log_sum, queries, …)
+ * kn_attention_forward(q, k, v, y, log_sum, queries, …)
  * kn_attention_queries(dy, y, log_sum, q, k, v, dq, queries, …)
  * kn_attention_keys(dy, y, log_sum, q, k, v, dk, dv, queries, …)     as in attention/tiled.cl, with y instead of delta */
 #include "attention/numbers.cl"
@@ -50,9 +50,9 @@ KN_DOT(dot_slope_result, KN_HALF_dy, KN_HALF_y)
     KN_KEY_PLACES                                                                                            \
     const int seen = causal ? min(limit, query + offset + 1) : limit;
 
-#if KN_WANTED(kn_attention)
-kernel void kn_attention(global const KN_STORED(KN_HALF_q) *restrict q, global const KN_STORED(KN_HALF_k) *restrict k, global const KN_STORED(KN_HALF_v) *restrict v,
-                         global KN_STORED(KN_HALF_y) *restrict y, global KN_T *restrict log_sum, KN_SIZES) {
+#if KN_WANTED(kn_attention_forward)
+kernel void kn_attention_forward(global const KN_STORED(KN_HALF_q) *restrict q, global const KN_STORED(KN_HALF_k) *restrict k, global const KN_STORED(KN_HALF_v) *restrict v,
+                                 global KN_STORED(KN_HALF_y) *restrict y, global KN_T *restrict log_sum, KN_SIZES) {
     KN_QUERY_ITEM
     KN_A most = -INFINITY, sum = 0;
     KN_CLEAR(result)

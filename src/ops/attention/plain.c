@@ -43,7 +43,7 @@ kn_status kn_attention_plain_lower(kn_lowering *lowering) {
     kn_attention_describe(node, kn_attention_first(node), &form);
     if (kn_attention_is_empty(&form)) return kn_attention_fill_zero(lowering);
     if (node->op->backward) return lower_gradient(lowering, &form);
-    kn_step *step = begin(lowering, &form, "kn_attention");
+    kn_step *step = begin(lowering, &form, "kn_attention_forward");
     kn_attention_read_parts(step, node, &form, 0);
     kn_step_write(step, "y", lowering->result);
     kn_step_write(step, "log_sum", node->outputs[1]);

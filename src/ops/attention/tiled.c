@@ -91,7 +91,7 @@ kn_status kn_attention_lower_tiles(kn_lowering *lowering, const kn_attention_til
     if (kn_attention_is_empty(&form)) return kn_attention_fill_zero(lowering);
     if (node->op->backward) return lower_gradient(lowering, &form, tiling);
     tiling->choose(lowering->target, node, &form, KN_ATTENTION_FORWARD, &tile);
-    kn_step *step = begin(lowering, &form, tiling, &tile, "kn_attention");
+    kn_step *step = begin(lowering, &form, tiling, &tile, "kn_attention_forward");
     kn_attention_read_parts(step, node, &form, 0);
     kn_step_write(step, "y", lowering->result);
     kn_step_write(step, "log_sum", node->outputs[1]);

@@ -51,8 +51,8 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     const bool sums_apart = backward && kn_is_half(node->outputs[0]->shape.dtype);
     const uint64_t numbers = (uint64_t)(form.batches * form.heads * form.queries * form.head);
     const int sums = sums_apart ? kn_emit_scratch(lowering, numbers * sizeof(float)) : 0;
-    kn_step *step =
-        kn_step_begin(lowering, "attention/wide.cl", backward ? "kn_attention_gradient" : "kn_attention");
+    kn_step *step = kn_step_begin(lowering, "attention/wide.cl",
+                                  backward ? "kn_attention_gradient" : "kn_attention_forward");
     kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
     kn_step_define(step, "KN_VECTORS", "%d", (int)wide.vectors);
     kn_step_define(step, "KN_HEAD", "%d", (int)form.head);
