@@ -266,6 +266,13 @@ KN_DEFINE_STORE(store_dv, KN_HALF_dv, KN_NO_FACTORS, KN_BY_ONE)
     KN_LIMITS                                                                                                \
     const int seen_more = causal ? offset + 1 : keys;
 #define KN_SEEN_KEYS(query) min(limit, (query) + seen_more)
+/* Of a score, in gradients: the weight, how much dropout keeps of it, and the slope of the score; with `seen`, and the
+ * logarithm of the sum and the delta of its query. */
+#define KN_WEIGHT_AND_SLOPE(log_sum_at, delta_at)                                                            \
+    const KN_A score = KN_SUM_AT(scores, i, j, e) * scale, slope = KN_SUM_AT(slopes, i, j, e);               \
+    const KN_A weight = seen ? exp(KN_MASKED(score, query, key) - (log_sum_at)) : (KN_A)0;                   \
+    const KN_A kept = KN_KEPT(query, key);                                                                   \
+    const KN_A score_slope = seen ? weight * (slope * kept - (delta_at)) * scale : (KN_A)0;
 /* For kernels whose work-groups compute a head of q. */
 #define KN_HEAD_PLACES                                                                                       \
     KN_PLACES                                                                                                \
@@ -396,11 +403,8 @@ KN_WORK_GROUP kernel void kn_attention_queries(global const KN_STORED(KN_HALF_dy
             const int row = KN_SUM_IN_ROW(i, e), column = KN_SCORE_COLUMN(j, e);
             const int query = first + row, key = key0 + column;
             const bool seen = key < KN_SEEN_KEYS(query);
-            const KN_A score = KN_SUM_AT(scores, i, j, e) * scale, slope = KN_SUM_AT(slopes, i, j, e);
-            const KN_A weight = seen ? exp(KN_MASKED(score, query, key) - own_sums[row]) : (KN_A)0;
-            const KN_A kept = KN_KEPT(query, key);
-            *(lefts + KN_LEFT_PLACE(row, column)) =
-                round_1(seen ? weight * (slope * kept - deltas[row]) * scale : (KN_A)0);
+            KN_WEIGHT_AND_SLOPE(own_sums[row], deltas[row])
+            *(lefts + KN_LEFT_PLACE(row, column)) = round_1(score_slope);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         sums_add(&sums, lefts, key_across);
@@ -455,12 +459,9 @@ KN_WORK_GROUP kernel void kn_attention_keys(global const KN_STORED(KN_HALF_dy) *
                 const int row = KN_SUM_IN_ROW(i, e), column = KN_SCORE_COLUMN(j, e);
                 const int query = query0 + column, key = first + row;
                 const bool seen = query < queries && key < KN_SEEN_KEYS(query);
-                const KN_A score = KN_SUM_AT(scores, i, j, e) * scale, slope = KN_SUM_AT(slopes, i, j, e);
-                const KN_A weight = seen ? exp(KN_MASKED(score, query, key) - query_sums[column]) : (KN_A)0;
-                const KN_A kept = KN_KEPT(query, key);
+                KN_WEIGHT_AND_SLOPE(query_sums[column], deltas[column])
                 *(weight_tile + KN_LEFT_PLACE(row, column)) = round_1(weight * kept);
-                *(score_slopes + KN_LEFT_PLACE(row, column)) =
-                    round_1(seen ? weight * (slope * kept - deltas[column]) * scale : (KN_A)0);
+                *(score_slopes + KN_LEFT_PLACE(row, column)) = round_1(score_slope);
             }
             barrier(CLK_LOCAL_MEM_FENCE);
             sums_add(&value_sums, weight_tile, slope_across);
