@@ -144,6 +144,24 @@ static void forced_kernels_are_right(void **state) {
     device_close(&context);
 }
 
+/* Computes y with many threads on this unit, in which no kernel may be refused. Destroys the graph. */
+static void run_with_unit(const char *unit, kn_precision precision, kn_graph **graph, kn_value *y,
+                          const kn_feed *feed, kn_fetch *fetch) {
+    kn_context_params params = device_params();
+    params.kind = MANY;
+    params.matrix_unit = unit;
+    kn_context *context = device_open(&params);
+    kn_session_params how;
+    kn_session_params_init(&how);
+    how.precision = precision;
+    kn_session *session = kn_session_create(context, &y, 1, &how);
+    kn_graph_destroy(graph);
+    if (kn_session_run(session, feed, 1, fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+    assert_int_equal(device_counts(context).variants_refused, 0);
+    kn_session_destroy(&session);
+    device_close(&context);
+}
+
 /* A product or a convolution of a network takes the unit where results have 16 bits: weights of 1 + 2^-9 are
  * rounded to 1 then. In float32, and without the unit, they are not. With TF32 weights of 1 + 2^-11 are
  * rounded up to 1 + 2^-10, where the unit multiplies it. */
@@ -166,30 +184,18 @@ static void networks_take_the_matrix_unit(void **state) {
         const bool images = c % 2;
         for (int i = 0; i < DEPTH * COLUMNS; i++)
             weights[i] = cases[c / 2].weight;
-        kn_context_params params = device_params();
-        params.kind = MANY;
-        params.matrix_unit = cases[c / 2].unit;
-        kn_context *context = device_open(&params);
         kn_graph *graph = kn_graph_create(NULL);
         kn_value *x = kn_input(graph, "x", KN_FLOAT32, images ? "1,32,2,4" : "8,32");
         kn_value *w = kn_constant(graph, KN_FLOAT32, images ? "24,32,1,1" : "32,24", weights, sizeof weights);
         kn_value *y = kn_name(
             images ? kn_conv2d(kn_relu(x), w, NULL, NULL) : kn_matmul(kn_relu(x), w, false, false), "y");
-        kn_session_params how;
-        kn_session_params_init(&how);
-        how.precision = cases[c / 2].precision;
-        kn_session *session = kn_session_create(context, &y, 1, &how);
-        kn_graph_destroy(&graph);
         kn_feed feed = {"x", given, sizeof given};
         kn_fetch fetch = {"y", got, sizeof got};
-        if (kn_session_run(session, &feed, 1, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+        run_with_unit(cases[c / 2].unit, cases[c / 2].precision, &graph, y, &feed, &fetch);
         for (int i = 0; i < ROWS * COLUMNS; i++)
             if (got[i] != cases[c / 2].result)
                 fail_msg("case %zu, element %d: %g, expected %g", c, i, (double)got[i],
                          (double)cases[c / 2].result);
-        assert_int_equal(device_counts(context).variants_refused, 0);
-        kn_session_destroy(&session);
-        device_close(&context);
     }
 }
 
@@ -209,29 +215,17 @@ static void attention_takes_the_matrix_unit(void **state) {
     for (int d = 0; d < HEAD; d++)
         given[1][2][d] = 1;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        kn_context_params params = device_params();
-        params.kind = MANY;
-        params.matrix_unit = cases[c].unit;
-        kn_context *context = device_open(&params);
         kn_graph *graph = kn_graph_create(NULL);
         const kn_attention_params attention = {.size = sizeof attention, .scale = 0.3};
         kn_value *x = kn_input(graph, "x", KN_FLOAT32, "1,2,48");
         kn_value *y = kn_name(kn_attention_packed(kn_relu(x), &attention), "y");
-        kn_session_params how;
-        kn_session_params_init(&how);
-        how.precision = cases[c].precision;
-        kn_session *session = kn_session_create(context, &y, 1, &how);
-        kn_graph_destroy(&graph);
         kn_feed feed = {"x", given, sizeof given};
         kn_fetch fetch = {"y", got, sizeof got};
-        if (kn_session_run(session, &feed, 1, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+        run_with_unit(cases[c].unit, cases[c].precision, &graph, y, &feed, &fetch);
         for (int i = 0; i < QUERIES * HEAD; i++)
             if (fabsf(got[i] - cases[c].result) > 2e-5f)
                 fail_msg("case %zu, element %d: %.6f, expected %.6f", c, i, (double)got[i],
                          (double)cases[c].result);
-        assert_int_equal(device_counts(context).variants_refused, 0);
-        kn_session_destroy(&session);
-        device_close(&context);
     }
 }
 
