@@ -17,6 +17,11 @@ typedef enum kn_step_kind {
     KN_STEP_STORE,   /* all bytes of the value read, to a state in host memory */
 } kn_step_kind;
 
+/* Whether such a step writes no value of the device: it takes one away. */
+static inline bool kn_step_takes_away(kn_step_kind kind) {
+    return kind == KN_STEP_SEND || kind == KN_STEP_SHARE || kind == KN_STEP_STORE;
+}
+
 /* Row-major products for the library: a is (batches,M,K), or (batches,K,M) transposed; b is (K,N), or (N,K)
  * transposed; the result is (M,N), per batch. */
 struct kn_library_product {

@@ -24,11 +24,10 @@ static void pad(kn_text *text, size_t start, size_t width) {
 
 /* The first value that a step writes; of a send, share or store step, the value that it reads. */
 static const kn_value *written_by(const kn_step *step) {
-    const bool sends =
-        step->kind == KN_STEP_SEND || step->kind == KN_STEP_SHARE || step->kind == KN_STEP_STORE;
+    const bool takes_away = kn_step_takes_away(step->kind);
     for (int a = 0; a < step->argument_count; a++)
         if (step->arguments[a].kind == KN_ARGUMENT_VALUE && step->arguments[a].value &&
-            (step->arguments[a].writes || sends))
+            (step->arguments[a].writes || takes_away))
             return step->arguments[a].value;
     return NULL;
 }

@@ -25,11 +25,11 @@ static kn_status find_source_and_target(kn_ready_step *ready, kn_error *error) {
         else
             ready->source = argument->value;
     }
-    bool sends = step->kind == KN_STEP_SEND || step->kind == KN_STEP_SHARE || step->kind == KN_STEP_STORE;
-    if ((!ready->target && !sends) || (!ready->source && (sends || step->kind == KN_STEP_COPY)))
+    const bool takes_away = kn_step_takes_away(step->kind);
+    if ((!ready->target && !takes_away) || (!ready->source && (takes_away || step->kind == KN_STEP_COPY)))
         return kn_fail(error, KN_ERROR_INTERNAL, "%s: a copy, fill or transfer without its values",
                        step->label);
-    if (!kn_value_bytes(sends ? ready->source : ready->target, &ready->bytes)) ready->bytes = 0;
+    if (!kn_value_bytes(takes_away ? ready->source : ready->target, &ready->bytes)) ready->bytes = 0;
     return KN_OK;
 }
 
