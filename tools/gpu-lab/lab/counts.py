@@ -147,16 +147,20 @@ class Counts:
         return self.work / self.useful if self.useful else None
 
     @property
+    def by_target(self):
+        """The figures as multiples of their targets."""
+        figures = {"sectors": self.sectors, "passes": self.passes, "work": self.work_share}
+        return {name: figure / TARGETS[name] for name, figure in figures.items() if figure}
+
+    @property
     def above(self):
         """The figures that are above their targets."""
-        figures = {"sectors": self.sectors, "passes": self.passes, "work": self.work_share}
-        return [name for name, figure in figures.items() if figure and figure > TARGETS[name]]
+        return [name for name, share in self.by_target.items() if share > 1]
 
     @property
     def badness(self):
         """The largest figure as a multiple of its target."""
-        figures = {"sectors": self.sectors, "passes": self.passes, "work": self.work_share}
-        return max((figure / TARGETS[name] for name, figure in figures.items() if figure), default=0)
+        return max(self.by_target.values(), default=0)
 
     def line(self):
         """For JSON."""
