@@ -188,7 +188,7 @@ def _check_in_place(out: Any, name: str) -> None:
 
 
 def target_of(out: Any, info: Any, name: str) -> np.ndarray:
-    """An array for a result: a new one, or `out` if it can be written in place."""
+    """An array for a result: a new one, or `out` if it fits; fetches_of sees whether it can be written in place."""
     if out is None:
         return empty_for(info)
     kind = numpy_type(info.dtype)
@@ -196,5 +196,4 @@ def target_of(out: Any, info: Any, name: str) -> np.ndarray:
         raise error_of(_DTYPE, f"out of '{name}' is {getattr(out, 'dtype', type(out).__name__)}, expected {kind}")
     if out.shape != shape_of(info):
         raise error_of(_SHAPE, f"out of '{name}' has the shape {out.shape}, expected {shape_of(info)}")
-    _check_in_place(out, name)
     return out
