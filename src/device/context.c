@@ -72,6 +72,10 @@ kn_status kn_context_get_counts(const kn_context *context, kn_context_counts *co
     return KN_RESULT_GIVE(kn_context_counts, counts, &now);
 }
 
+bool kn_context_is_simulated(const kn_context *context) {
+    return context->found.simulated;
+}
+
 double kn_context_made(const kn_context *context) {
     return context->made;
 }

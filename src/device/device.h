@@ -16,6 +16,8 @@ bool kn_context_wide_indices(const kn_context *context);
 bool kn_context_precompiles(const kn_context *context);
 /* Whether the device is only described (kn_context_params.target): it can be planned for. */
 bool kn_context_is_described(const kn_context *context);
+/* Whether it is a simulator's. */
+bool kn_context_is_simulated(const kn_context *context);
 /* The error of what needs a device. */
 kn_status kn_fail_described(const kn_context *context, kn_error *error);
 /* When it was created, by kn_clock: distinguishes contexts. */

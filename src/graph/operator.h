@@ -200,6 +200,7 @@ typedef struct kn_case {
     bool no_gradient; /* the gradient is undefined or not wanted */
     bool training;
     bool smallest; /* also run on slow devices: at least one per variant */
+    bool large;    /* not run on simulated devices, which would take many minutes */
 } kn_case;
 
 /* When a node returns an input unchanged, provided that the types and shapes are the same. */

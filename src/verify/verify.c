@@ -128,6 +128,11 @@ static bool has_element_types(const kn_context *context, const kn_case *test_cas
     return !doubles || kn_context_capabilities(context)->double_precision;
 }
 
+/* Whether the device has the element types of a case, and time for it. */
+static bool suits(const kn_context *context, const kn_case *test_case) {
+    return has_element_types(context, test_case) && !(test_case->large && kn_context_is_simulated(context));
+}
+
 /* A plain kernel replaces others that go wrong. Where one of them takes a case, the smallest cases do for it,
  * unless variants are named. */
 static bool is_spare(const verify_run *run, const kn_operator *row, int number, const kn_variant *variant) {
@@ -156,7 +161,7 @@ static bool takes(const verify_run *run, const kn_operator *row, int number, con
 
 /* Runs a case with all variants that accept it on the device; pointwise nodes have no variants. */
 static void verify_case(verify_run *run, const kn_operator *row, int number) {
-    if (!has_element_types(run->context, &row->cases[number])) return;
+    if (!suits(run->context, &row->cases[number])) return;
     if (row->class != KN_CLASS_KERNEL) {
         if (listed(run->params.variants, "pointwise")) verify_variant(run, row, number, NULL, 0, false);
         return;

@@ -344,8 +344,11 @@ KN_OPERATOR(
          .no_gradient = true,
          .smallest = true},
         /* Results so large that they are stored past the caches. */
-        {.inputs = {"1,16,257,256", "16,16,1,1"}, .no_gradient = true},
-        {.inputs = {"1,16,257,256", "16,1,3,3"}, .attributes = "padding=1 groups=16", .no_gradient = true},
+        {.inputs = {"1,16,257,256", "16,16,1,1"}, .no_gradient = true, .large = true},
+        {.inputs = {"1,16,257,256", "16,1,3,3"},
+         .attributes = "padding=1 groups=16",
+         .no_gradient = true,
+         .large = true},
         {.inputs = {"2,24,5,9", "32,24,1,1"}}, {.inputs = {"2,24,7,5", "40,24,1,1"}, .no_gradient = true},
         {.inputs = {"2,16,5,7", "24,16,1,1"}},
         {.inputs = {"1,32,7,6", "35,32,3,3"}, .attributes = "padding=1"},
