@@ -132,8 +132,10 @@ typedef struct kn_choice {
     /* First prepares its last input. Unless forced, it is used only if that input depends on states alone, so
      * that the preparation runs once. */
     bool prepares;
-    /* used only if the device ran it faster than the next accepting variant, at similar sizes */
+    /* Used only if the device ran it faster than the next accepting variant: at similar sizes or, if there
+     * are any, at these, since how much faster it is depends on the device more than on the sizes. */
     bool measured;
+    const kn_trial_case *measured_at;
     /* Used on a device only after the node's trial case, or the row's first accepted case if it has none, was
      * computed correctly there. With many threads every variant but a row's last needs a trial: a small node
      * of the same programs. */

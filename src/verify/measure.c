@@ -107,7 +107,7 @@ kn_status kn_measurement_glance(kn_session *session, const kn_operator *row, dou
     return status;
 }
 
-/* ---- whether a variant is faster than another ------------------------------------------------- */
+/* ---- whether a variant is faster than another ---------------------------------------------------------- */
 
 enum { MAX_SIZE = 1024 };
 
@@ -124,6 +124,7 @@ static void name_sizes(kn_context *context, const kn_node *node, const kn_varian
     size_t used = kn_verdict_name(context, "faster", key, bytes);
     if (used < bytes)
         used += (size_t)snprintf(key + used, bytes - used, "/%s/%s", node->op->name, variant->name);
+    if (variant->choice.measured_at) return;
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         const kn_shape *shape = &node->inputs[i]->shape;
         for (int d = 0; d < shape->rank && used < bytes; d++)
@@ -132,6 +133,26 @@ static void name_sizes(kn_context *context, const kn_node *node, const kn_varian
     }
     for (int i = 0; i < node->op->attribute_count && used < bytes; i++)
         used += (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)node->attributes[i].integer);
+}
+
+/* The node that is measured instead of one: as large as the class of its sizes, or of the variant's own. */
+static kn_status size_node(kn_context *context, const kn_node *node, const kn_variant *variant,
+                           kn_alike *alike, kn_error *error) {
+    const kn_trial_case *sizes = variant->choice.measured_at;
+    if (!sizes) {
+        kn_alike_of(node, alike);
+        for (int i = 0; i < alike->input_count && i < KN_TRIAL_INPUTS; i++)
+            for (int d = 0; d < alike->shapes[i].rank; d++)
+                alike->shapes[i].dims[d] = class_of(alike->shapes[i].dims[d]);
+        return KN_OK;
+    }
+    kn_trial trial;
+    const kn_case test_case = kn_case_of(sizes);
+    kn_status status = kn_trial_make(&trial, kn_context_host(context), node->op, &test_case, NULL, KN_FLOAT32,
+                                     false, 1, error);
+    if (status == KN_OK) kn_alike_of(trial.outputs[0]->producer, alike);
+    kn_trial_finish(&trial);
+    return status;
 }
 
 /* The time of one variant. */
@@ -151,16 +172,13 @@ bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *v
     char key[320];
     double verdict = 0, seconds = 0, other_seconds = 0;
     name_sizes(context, node, variant, key, sizeof key);
-    if (kn_verdict_expect(context, key, 0, &verdict)) return verdict > 1;
-    kn_measurement measure = {.context = context};
+    if (kn_verdict_expect(context, key, variant->choice.measured_at ? 2 : 0, &verdict)) return verdict > 1;
+    kn_measurement measure = {.context = context, .fast = variant->choice.fast};
     kn_error error = {.status = KN_OK};
     kn_attempt attempt;
     kn_attempt_begin(context, &attempt, key);
-    kn_alike_of(node, &measure.node);
-    for (int i = 0; i < measure.node.input_count && i < KN_TRIAL_INPUTS; i++)
-        for (int d = 0; d < measure.node.shapes[i].rank; d++)
-            measure.node.shapes[i].dims[d] = class_of(measure.node.shapes[i].dims[d]);
-    kn_status status = kn_measurement_make(&measure, &error);
+    kn_status status = size_node(context, node, variant, &measure.node, &error);
+    if (status == KN_OK) status = kn_measurement_make(&measure, &error);
     if (status == KN_OK) status = time_variant(&measure, variant, &seconds, &error);
     if (status == KN_OK) status = time_variant(&measure, other, &other_seconds, &error);
     kn_measurement_finish(&measure);

@@ -162,6 +162,12 @@ static kn_status build(kn_trial *trial, kn_error *error) {
                          trial->bound_outputs, error);
 }
 
+kn_case kn_case_of(const kn_trial_case *trial_case) {
+    return (kn_case){.inputs = {trial_case->inputs[0], trial_case->inputs[1]},
+                     .attributes = trial_case->attributes,
+                     .no_gradient = true};
+}
+
 kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator *row,
                         const kn_case *test_case, const kn_alike *alike, kn_dtype stored, bool tf32,
                         uint64_t seed, kn_error *error) {

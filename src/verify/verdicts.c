@@ -27,9 +27,7 @@ static kn_status try_table(kn_context *context, const kn_operator *row, const kn
 static kn_status try_trial_case(kn_context *context, const kn_operator *row, const kn_variant *variant,
                                 const kn_trial_case *trial_case, kn_error *error) {
     double ratio;
-    const kn_case test_case = {.inputs = {trial_case->inputs[0], trial_case->inputs[1]},
-                               .attributes = trial_case->attributes,
-                               .no_gradient = true};
+    const kn_case test_case = kn_case_of(trial_case);
     const kn_trial_options options = {.variant = variant->name, .seed = 1};
     return kn_trial_run(context, row, &test_case, &options, &ratio, error);
 }

@@ -61,6 +61,8 @@ kn_status kn_trial_make(kn_trial *trial, const kn_host *host, const kn_operator 
                         const kn_case *test_case, const kn_alike *alike, kn_dtype stored, bool tf32,
                         uint64_t seed, kn_error *error);
 void kn_trial_finish(kn_trial *trial);
+/* What an operator constructs as a case of the table, without gradients; it points into `trial_case`. */
+kn_case kn_case_of(const kn_trial_case *trial_case);
 /* The element type of an input as cases write it; false: there is no such type. */
 bool kn_trial_input_type(const char *input, kn_dtype *dtype);
 /* Computes all results with the references, from the current `values`. Free them with kn_trial_release. */

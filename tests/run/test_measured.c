@@ -42,31 +42,50 @@ static char *verdicts_text(const char *cache) {
     return (char *)bytes;
 }
 
-static void what_was_measured_is_of_these_kernels(void **state) {
-    (void)state;
+/* Measures the variant next to itself; then there is a verdict on `sizes`, as its key ends, or none. */
+static void check_verdict(const kn_trial_case *measured_at, const char *sizes, bool measured) {
     kn_host host = kn_host_defaults();
     char *cache = test_folder_make(), key[320], stale[320];
     kn_graph *graph, *bound;
     kn_value *result;
-    const kn_variant *variant = product(&graph, &bound, &result);
+    kn_variant variant = *product(&graph, &bound, &result);
+    variant.choice.measured_at = measured_at;
     kn_context_params params = device_params();
     params.cache_folder = cache;
     params.device = getenv("KOINE_DEVICE") ? getenv("KOINE_DEVICE") : "0";
     kn_context *context = device_open(&params);
-    kn_variant_is_faster(context, result->producer, variant, variant);
+    const bool faster = kn_variant_is_faster(context, result->producer, &variant, &variant);
     size_t used = kn_verdict_name(context, "faster", key, sizeof key);
-    snprintf(key + used, sizeof key - used, "/matmul/tiled/64x64/64x64/");
+    snprintf(key + used, sizeof key - used, "/matmul/tiled%s", sizes);
     snprintf(stale, sizeof stale, "faster/%s/", "matmul");
+    double ratio = 0;
+    assert_int_equal(kn_verdict_expect(context, key, 0, &ratio), measured);
+    assert_true(measured ? ratio > 0 && faster == (ratio > 1) : !faster);
     kn_context_destroy(&context);
-    char *text = verdicts_text(cache);
-    if (!strstr(text, key) || strstr(text, stale)) fail_msg("'%s' is not in\n%s", key, text);
+    char *text = measured ? verdicts_text(cache) : NULL;
+    if (measured && (!strstr(text, key) || strstr(text, stale))) fail_msg("'%s' is not in\n%s", key, text);
     kn_release(&host, text);
     kn_graph_destroy(&bound);
     kn_graph_destroy(&graph);
     test_folder_remove(cache);
 }
 
+static void what_was_measured_is_of_these_kernels(void **state) {
+    (void)state;
+    check_verdict(NULL, "/64x64/64x64/0/0", true);
+}
+
+/* A variant with fixed sizes is measured at these, once for all nodes; never where they are not sizes of
+ * such a node. */
+static void a_variant_is_measured_at_fixed_sizes(void **state) {
+    (void)state;
+    static const kn_trial_case sizes = {{"24,40", "40,32"}, ""}, wrong = {{"24,40", "41,32"}, ""};
+    check_verdict(&sizes, "", true);
+    check_verdict(&wrong, "", false);
+}
+
 int test_measured(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_measured_is_of_these_kernels)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_measured_is_of_these_kernels),
+                                       cmocka_unit_test(a_variant_is_measured_at_fixed_sizes)};
     return cmocka_run_group_tests_name("plan: what is measured", tests, NULL, NULL);
 }
