@@ -5,7 +5,9 @@
  * KN_AMX_RIGHT(side, k). Both have KN_AMX_TILE numbers, without gaps. Numbers that are not there are 0.
  *
  *   KN_EMULATED   1: plain code does what the unit would, but adds in another order; 0, the default for processors with
- *                 vectors of 16 lanes */
+ *                 vectors of 16 lanes
+ *   KN_SPLIT 0    1: numbers are float32, each the sum of two of bfloat16. A tile of the high ones is followed by one of
+ *                 the low ones, and a product is the sum of three: all but that of low ones by low ones */
 #ifndef KN_AMX_CL
 #define KN_AMX_CL
 #include "common/storage.cl"
@@ -16,9 +18,14 @@
 #define KN_EMULATED 1
 #endif
 #endif
+#ifndef KN_SPLIT
+#define KN_SPLIT 0
+#endif
 #define KN_AMX_SIDE 32
 #define KN_AMX_CHUNK 32
 #define KN_AMX_TILE 512
+/* Numbers from chunk to chunk. */
+#define KN_AMX_STEP (KN_AMX_TILE * (1 + KN_SPLIT))
 #define KN_AMX_LEFT(side, k) ((side) * 32 + (k))
 #define KN_AMX_RIGHT(side, k) ((k) / 2 * 32 + (side) * 2 + (k) % 2)
 
@@ -38,10 +45,10 @@ static inline void amx_end(void) {
 #endif
 
 /* 16 numbers stored as `kind` (common/storage.cl), as bits: rounded to nearest even, and none too small for a normal
- * number. */
-#define KN_AMX_BITS(kind, p) KN_PASTE(KN_AMX_BITS_, kind)(p)
-#define KN_AMX_BITS_2(p) KN_LOAD_BITS(16, 0, p)
-#define KN_AMX_BITS_0(p) KN_AMX_ROUND(vload16(0, p))
+ * number. With `low` what that rounding takes away, rounded too. */
+#define KN_AMX_BITS(kind, low, p) KN_PASTE(KN_AMX_BITS_, kind)(low, p)
+#define KN_AMX_BITS_2(low, p) KN_LOAD_BITS(16, 0, p)
+#define KN_AMX_BITS_0(low, p) ((low) ? amx_low(vload16(0, p)) : KN_AMX_ROUND(vload16(0, p)))
 #if KN_EMULATED
 #define KN_AMX_ROUND(numbers) kn_to_bfloat_16(numbers)
 #else
@@ -52,13 +59,45 @@ static inline ushort16 amx_round(const float16 numbers) {
     return bits;
 }
 #endif
-#define KN_AMX_BIT(kind, p) KN_PASTE(KN_AMX_BIT_, kind)(p)
-#define KN_AMX_BIT_2(p) (*(p))
-#define KN_AMX_BIT_0(p) kn_to_bfloat(*(p))
+static inline ushort16 amx_low(const float16 numbers) {
+    const ushort16 high = KN_AMX_ROUND(numbers);
+    return KN_AMX_ROUND(numbers - as_float16(convert_uint16(high) << 16));
+}
+#define KN_AMX_BIT(kind, low, p) KN_PASTE(KN_AMX_BIT_, kind)(low, p)
+#define KN_AMX_BIT_2(low, p) (*(p))
+#define KN_AMX_BIT_0(low, p) amx_bit(*(p), low)
+static inline ushort amx_bit(const float number, const bool low) {
+    const ushort high = kn_to_bfloat(number);
+    return low ? kn_to_bfloat(number - as_float((uint)high << 16)) : high;
+}
 
 /* sums (32,32) = left (32,chunks*32) times right (chunks*32,32). Of a side, tile (half, chunk) is at
- * (half * pitch + chunk) * KN_AMX_TILE. Inlined, as what else gets an array of local memory: PoCL gives a separate
+ * (half * pitch + chunk) * KN_AMX_STEP. Inlined, as what else gets an array of local memory: PoCL gives a separate
  * function, which a compiler has made to know the array, another one. */
+#if KN_EMULATED
+static inline float amx_number(local const ushort *number) {
+    return as_float((uint)*number << 16);
+}
+#else
+/* Adds the products of two tiles of left and two of right, at displacements from those of this chunk. */
+#define KN_AMX_PRODUCTS(left, right)                                                                         \
+    "tileloadd " left "(%0,%5,1), %%tmm4\n\t"                                                                \
+    "tileloadd " right "(%2,%5,1), %%tmm6\n\t"                                                               \
+    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"                                                                   \
+    "tileloadd " right "(%3,%5,1), %%tmm7\n\t"                                                               \
+    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"                                                                   \
+    "tileloadd " left "(%1,%5,1), %%tmm5\n\t"                                                                \
+    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"                                                                   \
+    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+/* A tile has 1024 bytes. */
+#if KN_SPLIT
+#define KN_AMX_CHUNK_PRODUCTS KN_AMX_PRODUCTS("1024", "") KN_AMX_PRODUCTS("", "1024") KN_AMX_PRODUCTS("", "")
+#define KN_AMX_STEP_BYTES "2048"
+#else
+#define KN_AMX_CHUNK_PRODUCTS KN_AMX_PRODUCTS("", "")
+#define KN_AMX_STEP_BYTES "1024"
+#endif
+#endif
 static inline __attribute__((always_inline)) void amx_multiply(local const ushort *left, local const ushort *right,
                                                                const int left_pitch, const int right_pitch,
                                                                const int chunks, local float *sums) {
@@ -68,37 +107,35 @@ static inline __attribute__((always_inline)) void amx_multiply(local const ushor
         float sum = 0;
         for (int k = 0; k < chunks * KN_AMX_CHUNK; k++) {
             const int chunk = k / KN_AMX_CHUNK, in = k % KN_AMX_CHUNK;
-            const ushort a = left[(row / 16 * left_pitch + chunk) * KN_AMX_TILE + KN_AMX_LEFT(row % 16, in)];
-            const ushort b = right[(column / 16 * right_pitch + chunk) * KN_AMX_TILE + KN_AMX_RIGHT(column % 16, in)];
-            sum += as_float((uint)a << 16) * as_float((uint)b << 16);
+            local const ushort *a =
+                left + (row / 16 * left_pitch + chunk) * KN_AMX_STEP + KN_AMX_LEFT(row % 16, in);
+            local const ushort *b =
+                right + (column / 16 * right_pitch + chunk) * KN_AMX_STEP + KN_AMX_RIGHT(column % 16, in);
+#if KN_SPLIT
+            sum += amx_number(a + KN_AMX_TILE) * amx_number(b);
+            sum += amx_number(a) * amx_number(b + KN_AMX_TILE);
+#endif
+            sum += amx_number(a) * amx_number(b);
         }
         sums[at] = sum;
     }
 #else
-    local const ushort *a0 = left, *a1 = left + left_pitch * KN_AMX_TILE;
-    local const ushort *b0 = right, *b1 = right + right_pitch * KN_AMX_TILE;
+    local const ushort *a0 = left, *a1 = left + left_pitch * KN_AMX_STEP;
+    local const ushort *b0 = right, *b1 = right + right_pitch * KN_AMX_STEP;
     long left_over = chunks;
     const long row = 64, sums_row = 4 * KN_AMX_SIDE;
-    /* The loop too, since some compilers fail to analyse one with tiles in it. A tile has 1024 bytes. */
+    /* The loop too, since some compilers fail to analyse one with tiles in it. */
     __asm__ volatile("tilezero %%tmm0\n\t"
                      "tilezero %%tmm1\n\t"
                      "tilezero %%tmm2\n\t"
                      "tilezero %%tmm3\n\t"
                      "test %4, %4\n\t"
                      "jle 2f\n"
-                     "1:\n\t"
-                     "tileloadd (%0,%5,1), %%tmm4\n\t"
-                     "tileloadd (%2,%5,1), %%tmm6\n\t"
-                     "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                     "tileloadd (%3,%5,1), %%tmm7\n\t"
-                     "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                     "tileloadd (%1,%5,1), %%tmm5\n\t"
-                     "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                     "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                     "add $1024, %0\n\t"
-                     "add $1024, %1\n\t"
-                     "add $1024, %2\n\t"
-                     "add $1024, %3\n\t"
+                     "1:\n\t" KN_AMX_CHUNK_PRODUCTS
+                     "add $" KN_AMX_STEP_BYTES ", %0\n\t"
+                     "add $" KN_AMX_STEP_BYTES ", %1\n\t"
+                     "add $" KN_AMX_STEP_BYTES ", %2\n\t"
+                     "add $" KN_AMX_STEP_BYTES ", %3\n\t"
                      "sub $1, %4\n\t"
                      "jnz 1b\n"
                      "2:\n\t"

@@ -7,7 +7,9 @@
  *   KN_FRAGMENT      the unit
  *   KN_NUMBERS 2     the numbers: 1 float16, 2 bfloat16; what is stored as float32 is rounded to them when it is
  *                    loaded, to nearest even. 3, with unit 1 alone: TF32, float32 rounded to 10 bits of mantissa, to
- *                    nearest with ties away from 0
+ *                    nearest with ties away from 0. 4: bfloat16, of which each float32 is the sum of two, rounded to
+ *                    nearest even; a product is the sum of three, all but that of the low ones. A slice has both in a
+ *                    word, the high one in its upper half
  *   KN_EMULATED 0    1: without a unit; each lane has the same numbers and gives them to the others in local memory
  *   KN_WAVE_M, _N 32 the sums of a wave, multiples of the unit's tile */
 #if defined(KN_FRAGMENT) && !defined(KN_FRAGMENT_CL)
@@ -23,13 +25,20 @@
 #ifndef KN_WAVE_N
 #define KN_WAVE_N 32
 #endif
-/* A number in a slice, and how many fit in a word of 32 bits. */
-#if KN_NUMBERS == 3
+/* A number in a slice, and how many fit in a word of 32 bits; and those that the unit multiplies. */
+#if KN_NUMBERS >= 3
 #define KN_NUMBER uint
 #define KN_IN_WORD 1
 #else
 #define KN_NUMBER ushort
 #define KN_IN_WORD 2
+#endif
+#if KN_NUMBERS == 3
+#define KN_FACTOR uint
+#define KN_FACTORS_IN_WORD 1
+#else
+#define KN_FACTOR ushort
+#define KN_FACTORS_IN_WORD 2
 #endif
 #define KN_WAVES_M (KN_TILE_M / KN_WAVE_M)
 #define KN_WAVES_N (KN_TILE_N / KN_WAVE_N)
@@ -54,13 +63,31 @@
 #endif
 
 /* Where a number is in a slice: of a row and k on the left, of a column and k on the right. Two from an even k on are
- * adjacent. */
-#if KN_FRAGMENT >= 5
-#define KN_SLICE_ROW KN_TILE_K
+ * adjacent, but for units 5 and 6 where each is a word of two: there block reads give the even ones, and the odd ones. For
+ * unit 1 the four of those that a lane needs of a row are adjacent. */
 #define KN_SLICE_TILE(i, k, side) (((i) / (side) * (KN_TILE_K / KN_DEPTH) + (k) / KN_DEPTH) * ((side) * KN_DEPTH))
+#define KN_EVEN_AND_ODD(k, rows) ((k) % 2 * ((rows) * KN_DEPTH / 2))
+#if KN_NUMBERS == 4 && KN_FRAGMENT >= 5
+#define KN_SLICE_ROW KN_TILE_K
+#if KN_FRAGMENT == 5
+#define KN_LEFT_PLACE(i, k)                                                                                  \
+    (KN_SLICE_TILE(i, k, KN_ROWS) + KN_EVEN_AND_ODD(k, KN_ROWS) + (i) % KN_ROWS * (KN_DEPTH / 2) + (k) % KN_DEPTH / 2)
+#else
+#define KN_LEFT_PLACE(i, k) (KN_SLICE_TILE(i, k, KN_ROWS) + (i) % KN_ROWS * KN_DEPTH + (k) % KN_DEPTH)
+#endif
+#define KN_RIGHT_PLACE(i, k)                                                                                 \
+    (KN_SLICE_TILE(i, k, KN_COLUMNS) + KN_EVEN_AND_ODD(k, KN_COLUMNS) + (k) % KN_DEPTH / 2 * KN_COLUMNS +    \
+     (i) % KN_COLUMNS)
+#elif KN_FRAGMENT >= 5
+#define KN_SLICE_ROW KN_TILE_K
 #define KN_LEFT_PLACE(i, k) (KN_SLICE_TILE(i, k, KN_ROWS) + (i) % KN_ROWS * KN_DEPTH + (k) % KN_DEPTH)
 #define KN_RIGHT_PLACE(i, k)                                                                                 \
     (KN_SLICE_TILE(i, k, KN_COLUMNS) + (k) % KN_DEPTH / 2 * (2 * KN_COLUMNS) + (i) % KN_COLUMNS * 2 + (k) % 2)
+#elif KN_NUMBERS == 4 && KN_FRAGMENT == 1
+#define KN_SLICE_ROW KN_TILE_K
+#define KN_LEFT_PLACE(i, k)                                                                                  \
+    ((i) * KN_SLICE_ROW + (k) / 16 * 16 + (k) % 8 / 2 * 4 + (k) % 16 / 8 * 2 + (k) % 2)
+#define KN_RIGHT_PLACE(i, k) KN_LEFT_PLACE(i, k)
 #else
 #define KN_SLICE_ROW (KN_TILE_K + 4 * KN_IN_WORD)
 #define KN_LEFT_PLACE(i, k) ((i) * KN_SLICE_ROW + (k))
@@ -85,9 +112,9 @@
     KN_EMULATION
 #if KN_EMULATED
 #define KN_EXCHANGED (KN_ROWS * KN_DEPTH + KN_COLUMNS * KN_DEPTH)
-#define KN_EMULATION local KN_NUMBER exchange[KN_WAVES * KN_EXCHANGED];
+#define KN_EMULATION local KN_FACTOR exchange[KN_WAVES * KN_EXCHANGED];
 #define KN_EXCHANGE , exchange + KN_WAVE * KN_EXCHANGED
-#define KN_EXCHANGE_PARAMETER , local KN_NUMBER *exchange
+#define KN_EXCHANGE_PARAMETER , local KN_FACTOR *exchange
 #define KN_EXCHANGE_PASSED , exchange
 #else
 #define KN_EMULATION
@@ -106,14 +133,88 @@ typedef KN_PASTE(KN_BLOCK_, KN_FRAGMENT) fragment_left;
 typedef int8 fragment_right;
 #else
 typedef struct fragment_left {
-    uint word[KN_LEFT_EACH / KN_IN_WORD];
+    uint word[KN_LEFT_EACH / KN_FACTORS_IN_WORD];
 } fragment_left;
 typedef struct fragment_right {
-    uint word[KN_RIGHT_EACH / KN_IN_WORD];
+    uint word[KN_RIGHT_EACH / KN_FACTORS_IN_WORD];
 } fragment_right;
 #endif
 #define KN_SUM_VECTOR KN_PASTE(float, KN_SUM_EACH)
 
+#if KN_NUMBERS == 4
+/* The high and the low ones of a tile. */
+typedef struct split_left {
+    fragment_left high, low;
+} split_left;
+typedef struct split_right {
+    fragment_right high, low;
+} split_right;
+/* The high and the low numbers of two words. */
+#define KN_HIGH_OF(first, second) ((first) >> 16 | ((second) & 0xffff0000u))
+#define KN_LOW_OF(first, second) (((first) & 0xffffu) | (second) << 16)
+#if KN_FRAGMENT >= 5 && !KN_EMULATED
+static inline uint8 read_block(local const uint *from) {
+    return intel_sub_group_block_read8(from);
+}
+static inline split_left load_left(local const uint *slice, const int row, const int k) {
+    local const uint *from = slice + KN_LEFT_PLACE(row, k);
+    split_left loaded;
+#if KN_FRAGMENT == 5
+    const uint8 even = read_block(from), odd = read_block(from + KN_ROWS * KN_DEPTH / 2);
+    loaded.high = as_int8(KN_HIGH_OF(even, odd));
+    loaded.low = as_int8(KN_LOW_OF(even, odd));
+#else
+    const uint8 words = read_block(from);
+    loaded.high = as_short8(convert_ushort8(words >> 16));
+    loaded.low = as_short8(convert_ushort8(words & 0xffffu));
+#endif
+    return loaded;
+}
+static inline split_right load_right(local const uint *slice, const int column, const int k) {
+    local const uint *from = slice + KN_RIGHT_PLACE(column, k);
+    const uint8 even = read_block(from), odd = read_block(from + KN_COLUMNS * KN_DEPTH / 2);
+    const split_right loaded = {as_int8(KN_HIGH_OF(even, odd)), as_int8(KN_LOW_OF(even, odd))};
+    return loaded;
+}
+#else
+/* Number e of a lane is at `PLACE`; where a run of four or more is adjacent, and for unit 1, four are loaded at once. */
+static inline void split_pair(const uint first, const uint second, const int at, uint *high, uint *low) {
+    high[at] = KN_HIGH_OF(first, second);
+    low[at] = KN_LOW_OF(first, second);
+}
+#define KN_LOAD_SPLIT(loaded, slice, PLACE, side, k, each, run, AT, ALONG)                                   \
+    if (KN_FRAGMENT == 1) {                                                                                  \
+        KN_UNROLL for (int e = 0; e < (each) / 2; e += 2) {                                                  \
+            const uint4 words =                                                                              \
+                *(local const uint4 *)((slice) + PLACE((side) + AT(KN_LANE, e), (k) + ALONG(KN_LANE, e)));   \
+            split_pair(words.s0, words.s1, e / 2, loaded.high.word, loaded.low.word);                        \
+            split_pair(words.s2, words.s3, e / 2 + (each) / 4, loaded.high.word, loaded.low.word);           \
+        }                                                                                                    \
+    } else if ((run) % 4 == 0) {                                                                             \
+        KN_UNROLL for (int e = 0; e < (each); e += 4) {                                                      \
+            const uint4 words =                                                                              \
+                *(local const uint4 *)((slice) + PLACE((side) + AT(KN_LANE, e), (k) + ALONG(KN_LANE, e)));   \
+            split_pair(words.s0, words.s1, e / 2, loaded.high.word, loaded.low.word);                        \
+            split_pair(words.s2, words.s3, e / 2 + 1, loaded.high.word, loaded.low.word);                    \
+        }                                                                                                    \
+    } else {                                                                                                 \
+        KN_UNROLL for (int e = 0; e < (each); e += 2)                                                        \
+            split_pair((slice)[PLACE((side) + AT(KN_LANE, e), (k) + ALONG(KN_LANE, e))],                     \
+                       (slice)[PLACE((side) + AT(KN_LANE, e + 1), (k) + ALONG(KN_LANE, e + 1))], e / 2,      \
+                       loaded.high.word, loaded.low.word);                                                   \
+    }
+static inline split_left load_left(local const uint *slice, const int row, const int k) {
+    split_left loaded;
+    KN_LOAD_SPLIT(loaded, slice, KN_LEFT_PLACE, row, k, KN_LEFT_EACH, KN_LEFT_RUN, KN_LEFT_AT, KN_LEFT_DEPTH)
+    return loaded;
+}
+static inline split_right load_right(local const uint *slice, const int column, const int k) {
+    split_right loaded;
+    KN_LOAD_SPLIT(loaded, slice, KN_RIGHT_PLACE, column, k, KN_RIGHT_EACH, KN_RIGHT_RUN, KN_RIGHT_AT, KN_RIGHT_DEPTH)
+    return loaded;
+}
+#endif
+#else
 /* `run` numbers from `first` on of a lane, which are adjacent; two of 16 bits in each word. */
 #if KN_NUMBERS == 3
 static inline void load_run(local const uint *from, const int first, const int run, uint *word) {
@@ -169,20 +270,21 @@ static inline fragment_right load_right(local const KN_NUMBER *slice, const int 
     return loaded;
 }
 #endif
+#endif
 
 /* sums += left * right, by all lanes of a wave together. */
 #if KN_EMULATED
 #if KN_NUMBERS == 1
 #define KN_NUMBER_AT(p) vload_half(0, (local const half *)(p))
-#elif KN_NUMBERS == 2
-#define KN_NUMBER_AT(p) as_float((uint)*(p) << 16)
-#else
+#elif KN_NUMBERS == 3
 #define KN_NUMBER_AT(p) as_float(*(p))
+#else
+#define KN_NUMBER_AT(p) as_float((uint)*(p) << 16)
 #endif
-#define KN_NUMBER_OF(fragment, e) (fragment.word[(e) / KN_IN_WORD] >> 16 * ((e) % KN_IN_WORD))
+#define KN_NUMBER_OF(fragment, e) (fragment.word[(e) / KN_FACTORS_IN_WORD] >> 16 * ((e) % KN_FACTORS_IN_WORD))
 static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, const fragment_right right,
-                                local KN_NUMBER *exchange) {
-    local KN_NUMBER *rows = exchange, *columns = exchange + KN_ROWS * KN_DEPTH;
+                                local KN_FACTOR *exchange) {
+    local KN_FACTOR *rows = exchange, *columns = exchange + KN_ROWS * KN_DEPTH;
     const int lane = KN_LANE;
     for (int e = 0; e < KN_LEFT_EACH; e++)
         rows[KN_LEFT_AT(lane, e) * KN_DEPTH + KN_LEFT_DEPTH(lane, e)] = KN_NUMBER_OF(left, e);
@@ -201,10 +303,10 @@ static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, c
 #elif KN_FRAGMENT == 1
 #if KN_NUMBERS == 1
 #define KN_MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-#elif KN_NUMBERS == 2
-#define KN_MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
-#else
+#elif KN_NUMBERS == 3
 #define KN_MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+#else
+#define KN_MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 #endif
 static inline void multiply_add(float4 *sums, const fragment_left left, const fragment_right right) {
     float s0 = sums->s0, s1 = sums->s1, s2 = sums->s2, s3 = sums->s3;
@@ -261,6 +363,20 @@ static inline void sums_add_tiles(sums *sums, local const KN_NUMBER *left,
                                   local const KN_NUMBER *right KN_EXCHANGE_PARAMETER) {
     const int row0 = KN_WAVE / KN_WAVES_N * KN_WAVE_M, column0 = KN_WAVE % KN_WAVES_N * KN_WAVE_N;
     KN_UNROLL_TILES for (int k = 0; k < KN_TILE_K; k += KN_DEPTH) {
+#if KN_NUMBERS == 4
+        /* The small products first. */
+        split_left rows[KN_TILES_M];
+        KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) rows[i] = load_left(left, row0 + i * KN_ROWS, k);
+        KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++) {
+            const split_right columns = load_right(right, column0 + j * KN_COLUMNS, k);
+            KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)
+                multiply_add(&sums->at[i][j], rows[i].low, columns.high KN_EXCHANGE_PASSED);
+            KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)
+                multiply_add(&sums->at[i][j], rows[i].high, columns.low KN_EXCHANGE_PASSED);
+            KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)
+                multiply_add(&sums->at[i][j], rows[i].high, columns.high KN_EXCHANGE_PASSED);
+        }
+#else
         fragment_left rows[KN_TILES_M];
         fragment_right columns[KN_TILES_N];
         KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) rows[i] = load_left(left, row0 + i * KN_ROWS, k);
@@ -269,6 +385,7 @@ static inline void sums_add_tiles(sums *sums, local const KN_NUMBER *left,
         KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)
             KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++)
                 multiply_add(&sums->at[i][j], rows[i], columns[j] KN_EXCHANGE_PASSED);
+#endif
     }
 }
 
@@ -299,7 +416,7 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
 
 /* A side of a slice is loaded in pieces of `vector` numbers, 1, 4 or 8, that are adjacent and aligned. In a matrix of
  * rows along k a piece lies in a row; in one of rows across the side it has two rows, so that what is stored to
- * local memory are pairs along k, or one row of TF32. There 16 / vector pieces are adjacent across, and the
+ * local memory are pairs along k, or one row of numbers of a word each. There 16 / vector pieces are adjacent across, and the
  * others along k.
  * Where numbers along k need not be adjacent in memory they are gathered one by one: pieces along k of 2, or deep ones
  * of KN_DEEP_COUNT. Deep pieces are adjacent across, as numbers there are in memory; those of a work-item begin at the
@@ -307,7 +424,7 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
 #define KN_ALONG 0
 #define KN_ACROSS 1
 #define KN_DEEP 2
-#if KN_NUMBERS == 3
+#if KN_IN_WORD == 1
 #define KN_DEEP_COUNT 4
 #else
 #define KN_DEEP_COUNT 8
@@ -327,7 +444,7 @@ static inline position piece_at(const int p, const int order, const int side, co
 }
 
 /* Two numbers of 16 bits in each word, but of a single one. */
-#if KN_NUMBERS == 3
+#if KN_IN_WORD == 1
 #define KN_RAW_1 uint
 #define KN_RAW_2 uint2
 #define KN_RAW_4 uint4
@@ -355,6 +472,22 @@ static inline uint round_1(const float number) {
     uint bits;
     __asm__("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(number));
     return bits;
+#endif
+}
+static inline uint4 round_4(const float4 n) {
+    return (uint4)(round_1(n.s0), round_1(n.s1), round_1(n.s2), round_1(n.s3));
+}
+#elif KN_NUMBERS == 4
+/* The high number and what it takes away, rounded. */
+static inline uint round_1(const float number) {
+#if KN_FRAGMENT == 1 && !KN_EMULATED
+    uint high, both;
+    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(high) : "f"(number), "f"(0.0f));
+    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(number), "f"(number - as_float(high)));
+    return both;
+#else
+    const uint high = (uint)kn_to_bfloat(number) << 16;
+    return high | kn_to_bfloat(number - as_float(high));
 #endif
 }
 static inline uint4 round_4(const float4 n) {
@@ -404,7 +537,9 @@ static inline uint4 round_8(const float8 n) {
     }
 KN_DEFINE_KEEP(1)
 KN_DEFINE_KEEP(4)
+#if KN_IN_WORD == 2
 KN_DEFINE_KEEP(8)
+#endif
 #endif
 
 #define KN_PUT(left, slice, i, k) ((slice) + ((left) ? KN_LEFT_PLACE(i, k) : KN_RIGHT_PLACE(i, k)))
@@ -417,13 +552,25 @@ KN_DEFINE_KEEP(8)
                                           const bool left, local KN_NUMBER *slice) {                         \
         KN_PUT_LINES(vector)                                                                                 \
     }
+#if KN_IN_WORD == 1
+/* Numbers along k are adjacent: TF32 all, split ones in pairs, or none. */
 #if KN_NUMBERS == 3
+#define KN_PUT_ALONG(vector) *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];
+#elif KN_FRAGMENT < 5
+#define KN_PUT_ALONG(vector)                                                                                 \
+    if (vector == 1) *KN_PUT(left, slice, at.i, at.k) = *words;                                              \
+    KN_UNROLL for (int w = 0; w < vector / 2; w++) *(local uint2 *)KN_PUT(left, slice, at.i, at.k + 2 * w) = \
+        (uint2)(words[2 * w], words[2 * w + 1]);
+#else
+#define KN_PUT_ALONG(vector)                                                                                 \
+    KN_UNROLL for (int w = 0; w < vector; w++) *KN_PUT(left, slice, at.i, at.k + w) = words[w];
+#endif
 #define KN_PUT_LINES(vector)                                                                                 \
+    const uint *words = (const uint *)&piece.line[0];                                                        \
     if (across) {                                                                                            \
-        KN_UNROLL for (int w = 0; w < vector; w++) *KN_PUT(left, slice, at.i + w, at.k) =                    \
-            ((const uint *)&piece.line[0])[w];                                                               \
+        KN_UNROLL for (int w = 0; w < vector; w++) *KN_PUT(left, slice, at.i + w, at.k) = words[w];          \
     } else {                                                                                                 \
-        *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];                           \
+        KN_PUT_ALONG(vector)                                                                                 \
     }
 KN_DEFINE_PIECE(1)
 KN_DEFINE_PIECE(2)
@@ -469,7 +616,7 @@ static inline void put_piece_1(const piece_1 piece, const position at, const boo
 #define KN_LOAD_PIECE_1(piece, order, count, LOAD, k)                                                        \
     KN_UNROLL for (int w = 0; w < (count) / KN_IN_WORD; w++)                                                 \
         ((uint *)&piece.line[0])[w] = KN_LOAD_WORD(LOAD, (k) + KN_IN_WORD * w);
-#if KN_NUMBERS == 3
+#if KN_IN_WORD == 1
 #define KN_LOAD_WORD(LOAD, k) LOAD(1, k)
 #else
 #define KN_LOAD_WORD(LOAD, k) ((uint)LOAD(1, k) | (uint)LOAD(1, (k) + 1) << 16)

@@ -1,5 +1,6 @@
 /* Matrix product for processors with tile registers (common/amx.cl): C(M,N) = A(M,K) · B(K,N), batches, an epilogue. A
- * has 16 bits, bfloat16; B has them too, or is float32 and rounded as it is read. Sums are float32.
+ * has 16 bits, bfloat16; B has them too, or is float32 and rounded as it is read. With KN_SPLIT both are float32, and
+ * split as they are read. Sums are float32.
  *
  * Each work-item packs a panel of KN_PANEL columns of B into local memory, and then 32 rows of A at a time, which are
  * multiplied by the panel. Sums are over the whole of K: how rows and columns are divided changes no bit.
@@ -8,7 +9,7 @@
  *   KN_LEFT_ALONG 1    0: adjacent numbers of A are in a column, at a_column 1 from row to row
  *   KN_RIGHT_ALONG 0   1: adjacent numbers of B are in a column
  *   KN_ROOM 49152      numbers of packed tiles in local memory, of 2 bytes each: at least K, rounded up to a multiple of
- *                      32, times item_columns + 32. 4 KiB come on top of them
+ *                      32, times item_columns + 32, and twice as many with KN_SPLIT. 4 KiB come on top of them
  *   KN_HALF_a 2, KN_HALF_b, KN_HALF_c 0   as common/storage.cl numbers them
  *
  * kn_matmul_amx(a, b, c, m, n, k, a_step, b_step, c_row, batch_inner, a_outer, a_inner, b_outer, b_inner, c_outer,
@@ -39,20 +40,34 @@
 
 /* Word i of a tile: along k the numbers of a row or column, across it pairs of k. As floats, whose bits they are. */
 #define KN_WORDS_ALONG(i)                                                                                    \
-    const ushort16 first##i = KN_AMX_BITS(KN_SIDE_HALF, from + (i) * step),                                  \
-                   second##i = KN_AMX_BITS(KN_SIDE_HALF, from + (i) * step + 16);                            \
+    const ushort16 first##i = KN_AMX_BITS(KN_SIDE_HALF, low, from + (i) * step),                             \
+                   second##i = KN_AMX_BITS(KN_SIDE_HALF, low, from + (i) * step + 16);                       \
     const vector x##i = as_float16((uint16)(as_uint8(first##i), as_uint8(second##i)));
 #define KN_WORDS_ACROSS(i)                                                                                   \
-    const ushort16 first##i = KN_AMX_BITS(KN_SIDE_HALF, from + (2 * (i)) * step),                            \
-                   second##i = KN_AMX_BITS(KN_SIDE_HALF, from + (2 * (i) + 1) * step);                       \
+    const ushort16 first##i = KN_AMX_BITS(KN_SIDE_HALF, low, from + (2 * (i)) * step),                       \
+                   second##i = KN_AMX_BITS(KN_SIDE_HALF, low, from + (2 * (i) + 1) * step);                  \
     const vector x##i = as_float16(convert_uint16(first##i) | convert_uint16(second##i) << 16);
 #define KN_PUT_WORDS(i) store(x##i, i, words);
 #define KN_PUT_TRANSPOSED(i) store(t##i, i, words);
 
 /* Packs tiles of one side, `side` rows or columns by `depth`: tile (s / 16, k / 32) is at (s / 16 * pitch + k / 32) *
- * KN_AMX_TILE. TILE(words): the way of a whole tile. The source is read in its order; across k its next rows are
- * fetched meanwhile, each of which is in another page of memory. */
+ * KN_AMX_STEP. TILE: the way of a whole tile. The source is read in its order; across k its next rows are fetched
+ * meanwhile, each of which is in another page of memory. */
 #define KN_DEFINE_PACK(name, stored, half, along, PLACE, TILE)                                               \
+    KN_INLINE void name##_tile(global const stored *from, const KN_INDEX step, const int side,               \
+                               const int depth, const bool low, local ushort *to) {                          \
+        if (side >= 16 && depth >= KN_AMX_CHUNK) {                                                           \
+            local float *words = (local float *)to;                                                          \
+            TILE                                                                                             \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int i = 0; i < 16; i++)                                                                         \
+            for (int j = 0; j < KN_AMX_CHUNK; j++)                                                           \
+                to[PLACE(i, j)] =                                                                            \
+                    i < side && j < depth                                                                    \
+                        ? KN_AMX_BIT(half, low, from + ((along) ? i * step + j : j * step + i))              \
+                        : 0;                                                                                 \
+    }                                                                                                        \
     KN_INLINE void name(global const stored *source, const KN_INDEX step, const int side, const int depth,   \
                         const int pitch, local ushort *packed) {                                             \
         const int rows = (side + KN_AMX_SIDE - 1) / KN_AMX_SIDE * 2;                                         \
@@ -60,22 +75,14 @@
         for (int tile = 0; tile < rows * chunks; tile++) {                                                   \
             const int s = ((along) ? tile / chunks : tile % rows) * 16;                                      \
             const int k = ((along) ? tile % chunks : tile / rows) * KN_AMX_CHUNK;                            \
-            local ushort *to = packed + (s / 16 * pitch + k / KN_AMX_CHUNK) * KN_AMX_TILE;                   \
+            local ushort *to = packed + (s / 16 * pitch + k / KN_AMX_CHUNK) * KN_AMX_STEP;                   \
             global const stored *from = source + ((along) ? s * step + k : k * step + s);                    \
-            if (side - s >= 16 && depth - k >= KN_AMX_CHUNK) {                                               \
-                local float *words = (local float *)to;                                                      \
-                if (!(along) && depth - k >= 2 * KN_AMX_CHUNK)                                               \
-                    for (int i = 0; i < KN_AMX_CHUNK; i++) {                                                 \
-                        KN_PREFETCH(from + (KN_AMX_CHUNK + i) * step)                                        \
-                    }                                                                                        \
-                TILE                                                                                         \
-                continue;                                                                                    \
-            }                                                                                                \
-            for (int i = 0; i < 16; i++)                                                                     \
-                for (int j = 0; j < KN_AMX_CHUNK; j++)                                                       \
-                    to[PLACE(i, j)] = s + i < side && k + j < depth                                          \
-                                          ? KN_AMX_BIT(half, from + ((along) ? i * step + j : j * step + i)) \
-                                          : 0;                                                               \
+            if (!(along) && side - s >= 16 && depth - k >= 2 * KN_AMX_CHUNK)                                 \
+                for (int i = 0; i < KN_AMX_CHUNK; i++) {                                                     \
+                    KN_PREFETCH(from + (KN_AMX_CHUNK + i) * step)                                            \
+                }                                                                                            \
+            name##_tile(from, step, side - s, depth - k, false, to);                                         \
+            if (KN_SPLIT) name##_tile(from, step, side - s, depth - k, true, to + KN_AMX_TILE);              \
         }                                                                                                    \
     }
 /* Left tiles have words along k, right tiles across it. */
@@ -105,7 +112,7 @@ KN_WIDE kn_matmul_amx(global const a_stored *restrict a, global const b_stored *
     const int row0 = get_global_id(0) * item_rows, row_end = min(row0 + item_rows, m);
     const int column0 = get_global_id(1) * item_columns, column_end = min(column0 + item_columns, n);
     const int chunks = (k + KN_AMX_CHUNK - 1) / KN_AMX_CHUNK;
-    local ushort *left = room, *right = room + chunks * 2 * KN_AMX_TILE;
+    local ushort *left = room, *right = room + chunks * 2 * KN_AMX_STEP;
     a += outer * a_outer + inner * a_inner;
     b += outer * b_outer + inner * b_inner;
     c += outer * c_outer + inner * c_inner;
@@ -114,7 +121,7 @@ KN_WIDE kn_matmul_amx(global const a_stored *restrict a, global const b_stored *
     for (int first = row0; first < row_end; first += KN_AMX_SIDE) {
         pack_left(a + first * (KN_LEFT_ALONG ? a_step : 1), a_step, min(KN_AMX_SIDE, row_end - first), k, chunks, left);
         for (int column = column0; column < column_end; column += KN_AMX_SIDE) {
-            amx_multiply(left, right + (column - column0) / 16 * chunks * KN_AMX_TILE, chunks, chunks, chunks, sums);
+            amx_multiply(left, right + (column - column0) / 16 * chunks * KN_AMX_STEP, chunks, chunks, chunks, sums);
             for (KN_INDEX row = first; row < min(first + KN_AMX_SIDE, row_end); row++)
                 for (int v = 0; v < 2 && column + v * KN_WIDTH < column_end; v++) {
                     const KN_INDEX at = column + v * KN_WIDTH;

@@ -51,9 +51,10 @@ typedef struct kn_session_params {
     kn_states *states; /* shared with other sessions; NULL: new states, initialised from seed */
     uint64_t seed;
     bool training; /* dropout is active, batch norm uses and updates its statistics */
-    /* Use algorithms with a larger error (Winograd convolution) where they are faster and their largest
-     * error, measured on the device, is below 1e-4 of the results' RMS. False by default: results are then as
-     * exact as possible and equal on all devices. */
+    /* Use algorithms with a larger error where they are faster and their largest error, measured on the
+     * device, is below 1e-4 of the results' RMS: Winograd's convolution, and products of float32 as three of
+     * bfloat16 in matrix units, where an infinite number in a product makes NaN. False by default: results
+     * are then as exact as possible and equal on all devices. */
     bool fast_math;
     /* The types in which results between operators are stored; what the operators compute, they compute in
      * float32. Gradients of parameters, optimizer moments, running statistics, results of rank 0 and 1

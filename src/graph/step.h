@@ -39,6 +39,7 @@ typedef struct kn_step_tiles {
     int products;                            /* of this shape in each tile: attention has several */
     int64_t parts, part_depth; /* the sum is split into parts; the depth of one, on average of the tiles */
     bool matrix;               /* a matrix unit multiplies: 16 bits, or TF32 */
+    bool split;                /* it multiplies float32, each number as two of bfloat16, three times */
 } kn_step_tiles;
 
 /* One of the sums of a step that only adds parts (kn_step_sums): element i of the result is the sum of the

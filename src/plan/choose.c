@@ -10,6 +10,11 @@ static bool is_right(const kn_planner *planner, const kn_node *node, const kn_va
                                                               tile ? tile : planner->switches->tile);
 }
 
+/* Whether its error is allowed. Asked first, since what a variant accepts may need a probe of the device. */
+static bool is_allowed(const kn_planner *planner, const kn_variant *variant) {
+    return !variant->choice.fast || planner->target->fast_math;
+}
+
 static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
     return !variant->choice.accepts || variant->choice.accepts(planner->target, node);
 }
@@ -26,26 +31,27 @@ static bool pays(const kn_planner *planner, const kn_node *node, const kn_varian
            variant->choice.pays(planner->target, node, may_prepare(planner, node));
 }
 
-/* Whether the device must compute a variant right before it is used: a doubtful one and, with many threads,
- * every one that has another below it. The last of a row is plain: a work-item for each result. */
+/* Whether the device must compute a variant right before it is used: one that is doubtful or has a larger
+ * error and, with many threads, every one that has another below it. The last of a row is plain: a work-item
+ * for each result. */
 static bool needs_trial(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    if (variant->choice.doubtful) return true;
+    if (variant->choice.doubtful || variant->choice.fast) return true;
     return planner->request->judge && planner->switches->programs != KN_PROGRAMS_NONE &&
            !planner->target->wide_vector && variant != &node->op->variants[node->op->variant_count - 1];
 }
 
 /* Whether a variant may be used for a node, regardless of speed. */
 static bool suits(kn_planner *planner, const kn_node *node, const kn_variant *variant, int tile) {
+    if (!is_allowed(planner, variant)) return false;
     if (variant->choice.prepares && !may_prepare(planner, node)) return false;
     if (!is_accepted(planner, node, variant)) return false;
-    if (variant->choice.fast) return planner->target->fast_math && is_right(planner, node, variant, tile);
     return !needs_trial(planner, node, variant) || is_right(planner, node, variant, tile);
 }
 
 /* Whether the rule would take it, if no variant before it did. */
 static bool is_next(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    return is_accepted(planner, node, variant) && pays(planner, node, variant) &&
-           suits(planner, node, variant, 0);
+    return is_allowed(planner, variant) && is_accepted(planner, node, variant) &&
+           pays(planner, node, variant) && suits(planner, node, variant, 0);
 }
 
 /* Whether variant `measured` is faster than the one that would be chosen without it. */

@@ -118,15 +118,22 @@ static void add_stored(const kn_executable *executable, kn_dtype type, kn_text *
     kn_text_add(text, "\n");
 }
 
-/* How many steps that multiply matrices in tiles do so by the matrix unit, in 16 bits or in TF32. */
+/* How many steps that multiply matrices in tiles do so by the matrix unit: in 16 bits or in TF32, or float32
+ * that is split. */
 static void add_products(const kn_executable *executable, kn_text *text) {
-    int with = 0, without = 0;
+    int with = 0, split = 0, without = 0;
     for (int i = 0; i < executable->plan.step_count; i++) {
         const kn_step_tiles *tiles = &executable->steps[i].step->tiles;
-        with += tiles->tile_rows && tiles->matrix;
+        with += tiles->tile_rows && tiles->matrix && !tiles->split;
+        split += tiles->tile_rows && tiles->split;
         without += tiles->tile_rows && !tiles->matrix;
     }
     const kn_precision precision = executable->precision;
+    if (split)
+        kn_text_format(
+            text, "products of matrices: %d in float32 as three of bfloat16 by the matrix unit %s\n", split,
+            kn_matrix_unit_name(kn_context_matrix_unit(executable->context, KN_PRECISION_BFLOAT16)));
+    if (precision == KN_PRECISION_FLOAT32) return;
     const kn_matrix_unit unit = kn_context_matrix_unit(executable->context, precision);
     if (precision == KN_PRECISION_TF32 && !unit)
         kn_text_add(text, "products of matrices: in float32, since the device has no matrix unit for tf32\n");
@@ -136,7 +143,7 @@ static void add_products(const kn_executable *executable, kn_text *text) {
 }
 
 static void add_precision(const kn_executable *executable, kn_text *text) {
-    if (executable->precision != KN_PRECISION_FLOAT32) add_products(executable, text);
+    add_products(executable, text);
     const kn_dtype type = kn_precision_type(executable->precision);
     if (type == KN_FLOAT32) return;
     kn_text_add(text, "results stored in\n");

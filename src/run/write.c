@@ -96,9 +96,10 @@ static void add_tiles(const kn_step_tiles *tiles, kn_text *text) {
     kn_text_format(text,
                    ", \"tiles\": {\"rows\": %" PRId64 ", \"columns\": %" PRId64 ", \"depth\": %" PRId64
                    ", \"batches\": %" PRId64 ", \"tile\": [%d, %d, %d], \"products\": %d, \"parts\": %" PRId64
-                   ", \"part_depth\": %" PRId64 "}",
+                   ", \"part_depth\": %" PRId64 ", \"split\": %s}",
                    tiles->rows, tiles->columns, tiles->depth, tiles->batches, tiles->tile_rows,
-                   tiles->tile_columns, tiles->tile_depth, tiles->products, tiles->parts, tiles->part_depth);
+                   tiles->tile_columns, tiles->tile_depth, tiles->products, tiles->parts, tiles->part_depth,
+                   tiles->split ? "true" : "false");
 }
 
 static void add_launch(const writing *all, int device, const kn_ready_step *ready, int position,

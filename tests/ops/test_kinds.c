@@ -33,6 +33,11 @@ static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add"
     .operators = "matmul,conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix" tile,         \
     .matrix_unit = unit, .precision = KN_PRECISION_##type
 
+/* Float32 that a unit for bfloat16 multiplies. */
+#define SPLIT(tile, unit, few)                                                                               \
+    .operators = "matmul,conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix_split" tile,   \
+    .matrix_unit = unit
+
 /* The same for attention, which has small cases of all its features. */
 #define ATTENTION(unit, type, few)                                                                           \
     .operators = "attention,attention_gradient,attention_packed_gradient,attention_dropout", .quick = few,   \
@@ -59,6 +64,13 @@ static const forced forcings[] = {
     {"small mfma in bfloat16", MANY, MATRIX(":64x64x32", "emulated-mfma", BFLOAT16, "conv2d_weight")},
     {"dpas8 in bfloat16", MANY, MATRIX("", "emulated-dpas8", BFLOAT16, "conv2d_data")},
     {"dpas16 in float16", MANY, MATRIX(":64x64x32", "emulated-dpas16", FLOAT16, "")},
+    {"split for mma", MANY, SPLIT("", "emulated-mma", "matmul")},
+    {"split for small mma", MANY, SPLIT(":64x64x16", "emulated-mma", "conv2d")},
+    {"split for wmma", MANY, SPLIT(":64x64x16", "emulated-wmma", "conv2d_weight")},
+    {"split for wmma12", MANY, SPLIT("", "emulated-wmma12", "")},
+    {"split for mfma", MANY, SPLIT(":64x64x16", "emulated-mfma", "")},
+    {"split for dpas8", MANY, SPLIT("", "emulated-dpas8", "conv2d_data")},
+    {"split for dpas16", MANY, SPLIT(":64x64x16", "emulated-dpas16", "")},
     {"attention by mma in bfloat16", MANY,
      ATTENTION("emulated-mma", BFLOAT16, "attention,attention_gradient")},
     {"attention by wmma in float16", MANY, ATTENTION("emulated-wmma", FLOAT16, "attention_packed_gradient")},
@@ -68,6 +80,8 @@ static const forced forcings[] = {
     {"attention by dpas16 in float16", MANY, ATTENTION("emulated-dpas16", FLOAT16, "")},
     {"amx in bfloat16", WIDE, 16, .operators = "matmul", .quick = "matmul", .variants = "amx",
      .matrix_unit = "emulated-amx", .precision = KN_PRECISION_BFLOAT16},
+    {"split for amx", WIDE, 16, .operators = "matmul", .quick = "matmul", .variants = "amx_split",
+     .matrix_unit = "emulated-amx"},
     {"blocks of 16 MiB", .small_blocks = true, .operators = "add,neg", .quick = "add,neg"},
 };
 
@@ -144,16 +158,20 @@ static void forced_kernels_are_right(void **state) {
     device_close(&context);
 }
 
-/* Computes y with many threads on this unit, in which no kernel may be refused. Destroys the graph. */
-static void run_with_unit(const char *unit, kn_precision precision, kn_graph **graph, kn_value *y,
-                          const kn_feed *feed, kn_fetch *fetch) {
+/* Computes y with many threads on this unit, or with tile registers, in which no kernel may be refused.
+ * switches: as kn_session_params has them, or NULL. Destroys the graph. */
+static void run_with_unit(const char *unit, kn_precision precision, const char *switches, kn_graph **graph,
+                          kn_value *y, const kn_feed *feed, kn_fetch *fetch) {
     kn_context_params params = device_params();
-    params.kind = MANY;
+    const bool tiles = !strcmp(unit, "emulated-amx");
+    params.kind = tiles ? WIDE : MANY;
+    params.vector_width = tiles ? 16 : 0;
     params.matrix_unit = unit;
     kn_context *context = device_open(&params);
     kn_session_params how;
     kn_session_params_init(&how);
     how.precision = precision;
+    how.switches = switches;
     kn_session *session = kn_session_create(context, &y, 1, &how);
     kn_graph_destroy(graph);
     if (kn_session_run(session, feed, 1, fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
@@ -191,11 +209,56 @@ static void networks_take_the_matrix_unit(void **state) {
             images ? kn_conv2d(kn_relu(x), w, NULL, NULL) : kn_matmul(kn_relu(x), w, false, false), "y");
         kn_feed feed = {"x", given, sizeof given};
         kn_fetch fetch = {"y", got, sizeof got};
-        run_with_unit(cases[c / 2].unit, cases[c / 2].precision, &graph, y, &feed, &fetch);
+        run_with_unit(cases[c / 2].unit, cases[c / 2].precision, NULL, &graph, y, &feed, &fetch);
         for (int i = 0; i < ROWS * COLUMNS; i++)
             if (got[i] != cases[c / 2].result)
                 fail_msg("case %zu, element %d: %g, expected %g", c, i, (double)got[i],
                          (double)cases[c / 2].result);
+    }
+}
+
+/* Well spread, by the golden ratio. */
+static float between_1_and_2(int number) {
+    const double spread = number * 0.6180339887498949;
+    return (float)(1 + spread - (int)spread);
+}
+
+/* A product of float32 that is split, x (64,32) by w (32,48), is within 3 u^2 of the right one, where u =
+ * 2^-8 is what rounding to bfloat16 changes; and farther from it than float32 is. Of each row of x one number
+ * is not 0, so that each result is one product. */
+static void split_products_are_near(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {{"emulated-mma", "matmul=matrix_split"},
+                                           {"emulated-wmma", "matmul=matrix_split"},
+                                           {"emulated-dpas8", "matmul=matrix_split"},
+                                           {"emulated-amx", "matmul=amx_split"}};
+    enum { ROWS = 64, DEPTH = 32, COLUMNS = 48 };
+    float weights[DEPTH][COLUMNS], given[ROWS][DEPTH] = {{0}}, got[ROWS][COLUMNS];
+    for (int k = 0; k < DEPTH; k++)
+        for (int j = 0; j < COLUMNS; j++)
+            weights[k][j] = between_1_and_2(k * COLUMNS + j);
+    for (int i = 0; i < ROWS; i++)
+        given[i][i % DEPTH] = between_1_and_2(DEPTH * COLUMNS + i);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        if (!strcmp(cases[c][0], "emulated-amx") && !is_wide()) continue;
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "64,32");
+        kn_value *w = kn_constant(graph, KN_FLOAT32, "32,48", weights, sizeof weights);
+        kn_value *y = kn_name(kn_matmul(x, w, false, false), "y");
+        kn_feed feed = {"x", given, sizeof given};
+        kn_fetch fetch = {"y", got, sizeof got};
+        run_with_unit(cases[c][0], KN_PRECISION_FLOAT32, cases[c][1], &graph, y, &feed, &fetch);
+        double largest = 0;
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < COLUMNS; j++) {
+                const double right = (double)given[i][i % DEPTH] * (double)weights[i % DEPTH][j];
+                const double error = fabs(got[i][j] / right - 1);
+                if (!(error <= 3 * 0x1p-16 + 0x1p-23))
+                    fail_msg("%s, result %d,%d: %.9g, expected %.9g", cases[c][0], i, j, (double)got[i][j],
+                             right);
+                if (error > largest) largest = error;
+            }
+        if (!(largest > 0x1p-21)) fail_msg("%s: as near as float32: %g", cases[c][0], largest);
     }
 }
 
@@ -221,7 +284,7 @@ static void attention_takes_the_matrix_unit(void **state) {
         kn_value *y = kn_name(kn_attention_packed(kn_relu(x), &attention), "y");
         kn_feed feed = {"x", given, sizeof given};
         kn_fetch fetch = {"y", got, sizeof got};
-        run_with_unit(cases[c].unit, cases[c].precision, &graph, y, &feed, &fetch);
+        run_with_unit(cases[c].unit, cases[c].precision, NULL, &graph, y, &feed, &fetch);
         for (int i = 0; i < QUERIES * HEAD; i++)
             if (fabsf(got[i] - cases[c].result) > 2e-5f)
                 fail_msg("case %zu, element %d: %.6f, expected %.6f", c, i, (double)got[i],
@@ -309,10 +372,11 @@ static void doubles_are_right_or_refused(void **state) {
 }
 /* With PART PARTS: that part of the forced kernels. */
 int main(int count, char **arguments) {
-    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 5 };
+    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 6 };
     const struct CMUnitTest others[OTHERS] = {
         cmocka_unit_test(networks_take_the_matrix_unit),
         cmocka_unit_test(attention_takes_the_matrix_unit),
+        cmocka_unit_test(split_products_are_near),
         cmocka_unit_test(values_are_spread_over_small_blocks),
         cmocka_unit_test(large_inputs_and_states_are_named),
         cmocka_unit_test(doubles_are_right_or_refused),

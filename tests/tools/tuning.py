@@ -18,6 +18,8 @@ MODEL = "koine 1\nmodel tiny\ninput x 48\nlogits = linear 64\n"
 # Hundreds of times as slow as the whole product; a work-item for wide vectors computes many results.
 SLOW = "{ volatile float waste = 0; for (int w = 0; w < 100000; w++) waste += 1; }\n"
 SLOW_WIDE = SLOW.replace("100000", "3000000")
+# Matrix units have kernels that are not planted.
+NO_UNIT = ("--matrix-unit", "none")
 CRASH = "*(volatile global int *)8 = 1;\n"
 HANG = "{ volatile int spin = get_global_id(0) == 0; while (spin) ; }\n"
 
@@ -39,12 +41,12 @@ def plant(folder, name, **planted):
 def tuned(folder, kernels, *words, kind="many"):
     # With AddressSanitizer too a crash ends a process by its signal.
     sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"
-    return koine("tune", *words, "--kind", kind, "--kernel-cache", os.path.join(folder, "cache"), folder=folder,
+    return koine("tune", *words, "--kind", kind, *NO_UNIT, "--kernel-cache", os.path.join(folder, "cache"), folder=folder,
                  environment={"KOINE_KERNEL_DIR": kernels, "ASAN_OPTIONS": sanitizer})
 
 
 def other(folder, kernels, *words, kind="many"):
-    return koine(*words, "--kind", kind, "--kernel-cache", os.path.join(folder, "cache"), folder=folder,
+    return koine(*words, "--kind", kind, *NO_UNIT, "--kernel-cache", os.path.join(folder, "cache"), folder=folder,
                  environment={"KOINE_KERNEL_DIR": kernels})
 
 

@@ -5,6 +5,7 @@
 #include "ops/conv/window.h"
 #include "ops/gradient.h"
 #include "ops/lowering.h"
+#include "ops/matmul/product.h"
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
@@ -237,17 +238,21 @@ static const char *gradient_wrong(const kn_node *node) {
 /* Depthwise convolutions have separate kernels. On wide-vector devices images are blocked: both
  * sides, or all but a source of few channels, or, where the result's channels fill no block, only in
  * scratch memory. */
-#define PRODUCT(word, accepting, lowering)                                                                   \
+#define PRODUCT(word, accepting, lowering, ...)                                                              \
     {                                                                                                        \
         .name = word, .choice.accepts = accepting, .lower = lowering, .promise.takes_epilogue = true,        \
-        .promise.halves = {                                                                                  \
-            3,                                                                                               \
-            1                                                                                                \
-        }                                                                                                    \
+        .promise.halves = {3, 1}, __VA_ARGS__                                                                \
     }
-#define IMPLICIT                                                                                             \
-    PRODUCT("matrix", kn_conv_matrix_accepts, kn_conv_matrix_lower),                                         \
-        PRODUCT("implicit", kn_takes_kernel_types, kn_conv_implicit_lower)
+/* The sizes are those at which a matrix unit is compared with the work-items. */
+#define IMPLICIT(sizes)                                                                                      \
+    PRODUCT("matrix", kn_conv_matrix_accepts, kn_conv_matrix_lower, .choice.fast = false),                   \
+        PRODUCT("matrix_split", kn_conv_matrix_split_accepts, kn_conv_matrix_split_lower,                    \
+                .choice.fast = true, .choice.pays = kn_product_split_pays, .choice.measured = true,          \
+                .choice.measured_at = &(sizes)),                                                             \
+        PRODUCT("implicit", kn_takes_kernel_types, kn_conv_implicit_lower, .choice.fast = false)
+static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "padding=1"},
+                           data_sizes = {{"16,128,28,28", "128,128,3,3"}, "padding=1 size=28,28"},
+                           weight_sizes = {{"16,128,28,28", "16,128,28,28"}, "padding=1 size=3,3"};
 #define PLAIN                                                                                                \
     {                                                                                                        \
         .name = "plain", .choice.accepts = kn_takes_kernel_types, .lower = kn_conv_plain_lower,              \
@@ -286,7 +291,7 @@ static const char *gradient_wrong(const kn_node *node) {
             KN_LAYOUT_BLOCKED                                                                                \
         }                                                                                                    \
     }
-#define SWEEPS                                                                                               \
+#define SWEEPS(sizes)                                                                                        \
     KN_VARIANTS(WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2),                        \
                 WINOGRAD(winograd2_phases),                                                                  \
                 WIDE("depthwise_wide", kn_conv_depthwise_wide, .promise.inputs = {KN_LAYOUT_BLOCKED},        \
@@ -308,14 +313,14 @@ static const char *gradient_wrong(const kn_node *node) {
                      .promise.takes_epilogue = true),                                                        \
                 WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case,       \
                      .promise.takes_epilogue = true),                                                        \
-                IMPLICIT, PLAIN)
+                IMPLICIT(sizes), PLAIN)
 
 KN_OPERATOR(
     conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
     KN_ATTRIBUTES(WINDOW, KN_BOOLEAN("same", 0, "pads so that the size is divided by the stride, rounded up"),
                   KN_BOOLEAN("same_lower", 0, "the same, an odd line of padding above and on the left")),
     .min_inputs = 2, .max_inputs = 2, .shape = conv_shape, .gradient = conv_gradient,
-    .reference = conv_reference, .cost = conv_cost, SWEEPS,
+    .reference = conv_reference, .cost = conv_cost, SWEEPS(forward_sizes),
     KN_CASES(
         {.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
         {.inputs = {"1,4,7,6", "6,2,3,2"},
@@ -375,7 +380,7 @@ KN_OPERATOR(
     conv2d_data, .help = "gradient of conv2d by its data, and what transposed convolutions are",
     .backward = true, KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")),
     .min_inputs = 2, .max_inputs = 2, .shape = data_shape, .wrong = gradient_wrong, .gradient = data_gradient,
-    .reference = conv_reference, .cost = conv_cost, SWEEPS,
+    .reference = conv_reference, .cost = conv_cost, SWEEPS(data_sizes),
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
         {.inputs = {"2,6,5,5", "6,1,3,3"},
@@ -432,7 +437,7 @@ KN_OPERATOR(
                 WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_trial_case,
                      .promise.inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
                 WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case),
-                IMPLICIT, PLAIN),
+                IMPLICIT(weight_sizes), PLAIN),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
         {.inputs = {"2,6,5,5", "2,6,9,9"},

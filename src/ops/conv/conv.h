@@ -18,6 +18,9 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering);
 /* By a matrix unit, where the first operand has 16 bits. */
 bool kn_conv_matrix_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_matrix_lower(kn_lowering *lowering);
+/* Of float32, each number as two of bfloat16. */
+bool kn_conv_matrix_split_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_conv_matrix_split_lower(kn_lowering *lowering);
 /* The arguments filter_height … dilation_x of the kernels for many threads, and all of images … groups. */
 void kn_conv_step_window(kn_step *step, const kn_conv_form *form);
 void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form);

@@ -65,13 +65,21 @@ static const char *file_of(const kn_node *node) {
 }
 
 /* In place of pixels outside its kernels load the first ones. */
-bool kn_conv_matrix_accepts(const kn_target *target, const kn_node *node) {
+static bool unit_accepts(const kn_target *target, const kn_node *node, kn_product_way way) {
     return kn_takes_kernel_types(target, node) && kn_elements_of(node->inputs[0]) > 0 &&
            kn_elements_of(node->inputs[1]) > 0 &&
-           kn_product_unit(target, node, file_of(node)) != KN_MATRIX_NONE;
+           kn_product_unit(target, node, file_of(node), way) != KN_MATRIX_NONE;
 }
 
-static kn_status lower(kn_lowering *lowering, kn_matrix_unit unit) {
+bool kn_conv_matrix_accepts(const kn_target *target, const kn_node *node) {
+    return unit_accepts(target, node, KN_PRODUCT_MATRIX);
+}
+
+bool kn_conv_matrix_split_accepts(const kn_target *target, const kn_node *node) {
+    return unit_accepts(target, node, KN_PRODUCT_SPLIT);
+}
+
+static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     const kn_node *node = lowering->node;
     const kn_shape *result = &node->outputs[0]->shape;
     bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
@@ -86,7 +94,10 @@ static kn_status lower(kn_lowering *lowering, kn_matrix_unit unit) {
     int64_t pixels =
         form.images * kn_divide_up(form.height, form.stride[0]) * kn_divide_up(form.width, form.stride[1]);
     int64_t out_pixels = form.images * form.out_height * form.out_width;
-    kn_product product = {.file = file_of(node), .unit = unit, .batches = form.groups * phases};
+    kn_product product = {.file = file_of(node),
+                          .way = way,
+                          .unit = kn_product_unit(lowering->target, node, file_of(node), way),
+                          .batches = form.groups * phases};
     product.rows = data ? channels : outputs;
     product.columns = forward ? out_pixels : data ? pixels : channels * taps;
     product.depth = forward ? channels * taps : out_pixels;
@@ -126,9 +137,13 @@ static kn_status lower(kn_lowering *lowering, kn_matrix_unit unit) {
 }
 
 kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_MATRIX_NONE);
+    return lower(lowering, KN_PRODUCT_ITEMS);
 }
 
 kn_status kn_conv_matrix_lower(kn_lowering *lowering) {
-    return lower(lowering, kn_product_unit(lowering->target, lowering->node, file_of(lowering->node)));
+    return lower(lowering, KN_PRODUCT_MATRIX);
+}
+
+kn_status kn_conv_matrix_split_lower(kn_lowering *lowering) {
+    return lower(lowering, KN_PRODUCT_SPLIT);
 }

@@ -1,6 +1,7 @@
 /* Matrix products on processors with tile registers: steps for cl/matmul/amx.cl. */
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matmul/product.h"
 
 /* As in cl/matmul/amx.cl. LEAST: fewer rows, columns or numbers along the sum leave most of the tiles empty.
  * NEAR: bytes of a panel and of rows, which stay in the second cache; WIDEST: columns, beyond which the rows
@@ -24,26 +25,44 @@ static int64_t room_of(const kn_target *target) {
 }
 
 /* The most columns of a panel that fit next to the rows; less than SIDE: none do. */
-static int64_t most_columns(const kn_target *target, int64_t chunks) {
-    const int64_t columns = room_of(target) / (chunks * CHUNK * 2) / SIDE * SIDE - SIDE;
+static int64_t most_columns(const kn_target *target, const kn_matmul_form *form, bool split) {
+    const int64_t column = kn_round_up(form->k, CHUNK) * (split ? 4 : 2);
+    const int64_t columns = room_of(target) / column / SIDE * SIDE - SIDE;
     return columns < WIDEST ? columns : WIDEST;
 }
 
-static int64_t chunks_of(const kn_matmul_form *form) {
-    return kn_divide_up(form->k, CHUNK);
-}
-
-bool kn_matmul_amx_accepts(const kn_target *target, const kn_node *node) {
+/* `split`: float32 as two numbers of bfloat16 each. */
+static bool accepts(const kn_target *target, const kn_node *node, bool split) {
     kn_matmul_form form;
-    const kn_dtype b = node->inputs[1]->shape.dtype, c = node->outputs[0]->shape.dtype;
-    if (!target->wide_vector || target->vector_width != WIDTH || !target->matrix_unit ||
-        node->inputs[0]->shape.dtype != KN_BFLOAT16 || (b != KN_BFLOAT16 && b != KN_FLOAT32) ||
-        (c != KN_BFLOAT16 && c != KN_FLOAT32) || kn_matmul_skinny_kind(node) != KN_SKINNY_NOT)
+    const kn_dtype a = node->inputs[0]->shape.dtype, b = node->inputs[1]->shape.dtype,
+                   c = node->outputs[0]->shape.dtype;
+    const bool types = split ? a == KN_FLOAT32 && b == a && c == a
+                             : a == KN_BFLOAT16 && (b == a || b == KN_FLOAT32) && (c == a || c == KN_FLOAT32);
+    if (!target->wide_vector || target->vector_width != WIDTH || !target->matrix_unit || !types ||
+        kn_matmul_skinny_kind(node) != KN_SKINNY_NOT)
         return false;
     kn_matmul_describe(node, &form);
     return form.levels <= LEVELS && form.m >= LEAST && form.n >= LEAST && form.k >= LEAST &&
-           most_columns(target, chunks_of(&form)) >= SIDE &&
+           most_columns(target, &form, split) >= SIDE &&
            target->matrix_unit(target->device, KN_BFLOAT16) == KN_MATRIX_AMX;
+}
+
+bool kn_matmul_amx_accepts(const kn_target *target, const kn_node *node) {
+    return accepts(target, node, false);
+}
+
+bool kn_matmul_amx_split_accepts(const kn_target *target, const kn_node *node) {
+    return accepts(target, node, true);
+}
+
+/* Smaller products, and those so deep that panels are narrow, spend more on splitting numbers than the unit
+ * saves. */
+bool kn_matmul_amx_split_pays(const kn_target *target, const kn_node *node, bool invariant) {
+    enum { FEWEST = 64, PANEL = 96 };
+    kn_matmul_form form;
+    kn_matmul_describe(node, &form);
+    return kn_product_split_pays(target, node, invariant) && form.m >= FEWEST && form.n >= FEWEST &&
+           form.k >= FEWEST && most_columns(target, &form, true) >= PANEL;
 }
 
 /* Columns of a work-item, in panels of equal size: wide ones, but so that there is work for all cores. */
@@ -55,14 +74,14 @@ static int64_t choose_columns(const kn_matmul_form *form, int64_t most, int64_t 
     return kn_round_up(kn_divide_up(form->n, panels), SIDE);
 }
 
-kn_status kn_matmul_amx_lower(kn_lowering *lowering) {
+static kn_status lower(kn_lowering *lowering, bool split) {
     const kn_target *target = lowering->target;
     kn_matmul_form form;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     kn_matmul_describe(lowering->node, &form);
     kn_matmul_merge_batches(&form, lowering->epilogue);
     const int64_t units = target->compute_units;
-    const int64_t columns = choose_columns(&form, most_columns(target, chunks_of(&form)), units);
+    const int64_t columns = choose_columns(&form, most_columns(target, &form, split), units);
     const int64_t items = kn_divide_up(form.n, columns) * form.batches;
     int64_t rows = kn_round_up(form.m, SIDE);
     if (items < 4 * units) rows = kn_round_up(kn_divide_up(form.m, kn_divide_up(4 * units, items)), SIDE);
@@ -71,6 +90,10 @@ kn_status kn_matmul_amx_lower(kn_lowering *lowering) {
     kn_step_define(step, "KN_LEFT_ALONG", "%d", !form.transpose_a);
     kn_step_define(step, "KN_RIGHT_ALONG", "%d", (int)form.transpose_b);
     kn_step_define(step, "KN_ROOM", "%d", (int)(room_of(target) / 2));
+    if (split) {
+        kn_step_define(step, "KN_SPLIT", "1");
+        kn_step_define(step, "KN_HALF_a", "0");
+    }
     if (target->emulates_matrix_unit) kn_step_define(step, "KN_EMULATED", "1");
     kn_step_read(step, "a", lowering->node->inputs[0]);
     kn_step_read(step, "b", lowering->node->inputs[1]);
@@ -91,4 +114,12 @@ kn_status kn_matmul_amx_lower(kn_lowering *lowering) {
                               (size_t)form.batches},
                   (size_t[3]){1, 1, 1});
     return kn_step_end(step, lowering);
+}
+
+kn_status kn_matmul_amx_lower(kn_lowering *lowering) {
+    return lower(lowering, false);
+}
+
+kn_status kn_matmul_amx_split_lower(kn_lowering *lowering) {
+    return lower(lowering, true);
 }

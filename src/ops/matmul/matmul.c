@@ -8,6 +8,7 @@
 #include "ops/gradient.h"
 #include "ops/layer.h"
 #include "ops/lowering.h"
+#include "ops/matmul/product.h"
 #include "ops/reduce/reduce.h"
 #include "ops/row.h"
 #include "ops/shape_rule.h"
@@ -222,6 +223,19 @@ static void wide_trial_case(const kn_node *node, kn_trial_case *trial) {
     trial_case_like(kn_matmul_skinny_kind(node), trial);
 }
 
+/* So large that the variant takes it, and as the node is stored. */
+static void split_trial_case(const kn_node *node, kn_trial_case *trial) {
+    kn_matmul_form form;
+    kn_matmul_describe(node, &form);
+    snprintf(trial->inputs[0], sizeof trial->inputs[0], "%s", form.transpose_a ? "200,150" : "150,200");
+    snprintf(trial->inputs[1], sizeof trial->inputs[1], "%s", form.transpose_b ? "290,200" : "200,290");
+    snprintf(trial->attributes, sizeof trial->attributes, "transpose_a=%d transpose_b=%d", form.transpose_a,
+             form.transpose_b);
+}
+
+/* Those at which a matrix unit is compared with the work-items. */
+static const kn_trial_case split_sizes = {{"1024,1024", "1024,1024"}, ""};
+
 KN_OPERATOR(
     matmul, .help = "matrix product of a and b; dimensions before the last two broadcast",
     KN_ATTRIBUTES(KN_BOOLEAN("transpose_a", 0, "a is given as (...,K,M)"),
@@ -231,6 +245,15 @@ KN_OPERATOR(
     KN_VARIANTS({.name = "amx",
                  .choice.accepts = kn_matmul_amx_accepts,
                  .lower = kn_matmul_amx_lower,
+                 .promise.takes_epilogue = true,
+                 .promise.halves = {3, 1}},
+                {.name = "amx_split",
+                 .choice.accepts = kn_matmul_amx_split_accepts,
+                 .choice.pays = kn_matmul_amx_split_pays,
+                 .choice.trial_case = split_trial_case,
+                 .choice.fast = true,
+                 .choice.doubtful = true,
+                 .lower = kn_matmul_amx_split_lower,
                  .promise.takes_epilogue = true,
                  .promise.halves = {3, 1}},
                 {.name = "packed",
@@ -257,6 +280,16 @@ KN_OPERATOR(
                  .promise.halves = {3, 1},
                  .choice.accepts = kn_matmul_matrix_accepts,
                  .lower = kn_matmul_matrix_lower,
+                 .promise.stores_between = true,
+                 .promise.takes_epilogue = true},
+                {.name = "matrix_split",
+                 .promise.halves = {3, 1},
+                 .choice.accepts = kn_matmul_matrix_split_accepts,
+                 .choice.pays = kn_product_split_pays,
+                 .choice.fast = true,
+                 .choice.measured = true,
+                 .choice.measured_at = &split_sizes,
+                 .lower = kn_matmul_matrix_split_lower,
                  .promise.stores_between = true,
                  .promise.takes_epilogue = true},
                 {.name = "tiled",

@@ -24,9 +24,16 @@ bool kn_matmul_sums_rows(const kn_target *target, const kn_node *node, const kn_
 /* By a matrix unit, where an operand has 16 bits. */
 bool kn_matmul_matrix_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_matrix_lower(kn_lowering *lowering);
+/* Of float32, each number as two of bfloat16. */
+bool kn_matmul_matrix_split_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_matmul_matrix_split_lower(kn_lowering *lowering);
 /* matmul/amx.c: by tile registers of processors, where an operand is bfloat16. */
 bool kn_matmul_amx_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_amx_lower(kn_lowering *lowering);
+/* Of float32, split so. */
+bool kn_matmul_amx_split_accepts(const kn_target *target, const kn_node *node);
+bool kn_matmul_amx_split_pays(const kn_target *target, const kn_node *node, bool invariant);
+kn_status kn_matmul_amx_split_lower(kn_lowering *lowering);
 /* matmul/plain.c */
 kn_status kn_matmul_plain_lower(kn_lowering *lowering);
 /* The arguments count, m … b_step of the kernels of cl/matmul/plain.cl. */

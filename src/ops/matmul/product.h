@@ -5,10 +5,15 @@
 
 #include "ops/row.h"
 
+/* What multiplies its numbers: the work-items; a matrix unit, in the type of the first input; or a unit for
+ * bfloat16 that multiplies float32, each number as the sum of two. */
+typedef enum kn_product_way { KN_PRODUCT_ITEMS, KN_PRODUCT_MATRIX, KN_PRODUCT_SPLIT } kn_product_way;
+
 /* A product of (rows,depth) and (depth,columns), `batches` times. */
 typedef struct kn_product {
     const char *file; /* of its kernels */
     int64_t rows, columns, depth, batches;
+    kn_product_way way;
     kn_matrix_unit unit; /* that multiplies; KN_MATRIX_NONE: the work-items do */
     size_t number;       /* the bytes of a number that it multiplies; 0 without */
     bool emulated;       /* by plain code, for tests */
@@ -22,9 +27,13 @@ typedef struct kn_product {
     int row_sums; /* and for those of the sums of the left side's rows, if they are wanted */
 } kn_product;
 
-/* The matrix unit that can multiply the first two inputs of a node, in kernels of `file`; KN_MATRIX_NONE:
- * none. */
-kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, const char *file);
+/* The matrix unit that can multiply the first two inputs of a node in this way, in kernels of `file`;
+ * KN_MATRIX_NONE: none. */
+kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, const char *file,
+                               kn_product_way way);
+/* Whether the variants that split numbers are considered: where a unit is emulated, only if they are forced.
+ */
+bool kn_product_split_pays(const kn_target *target, const kn_node *node, bool invariant);
 /* Chooses the tile and the split by the shape, and takes scratch memory for the parts of the result. */
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements);
 /* How many numbers that are adjacent in memory, in rows of `row` of them, a work-item loads at once. */

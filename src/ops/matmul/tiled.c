@@ -15,7 +15,13 @@ bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node) {
 }
 
 bool kn_matmul_matrix_accepts(const kn_target *target, const kn_node *node) {
-    return kn_matmul_tiled_accepts(target, node) && kn_product_unit(target, node, file) != KN_MATRIX_NONE;
+    return kn_matmul_tiled_accepts(target, node) &&
+           kn_product_unit(target, node, file, KN_PRODUCT_MATRIX) != KN_MATRIX_NONE;
+}
+
+bool kn_matmul_matrix_split_accepts(const kn_target *target, const kn_node *node) {
+    return kn_matmul_tiled_accepts(target, node) &&
+           kn_product_unit(target, node, file, KN_PRODUCT_SPLIT) != KN_MATRIX_NONE;
 }
 
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
@@ -64,14 +70,15 @@ static kn_status finish_row_sums(kn_lowering *lowering, const kn_product *produc
     return product->parts > 1 ? kn_emit_sums(lowering, &sum, 1) : KN_OK;
 }
 
-static kn_status lower(kn_lowering *lowering, kn_matrix_unit unit) {
+static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     const kn_node *node = lowering->node;
     int64_t elements = kn_elements_of(lowering->result);
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
     kn_matmul_merge_batches(&form, lowering->epilogue);
     kn_product product = {.file = file,
-                          .unit = unit,
+                          .way = way,
+                          .unit = kn_product_unit(lowering->target, node, file, way),
                           .rows = form.m,
                           .columns = form.n,
                           .depth = form.k,
@@ -110,9 +117,13 @@ static kn_status lower(kn_lowering *lowering, kn_matrix_unit unit) {
 }
 
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_MATRIX_NONE);
+    return lower(lowering, KN_PRODUCT_ITEMS);
 }
 
 kn_status kn_matmul_matrix_lower(kn_lowering *lowering) {
-    return lower(lowering, kn_product_unit(lowering->target, lowering->node, file));
+    return lower(lowering, KN_PRODUCT_MATRIX);
+}
+
+kn_status kn_matmul_matrix_split_lower(kn_lowering *lowering) {
+    return lower(lowering, KN_PRODUCT_SPLIT);
 }

@@ -15,6 +15,7 @@ import dataclasses
 import math
 
 BARRIER_CYCLES, ROUND_CYCLES, MEMORY_SHARE, FLIGHT_BYTES = 30, 60, 0.9, 64
+SPLIT = 3  # products of a matrix unit for one of float32
 
 
 def waves_of(target, kernel, items):
@@ -100,6 +101,8 @@ def product_time(target, kernel, piece, launch):
     flops = launch["flops"] or flops
     bound = "memory" if memory > seconds else bound if each >= resident else "few work-groups"
     peak = target.matrix_flops if piece.tally.amount["matrix"] else target.flops
+    if tiles.get("split"):
+        peak /= SPLIT
     return Time(max(seconds, memory), max(flops / peak, memory), flops, bound, resident, peak)
 
 

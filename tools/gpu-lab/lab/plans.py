@@ -29,10 +29,16 @@ def wishes(text):
         yield name, int(batch) if batch else BATCHES.get(name, BATCH)
 
 
-def record(koine, name, batch, target, folder, precision):
-    """Has Koine plan a training step of the model and write its programs; the launches of a step that runs each time."""
+def add_arguments(parser):
+    """How steps are planned."""
+    parser.add_argument("--precision", default="float32", metavar="TYPE", help="how results are stored, as koine plan takes it")
+    parser.add_argument("--math", default="exact", choices=("exact", "fast"), help="how products are computed, as koine plan takes it")
+
+
+def record(koine, name, batch, target, folder, given):
+    """Has Koine plan a training step of the model and write its programs, by the arguments that are `given`; the launches of a step that runs each time."""
     command = [koine, "plan", name, "--batch", str(batch), "--target", target.path, "--programs", folder, "--overwrite",
-               "--quiet", "--precision", precision]
+               "--quiet", "--precision", given.precision, "--math", given.math]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failure(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -101,7 +101,7 @@ def time_launches(target, program):
         if tiles:
             rows, columns, depth = tiles["tile"]
             products = tiles["products"]
-            multiply_adds = products * rows * columns * depth / program.items
+            multiply_adds = products * rows * columns * depth * (model.SPLIT if tiles.get("split") else 1) / program.items
             numbers = depth * (rows + columns if products == 1 else 2 * columns) / program.items
             piece = code.slice_of(program.kernel, multiply_adds, numbers)
         if piece:
@@ -168,8 +168,8 @@ class Step:
                 "compilers": versions}
 
 
-def predict(compiler, koine, name, batch, target, folder, precision, tell):
-    launches = plans.record(koine, name, batch, target, folder, precision)
+def predict(compiler, koine, name, batch, target, folder, given, tell):
+    launches = plans.record(koine, name, batch, target, folder, given)
     groups = collections.defaultdict(list)
     for launch in launches:
         groups[launch["program"], launch["kernel"], math.prod(launch["local"])].append(launch)
