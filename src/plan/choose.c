@@ -40,18 +40,21 @@ static bool needs_trial(const kn_planner *planner, const kn_node *node, const kn
            !planner->target->wide_vector && variant != &node->op->variants[node->op->variant_count - 1];
 }
 
-/* Whether a variant may be used for a node, regardless of speed. */
-static bool suits(kn_planner *planner, const kn_node *node, const kn_variant *variant, int tile) {
-    if (!is_allowed(planner, variant)) return false;
-    if (variant->choice.prepares && !may_prepare(planner, node)) return false;
-    if (!is_accepted(planner, node, variant)) return false;
+/* Whether a variant may be used for a node, regardless of speed, if it is right. */
+static bool suits(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+    return is_allowed(planner, variant) && (!variant->choice.prepares || may_prepare(planner, node)) &&
+           is_accepted(planner, node, variant);
+}
+
+/* `tile`: as is_right has it. */
+static bool is_trusted(const kn_planner *planner, const kn_node *node, const kn_variant *variant, int tile) {
     return !needs_trial(planner, node, variant) || is_right(planner, node, variant, tile);
 }
 
 /* Whether the rule would take it, if no variant before it did. */
-static bool is_next(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    return is_allowed(planner, variant) && is_accepted(planner, node, variant) &&
-           pays(planner, node, variant) && suits(planner, node, variant, 0);
+static bool is_next(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+    return suits(planner, node, variant) && pays(planner, node, variant) &&
+           is_trusted(planner, node, variant, 0);
 }
 
 /* Whether variant `measured` is faster than the one that would be chosen without it. */
@@ -96,7 +99,9 @@ static void take_tuned(kn_planner *planner, const kn_tuning *tuning, kn_chosen *
     const kn_plan_request *request = planner->request;
     int tile = 0;
     const kn_variant *variant = request->judge ? request->judge->tuned(request->device, tuning, &tile) : NULL;
-    if (!variant || !suits(planner, tuning->node, variant, tile)) return;
+    if (!variant || !suits(planner, tuning->node, variant) ||
+        !is_trusted(planner, tuning->node, variant, tile))
+        return;
     *chosen = (kn_chosen){variant, tile, true};
 }
 
