@@ -238,18 +238,15 @@ static const char *gradient_wrong(const kn_node *node) {
 /* Depthwise convolutions have separate kernels. On wide-vector devices images are blocked: both
  * sides, or all but a source of few channels, or, where the result's channels fill no block, only in
  * scratch memory. */
-#define PRODUCT(word, accepting, lowering, ...)                                                              \
-    {                                                                                                        \
-        .name = word, .choice.accepts = accepting, .lower = lowering, .promise.takes_epilogue = true,        \
-        .promise.halves = {3, 1}, __VA_ARGS__                                                                \
-    }
+#define PRODUCT(word, lowering, ...)                                                                         \
+    { .name = word, .lower = lowering, .promise.takes_epilogue = true, .promise.halves = {3, 1}, __VA_ARGS__ }
 /* The sizes are those at which a matrix unit is compared with the work-items. */
 #define IMPLICIT(sizes)                                                                                      \
-    PRODUCT("matrix", kn_conv_matrix_accepts, kn_conv_matrix_lower, .choice.fast = false),                   \
-        PRODUCT("matrix_split", kn_conv_matrix_split_accepts, kn_conv_matrix_split_lower,                    \
+    PRODUCT("matrix", kn_conv_matrix_lower, .choice.accepts = kn_conv_matrix_accepts),                       \
+        PRODUCT("matrix_split", kn_conv_matrix_split_lower, .choice.accepts = kn_conv_matrix_split_accepts,  \
                 .choice.fast = true, .choice.pays = kn_product_split_pays, .choice.measured = true,          \
                 .choice.measured_at = &(sizes)),                                                             \
-        PRODUCT("implicit", kn_takes_kernel_types, kn_conv_implicit_lower, .choice.fast = false)
+        PRODUCT("implicit", kn_conv_implicit_lower, .choice.accepts = kn_takes_kernel_types)
 static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "padding=1"},
                            data_sizes = {{"16,128,28,28", "128,128,3,3"}, "padding=1 size=28,28"},
                            weight_sizes = {{"16,128,28,28", "16,128,28,28"}, "padding=1 size=3,3"};
