@@ -53,6 +53,8 @@ def cases_of(entry):
         reasons = [f"{entry['name']}, the whole test"]
     elif result not in ("OK", "EXPECTEDFAIL", "SKIP") and not failed:
         failed = [f"{entry['name']} ({result.lower()})"]
+    if entry.get("returncode", 0) < 0:
+        failed = [f"{name}, ended by signal {-entry['returncode']}" for name in failed]
     return good, failed, reasons
 
 

@@ -63,6 +63,9 @@ run([(name, functools.partial(counts, *rest)) for name, *rest in CASES] + [
                                             "1 passed, 0 failed", 0, SUSPECT)),
     ("reasons of what is skipped", functools.partial(counts, REASONS, "1 passed, 0 failed", 0,
                                                      wanted="2 skipped: no such device\n1 skipped: no reason told\n")),
+    ("a signal is told", functools.partial(
+        counts, [{**entry("FAIL", case("a", GOOD) + case("b")), "returncode": -11}], "1 passed, 1 failed", 1,
+        wanted="FAILED  room: b, ended by signal 11\n")),
     ("a timeout says so", functools.partial(
         counts, [entry("FAIL", case("b") + "\nTIMEOUT: room: 9 s of processor time\n")], "0 passed, 1 failed", 1,
         wanted="FAILED  room: timeout: room: 9 s of processor time\n"))])
