@@ -71,6 +71,8 @@ kn_found_device *kn_device_list_add(kn_device_list *list);
 
 /* Takes the part of the device that the parameters ask for, where the driver can divide it. */
 void kn_context_take_part(kn_context *context);
+/* Before the queues are released: waits for the driver to let go of the part, or gives it up. */
+void kn_context_return_part(kn_context *context);
 
 /* ---- verdicts (verdict.c): measurements of a device, in a small text file -------------------- */
 

@@ -202,9 +202,10 @@ void kn_context_destroy(kn_context **context) {
     kn_timeline_close(old);
     kn_tunings_close(&old->tunings);
     kn_verdicts_close(&old->verdicts);
+    if (old->nothing) clReleaseMemObject(old->nothing);
+    kn_context_return_part(old);
     for (int i = 0; i < 2; i++)
         if (old->queues[i]) clReleaseCommandQueue(old->queues[i]);
-    if (old->nothing) clReleaseMemObject(old->nothing);
     if (old->context) clReleaseContext(old->context);
     if (old->part_device) clReleaseDevice(old->part_device);
     kn_condition_destroy(&host, &old->built);

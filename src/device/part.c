@@ -1,10 +1,14 @@
 /* A part of a device: some of its compute units, so that several workers share it without being in one
  * another's way. What plans and operators see is the whole device, so that they choose the same kernels. */
+#include <sched.h>
 #include <string.h>
 
 #include "device/device_private.h"
 
 enum { PARTS_MOST = 256, WAYS = 16 };
+
+/* For how long a closing context waits for the driver to let go of its queues. */
+static const double REST_SECONDS = 0.1;
 
 /* Whether the driver divides the device in this way. */
 static bool divides(cl_device_id device, cl_device_partition_property way) {
@@ -50,4 +54,28 @@ void kn_context_take_part(kn_context *context) {
     context->found.device = context->part_device = made[context->part];
     context->capabilities.used_units =
         (int)kn_device_number(context->part_device, CL_DEVICE_MAX_COMPUTE_UNITS);
+}
+
+static bool is_at_rest(cl_command_queue queue) {
+    cl_uint holders = 0;
+    const cl_int code =
+        clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof holders, &holders, NULL);
+    return code == CL_SUCCESS && holders == 1;
+}
+
+/* In PoCL 3.1 neither a context nor a queue retains the part of a device it is for, and a thread of the
+ * driver uses the queue of a command for a moment after the command's end. The part must outlive that moment;
+ * where it does not end, because an object that the program keeps holds the queue, the part is not released.
+ */
+void kn_context_return_part(kn_context *context) {
+    const double start = kn_clock();
+    if (!context->part_device) return;
+    for (int i = 0; i < 2; i++)
+        while (context->queues[i] && !is_at_rest(context->queues[i])) {
+            if (!(kn_clock() - start < REST_SECONDS)) {
+                context->part_device = NULL;
+                return;
+            }
+            sched_yield();
+        }
 }

@@ -1,6 +1,7 @@
 /* Opening devices: parameters, selection, capabilities, and measured limits. */
 #include "device_tests.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,27 @@ static void a_device_is_opened_in_parts(void **state) {
     context = open_context(&params);
     assert_int_equal(kn_context_capabilities(context)->used_units, units);
     kn_context_destroy(&context);
+}
+
+/* What a thread of the driver still holds keeps the part of the device in use. */
+static void a_part_outlives_its_queues(void **state) {
+    kn_context_params params = test_params();
+    params.parts = 2;
+    for (int held = 0; held < 2; held++) {
+        kn_context *context = open_context(&params);
+        const cl_device_id part = context->part_device;
+        if (!part) {
+            kn_context_destroy(&context);
+            skip_because("this device is not divided");
+        }
+        wrapped_reset();
+        wrapped_calls.holds = held ? INT_MAX : 5;
+        kn_context_destroy(&context);
+        if (!held) assert_int_equal(wrapped_calls.holds, 0);
+        assert_int_equal(wrapped_calls.devices_released, held ? 0 : 1);
+        wrapped_reset();
+        if (held) clReleaseDevice(part);
+    }
 }
 
 static void null_contexts_return_errors(void **state) {
@@ -369,6 +391,7 @@ int test_context(void) {
         cmocka_unit_test(limits_are_measured_once),
         cmocka_unit_test(wrong_parameters_are_named),
         cmocka_unit_test(a_device_is_opened_in_parts),
+        cmocka_unit_test(a_part_outlives_its_queues),
         cmocka_unit_test(null_contexts_return_errors),
         cmocka_unit_test(an_older_program_is_understood),
         cmocka_unit_test(a_device_is_chosen_by_number_type_or_name),

@@ -138,3 +138,25 @@ cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t b
         memcpy(value, &wrapped_calls.lie, bytes < 8 ? bytes : 8);
     return code;
 }
+
+cl_int __real_clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info what, size_t bytes,
+                                    void *value, size_t *written);
+cl_int __wrap_clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info what, size_t bytes,
+                                    void *value, size_t *written);
+cl_int __wrap_clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info what, size_t bytes,
+                                    void *value, size_t *written) {
+    if (fails("clGetCommandQueueInfo")) return wrapped_calls.fail_code;
+    const cl_int code = __real_clGetCommandQueueInfo(queue, what, bytes, value, written);
+    if (code == CL_SUCCESS && what == CL_QUEUE_REFERENCE_COUNT && wrapped_calls.holds > 0) {
+        wrapped_calls.holds--;
+        ++*(cl_uint *)value;
+    }
+    return code;
+}
+
+cl_int __real_clReleaseDevice(cl_device_id device);
+cl_int __wrap_clReleaseDevice(cl_device_id device);
+cl_int __wrap_clReleaseDevice(cl_device_id device) {
+    count(&wrapped_calls.devices_released);
+    return __real_clReleaseDevice(device);
+}
