@@ -1,4 +1,4 @@
-/* Sums of products of 16-bit numbers, or of TF32, on matrix units, in place of the work-items' own sums of
+/* Sums of products of 16-bit numbers, of TF32, or of 8-bit integers, on matrix units, in place of the work-items' own sums of
  * common/tile.cl, which includes this file where KN_FRAGMENT is defined. A wave computes KN_WAVE_M x KN_WAVE_N sums of a work-group's tile,
  * in tiles of the unit, whose numbers are spread over the wave's lanes (common/fragment_layout.cl). Slices lie in local
  * memory as left (KN_TILE_M,KN_TILE_K) and right (KN_TILE_N,KN_TILE_K), so that numbers that a lane needs together are
@@ -9,7 +9,9 @@
  *                    loaded, to nearest even. 3, with unit 1 alone: TF32, float32 rounded to 10 bits of mantissa, to
  *                    nearest with ties away from 0. 4: bfloat16, of which each float32 is the sum of two, rounded to
  *                    nearest even; a product is the sum of three, all but that of the low ones. A slice has both in a
- *                    word, the high one in its upper half
+ *                    word, the high one in its upper half. 5: pairs of 8-bit integers that are adjacent along the depth,
+ *                    the first in the lower half; sums are int. What is said of numbers and depths is said of pairs
+ *   KN_SIGNED_A, KN_SIGNED_B 0   with KN_NUMBERS 5: 1: those of left, or of right, are int8, otherwise uint8
  *   KN_EMULATED 0    1: without a unit; each lane has the same numbers and gives them to the others in local memory
  *   KN_WAVE_M, _N 32 the sums of a wave, multiples of the unit's tile */
 #if defined(KN_FRAGMENT) && !defined(KN_FRAGMENT_CL)
@@ -26,7 +28,7 @@
 #define KN_WAVE_N 32
 #endif
 /* A number in a slice, and how many fit in a word of 32 bits; and those that the unit multiplies. */
-#if KN_NUMBERS >= 3
+#if KN_NUMBERS == 3 || KN_NUMBERS == 4
 #define KN_NUMBER uint
 #define KN_IN_WORD 1
 #else
@@ -39,6 +41,17 @@
 #else
 #define KN_FACTOR ushort
 #define KN_FACTORS_IN_WORD 2
+#endif
+#if KN_NUMBERS == 5
+#define KN_SUM int
+#else
+#define KN_SUM float
+#endif
+#ifndef KN_SIGNED_A
+#define KN_SIGNED_A 0
+#endif
+#ifndef KN_SIGNED_B
+#define KN_SIGNED_B 0
 #endif
 #define KN_WAVES_M (KN_TILE_M / KN_WAVE_M)
 #define KN_WAVES_N (KN_TILE_N / KN_WAVE_N)
@@ -139,7 +152,7 @@ typedef struct fragment_right {
     uint word[KN_RIGHT_EACH / KN_FACTORS_IN_WORD];
 } fragment_right;
 #endif
-#define KN_SUM_VECTOR KN_PASTE(float, KN_SUM_EACH)
+#define KN_SUM_VECTOR KN_PASTE(KN_SUM, KN_SUM_EACH)
 
 #if KN_NUMBERS == 4
 /* The high and the low ones of a tile. */
@@ -281,6 +294,15 @@ static inline fragment_right load_right(local const KN_NUMBER *slice, const int 
 #else
 #define KN_NUMBER_AT(p) as_float((uint)*(p) << 16)
 #endif
+#if KN_NUMBERS == 5
+#define KN_BYTE(is_signed, bits) ((is_signed) ? (int)(char)(bits) : (int)(uchar)(bits))
+static inline int product_at(local const ushort *left, local const ushort *right) {
+    return KN_BYTE(KN_SIGNED_A, *left) * KN_BYTE(KN_SIGNED_B, *right) +
+           KN_BYTE(KN_SIGNED_A, *left >> 8) * KN_BYTE(KN_SIGNED_B, *right >> 8);
+}
+#else
+#define product_at(left, right) (KN_NUMBER_AT(left) * KN_NUMBER_AT(right))
+#endif
 #define KN_NUMBER_OF(fragment, e) (fragment.word[(e) / KN_FACTORS_IN_WORD] >> 16 * ((e) % KN_FACTORS_IN_WORD))
 static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, const fragment_right right,
                                 local KN_FACTOR *exchange) {
@@ -292,13 +314,71 @@ static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, c
         columns[KN_RIGHT_AT(lane, e) * KN_DEPTH + KN_RIGHT_DEPTH(lane, e)] = KN_NUMBER_OF(right, e);
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int e = 0; e < KN_SUM_EACH; e++) {
-        float sum = ((float *)sums)[e];
+        KN_SUM sum = ((KN_SUM *)sums)[e];
         for (int k = 0; k < KN_DEPTH; k++)
-            sum += KN_NUMBER_AT(rows + KN_SUM_ROW(lane, e) * KN_DEPTH + k) *
-                   KN_NUMBER_AT(columns + KN_SUM_COLUMN(lane, e) * KN_DEPTH + k);
-        ((float *)sums)[e] = sum;
+            sum += product_at(rows + KN_SUM_ROW(lane, e) * KN_DEPTH + k,
+                              columns + KN_SUM_COLUMN(lane, e) * KN_DEPTH + k);
+        ((KN_SUM *)sums)[e] = sum;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+}
+#elif KN_NUMBERS == 5
+/* The instructions have words of four bytes where those for 16 bits have two numbers. Where one multiplies only a part of
+ * a lane's words there are two: a word has the same depths on both sides, whichever they are. */
+#if KN_FRAGMENT == 1
+#define KN_MMA_TYPE_0 ".u8"
+#define KN_MMA_TYPE_1 ".s8"
+#define KN_MMA                                                                                               \
+    "mma.sync.aligned.m16n8k32.row.col.s32" KN_PASTE(KN_MMA_TYPE_, KN_SIGNED_A)                              \
+        KN_PASTE(KN_MMA_TYPE_, KN_SIGNED_B) ".s32"
+#elif KN_FRAGMENT >= 5
+#define KN_DPAS_TYPE_0 u8
+#define KN_DPAS_TYPE_1 i8
+#define KN_DPAS_(a, b) intel_sub_group_##a##_##b##_matrix_mad_k32
+#define KN_DPAS_OF(a, b) KN_DPAS_(a, b)
+#define KN_DPAS KN_DPAS_OF(KN_PASTE(KN_DPAS_TYPE_, KN_SIGNED_A), KN_PASTE(KN_DPAS_TYPE_, KN_SIGNED_B))
+#if KN_SIGNED_A
+#define KN_DPAS_LEFT(words) words
+#elif KN_FRAGMENT == 5
+#define KN_DPAS_LEFT(words) as_uint8(words)
+#else
+#define KN_DPAS_LEFT(words) as_ushort8(words)
+#endif
+#if KN_SIGNED_B
+#define KN_DPAS_RIGHT(words) words
+#else
+#define KN_DPAS_RIGHT(words) as_uint8(words)
+#endif
+#endif
+static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, const fragment_right right) {
+#if KN_FRAGMENT == 1
+    int s0 = sums->s0, s1 = sums->s1, s2 = sums->s2, s3 = sums->s3;
+    __asm__ volatile(KN_MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                     : "+r"(s0), "+r"(s1), "+r"(s2), "+r"(s3)
+                     : "r"(left.word[0]), "r"(left.word[1]), "r"(left.word[2]), "r"(left.word[3]), "r"(right.word[0]),
+                       "r"(right.word[1]));
+    *sums = (int4)(s0, s1, s2, s3);
+#elif KN_FRAGMENT == 2
+    KN_UNROLL for (int w = 0; w < 8; w += 4) *sums = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(
+        KN_SIGNED_A, (int4)(left.word[w], left.word[w + 1], left.word[w + 2], left.word[w + 3]), KN_SIGNED_B,
+        (int4)(right.word[w], right.word[w + 1], right.word[w + 2], right.word[w + 3]), *sums, false);
+#elif KN_FRAGMENT == 3
+    KN_UNROLL for (int w = 0; w < 4; w += 2) *sums = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(
+        KN_SIGNED_A, (int2)(left.word[w], left.word[w + 1]), KN_SIGNED_B, (int2)(right.word[w], right.word[w + 1]),
+        *sums, false);
+#elif KN_FRAGMENT == 4 && (!KN_SIGNED_A || !KN_SIGNED_B)
+#error "mfma multiplies signed bytes alone"
+#elif KN_FRAGMENT == 4
+#ifdef __gfx90a__
+    KN_UNROLL for (int w = 0; w < 2; w++) *sums =
+        __builtin_amdgcn_mfma_i32_16x16x16i8((int)left.word[w], (int)right.word[w], *sums, 0, 0, 0);
+#else
+    *sums = __builtin_amdgcn_mfma_i32_16x16x32_i8(as_long((uint2)(left.word[0], left.word[1])),
+                                                  as_long((uint2)(right.word[0], right.word[1])), *sums, 0, 0, 0);
+#endif
+#else
+    *sums = KN_DPAS(KN_DPAS_LEFT(left), KN_DPAS_RIGHT(right), *sums);
+#endif
 }
 #elif KN_FRAGMENT == 1
 #if KN_NUMBERS == 1
@@ -396,7 +476,7 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
     KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++)
         KN_UNROLL for (int e = 0; e < KN_SUM_EACH; e++)
             stage[KN_SUM_ROW(KN_LANE, e) * KN_STAGE_ROW + j * KN_COLUMNS + KN_SUM_COLUMN(KN_LANE, e)] =
-                ((const float *)&sums->at[i][j])[e];
+                ((const KN_SUM *)&sums->at[i][j])[e];
 }
 /* Stores all sums, by way of the stage: STORE(row, from) for `width` of them that are adjacent, of a row of the
  * work-group's tile and from column KN_STAGED_COLUMN(width) on, which is the same for all sums of a work-item. */

@@ -1,5 +1,6 @@
 /* Where each lane's numbers lie in the tiles that matrix units multiply: sums (rows,columns) += left (rows,depth) times
- * right (depth,columns), with left and right in 16 bits, or TF32, and the sums in float32. The lanes of a wave have the
+ * right (depth,columns), with left and right in 16 bits, or TF32, and the sums in float32; or with pairs of 8-bit integers in the place of numbers in
+ * 16 bits, and sums in int32. The lanes of a wave have the
  * tiles together. Number e of a lane is at these places; KN_FRAGMENT is the unit, from 1 on in the order of kn_matrix_unit:
  *   KN_LANES, KN_ROWS, KN_COLUMNS, KN_DEPTH    lanes of a wave, and the sizes of a tile
  *   KN_LEFT_EACH, KN_RIGHT_EACH, KN_SUM_EACH   numbers of a lane

@@ -133,7 +133,7 @@ typedef struct kn_timeline {
     double offset; /* seconds to add to the device's clock */
 } kn_timeline;
 
-enum { KN_MATRIX_TYPES = 3 };
+enum { KN_MATRIX_TYPES = 4 };
 
 struct kn_context {
     kn_host host;
@@ -149,7 +149,7 @@ struct kn_context {
     kn_progress progress;
     bool wide_indices, trust_claims, precompile, records, used_products;
     bool described; /* by a file: there is no device */
-    /* For float16, bfloat16, tf32; known: asked already. */
+    /* For float16, bfloat16, tf32, int8; known: asked already. */
     kn_matrix_unit matrix_units[KN_MATRIX_TYPES], matrix_only; /* matrix_only: no other is tried */
     kn_matrix_unit matrix_stated;                              /* by the file that describes the device */
     bool matrix_known[KN_MATRIX_TYPES], matrix_emulated, told_tf32;

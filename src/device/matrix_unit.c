@@ -1,6 +1,6 @@
-/* Matrix units: which one multiplies tiles of 16-bit numbers, or of TF32, on this device. A compiler tells
- * whose instructions it knows; the unit is used after it has multiplied a tile right, with the code of the
- * product's kernel. */
+/* Matrix units: which one multiplies tiles of 16-bit numbers, of TF32, or of 8-bit integers, on this device.
+ * A compiler tells whose instructions it knows; the unit is used after it has multiplied a tile right, with
+ * the code of the product's kernel. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,27 +14,28 @@ enum { ROWS = 64, COLUMNS = 32, DEPTH = 32 };
 static const char emulated[] = "emulated-";
 
 /* The types in which units multiply, in the order of a context's matrix_units. */
-enum { FLOAT16, BFLOAT16, TF32 };
+enum { FLOAT16, BFLOAT16, TF32, INT8 };
 static const struct {
-    kn_precision precision;
+    kn_dtype type;
     const char *name;
     int numbers;      /* KN_NUMBERS of cl/common/fragment.cl */
     uint32_t bits[4]; /* of 0, 1, 2 and 3 */
     uint32_t sign;
 } types[KN_MATRIX_TYPES] = {
-    [FLOAT16] = {KN_PRECISION_FLOAT16, "float16", 1, {0, 0x3c00, 0x4000, 0x4200}, 0x8000},
-    [BFLOAT16] = {KN_PRECISION_BFLOAT16, "bfloat16", 2, {0, 0x3f80, 0x4000, 0x4040}, 0x8000},
-    [TF32] = {KN_PRECISION_TF32, "tf32", 3, {0, 0x3f800000, 0x40000000, 0x40400000}, 0x80000000}};
+    [FLOAT16] = {KN_FLOAT16, "float16", 1, {0, 0x3c00, 0x4000, 0x4200}, 0x8000},
+    [BFLOAT16] = {KN_BFLOAT16, "bfloat16", 2, {0, 0x3f80, 0x4000, 0x4040}, 0x8000},
+    [TF32] = {KN_FLOAT32, "tf32", 3, {0, 0x3f800000, 0x40000000, 0x40400000}, 0x80000000},
+    [INT8] = {KN_INT8, "int8", 5, {0}, 0}};
 
-enum { BOTH = 1 << FLOAT16 | 1 << BFLOAT16 };
+enum { USUAL = 1 << FLOAT16 | 1 << BFLOAT16 | 1 << INT8 };
 static const struct {
     const char *name;
     int types; /* a bit for each */
 } units[KN_MATRIX_LAST + 1] = {
-    [KN_MATRIX_NONE] = {"none", BOTH},     [KN_MATRIX_MMA] = {"mma", BOTH | 1 << TF32},
-    [KN_MATRIX_WMMA] = {"wmma", BOTH},     [KN_MATRIX_WMMA12] = {"wmma12", BOTH},
-    [KN_MATRIX_MFMA] = {"mfma", BOTH},     [KN_MATRIX_DPAS8] = {"dpas8", BOTH},
-    [KN_MATRIX_DPAS16] = {"dpas16", BOTH}, [KN_MATRIX_AMX] = {"amx", 1 << BFLOAT16},
+    [KN_MATRIX_NONE] = {"none", USUAL},     [KN_MATRIX_MMA] = {"mma", USUAL | 1 << TF32},
+    [KN_MATRIX_WMMA] = {"wmma", USUAL},     [KN_MATRIX_WMMA12] = {"wmma12", USUAL},
+    [KN_MATRIX_MFMA] = {"mfma", USUAL},     [KN_MATRIX_DPAS8] = {"dpas8", USUAL},
+    [KN_MATRIX_DPAS16] = {"dpas16", USUAL}, [KN_MATRIX_AMX] = {"amx", 1 << BFLOAT16},
 };
 
 static bool has_type(int unit, int type) {
@@ -79,15 +80,32 @@ kn_status kn_context_force_matrix_unit(kn_context *context, const char *word, kn
 
 /* ---- trying ------------------------------------------------------------------------------------------- */
 
-/* Small integers, so that every sum is exact. */
-static int left_value(int row, int k) {
+/* How numbers of a type are tried: of 8-bit integers which sides are signed, and all their numbers are. */
+typedef struct numbers_tried {
+    int type;
+    bool left_signed, right_signed;
+} numbers_tried;
+
+static int of_byte(int number, bool is_signed) {
+    const int byte = number & 0xff;
+    return is_signed && byte > 127 ? byte - 256 : byte;
+}
+
+/* Integers of which every sum is exact. */
+static int left_value(const numbers_tried *trial, int row, int k) {
+    if (trial->type == INT8) return of_byte(row * 37 + k * 101 + row * k, trial->left_signed);
     return (row * 5 + k * 3 + row * k) % 7 - 3;
 }
-static int right_value(int k, int column) {
+static int right_value(const numbers_tried *trial, int k, int column) {
+    if (trial->type == INT8) return of_byte(k * 59 + column * 83 + column * k, trial->right_signed);
     return (k * 4 + column * 3 + column * k) % 5 - 2;
 }
-/* Number `at` of an array becomes a small integer. */
+/* Number `at` of an array becomes an integer, which is small but for 8-bit integers. */
 static void put(void *array, int at, int number, int type) {
+    if (type == INT8) {
+        ((uint8_t *)array)[at] = (uint8_t)number;
+        return;
+    }
     const uint32_t bits =
         types[type].bits[number < 0 ? -number : number] | (number < 0 ? types[type].sign : 0);
     if (types[type].sign >> 31)
@@ -97,14 +115,17 @@ static void put(void *array, int at, int number, int type) {
 }
 
 /* Whether the unit multiplies right; an error says why it could not be asked. */
-static bool multiplies(kn_context *context, kn_matrix_unit unit, int type, kn_error *error) {
+static bool is_right(kn_context *context, kn_matrix_unit unit, const numbers_tried *trial, kn_error *error) {
     enum { NUMBERS = (ROWS + COLUMNS) * DEPTH };
+    const int type = trial->type, depth = type == INT8 ? 2 * DEPTH : DEPTH;
     uint32_t input[NUMBERS] = {0};
     float output[ROWS * COLUMNS];
-    char prelude[64];
+    char prelude[128];
     const bool tiles = unit == KN_MATRIX_AMX;
-    snprintf(prelude, sizeof prelude, "#define KN_FRAGMENT %d\n#define KN_NUMBERS %d\n", (int)unit,
-             types[type].numbers);
+    snprintf(
+        prelude, sizeof prelude,
+        "#define KN_FRAGMENT %d\n#define KN_NUMBERS %d\n#define KN_SIGNED_A %d\n#define KN_SIGNED_B %d\n",
+        (int)unit, types[type].numbers, trial->left_signed, trial->right_signed);
     const kn_probe task = {.name = "matrix unit",
                            .file = tiles ? "probe/amx.cl" : "probe/matrix.cl",
                            .kernel = tiles ? "kn_probe_amx" : "kn_probe_matrix",
@@ -114,21 +135,31 @@ static bool multiplies(kn_context *context, kn_matrix_unit unit, int type, kn_er
                            .output = output,
                            .output_bytes = sizeof output,
                            .local = tiles ? 1 : KN_PROBE_ITEMS};
-    for (int k = 0; k < DEPTH; k++) {
+    for (int k = 0; k < depth; k++) {
         for (int row = 0; row < ROWS; row++)
-            put(input, row * DEPTH + k, left_value(row, k), type);
+            put(input, row * depth + k, left_value(trial, row, k), type);
         for (int column = 0; column < COLUMNS; column++)
-            put(input, (ROWS + column) * DEPTH + k, right_value(k, column), type);
+            put(input, (ROWS + column) * depth + k, right_value(trial, k, column), type);
     }
     if (kn_probe_run(context, &task, error)) return false;
     for (int row = 0; row < ROWS; row++)
         for (int column = 0; column < COLUMNS; column++) {
             int sum = 0;
-            for (int k = 0; k < DEPTH; k++)
-                sum += left_value(row, k) * right_value(k, column);
+            for (int k = 0; k < depth; k++)
+                sum += left_value(trial, row, k) * right_value(trial, k, column);
             if (output[row * COLUMNS + column] != (float)sum)
                 return kn_fail(error, KN_ERROR_MISMATCH, "a probe kernel gave wrong results") == KN_OK;
         }
+    return true;
+}
+
+/* The same of a type; 8-bit integers in every mixture of signs that kernels use. */
+static bool multiplies(kn_context *context, kn_matrix_unit unit, int type, kn_error *error) {
+    const numbers_tried all[] = {
+        {type, true, true}, {type, false, true}, {type, true, false}, {type, false, false}};
+    const int count = type == INT8 && unit != KN_MATRIX_MFMA ? 4 : 1;
+    for (int i = 0; i < count; i++)
+        if (!is_right(context, unit, &all[i], error)) return false;
     return true;
 }
 
@@ -206,15 +237,28 @@ static kn_matrix_unit ask(kn_context *context, int type) {
                : find(context, type);
 }
 
-kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision precision) {
+kn_matrix_unit kn_context_matrix_unit_of(kn_context *context, kn_dtype type) {
     int which = 0;
-    while (which < KN_MATRIX_TYPES && types[which].precision != precision)
+    while (which < KN_MATRIX_TYPES && types[which].type != type)
         which++;
     if (!context || context->failure.status || which == KN_MATRIX_TYPES) return KN_MATRIX_NONE;
     if (!context->matrix_known[which]) context->matrix_units[which] = ask(context, which);
     context->matrix_known[which] = true;
     const kn_matrix_unit unit = context->matrix_units[which];
     return (unit == KN_MATRIX_AMX) == context->capabilities.wide_vector ? unit : KN_MATRIX_NONE;
+}
+
+kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision precision) {
+    switch (precision) {
+    case KN_PRECISION_FLOAT16:
+        return kn_context_matrix_unit_of(context, KN_FLOAT16);
+    case KN_PRECISION_BFLOAT16:
+        return kn_context_matrix_unit_of(context, KN_BFLOAT16);
+    case KN_PRECISION_TF32:
+        return kn_context_matrix_unit_of(context, KN_FLOAT32);
+    default:
+        return KN_MATRIX_NONE;
+    }
 }
 
 void kn_context_tell_tf32(kn_context *context) {

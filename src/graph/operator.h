@@ -71,7 +71,8 @@ typedef struct kn_target {
     /* 32-bit registers that a work-item of `device` may use: 64, 128 or 256, by how the compiler took
      * products with many sums a work-item. NULL: 128. */
     int (*item_registers)(void *device);
-    /* The matrix unit of `device` for a type of 16 bits, or for float32 rounded to TF32. NULL: none. */
+    /* The matrix unit of `device` for a type of 16 bits, for float32 rounded to TF32, or for KN_INT8, of
+     * which it multiplies uint8 too, but for KN_MATRIX_MFMA. NULL: none. */
     kn_matrix_unit (*matrix_unit)(void *device, kn_dtype type);
     bool emulates_matrix_unit; /* by plain code, for tests */
     void *device;

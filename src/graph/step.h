@@ -38,8 +38,9 @@ typedef struct kn_step_tiles {
     int tile_rows, tile_columns, tile_depth; /* of a work-group: of the result, and of the sum at a time */
     int products;                            /* of this shape in each tile: attention has several */
     int64_t parts, part_depth; /* the sum is split into parts; the depth of one, on average of the tiles */
-    bool matrix;               /* a matrix unit multiplies: 16 bits, or TF32 */
+    bool matrix;               /* a matrix unit multiplies: 16 bits, TF32, or 8-bit integers */
     bool split;                /* it multiplies float32, each number as two of bfloat16, three times */
+    bool integers;             /* of 8 bits; where a matrix unit multiplies them depths count pairs */
 } kn_step_tiles;
 
 /* One of the sums of a step that only adds parts (kn_step_sums): element i of the result is the sum of the

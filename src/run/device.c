@@ -6,9 +6,7 @@ static int item_registers(void *context) {
 }
 
 static kn_matrix_unit matrix_unit(void *context, kn_dtype type) {
-    return kn_context_matrix_unit(context, type == KN_FLOAT16    ? KN_PRECISION_FLOAT16
-                                           : type == KN_BFLOAT16 ? KN_PRECISION_BFLOAT16
-                                                                 : KN_PRECISION_TF32);
+    return kn_context_matrix_unit_of(context, type);
 }
 
 void kn_target_of(kn_context *context, kn_target *target) {

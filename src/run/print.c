@@ -118,17 +118,24 @@ static void add_stored(const kn_executable *executable, kn_dtype type, kn_text *
     kn_text_add(text, "\n");
 }
 
-/* How many steps that multiply matrices in tiles do so by the matrix unit: in 16 bits or in TF32, or float32
- * that is split. */
+/* How many steps that multiply matrices in tiles do so by the matrix unit: in 16 bits or in TF32, float32
+ * that is split, or 8-bit integers. */
 static void add_products(const kn_executable *executable, kn_text *text) {
-    int with = 0, split = 0, without = 0;
+    int with = 0, split = 0, integers = 0, without = 0;
     for (int i = 0; i < executable->plan.step_count; i++) {
         const kn_step_tiles *tiles = &executable->steps[i].step->tiles;
+        if (tiles->integers) {
+            integers += tiles->matrix;
+            continue;
+        }
         with += tiles->tile_rows && tiles->matrix && !tiles->split;
         split += tiles->tile_rows && tiles->split;
         without += tiles->tile_rows && !tiles->matrix;
     }
     const kn_precision precision = executable->precision;
+    if (integers)
+        kn_text_format(text, "products of matrices: %d of 8-bit integers by the matrix unit %s\n", integers,
+                       kn_matrix_unit_name(kn_context_matrix_unit_of(executable->context, KN_INT8)));
     if (split)
         kn_text_format(
             text, "products of matrices: %d in float32 as three of bfloat16 by the matrix unit %s\n", split,

@@ -411,8 +411,9 @@ static float small_number(uint16_t bits, bool bfloat16) {
     return 100;
 }
 
-/* Of an array of KN_NUMBERS. */
-static float matrix_number(const void *numbers, int at, int kind) {
+/* Of an array of KN_NUMBERS; is_signed: of one of bytes. */
+static float matrix_number(const void *numbers, int at, int kind, bool is_signed) {
+    if (kind == 5) return is_signed ? ((const int8_t *)numbers)[at] : ((const uint8_t *)numbers)[at];
     return kind == 3 ? ((const float *)numbers)[at]
                      : small_number(((const uint16_t *)numbers)[at], kind == 2);
 }
@@ -420,14 +421,19 @@ static float matrix_number(const void *numbers, int at, int kind) {
 static void run_matrix(cl_device_id device, cl_kernel kernel) {
     const void *numbers = kernel->arguments[0]->bytes;
     const char *text = kernel->program->text;
-    const int kind = strstr(text, "define KN_NUMBERS 3") ? 3 : strstr(text, "define KN_NUMBERS 1") ? 1 : 2;
+    const int kind = strstr(text, "define KN_NUMBERS 5")   ? 5
+                     : strstr(text, "define KN_NUMBERS 3") ? 3
+                     : strstr(text, "define KN_NUMBERS 1") ? 1
+                                                           : 2;
+    const bool left = strstr(text, "define KN_SIGNED_A 1"), right = strstr(text, "define KN_SIGNED_B 1");
+    const int depth = kind == 5 ? 64 : 32;
     float *y = (float *)kernel->arguments[1]->bytes;
     for (int row = 0; row < 64; row++)
         for (int column = 0; column < 32; column++) {
             float sum = device->matrix == 2 && row == 63 && column == 31;
-            for (int k = 0; k < 32; k++)
-                sum += matrix_number(numbers, row * 32 + k, kind) *
-                       matrix_number(numbers, (64 + column) * 32 + k, kind);
+            for (int k = 0; k < depth; k++)
+                sum += matrix_number(numbers, row * depth + k, kind, left) *
+                       matrix_number(numbers, (64 + column) * depth + k, kind, right);
             y[row * 32 + column] = sum;
         }
 }

@@ -245,6 +245,8 @@ static void matrix_units_are_tried(void **state) {
             if (turn == 0)
                 for (kn_precision other = KN_PRECISION_BFLOAT16; other <= KN_PRECISION_TF32; other++)
                     assert_int_equal(kn_context_matrix_unit(context, other), devices[i].unit);
+            assert_int_equal(kn_context_matrix_unit_of(context, KN_INT8), devices[i].unit);
+            assert_int_equal(kn_context_matrix_unit_of(context, KN_UINT8), KN_MATRIX_NONE);
             kn_context_destroy(&context);
         }
         test_folder_remove(folder);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { LANES = 64, EACH = 16, SIDE = 16 };
+enum { LANES = 64, EACH = 16, SIDE = 16, BYTES = 2 * EACH, BYTES_DEEP = 2 * SIDE };
 
 typedef struct place {
     int row, column;
@@ -142,6 +142,75 @@ static void dpas16(registers a, registers b, registers c) {
                 c[lane][m] += a[i][m] * b[lane][i];
 }
 
+/* ---- of 8-bit integers ----------------------------------------------------------------------------------
+ */
+
+/* Number e of a lane is then a pair of bytes, 2e and 2e + 1, that are adjacent along the depth. An
+ * instruction multiplies the bytes of each lane from `first` on. */
+typedef int byte_registers[LANES][BYTES];
+
+/* "Matrix Fragments for mma.m16n8k32" of .u8 and .s8. */
+static void mma_bytes(byte_registers a, byte_registers b, registers c) {
+    int left[SIDE][BYTES_DEEP], right[BYTES_DEEP][SIDE];
+    for (int lane = 0; lane < 32; lane++) {
+        const int group = lane >> 2, thread = lane % 4;
+        for (int i = 0; i < 16; i++) {
+            const int row = (i < 4 || (i >= 8 && i < 12)) ? group : group + 8;
+            const int column = i < 8 ? thread * 4 + (i & 3) : thread * 4 + (i & 3) + 16;
+            left[row][column] = a[lane][i];
+        }
+        for (int i = 0; i < 8; i++)
+            right[i < 4 ? thread * 4 + (i & 3) : thread * 4 + (i & 3) + 16][group] = b[lane][i];
+    }
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++) {
+            const int row = i < 2 ? lane >> 2 : (lane >> 2) + 8, column = lane % 4 * 2 + (i & 1);
+            for (int k = 0; k < 32; k++)
+                c[lane][i] += left[row][k] * right[k][column];
+        }
+}
+
+/* V_WMMA_I32_16X16X16_IU8 of RDNA 3 and of RDNA 4: as for 16 bits, with bytes. Two make the whole depth. */
+static void wmma_bytes(byte_registers a, byte_registers b, registers c) {
+    for (int first = 0; first < 32; first += 16)
+        for (int lane = 0; lane < 32; lane++)
+            for (int e = 0; e < 8; e++)
+                for (int k = 0; k < 16; k++)
+                    c[lane][e] += a[2 * e + lane / 16][first + k] * b[lane % 16][first + k];
+}
+static void wmma12_bytes(byte_registers a, byte_registers b, registers c) {
+    for (int first = 0; first < 16; first += 8)
+        for (int lane = 0; lane < 32; lane++)
+            for (int e = 0; e < 8; e++)
+                for (int k = 0; k < 16; k++)
+                    c[lane][e] += a[16 * (k / 8) + e + lane / 16 * 8][first + k % 8] *
+                                  b[16 * (k / 8) + lane % 16][first + k % 8];
+}
+
+/* The matrix instruction calculator, v_mfma_i32_16x16x32_i8: element (i,k) of A is in lane i + 16 * (k / 8),
+ * item k % 8, and so is (k,i) of B. */
+static void mfma_bytes(byte_registers a, byte_registers b, registers c) {
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++)
+            for (int k = 0; k < 32; k++)
+                c[j + 16 * (i / 4)][i % 4] += a[i + 16 * (k / 8)][k % 8] * b[j + 16 * (k / 8)][k % 8];
+}
+
+/* The extension's text, depth 32: of component m of a work-item i has the depths 4i to 4i + 3 (sub-groups of
+ * 8) or 2i and 2i + 1 (of 16); component d of b has the depths 4d to 4d + 3. */
+static void dpas8_bytes(byte_registers a, byte_registers b, registers c) {
+    for (int lane = 0; lane < 8; lane++)
+        for (int m = 0; m < 8; m++)
+            for (int k = 0; k < 32; k++)
+                c[lane][m] += a[k / 4][4 * m + k % 4] * b[lane][k];
+}
+static void dpas16_bytes(byte_registers a, byte_registers b, registers c) {
+    for (int lane = 0; lane < 16; lane++)
+        for (int m = 0; m < 8; m++)
+            for (int k = 0; k < 32; k++)
+                c[lane][m] += a[k / 2][2 * m + k % 2] * b[lane][k];
+}
+
 /* ---- the tests ---------------------------------------------------------------------------------------- */
 
 static void units_multiply(void **state) {
@@ -185,6 +254,45 @@ static void units_multiply(void **state) {
     }
 }
 
+static int left_byte(int row, int k) {
+    return (row * 37 + k * 101 + row * k) % 256 - 128;
+}
+static int right_byte(int k, int column) {
+    return (k * 59 + column * 83 + column * k) % 256;
+}
+
+static void units_multiply_bytes(void **state) {
+    (void)state;
+    static void (*const multiply[])(byte_registers, byte_registers, registers) = {
+        [KN_MATRIX_MMA] = mma_bytes,   [KN_MATRIX_WMMA] = wmma_bytes,   [KN_MATRIX_WMMA12] = wmma12_bytes,
+        [KN_MATRIX_MFMA] = mfma_bytes, [KN_MATRIX_DPAS8] = dpas8_bytes, [KN_MATRIX_DPAS16] = dpas16_bytes};
+    for (int u = 1; u <= KN_MATRIX_DPAS16; u++) {
+        const unit *of = &units[u];
+        byte_registers a = {{0}}, b = {{0}};
+        registers c = {{0}};
+        for (int lane = 0; lane < of->lanes; lane++) {
+            for (int i = 0; i < 2 * of->left_each; i++) {
+                const place at = of->left(lane, i / 2);
+                a[lane][i] = left_byte(at.row, 2 * at.column + i % 2);
+            }
+            for (int i = 0; i < 2 * of->right_each; i++) {
+                const place at = of->right(lane, i / 2);
+                b[lane][i] = right_byte(2 * at.row + i % 2, at.column);
+            }
+        }
+        multiply[u](a, b, c);
+        for (int lane = 0; lane < of->lanes; lane++)
+            for (int e = 0; e < of->sum_each; e++) {
+                const place at = of->sum(lane, e);
+                int sum = 0;
+                for (int k = 0; k < 2 * of->depth; k++)
+                    sum += left_byte(at.row, k) * right_byte(k, at.column);
+                if (c[lane][e] != sum)
+                    fail_msg("unit %d, lane %d, sum %d: %d, not %d", u, lane, e, c[lane][e], sum);
+            }
+    }
+}
+
 /* Numbers of a run are adjacent along the depth, and begin at a multiple of it: a lane loads them at once. */
 static void runs_are_adjacent(void **state) {
     (void)state;
@@ -208,6 +316,8 @@ static void runs_are_adjacent(void **state) {
 }
 
 int test_fragments(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(units_multiply), cmocka_unit_test(runs_are_adjacent)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(units_multiply),
+                                       cmocka_unit_test(units_multiply_bytes),
+                                       cmocka_unit_test(runs_are_adjacent)};
     return cmocka_run_group_tests_name("fragments", tests, NULL, NULL);
 }

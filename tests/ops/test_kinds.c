@@ -38,6 +38,10 @@ static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add"
     .operators = "matmul,conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix_split" tile,   \
     .matrix_unit = unit
 
+/* 8-bit integers. */
+#define INTEGERS(tile, unit, few)                                                                            \
+    .operators = "matmul_integer", .quick = few, .variants = "matrix" tile, .matrix_unit = unit
+
 /* The same for attention, which has small cases of all its features. */
 #define ATTENTION(unit, type, few)                                                                           \
     .operators = "attention,attention_gradient,attention_packed_gradient,attention_dropout", .quick = few,   \
@@ -71,6 +75,13 @@ static const forced forcings[] = {
     {"split for mfma", MANY, SPLIT(":64x64x16", "emulated-mfma", "")},
     {"split for dpas8", MANY, SPLIT("", "emulated-dpas8", "conv2d_data")},
     {"split for dpas16", MANY, SPLIT(":64x64x16", "emulated-dpas16", "")},
+    {"integers for mma", MANY, INTEGERS("", "emulated-mma", "matmul_integer")},
+    {"integers for small mma", MANY, INTEGERS(":64x64x32", "emulated-mma", "")},
+    {"integers for wmma", MANY, INTEGERS(":64x64x32", "emulated-wmma", "")},
+    {"integers for wmma12", MANY, INTEGERS("", "emulated-wmma12", "")},
+    {"integers for mfma", MANY, INTEGERS(":64x64x32", "emulated-mfma", "")},
+    {"integers for dpas8", MANY, INTEGERS("", "emulated-dpas8", "matmul_integer")},
+    {"integers for dpas16", MANY, INTEGERS(":64x64x32", "emulated-dpas16", "matmul_integer")},
     {"attention by mma in bfloat16", MANY,
      ATTENTION("emulated-mma", BFLOAT16, "attention,attention_gradient")},
     {"attention by wmma in float16", MANY, ATTENTION("emulated-wmma", FLOAT16, "attention_packed_gradient")},

@@ -74,6 +74,8 @@ static const turned families[] = {
     {"common/amx.cl", "low ? kn_to_bfloat(number - ", "low ? kn_to_bfloat(number + ", "matmul", "amx_split",
      WIDE, 16, "emulated-amx"},
     {"matmul/integer_tiled.cl", "s * column_sums", "-s * column_sums", "matmul_integer", "tiled", MANY},
+    {"matmul/integer_tiled.cl", "r0.s1, r1.s1, r2.s1, r3.s1", "r0.s1, -r1.s1, r2.s1, r3.s1", "matmul_integer",
+     "matrix", MANY, 0, "emulated-mma"},
     {"matmul/integer_wide.cl", "a[at] - less", "a[at] + less", "matmul_integer", "wide", WIDE},
     {"matmul/plain.cl", "sum += run", "sum -= run", "matmul", "plain", MANY},
     {"matmul/tiled.cl", "KN_EPILOGUE(each[l]", "KN_EPILOGUE(-each[l]", "matmul", "tiled", MANY},

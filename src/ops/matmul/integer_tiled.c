@@ -1,10 +1,12 @@
-/* Products of 8-bit integers on many-thread devices: steps for cl/matmul/integer_tiled.cl. */
+/* Products of 8-bit integers on many-thread devices, by work-items or by a matrix unit: steps for
+ * cl/matmul/integer_tiled.cl. */
 #include "ops/lowering.h"
 #include "ops/matmul/integer.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/product.h"
 
 enum { TILED_LEVELS = 3 };
+static const char file[] = "matmul/integer_tiled.cl";
 
 static bool is_signed(const kn_node *node, int input) {
     return node->inputs[input]->shape.dtype == KN_INT8;
@@ -17,11 +19,24 @@ bool kn_matmul_integer_tiled_accepts(const kn_target *target, const kn_node *nod
     return form.levels <= TILED_LEVELS;
 }
 
+/* mfma has no unsigned bytes. */
+bool kn_matmul_integer_matrix_accepts(const kn_target *target, const kn_node *node) {
+    if (!kn_matmul_integer_tiled_accepts(target, node)) return false;
+    const kn_matrix_unit unit = kn_product_unit(target, node, file, KN_PRODUCT_MATRIX);
+    return unit != KN_MATRIX_NONE && (unit != KN_MATRIX_MFMA || (is_signed(node, 0) && is_signed(node, 1)));
+}
+
 static void define_tiled(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
     kn_product_define_tile(step, product);
     kn_step_define(step, "KN_SIGNED_A", "%d", is_signed(lowering->node, 0));
     kn_step_define(step, "KN_SIGNED_B", "%d", is_signed(lowering->node, 1));
-    if (!lowering->target->integer_dot) return;
+    if (product->unit) {
+        kn_matmul_form form;
+        kn_matmul_describe(lowering->node, &form);
+        kn_step_define(step, "KN_ALIGNED_A", "%d", form.k % 4 == 0);
+        kn_step_define(step, "KN_ALIGNED_B", "%d", form.n % 4 == 0);
+    }
+    if (product->unit || !lowering->target->integer_dot) return;
     kn_step_language(step, "CL3.0");
     kn_step_define(step, "KN_DOT", "1");
 }
@@ -33,7 +48,7 @@ static int emit_line_sums(kn_lowering *lowering, const kn_matmul_form *form, boo
     const int64_t *strides = of_b ? form->b_strides : form->a_strides;
     int64_t lines = of_b ? form->n : form->m;
     int sums = kn_emit_scratch(lowering, (uint64_t)(form->batches * lines) * sizeof(int32_t));
-    kn_step *step = kn_step_begin(lowering, "matmul/integer_tiled.cl", "kn_line_sums");
+    kn_step *step = kn_step_begin(lowering, file, "kn_line_sums");
     kn_step_read(step, "source", node->inputs[of_b]);
     kn_step_scratch(step, "sums", sums);
     kn_step_int(step, "batches", form->batches);
@@ -59,17 +74,19 @@ static void read_sums(kn_step *step, const char *name, bool there, int sums) {
         kn_step_read(step, name, NULL);
 }
 
-kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering) {
+static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     const kn_node *node = lowering->node;
     int64_t elements = kn_elements_of(lowering->result);
     if (elements == 0) return KN_OK;
     kn_matmul_integer_form form;
     kn_matmul_integer_describe_merged(node, &form);
     const kn_matmul_form *of = &form.matrices;
-    kn_product product = {.file = "matmul/integer_tiled.cl",
+    kn_product product = {.file = file,
+                          .way = way,
+                          .unit = kn_product_unit(lowering->target, node, file, way),
                           .rows = of->m,
                           .columns = of->n,
-                          .depth = of->k,
+                          .depth = way == KN_PRODUCT_MATRIX ? kn_divide_up(of->k, 2) : of->k,
                           .batches = of->batches};
     kn_product_plan(lowering, &product, elements);
     kn_status status = KN_OK;
@@ -109,4 +126,12 @@ kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering) {
     status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     return kn_product_finish(lowering, &product, define_tiled, elements, of->m, of->n);
+}
+
+kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering) {
+    return lower(lowering, KN_PRODUCT_ITEMS);
+}
+
+kn_status kn_matmul_integer_matrix_lower(kn_lowering *lowering) {
+    return lower(lowering, KN_PRODUCT_MATRIX);
 }

@@ -124,26 +124,40 @@ static bool is_possible(const kn_target *target, const kn_product *product, cons
             registers <= (target->item_registers ? target->item_registers(target->device) : 128));
 }
 
-/* Whether a matrix unit may multiply, in the type of the first input: of 16 bits, or float32 that is rounded
- * to TF32. The second has it too, or is float32 and rounded as it is read. Split ones are float32. */
+/* Whether both inputs are 8-bit integers. */
+static bool has_bytes(const kn_node *node) {
+    for (int i = 0; i < 2; i++) {
+        const kn_dtype type = node->inputs[i]->shape.dtype;
+        if (type != KN_INT8 && type != KN_UINT8) return false;
+    }
+    return true;
+}
+
+/* Whether a matrix unit may multiply: 8-bit integers; or in the type of the first input, of 16 bits, or
+ * float32 that is rounded to TF32. The second has it too, or is float32 and rounded as it is read. Split ones
+ * are float32. */
 static bool may_multiply(const kn_node *node, kn_product_way way) {
     const kn_dtype type = node->inputs[0]->shape.dtype,
                    others[] = {node->inputs[1]->shape.dtype, node->outputs[0]->shape.dtype};
+    if (has_bytes(node)) return way == KN_PRODUCT_MATRIX;
     for (int i = 0; i < 2; i++)
         if (others[i] != type && others[i] != KN_FLOAT32) return false;
     if (way == KN_PRODUCT_SPLIT) return type == KN_FLOAT32 && !node->tf32;
     return way == KN_PRODUCT_MATRIX && (kn_is_half(type) || (type == KN_FLOAT32 && node->tf32));
 }
 
-/* The bytes of a number that it multiplies, or of the two that one is split into. */
+/* The bytes of a number that it multiplies, of a pair of 8-bit integers, or of the two that one is split
+ * into. */
 static size_t matrix_number(const kn_node *node) {
-    return kn_dtype_bytes(node->inputs[0]->shape.dtype);
+    return has_bytes(node) ? 2 : kn_dtype_bytes(node->inputs[0]->shape.dtype);
 }
 
 kn_matrix_unit kn_product_unit(const kn_target *target, const kn_node *node, const char *file,
                                kn_product_way way) {
     if (target->wide_vector || !target->matrix_unit || !may_multiply(node, way)) return KN_MATRIX_NONE;
-    const kn_dtype type = way == KN_PRODUCT_SPLIT ? KN_BFLOAT16 : node->inputs[0]->shape.dtype;
+    const kn_dtype type = way == KN_PRODUCT_SPLIT ? KN_BFLOAT16
+                          : has_bytes(node)       ? KN_INT8
+                                                  : node->inputs[0]->shape.dtype;
     const kn_product product = {
         .file = file, .unit = target->matrix_unit(target->device, type), .number = matrix_number(node)};
     for (int i = 0; product.unit && i < TILES && tiles[i].matrix; i++)
@@ -242,18 +256,13 @@ int kn_product_vector(const kn_product *product, int64_t row) {
 /* KN_NUMBERS of cl/common/fragment.cl. */
 static int numbers_of(const kn_node *node, kn_product_way way) {
     const kn_dtype type = node->inputs[0]->shape.dtype;
+    if (has_bytes(node)) return 5;
     return way == KN_PRODUCT_SPLIT ? 4 : kn_is_half(type) ? kn_half_kind(type) : 3;
 }
 
 void kn_product_define(kn_step *step, const kn_product *product) {
     kn_step_types(step, step->node, step->node->outputs[0]->shape.dtype);
     kn_product_define_tile(step, product);
-    if (!product->unit) return;
-    kn_step_define(step, "KN_FRAGMENT", "%d", (int)product->unit);
-    kn_step_define(step, "KN_NUMBERS", "%d", numbers_of(step->node, product->way));
-    kn_step_define(step, "KN_WAVE_M", "%d", product->wave_m);
-    kn_step_define(step, "KN_WAVE_N", "%d", product->wave_n);
-    if (product->emulated) kn_step_define(step, "KN_EMULATED", "1");
 }
 
 void kn_product_define_tile(kn_step *step, const kn_product *product) {
@@ -263,6 +272,12 @@ void kn_product_define_tile(kn_step *step, const kn_product *product) {
     kn_step_define(step, "KN_ITEM_M", "%d", product->item_m);
     kn_step_define(step, "KN_ITEM_N", "%d", product->item_n);
     if (product->registers > 128) kn_step_define(step, "KN_REGISTERS", "%d", product->registers);
+    if (!product->unit) return;
+    kn_step_define(step, "KN_FRAGMENT", "%d", (int)product->unit);
+    kn_step_define(step, "KN_NUMBERS", "%d", numbers_of(step->node, product->way));
+    kn_step_define(step, "KN_WAVE_M", "%d", product->wave_m);
+    kn_step_define(step, "KN_WAVE_N", "%d", product->wave_n);
+    if (product->emulated) kn_step_define(step, "KN_EMULATED", "1");
 }
 
 void kn_product_partials(kn_step *step, const kn_product *product) {
@@ -288,7 +303,8 @@ void kn_product_size(kn_step *step, const kn_product *product) {
                                         .parts = product->parts,
                                         .part_depth = product->part_depth,
                                         .matrix = product->number != 0,
-                                        .split = product->way == KN_PRODUCT_SPLIT});
+                                        .split = product->way == KN_PRODUCT_SPLIT,
+                                        .integers = has_bytes(step->node)});
 }
 
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,

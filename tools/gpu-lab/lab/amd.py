@@ -32,6 +32,10 @@ def kind_of(name, line):
         return "barrier", 0
     if name.startswith(("v_wmma_f32_16x16x16", "v_mfma_f32_16x16x16")):
         return "matrix", 128 if "wmma" in name else 64
+    if name.startswith(("v_wmma_i32_16x16x16_iu8", "v_mfma_i32_16x16x32_i8")):
+        return "matrix", 64  # of pairs of 8-bit integers
+    if name.startswith("v_mfma_i32_16x16x16i8"):
+        return "matrix", 32
     if name.startswith("v_pk_fma_f32"):
         return "fma", 2
     if re.match(r"v_(fma|fmac|fmamk|fmaak)_f32", name):

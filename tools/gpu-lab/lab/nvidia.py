@@ -20,6 +20,8 @@ def kind_of(name):
         return "barrier", 0
     if name.startswith(("HMMA.16816", "HMMA.1688")):
         return "matrix", 64  # of 16-bit numbers; 1688, half as many of TF32, takes as long
+    if name.startswith("IMMA.16832"):
+        return "matrix", 64  # of pairs of 8-bit integers
     if name.startswith("FFMA"):
         return "fma", 2 if name.startswith("FFMA2") else 1
     return ("integer", 0) if INTEGER.match(name) else ("other", 0)
