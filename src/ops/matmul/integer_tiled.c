@@ -19,20 +19,27 @@ bool kn_matmul_integer_tiled_accepts(const kn_target *target, const kn_node *nod
     return form.levels <= TILED_LEVELS;
 }
 
-/* mfma has no unsigned bytes. */
 bool kn_matmul_integer_matrix_accepts(const kn_target *target, const kn_node *node) {
-    if (!kn_matmul_integer_tiled_accepts(target, node)) return false;
-    const kn_matrix_unit unit = kn_product_unit(target, node, file, KN_PRODUCT_MATRIX);
-    return unit != KN_MATRIX_NONE && (unit != KN_MATRIX_MFMA || (is_signed(node, 0) && is_signed(node, 1)));
+    return kn_matmul_integer_tiled_accepts(target, node) &&
+           kn_product_unit(target, node, file, KN_PRODUCT_MATRIX) != KN_MATRIX_NONE;
+}
+
+/* Of a unit that multiplies signed bytes alone others are 128 less, and so are their zero points. */
+static bool is_lessened(const kn_node *node, const kn_product *product, int input) {
+    return product->unit == KN_MATRIX_MFMA && !is_signed(node, input);
 }
 
 static void define_tiled(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
     kn_product_define_tile(step, product);
-    kn_step_define(step, "KN_SIGNED_A", "%d", is_signed(lowering->node, 0));
-    kn_step_define(step, "KN_SIGNED_B", "%d", is_signed(lowering->node, 1));
+    const kn_node *node = lowering->node;
+    const bool less_a = is_lessened(node, product, 0), less_b = is_lessened(node, product, 1);
+    kn_step_define(step, "KN_SIGNED_A", "%d", less_a || is_signed(node, 0));
+    kn_step_define(step, "KN_SIGNED_B", "%d", less_b || is_signed(node, 1));
+    if (less_a) kn_step_define(step, "KN_LESS_A", "128");
+    if (less_b) kn_step_define(step, "KN_LESS_B", "128");
     if (product->unit) {
         kn_matmul_form form;
-        kn_matmul_describe(lowering->node, &form);
+        kn_matmul_describe(node, &form);
         kn_step_define(step, "KN_ALIGNED_A", "%d", form.k % 4 == 0);
         kn_step_define(step, "KN_ALIGNED_B", "%d", form.n % 4 == 0);
     }
@@ -91,8 +98,10 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     kn_product_plan(lowering, &product, elements);
     kn_status status = KN_OK;
     int row_sums = 0, column_sums = 0;
-    if (form.b_zero) row_sums = emit_line_sums(lowering, of, false, &status);
-    if (form.a_zero && status == KN_OK) column_sums = emit_line_sums(lowering, of, true, &status);
+    const bool sums_rows = form.b_zero || is_lessened(node, &product, 1),
+               sums_columns = form.a_zero || is_lessened(node, &product, 0);
+    if (sums_rows) row_sums = emit_line_sums(lowering, of, false, &status);
+    if (sums_columns && status == KN_OK) column_sums = emit_line_sums(lowering, of, true, &status);
     if (status != KN_OK) return status;
     kn_step *step = kn_step_begin(lowering, product.file, "kn_matmul_integer");
     define_tiled(step, lowering, &product);
@@ -100,8 +109,8 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     kn_step_read(step, "b", node->inputs[1]);
     kn_step_write(step, "c", lowering->result);
     kn_product_partials(step, &product);
-    read_sums(step, "row_sums", form.b_zero != NULL, row_sums);
-    read_sums(step, "column_sums", form.a_zero != NULL, column_sums);
+    read_sums(step, "row_sums", sums_rows, row_sums);
+    read_sums(step, "column_sums", sums_columns, column_sums);
     kn_step_read(step, "a_zero", form.a_zero);
     kn_step_read(step, "b_zero", form.b_zero);
     kn_step_present(step);
