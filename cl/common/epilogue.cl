@@ -3,6 +3,9 @@
  *                   its operands, at the end of a kernel's parameters
  *   KN_EPILOGUE(v, outer, middle, inner)
  *                   applied to one result, by its position
+ *   KN_EPILOGUE_4(v, outer, middle, inner)
+ *                   in the plain layout: applied to four results of one line along the inner axis, by the position of
+ *                   the first, a multiple of 4, as is the length of a line
  *   KN_EPILOGUE_VECTOR(v, outer, middle, inner)
  *                   applied to a vector of results, by the position of the first
  *   KN_EPILOGUE_PREFETCH(outer, middle, inner)
@@ -15,6 +18,9 @@
 #endif
 #ifndef KN_EPILOGUE
 #define KN_EPILOGUE(v, outer, middle, inner) (v)
+#endif
+#ifndef KN_EPILOGUE_4
+#define KN_EPILOGUE_4(v, outer, middle, inner) (v)
 #endif
 #ifndef KN_EPILOGUE_VECTOR
 #define KN_EPILOGUE_VECTOR(v, outer, middle, inner) (v)

@@ -82,11 +82,7 @@ typedef KN_CONCAT(KN_A, 4) vector;
 #define KN_KEEP_AS(kind, value, at, to) KN_WRITE_4_AS(kind, value, (to) + 4 * (size_t)(at))
 #define KN_FIRST(value) (value).s0
 #define KN_ADDED(value) (((value).s0 + (value).s1) + ((value).s2 + (value).s3))
-#define KN_RESULT(v, outer, middle, inner)                                                                   \
-    KN_TO_ELEMENTS((vector)(KN_EPILOGUE((v).s0, outer, middle, inner),                                       \
-                            KN_EPILOGUE((v).s1, outer, middle, (inner) + 1),                                 \
-                            KN_EPILOGUE((v).s2, outer, middle, (inner) + 2),                                 \
-                            KN_EPILOGUE((v).s3, outer, middle, (inner) + 3)))
+#define KN_RESULT(v, outer, middle, inner) KN_TO_ELEMENTS(KN_EPILOGUE_4(v, outer, middle, inner))
 #endif
 #define KN_VECTOR_AT(at, from) KN_TO_VECTOR(KN_ELEMENTS_AS(KN_HALF_##from, at, from))
 

@@ -200,6 +200,8 @@ const char *kn_opencl_type(kn_dtype dtype);
  * parameters with KN_EPILOGUE_PARAMETERS (empty by default) and stores KN_EPILOGUE(v, outer, middle, inner)
  * (v by default), where the result has three axes:
  *   matrix product (.., M, N): the leading dimensions merged, M, N;   others (N,C,H,W): N, C, H * W.
+ * A kernel in the plain layout may store KN_EPILOGUE_4(v, outer, middle, inner), where v is four results of
+ * one line along the inner axis, from a multiple of 4 on, and the length of a line is one too.
  * Vector kernels store KN_EPILOGUE_VECTOR(v, outer, middle, inner), where v is KN_WIDTH results along the
  * inner axis (matrix product) or the middle one (blocked layout), starting at that position.
  * KN_EPILOGUE_PREFETCH(outer, middle, inner) prefetches what the vector form reads there. A kernel that

@@ -112,6 +112,12 @@ static kn_status write_function(kn_planner *planner, const kn_group *group, cons
     return KN_OK;
 }
 
+/* The offset of one result's element of an operand. */
+static void write_offset(const char *operand, int i, kn_text *text) {
+    kn_text_format(text, "(outer) * %s%d_outer + (middle) * %s%d_middle + (inner) * %s%d_inner", operand, i,
+                   operand, i, operand, i);
+}
+
 static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
     const char *e = epilogue->operand;
     kn_text_format(text, "#define %s(v, outer, middle, inner) %s(v", epilogue->macro, epilogue->function);
@@ -122,8 +128,28 @@ static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
             kn_text_format(text, ", KN_READ_AS(%d, %s%d + ", half, e, i);
         else
             kn_text_format(text, written ? ", %s%d + (" : ", %s%d[", e, i);
-        kn_text_format(text, "(outer) * %s%d_outer + (middle) * %s%d_middle + (inner) * %s%d_inner%s", e, i,
-                       e, i, e, i, half || written ? ")" : "]");
+        write_offset(e, i, text);
+        kn_text_add(text, half || written ? ")" : "]");
+    }
+    kn_text_add(text, ")\n");
+}
+
+/* Four results of one line along the inner axis, from a multiple of 4 on: an operand repeats there, or varies
+ * as they do, and then its elements lie side by side, from a multiple of 4 on too. */
+static void write_4_macro(const kn_epilogue *epilogue, kn_text *text) {
+    const char *e = epilogue->operand;
+    kn_text_format(text, "#define %s_4(v, outer, middle, inner) %s_4(v", epilogue->macro, epilogue->function);
+    for (int i = 0; i < epilogue->operand_count; i++) {
+        const int half = kn_half_kind(epilogue->operands[i].value->shape.dtype);
+        if (epilogue->operands[i].written)
+            kn_text_format(text, ", (global float4 *)(%s%d + ", e, i);
+        else
+            kn_text_format(text,
+                           epilogue->operands[i].strides[2] ? ", KN_READ_4_AS(%d, %s%d + "
+                                                            : ", (float4)KN_READ_AS(%d, %s%d + ",
+                           half, e, i);
+        write_offset(e, i, text);
+        kn_text_add(text, ")");
     }
     kn_text_add(text, ")\n");
 }
@@ -196,6 +222,8 @@ kn_status kn_make_epilogue(kn_planner *planner, const kn_group *group, bool of_p
     if (!blocked) {
         status = write_function(planner, group, epilogue, "float", "", &text);
         write_scalar_macro(epilogue, &text);
+        if (status == KN_OK) status = write_function(planner, group, epilogue, "float4", "_4", &text);
+        write_4_macro(epilogue, &text);
     }
     int width = planner->target->vector_width;
     if (status == KN_OK && planner->target->wide_vector && width > 1) {
