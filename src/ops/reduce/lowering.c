@@ -53,20 +53,28 @@ enum { PLAIN_PART = 4096 };
 typedef struct division {
     int64_t parts, part;
     size_t items, lanes;  /* many threads */
+    int vector, flight;   /* elements of a load, and loads before the first is used */
     int64_t tasks, chunk; /* few */
 } division;
 
+/* With many threads: the work-groups that keep a device's memory busy, and the elements of a work-item that
+ * make another part worth its while; more of them where there are some groups without it. */
+enum { BUSY_GROUPS = 512, SOME_GROUPS = 32, ITEM_ELEMENTS = 16, ITEM_ELEMENTS_OF_SOME = 64 };
+
 static division divide_many(const kn_target *target, const runs *shape) {
-    division work = {.parts = 1, .part = shape->count};
+    division work = {.parts = 1, .part = shape->count, .vector = 1, .flight = 4};
+    if (shape->adjacent && shape->reduced_size[0] % 4 == 0) work.vector = 4;
     work.items = kn_group_items(target, "reduce/reduce.cl");
-    work.lanes = kn_power_of_two(kn_divide_up(shape->count, 4), work.items);
+    work.lanes = kn_power_of_two(kn_divide_up(shape->count, 4 * work.vector), work.items);
     /* A group reads neighbouring results together. */
     size_t slots = kn_power_of_two(shape->outputs, work.items < 32 ? work.items : 32);
     if (!shape->adjacent && work.lanes * slots > work.items) work.lanes = work.items / slots;
     int64_t groups = kn_divide_up(shape->outputs, (int64_t)(work.items / work.lanes));
-    int64_t most = shape->count / (int64_t)(work.lanes * 16);
-    if (groups < 32 && most > 1) {
-        work.part = kn_divide_up(shape->count, smaller(most, kn_divide_up(64, groups)));
+    const int64_t least = groups < SOME_GROUPS ? ITEM_ELEMENTS : ITEM_ELEMENTS_OF_SOME;
+    const int64_t most = shape->count / ((int64_t)work.lanes * least);
+    if (groups < BUSY_GROUPS && most > 1) {
+        work.part = kn_divide_up(shape->count, smaller(most, kn_divide_up(BUSY_GROUPS, groups)));
+        work.part = kn_round_up(work.part, work.vector);
         work.parts = kn_divide_up(shape->count, work.part);
     }
     return work;
@@ -92,7 +100,8 @@ static division divide_wide(const kn_target *target, const runs *shape) {
 
 /* Parts of few elements: the sums of one work-item are short. */
 static division divide_plain(const runs *shape) {
-    division work = {.items = 1, .lanes = 1, .part = smaller(shape->count, PLAIN_PART)};
+    division work = {
+        .items = 1, .lanes = 1, .vector = 1, .flight = 1, .part = smaller(shape->count, PLAIN_PART)};
     work.parts = shape->count ? kn_divide_up(shape->count, work.part) : 1;
     return work;
 }
@@ -147,6 +156,8 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, kn_m
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
     } else {
         kn_step_define(step, "KN_ADJACENT", "%d", (int)rows);
+        kn_step_define(step, "KN_VECTOR", "%d", work.vector);
+        kn_step_define(step, "KN_FLIGHT", "%d", work.flight);
     }
     if (reduction->source)
         kn_step_read(step, "in", reduction->source);

@@ -211,6 +211,9 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
              {.inputs = {"7,31,33"}, .attributes = "axes=1 keep=true"},                                      \
              {.inputs = {"3,5,2,7,3"}, .attributes = "axes=-1,1,-3"},                                        \
              {.inputs = {"3,2,2,3,2,3,2,2"}, .attributes = "axes=0,2,4,6"},                                  \
+             {.inputs = {"3,5,2,8"}, .attributes = "axes=1,3", .smallest = true},                            \
+             {.inputs = {"3,2,2,3,2,3,2,12"}, .attributes = "axes=1,3,5,7"},                                 \
+             {.inputs = {"2,5,3,2,600"}, .attributes = "axes=0,2,4"},                                        \
              {.inputs = {"2,9001"}, .attributes = "axes=1"},                                                 \
              {.inputs = {"20011,3"}, .attributes = "axes=0"}, {.inputs = {"70001"}},                         \
              {.inputs = {"2,16,5,7"}, .attributes = "axes=0,2,3", .smallest = true},                         \
@@ -231,6 +234,8 @@ REDUCTION(
     sum, "sum over axes", .gradient = sum_gradient,
     REDUCE_CASES({.inputs = {"3,33"}, .attributes = "axes=1", .ranges = {"special"}, .no_gradient = true},
                  {.inputs = {"int32 31,7"}, .attributes = "axes=0", .no_gradient = true},
+                 {.inputs = {"int64 5,64"}, .attributes = "axes=1", .no_gradient = true},
+                 {.inputs = {"7,40,4,1300"}, .attributes = "axes=0,2,3", .no_gradient = true, .large = true},
                  {.inputs = {"0,5"}, .attributes = "axes=0"}));
 REDUCTION(
     mean, "mean over axes", .gradient = sum_gradient,
@@ -245,7 +250,8 @@ REDUCTION(
     REDUCE_CASES({.inputs = {"3,33"}, .attributes = "axes=1", .ranges = {"special"}, .no_gradient = true},
                  {.inputs = {"int32 31,7"}, .attributes = "axes=0", .no_gradient = true}));
 
-/* ---- builders ------------------------------------------------------------------------------------------ */
+/* ---- builders
+ * ------------------------------------------------------------------------------------------ */
 
 static kn_value *reduce(const kn_operator *row, kn_value *x, const char *axes, bool keep) {
     if (kn_value_failed(x)) return x;
