@@ -263,10 +263,12 @@ static kn_status lower(kn_lowering *lowering) {
     kn_step_define(step, "KN_DILATION_Y", "%d", (int)form.dilation[0]);
     kn_step_define(step, "KN_DILATION_X", "%d", (int)form.dilation[1]);
     kn_step_define(step, "KN_ADAPTIVE", "%d", form.adaptive);
-    if (target->wide_vector && lanes == 1 && !form.adaptive && form.maximum && !form.data) {
+    kn_step_define(step, "KN_TAPS_Y", "%d", (int)form.window[0]);
+    kn_step_define(step, "KN_TAPS_X", "%d", (int)form.window[1]);
+    kn_step_define(step, "KN_STRIDE_Y", "%d", (int)form.stride[0]);
+    kn_step_define(step, "KN_STRIDE_X", "%d", (int)form.stride[1]);
+    if (target->wide_vector && lanes == 1 && !form.adaptive && form.maximum && !form.data)
         kn_step_define(step, "KN_LINE", "%d", LINE);
-        if (form.stride[1] <= 2) kn_step_define(step, "KN_STRIDE_X", "%d", (int)form.stride[1]);
-    }
     kn_step_read(step, form.data ? "dy" : "x", node->inputs[0]);
     if (form.maximum && form.data) kn_step_read(step, "places", node->inputs[1]);
     kn_step_write(step, form.data ? "dx" : "y", lowering->result);
@@ -282,10 +284,6 @@ static kn_status lower(kn_lowering *lowering) {
     kn_step_int(step, "width", form.width);
     kn_step_int(step, "out_height", form.out_height);
     kn_step_int(step, "out_width", form.out_width);
-    kn_step_int(step, "window_y", form.window[0]);
-    kn_step_int(step, "window_x", form.window[1]);
-    kn_step_int(step, "stride_y", form.stride[0]);
-    kn_step_int(step, "stride_x", form.stride[1]);
     kn_step_int(step, "pad_top", form.padding[0]);
     kn_step_int(step, "pad_left", form.padding[1]);
     kn_step_int(step, "bottom", form.end[0]);
