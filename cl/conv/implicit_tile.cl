@@ -10,7 +10,7 @@
  *   KN_LEFT_VECTOR 1    4: loads the left side four at a time. Four values of k, from a multiple of four on, are
  *                       adjacent there; with KN_LEFT_ACROSS four rows
  *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns. With KN_FRAGMENT also 8, of 16 bits
- *   KN_RESULT_VECTOR 1  with KN_FRAGMENT; 4: four columns, from a multiple of four on, are adjacent in the result
+ *   KN_RESULT_VECTOR 1  4: four columns, from a multiple of four on, are adjacent in the result
  *   KN_LEFT_HALF, KN_RIGHT_HALF, KN_RESULT_HALF   how left_from, right_from and the result are stored
  *                       (common/storage.cl), set by the file that includes this one */
 #ifndef KN_IMPLICIT_TILE_CL
@@ -201,7 +201,6 @@ static inline bool is_inside(const place place, const entry entry, const window 
     const KN_INDEX row = first_row + (row_at), channel = first_channel + row;                                \
     const KN_INDEX at = first + channel * channel_distance;                                                  \
     if (row < end_row) { KN_STORE_RESULTS(from) }
-#define KN_CHANNEL_RESULT(sum, l) KN_RESULT(sum, channel, l)
 #if KN_RESULT_VECTOR == 4
 #define KN_STORE_RESULTS(from)                                                                               \
     const KN_A4 four = *(local const KN_A4 *)(from);                                                         \
@@ -209,6 +208,22 @@ static inline bool is_inside(const place place, const entry entry, const window 
 #else
 #define KN_STORE_RESULTS(from) KN_STORE_RESULT(to, *(from))
 #endif
+#elif KN_RESULT_VECTOR == 4
+#define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \
+    KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) {                                                      \
+        const KN_INDEX column = column0 + KN_COLUMN(j);                                                      \
+        if (column < columns) {                                                                              \
+            KN_RESULT_COLUMN(column)                                                                         \
+            KN_UNROLL for (int i = 0; i < KN_ITEM_M; i++) {                                                  \
+                const KN_INDEX row = row0 + KN_ROW(i), channel = channel0 + row;                             \
+                const KN_INDEX at = first + channel * plane;                                                 \
+                const KN_A4 four = sums.at[i][j];                                                            \
+                if (row < rows) {                                                                            \
+                    KN_STORE_ADJACENT(KN_RESULT_HALF, result + at, partials + at, four, KN_CHANNEL_RESULT)   \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
 #else
 #define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \
     KN_UNROLL for (int j = 0; j < KN_ITEM_N; j++) {                                                          \
@@ -228,6 +243,7 @@ static inline bool is_inside(const place place, const entry entry, const window 
         }                                                                                                    \
     }
 #endif
+#define KN_CHANNEL_RESULT(sum, l) KN_RESULT(sum, channel, l)
 #define KN_STORE_RESULT(result, sum)                                                                         \
     if (parts > 1)                                                                                           \
         partials[at] = sum;                                                                                  \

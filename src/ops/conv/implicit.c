@@ -23,7 +23,7 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     kn_step_define(step, "KN_LEFT_VECTOR", "%d", kn_product_vector(product, left));
     kn_step_define(step, "KN_RIGHT_VECTOR", "%d",
                    kn_conv_is_pointwise(&form) ? kn_product_vector(product, pixels) : 1);
-    if (product->unit) kn_step_define(step, "KN_RESULT_VECTOR", "%d", result % 4 ? 1 : 4);
+    kn_step_define(step, "KN_RESULT_VECTOR", "%d", result % 4 ? 1 : 4);
     if (data) kn_step_define(step, "KN_STRIDED", "%d", (int)strided);
 }
 
