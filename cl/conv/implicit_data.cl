@@ -10,7 +10,6 @@
  *   those of dx. Work-groups of (KN_ITEMS,1,1), in number
  *   (ceil(images * ceil(H / stride_y) * ceil(W / stride_x) / KN_TILE_N), ceil(channels / groups / KN_TILE_M),
  *   groups * stride_y * stride_x * parts). partials is (parts,N,C,H,W). */
-#define KN_LEFT_ACROSS 1
 #ifndef KN_HALF_weight
 #define KN_HALF_weight 0
 #endif

@@ -7,6 +7,7 @@
  * left(i,k) is weight[i * left_row + the table's left].
  *
  * Sizes, strides, padding and dilation are arguments, batch included. Defines: those of common/tile.cl, and
+ *   KN_LEFT_ACROSS 0    1: adjacent work-items load adjacent rows of the left side; 0: adjacent k
  *   KN_LEFT_VECTOR 1    4: loads the left side four at a time. Four values of k, from a multiple of four on, are
  *                       adjacent there; with KN_LEFT_ACROSS four rows
  *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns. With KN_FRAGMENT also 8, of 16 bits
@@ -15,6 +16,9 @@
  *                       (common/storage.cl), set by the file that includes this one */
 #ifndef KN_IMPLICIT_TILE_CL
 #define KN_IMPLICIT_TILE_CL
+#ifndef KN_LEFT_ACROSS
+#define KN_LEFT_ACROSS 0
+#endif
 #ifndef KN_LEFT_VECTOR
 #define KN_LEFT_VECTOR 1
 #endif
@@ -48,10 +52,6 @@ static inline bool is_inside(const place place, const entry entry, const window 
     return ((uint)(place.y + entry.y) < (uint)window.height) & ((uint)(place.x + entry.x) < (uint)window.width);
 }
 
-/* KN_LEFT_ACROSS 1: adjacent work-items load adjacent rows; 0: adjacent k. */
-#ifndef KN_LEFT_ACROSS
-#define KN_LEFT_ACROSS 0
-#endif
 /* KN_RIGHT_ACROSS 1: adjacent work-items load adjacent columns; 0: adjacent k. */
 #ifndef KN_RIGHT_ACROSS
 #define KN_RIGHT_ACROSS 1

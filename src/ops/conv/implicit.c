@@ -24,7 +24,11 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     kn_step_define(step, "KN_RIGHT_VECTOR", "%d",
                    kn_conv_is_pointwise(&form) ? kn_product_vector(product, pixels) : 1);
     kn_step_define(step, "KN_RESULT_VECTOR", "%d", result % 4 ? 1 : 4);
-    if (data) kn_step_define(step, "KN_STRIDED", "%d", (int)strided);
+    if (data) {
+        /* Filters of several taps that a stride does not split into phases are adjacent along the sum. */
+        kn_step_define(step, "KN_LEFT_ACROSS", "%d", (int)(taps == 1 || strided));
+        kn_step_define(step, "KN_STRIDED", "%d", (int)strided);
+    }
 }
 
 /* The most taps of a filter, along one axis, that reach the pixels of one phase of the stride. */
