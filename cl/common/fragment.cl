@@ -112,6 +112,7 @@
 /* ---- local memory ------------------------------------------------------------------------------------- */
 
 /* After the last slice it has the rows of sums of one tile of each wave, on their way to the result. */
+#define KN_STAGES KN_TILES_M
 #define KN_STAGE_ROWS (KN_WAVES_M * KN_ROWS)
 #define KN_STAGE_ROW (KN_TILE_N + 4)
 #define KN_STAGE_BYTES (4 * KN_STAGE_ROWS * KN_STAGE_ROW)
@@ -478,19 +479,6 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
             stage[KN_SUM_ROW(KN_LANE, e) * KN_STAGE_ROW + j * KN_COLUMNS + KN_SUM_COLUMN(KN_LANE, e)] =
                 ((const KN_SUM *)&sums->at[i][j])[e];
 }
-/* Stores all sums, by way of the stage: STORE(row, from) for `width` of them that are adjacent, of a row of the
- * work-group's tile and from column KN_STAGED_COLUMN(width) on, which is the same for all sums of a work-item. */
-#define KN_STAGED_COLUMN(width) ((int)get_local_id(0) % (KN_TILE_N / (width)) * (width))
-#define KN_STORE_STAGED(width, STORE)                                                                        \
-    KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) {                                                   \
-        sums_stage(&sums, i, stage);                                                                         \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
-        for (int r = get_local_id(0) / (KN_TILE_N / (width)); r < KN_STAGE_ROWS;                             \
-             r += KN_ITEMS * (width) / KN_TILE_N) {                                                          \
-            STORE(KN_STAGED_ROW(i, r), stage + r * KN_STAGE_ROW + KN_STAGED_COLUMN(width))                   \
-        }                                                                                                    \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
-    }
 
 /* ---- pieces ------------------------------------------------------------------------------------------- */
 

@@ -49,6 +49,7 @@
 #include "common/fragment.cl"
 #else
 #define KN_WAVE_SIZE
+#define KN_UNROLL_TILES KN_UNROLL
 #define KN_LEFT_ROW (KN_TILE_M + 4)
 #define KN_RIGHT_ROW (KN_TILE_N + 4)
 #define KN_LEFT_SLICE (KN_TILE_K * KN_LEFT_ROW)
@@ -124,10 +125,15 @@ static inline void put_4(const KN_A4 piece, const int p, const bool across, cons
     }
 }
 
-/* Slices of each side, as vectors so that they are aligned. */
+/* Slices of each side, as vectors so that they are aligned. After the last one, those of the right side have the stage:
+ * a row of sums of each work-item, on their way to the result. */
+#define KN_STAGES KN_ITEM_M
+#define KN_STAGE_ROWS KN_ITEMS_M
+#define KN_STAGE_ROW KN_RIGHT_ROW
 #define KN_SLICES(number)                                                                                    \
     local KN_A4 left_slices[(number) * KN_LEFT_SLICE / 4], right_slices[(number) * KN_RIGHT_SLICE / 4];      \
-    local KN_A *left = (local KN_A *)left_slices, *right = (local KN_A *)right_slices;
+    local KN_A *left = (local KN_A *)left_slices, *right = (local KN_A *)right_slices;                       \
+    local KN_A *stage = right;
 
 typedef struct sums {
     KN_A4 at[KN_ITEM_M][KN_ITEM_N / 4];
@@ -156,7 +162,29 @@ static inline void sums_add(sums *sums, local const KN_A *left, local const KN_A
         }
     }
 }
+
+/* Row i of each work-item's sums goes into the stage. Row r of it is row KN_STAGED_ROW(i, r) of the tile. */
+#define KN_STAGED_ROW(i, r) ((i) / 4 * (KN_ITEMS_M * 4) + (r) * 4 + (i) % 4)
+static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) {
+    local KN_A4 *to = (local KN_A4 *)(stage + (int)get_local_id(0) / KN_ITEMS_N * KN_STAGE_ROW + KN_COLUMN(0));
+    KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) to[j * KN_ITEMS_N] = sums->at[i][j];
+}
 #endif
+
+/* Stores all sums, by way of the stage: STORE(row, from) for `width` of them that are adjacent, of a row of the
+ * work-group's tile and from column KN_STAGED_COLUMN(width) on, which is the same for all sums of a work-item. Needs
+ * KN_TILE_N / width work-items. */
+#define KN_STAGED_COLUMN(width) ((int)get_local_id(0) % (KN_TILE_N / (width)) * (width))
+#define KN_STORE_STAGED(width, STORE)                                                                        \
+    KN_UNROLL_TILES for (int i = 0; i < KN_STAGES; i++) {                                                    \
+        sums_stage(&sums, i, stage);                                                                         \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        for (int r = get_local_id(0) / (KN_TILE_N / (width)); r < KN_STAGE_ROWS;                             \
+             r += KN_ITEMS * (width) / KN_TILE_N) {                                                          \
+            STORE(KN_STAGED_ROW(i, r), stage + r * KN_STAGE_ROW + KN_STAGED_COLUMN(width))                   \
+        }                                                                                                    \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+    }
 
 /* Stores four sums that are adjacent: as partial sums where there are several parts, otherwise in the result, which is
  * stored as `kind` (common/storage.cl), after their epilogues: RESULT(sum, l) is that of the sum l after the first. */

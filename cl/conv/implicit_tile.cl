@@ -11,7 +11,7 @@
  *   KN_LEFT_VECTOR 1    4: loads the left side four at a time. Four values of k, from a multiple of four on, are
  *                       adjacent there; with KN_LEFT_ACROSS four rows
  *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns. With KN_FRAGMENT also 8, of 16 bits
- *   KN_RESULT_VECTOR 1  4: four columns, from a multiple of four on, are adjacent in the result
+ *   KN_RESULT_VECTOR 1  4: stores four columns at a time, which from a multiple of four on are adjacent in the result
  *   KN_LEFT_HALF, KN_RIGHT_HALF, KN_RESULT_HALF   how left_from, right_from and the result are stored
  *                       (common/storage.cl), set by the file that includes this one */
 #ifndef KN_IMPLICIT_TILE_CL
@@ -188,8 +188,9 @@ static inline bool is_inside(const place place, const entry entry, const window 
 /* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element
  * of channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel, l) is its epilogue, and that of
  * the column l later where it is adjacent. partials, with parts > 1, has the result's shape. */
-#ifdef KN_FRAGMENT
-/* Of columns beyond the last nothing is stored, but the work-item is counted by barriers. */
+#if defined(KN_FRAGMENT) || (KN_RESULT_VECTOR == 1 && KN_ITEMS >= KN_TILE_N)
+/* Adjacent work-items store adjacent columns. Of those beyond the last nothing is stored, but the work-item is counted by
+ * barriers. */
 #define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \
     global KN_STORED(KN_RESULT_HALF) *to = result;                                                           \
     const int first_row = row0, end_row = column0 + KN_STAGED_COLUMN(KN_RESULT_VECTOR) < columns ? rows : 0; \
@@ -208,25 +209,10 @@ static inline bool is_inside(const place place, const entry entry, const window 
 #else
 #define KN_STORE_RESULTS(from) KN_STORE_RESULT(to, *(from))
 #endif
-#elif KN_RESULT_VECTOR == 4
-#define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \
-    KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) {                                                      \
-        const KN_INDEX column = column0 + KN_COLUMN(j);                                                      \
-        if (column < columns) {                                                                              \
-            KN_RESULT_COLUMN(column)                                                                         \
-            KN_UNROLL for (int i = 0; i < KN_ITEM_M; i++) {                                                  \
-                const KN_INDEX row = row0 + KN_ROW(i), channel = channel0 + row;                             \
-                const KN_INDEX at = first + channel * plane;                                                 \
-                const KN_A4 four = sums.at[i][j];                                                            \
-                if (row < rows) {                                                                            \
-                    KN_STORE_ADJACENT(KN_RESULT_HALF, result + at, partials + at, four, KN_CHANNEL_RESULT)   \
-                }                                                                                            \
-            }                                                                                                \
-        }                                                                                                    \
-    }
 #else
+/* Each work-item stores its own: four, or where they are few for a tile, one at a time. */
 #define KN_STORE_SUMS(result, partials, row0, rows, column0, columns, channel0, plane)                       \
-    KN_UNROLL for (int j = 0; j < KN_ITEM_N; j++) {                                                          \
+    KN_UNROLL for (int j = 0; j < KN_ITEM_N; j += KN_RESULT_VECTOR) {                                        \
         const KN_INDEX column = column0 + KN_COLUMN(j / 4) + j % 4;                                          \
         if (column < columns) {                                                                              \
             KN_RESULT_COLUMN(column)                                                                         \
@@ -234,14 +220,18 @@ static inline bool is_inside(const place place, const entry entry, const window 
                 const KN_INDEX row = row0 + KN_ROW(i), channel = channel0 + row;                             \
                 const KN_INDEX at = first + channel * plane;                                                 \
                 const KN_A4 four = sums.at[i][j / 4];                                                        \
-                const KN_A sum = j % 4 == 0   ? four.s0                                                      \
-                                 : j % 4 == 1 ? four.s1                                                      \
-                                 : j % 4 == 2 ? four.s2                                                      \
-                                              : four.s3;                                                     \
-                if (row < rows) { KN_STORE_RESULT(result, sum) }                                             \
+                if (row < rows) { KN_STORE_OF_FOUR(result, j % 4) }                                          \
             }                                                                                                \
         }                                                                                                    \
     }
+#if KN_RESULT_VECTOR == 4
+#define KN_STORE_OF_FOUR(result, l)                                                                          \
+    KN_STORE_ADJACENT(KN_RESULT_HALF, result + at, partials + at, four, KN_CHANNEL_RESULT)
+#else
+#define KN_STORE_OF_FOUR(result, l)                                                                          \
+    const KN_A sum = (l) == 0 ? four.s0 : (l) == 1 ? four.s1 : (l) == 2 ? four.s2 : four.s3;                 \
+    KN_STORE_RESULT(result, sum)
+#endif
 #endif
 #define KN_CHANNEL_RESULT(sum, l) KN_RESULT(sum, channel, l)
 #define KN_STORE_RESULT(result, sum)                                                                         \

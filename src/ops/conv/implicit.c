@@ -4,6 +4,14 @@
 #include "ops/lowering.h"
 #include "ops/matmul/product.h"
 
+/* Whether an operand differs along a row of the result: four results of a work-item would access it with
+ * gaps. */
+static bool epilogue_varies(const kn_epilogue *epilogue) {
+    for (int i = 0; epilogue && i < epilogue->operand_count; i++)
+        if (epilogue->operands[i].strides[2]) return true;
+    return false;
+}
+
 /* Adjacent pixels of a plane, channels of a pixel's weight and taps of a filter are adjacent in memory: which
  * of them the sides of the product load together. */
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
@@ -23,10 +31,11 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     kn_step_define(step, "KN_LEFT_VECTOR", "%d", kn_product_vector(product, left));
     kn_step_define(step, "KN_RIGHT_VECTOR", "%d",
                    kn_conv_is_pointwise(&form) ? kn_product_vector(product, pixels) : 1);
-    kn_step_define(step, "KN_RESULT_VECTOR", "%d", result % 4 ? 1 : 4);
+    const bool singly = !product->unit && product->parts == 1 && epilogue_varies(lowering->epilogue);
+    kn_step_define(step, "KN_RESULT_VECTOR", "%d", singly || result % 4 ? 1 : 4);
     if (data) {
-        /* Filters of several taps that a stride does not split into phases are adjacent along the sum. */
-        kn_step_define(step, "KN_LEFT_ACROSS", "%d", (int)(taps == 1 || strided));
+        /* Along the sum lie the taps of a filter. */
+        kn_step_define(step, "KN_LEFT_ACROSS", "%d", (int)(taps == 1));
         kn_step_define(step, "KN_STRIDED", "%d", (int)strided);
     }
 }
