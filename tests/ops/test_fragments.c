@@ -1,5 +1,6 @@
 /* Where the lanes of matrix units have their numbers (cl/common/fragment_layout.cl), against what the
  * documents say that each unit does with its registers, and against a plain product. */
+#include "ops/fragment.h"
 #include "ops_tests.h"
 
 #include "../../cl/common/fragment_layout.cl"
@@ -315,9 +316,21 @@ static void runs_are_adjacent(void **state) {
         }
 }
 
+/* What variants know of a unit. */
+static void sizes_are_those_of_kernels(void **state) {
+    (void)state;
+    for (int u = KN_MATRIX_MMA; u <= KN_MATRIX_DPAS16; u++) {
+        const kn_fragment *of = kn_fragment_of((kn_matrix_unit)u);
+        assert_int_equal(of->lanes, units[u].lanes);
+        assert_int_equal(of->rows, units[u].rows);
+        assert_int_equal(of->columns, units[u].columns);
+        assert_int_equal(KN_FRAGMENT_DEPTH, units[u].depth);
+    }
+}
+
 int test_fragments(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(units_multiply),
-                                       cmocka_unit_test(units_multiply_bytes),
-                                       cmocka_unit_test(runs_are_adjacent)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_those_of_kernels), cmocka_unit_test(units_multiply),
+        cmocka_unit_test(units_multiply_bytes), cmocka_unit_test(runs_are_adjacent)};
     return cmocka_run_group_tests_name("fragments", tests, NULL, NULL);
 }

@@ -1,26 +1,22 @@
 /* Attention on matrix units, for inputs in 16 bits: steps for cl/attention/fragment.cl. */
 #include "ops/attention/attention.h"
+#include "ops/fragment.h"
 #include "ops/lowering.h"
 
 /* How a unit's waves share a tile: `waves_m` times `wave_m` rows, and of columns of the result `wave_n` each,
- * or about as many. Tiles that do not change are held in registers, where they fit there. The unit's sizes
- * are those of cl/common/fragment_layout.cl; `padding` is of rows of slices. The compiler must be told of
- * more than 128 registers of a work-item. */
+ * or about as many. Tiles that do not change are held in registers, where they fit there. The compiler must
+ * be told of more than 128 registers of a work-item. */
 typedef struct unit_waves {
-    int lanes, rows, columns, padding;
     int wave_m, waves_m, wave_n;
     bool held;
     int registers;
 } unit_waves;
-static const unit_waves units[] = {[KN_MATRIX_MMA] = {32, 16, 8, 8, 16, 4, 64, true, 0},
-                                   [KN_MATRIX_WMMA] = {32, 16, 16, 8, 16, 4, 32, true, 0},
-                                   [KN_MATRIX_WMMA12] = {32, 16, 16, 8, 16, 4, 32, true, 0},
-                                   [KN_MATRIX_MFMA] = {64, 16, 16, 8, 16, 4, 64, true, 0},
-                                   [KN_MATRIX_DPAS8] = {8, 8, 8, 0, 8, 8, 16, false, 192},
-                                   [KN_MATRIX_DPAS16] = {16, 8, 16, 0, 8, 8, 32, false, 0}};
+static const unit_waves units[] = {
+    [KN_MATRIX_MMA] = {16, 4, 64, true, 0},     [KN_MATRIX_WMMA] = {16, 4, 32, true, 0},
+    [KN_MATRIX_WMMA12] = {16, 4, 32, true, 0},  [KN_MATRIX_MFMA] = {16, 4, 64, true, 0},
+    [KN_MATRIX_DPAS8] = {8, 8, 16, false, 192}, [KN_MATRIX_DPAS16] = {8, 8, 32, false, 0}};
 enum {
     DEPTH = 32,         /* of the other side at a time, or half of it */
-    UNIT_DEPTH = 16,    /* numbers that all units add at a time */
     LARGEST_HEAD = 128, /* rounded up to a multiple of DEPTH */
     LOCAL_BYTES = 32768 /* more only where a tile has few rows otherwise: several work-groups are resident */
 };
@@ -30,25 +26,27 @@ static int columns_of(const kn_attention_form *form) {
 }
 
 /* Waves that share the columns of the scores and of the result. */
-static int waves_n(const unit_waves *unit, int columns) {
+static int waves_n(kn_matrix_unit unit, int columns) {
+    const int least = kn_fragment_of(unit)->columns;
     int waves = 1;
-    while (columns > waves * unit->wave_n && 2 * waves * unit->columns <= DEPTH &&
-           columns % (2 * waves * unit->columns) == 0)
+    while (columns > waves * units[unit].wave_n && 2 * waves * least <= DEPTH &&
+           columns % (2 * waves * least) == 0)
         waves *= 2;
     return waves;
 }
 
 /* What KN_MEMORY of the kernel takes, and the arrays by row. */
-static int64_t local_bytes(const unit_waves *unit, int64_t columns, const kn_attention_tile *tile,
-                           kn_attention_pass pass) {
+static int64_t local_bytes(int64_t columns, const kn_attention_tile *tile, kn_attention_pass pass) {
+    const unit_waves *unit = &units[tile->unit];
+    const kn_fragment *fragment = kn_fragment_of(tile->unit);
     static const struct {
         int own, others, lefts;
     } tiles[] = {[KN_ATTENTION_FORWARD] = {1, 2, 1},
                  [KN_ATTENTION_QUERIES] = {2, 3, 1},
                  [KN_ATTENTION_KEYS] = {2, 4, 2}};
-    const int64_t rows = tile->rows, row = 2 * (tile->depth + unit->padding);
+    const int64_t rows = tile->rows, row = 2 * (tile->depth + fragment->padding);
     const int64_t own = rows * columns / tile->depth * row;
-    const int64_t stage = 4 * (rows / unit->wave_m) * unit->rows * (columns + 4);
+    const int64_t stage = 4 * (rows / unit->wave_m) * fragment->rows * (columns + 4);
     int64_t loop = (tiles[pass].others * columns + tiles[pass].lefts * rows) * row;
     if (pass == KN_ATTENTION_FORWARD) loop += 4 * rows * (tile->depth + 4);
     if (loop < stage) loop = stage;
@@ -56,25 +54,21 @@ static int64_t local_bytes(const unit_waves *unit, int64_t columns, const kn_att
     return loop + (unit->held ? 0 : tiles[pass].own * own) + 4 * (2 * rows + (int64_t)tile->items);
 }
 
-/* What lanes give each other in tests without the unit. */
-static int64_t exchanged_bytes(const unit_waves *unit, const kn_attention_tile *tile) {
-    return 2 * (int64_t)tile->items / unit->lanes * (unit->rows + unit->columns) * UNIT_DEPTH;
-}
-
 /* Takes the most rows from `least` waves of them on, and then the deepest tile, that fit in so much memory.
  */
 static bool choose_within(const kn_target *target, const kn_attention_form *form, kn_attention_pass pass,
                           int least, uint64_t most_bytes, kn_attention_tile *tile) {
     const unit_waves *unit = &units[tile->unit];
-    const int columns = columns_of(form), across = waves_n(unit, columns);
+    const kn_fragment *fragment = kn_fragment_of(tile->unit);
+    const int columns = columns_of(form), across = waves_n(tile->unit, columns);
     for (int waves = unit->waves_m; waves >= least; waves /= 2)
-        for (tile->depth = DEPTH; tile->depth >= UNIT_DEPTH; tile->depth /= 2) {
+        for (tile->depth = DEPTH; tile->depth >= KN_FRAGMENT_DEPTH; tile->depth /= 2) {
             tile->rows = waves * unit->wave_m;
-            tile->items = (size_t)(waves * across * unit->lanes);
-            const int64_t bytes = local_bytes(unit, columns, tile, pass);
-            const int64_t more = target->emulates_matrix_unit ? exchanged_bytes(unit, tile) : 0;
-            if (tile->depth % (across * unit->columns) == 0 && (uint64_t)bytes <= most_bytes &&
-                (!target->local_bytes || (uint64_t)(bytes + more) <= target->local_bytes) &&
+            tile->items = (size_t)(waves * across * fragment->lanes);
+            const uint64_t bytes = (uint64_t)local_bytes(columns, tile, pass);
+            const uint64_t more = kn_fragment_exchange(target, tile->unit, tile->items);
+            if (tile->depth % (across * fragment->columns) == 0 && bytes <= most_bytes &&
+                (!target->local_bytes || bytes + more <= target->local_bytes) &&
                 tile->items <= kn_group_limit(target, tile->file))
                 return true;
         }
@@ -85,9 +79,8 @@ static bool choose(const kn_target *target, const kn_node *node, const kn_attent
                    kn_attention_pass pass, kn_attention_tile *tile) {
     *tile = (kn_attention_tile){
         .file = "attention/fragment.cl",
-        .unit = target->matrix_unit(target->device, node->inputs[kn_attention_first(node)]->shape.dtype)};
-    if (tile->unit <= KN_MATRIX_NONE || tile->unit > KN_MATRIX_DPAS16 || form->head > LARGEST_HEAD)
-        return false;
+        .unit = kn_fragment_unit(target, node->inputs[kn_attention_first(node)]->shape.dtype)};
+    if (!tile->unit || form->head > LARGEST_HEAD) return false;
     return choose_within(target, form, pass, units[tile->unit].waves_m / 2, LOCAL_BYTES, tile) ||
            choose_within(target, form, pass, 1, target->local_bytes, tile);
 }
@@ -95,19 +88,15 @@ static bool choose(const kn_target *target, const kn_node *node, const kn_attent
 static void define(kn_step *step, const kn_lowering *lowering, const kn_attention_form *form,
                    const kn_attention_tile *tile) {
     const kn_node *node = lowering->node;
+    const kn_target *target = lowering->target;
     const unit_waves *unit = &units[tile->unit];
     const int columns = columns_of(form);
-    kn_step_define(step, "KN_FRAGMENT", "%d", (int)tile->unit);
-    kn_step_define(step, "KN_NUMBERS", "%d",
-                   kn_half_kind(node->inputs[kn_attention_first(node)]->shape.dtype));
-    if (lowering->target->emulates_matrix_unit) kn_step_define(step, "KN_EMULATED", "1");
+    kn_step_fragment(step, tile->unit, kn_half_kind(node->inputs[kn_attention_first(node)]->shape.dtype),
+                     target->emulates_matrix_unit, unit->wave_m, columns / waves_n(tile->unit, columns));
     kn_step_define(step, "KN_TILE_M", "%d", tile->rows);
     kn_step_define(step, "KN_TILE_N", "%d", columns);
     kn_step_define(step, "KN_TILE_K", "%d", tile->depth);
-    kn_step_define(step, "KN_WAVE_M", "%d", unit->wave_m);
-    kn_step_define(step, "KN_WAVE_N", "%d", columns / waves_n(unit, columns));
     kn_step_define(step, "KN_HELD", "%d", unit->held);
-    const kn_target *target = lowering->target;
     if (unit->registers && target->item_registers &&
         unit->registers <= target->item_registers(target->device))
         kn_step_define(step, "KN_REGISTERS", "%d", unit->registers);
@@ -128,8 +117,7 @@ static bool may_multiply(const kn_node *node) {
 }
 
 bool kn_attention_matrix_accepts(const kn_target *target, const kn_node *node) {
-    return !target->wide_vector && target->matrix_unit && may_multiply(node) &&
-           kn_attention_tiles_fit(target, node, &tiling);
+    return may_multiply(node) && kn_attention_tiles_fit(target, node, &tiling);
 }
 
 kn_status kn_attention_matrix_lower(kn_lowering *lowering) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "ops/fragment.h"
 #include "ops/lowering.h"
 #include "ops/ops.h"
 
@@ -26,22 +27,16 @@ enum {
     MATRIX_PART_STEP = 32 /* of those of matrix units */
 };
 
-/* The work-items of a wave, the sums of a wave by the side of the tile, for tests without the unit the
- * numbers of one of its products in 16 bits (cl/common/fragment_layout.cl), and the registers that the large
- * tile needs where the compiler must be told. */
-typedef struct unit_waves {
-    int lanes;
+/* The sums of a wave by the side of the tile, and the registers that the large tile needs where the compiler
+ * must be told. */
+static const struct {
     struct {
         int m, n;
     } large, small;
-    int numbers, registers;
-} unit_waves;
-static const unit_waves units[] = {[KN_MATRIX_MMA] = {32, {64, 64}, {32, 32}, (16 + 8) * 16, 0},
-                                   [KN_MATRIX_WMMA] = {32, {64, 32}, {32, 32}, (16 + 16) * 16, 0},
-                                   [KN_MATRIX_WMMA12] = {32, {64, 32}, {32, 32}, (16 + 16) * 16, 0},
-                                   [KN_MATRIX_MFMA] = {64, {64, 64}, {32, 32}, (16 + 16) * 16, 0},
-                                   [KN_MATRIX_DPAS8] = {8, {32, 16}, {16, 16}, (8 + 8) * 16, 192},
-                                   [KN_MATRIX_DPAS16] = {16, {32, 32}, {16, 32}, (8 + 16) * 16, 192}};
+    int registers;
+} units[] = {[KN_MATRIX_MMA] = {{64, 64}, {32, 32}, 0},     [KN_MATRIX_WMMA] = {{64, 32}, {32, 32}, 0},
+             [KN_MATRIX_WMMA12] = {{64, 32}, {32, 32}, 0},  [KN_MATRIX_MFMA] = {{64, 64}, {32, 32}, 0},
+             [KN_MATRIX_DPAS8] = {{32, 16}, {16, 16}, 192}, [KN_MATRIX_DPAS16] = {{32, 32}, {16, 32}, 192}};
 enum { LARGE_SIDE = 128, SLICE_PADDING = 16 /* bytes */ };
 
 /* The device that splits are chosen for: a large one, since a smaller one loses little by larger partial
@@ -64,13 +59,10 @@ static uint64_t local_bytes(const product_tile *tile, size_t element) {
 
 /* Two slices of both sides in what the unit multiplies, which the rows of sums on their way to the result fit
  * in, and what lanes give each other in tests without the unit. */
-static uint64_t matrix_local_bytes(const kn_target *target, const product_tile *tile, const unit_waves *unit,
+static uint64_t matrix_local_bytes(const kn_target *target, const product_tile *tile, kn_matrix_unit unit,
                                    size_t items) {
-    /* A product of numbers of 32 bits is half as deep. */
-    const uint64_t exchanged = 2 * (uint64_t)items / (uint64_t)unit->lanes * (uint64_t)unit->numbers;
     const uint64_t row = (uint64_t)tile->slice * tile->matrix + SLICE_PADDING;
-    return 2 * 2 * (uint64_t)tile->side * row + table_bytes(tile) +
-           (target->emulates_matrix_unit ? exchanged : 0);
+    return 2 * 2 * (uint64_t)tile->side * row + table_bytes(tile) + kn_fragment_exchange(target, unit, items);
 }
 
 static int64_t count_tiles(const kn_product *product, const product_tile *tile) {
@@ -103,7 +95,7 @@ static int wave_n(const product_tile *tile, kn_matrix_unit unit) {
 static size_t items_of(const product_tile *tile, kn_matrix_unit unit) {
     if (tile->matrix)
         return (size_t)(tile->side / wave_m(tile, unit)) * (size_t)(tile->side / wave_n(tile, unit)) *
-               (size_t)units[unit].lanes;
+               (size_t)kn_fragment_of(unit)->lanes;
     return (size_t)(tile->side / tile->item_m) * (size_t)(tile->side / tile->item_n);
 }
 
@@ -116,8 +108,8 @@ static bool is_possible(const kn_target *target, const kn_product *product, cons
     if (tile->matrix != product->number) return false;
     const size_t items = items_of(tile, product->unit);
     const int registers = registers_of(tile, product->unit);
-    const uint64_t local = tile->matrix ? matrix_local_bytes(target, tile, &units[product->unit], items)
-                                        : local_bytes(tile, element);
+    const uint64_t local =
+        tile->matrix ? matrix_local_bytes(target, tile, product->unit, items) : local_bytes(tile, element);
     return items <= kn_group_limit(target, product->file) &&
            (!target->local_bytes || local <= target->local_bytes) &&
            (!registers ||
@@ -272,12 +264,9 @@ void kn_product_define_tile(kn_step *step, const kn_product *product) {
     kn_step_define(step, "KN_ITEM_M", "%d", product->item_m);
     kn_step_define(step, "KN_ITEM_N", "%d", product->item_n);
     if (product->registers > 128) kn_step_define(step, "KN_REGISTERS", "%d", product->registers);
-    if (!product->unit) return;
-    kn_step_define(step, "KN_FRAGMENT", "%d", (int)product->unit);
-    kn_step_define(step, "KN_NUMBERS", "%d", numbers_of(step->node, product->way));
-    kn_step_define(step, "KN_WAVE_M", "%d", product->wave_m);
-    kn_step_define(step, "KN_WAVE_N", "%d", product->wave_n);
-    if (product->emulated) kn_step_define(step, "KN_EMULATED", "1");
+    if (product->unit)
+        kn_step_fragment(step, product->unit, numbers_of(step->node, product->way), product->emulated,
+                         product->wave_m, product->wave_n);
 }
 
 void kn_product_partials(kn_step *step, const kn_product *product) {

@@ -1,0 +1,32 @@
+#include "ops/fragment.h"
+
+static const kn_fragment fragments[] = {
+    [KN_MATRIX_MMA] = {32, 16, 8, 8},     [KN_MATRIX_WMMA] = {32, 16, 16, 8},
+    [KN_MATRIX_WMMA12] = {32, 16, 16, 8}, [KN_MATRIX_MFMA] = {64, 16, 16, 8},
+    [KN_MATRIX_DPAS8] = {8, 8, 8, 0},     [KN_MATRIX_DPAS16] = {16, 8, 16, 0}};
+
+const kn_fragment *kn_fragment_of(kn_matrix_unit unit) {
+    return &fragments[unit];
+}
+
+kn_matrix_unit kn_fragment_unit(const kn_target *target, kn_dtype type) {
+    if (target->wide_vector || !target->matrix_unit) return KN_MATRIX_NONE;
+    const kn_matrix_unit unit = target->matrix_unit(target->device, type);
+    return unit > KN_MATRIX_NONE && (size_t)unit < KN_COUNT_OF(fragments) ? unit : KN_MATRIX_NONE;
+}
+
+uint64_t kn_fragment_exchange(const kn_target *target, kn_matrix_unit unit, size_t items) {
+    const kn_fragment *of = &fragments[unit];
+    if (!target->emulates_matrix_unit) return 0;
+    return 2 * (uint64_t)items / (uint64_t)of->lanes *
+           (uint64_t)((of->rows + of->columns) * KN_FRAGMENT_DEPTH);
+}
+
+void kn_step_fragment(kn_step *step, kn_matrix_unit unit, int numbers, bool emulated, int wave_m,
+                      int wave_n) {
+    kn_step_define(step, "KN_FRAGMENT", "%d", (int)unit);
+    kn_step_define(step, "KN_NUMBERS", "%d", numbers);
+    if (emulated) kn_step_define(step, "KN_EMULATED", "1");
+    kn_step_define(step, "KN_WAVE_M", "%d", wave_m);
+    kn_step_define(step, "KN_WAVE_N", "%d", wave_n);
+}
