@@ -13,9 +13,7 @@
 #include "recurrent/unit.cl"
 
 /* Units in four columns. */
-#define KN_SPAN (4 / KN_GATES)
-#define KN_UNIT_OF(column) (KN_SPAN == 4 ? (column) : (column) / 4)
-#define KN_GATE_OF(column) (KN_SPAN == 4 ? 0 : (column) % 4)
+#define KN_SPAN (4 / KN_UNIT_COLUMNS)
 
 #if KN_WANTED(kn_recurrent_step)
 KN_WORK_GROUP kernel void kn_recurrent_step(KN_STEP_PARAMETERS) {

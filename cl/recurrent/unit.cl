@@ -30,6 +30,11 @@
 #define KN_RELU 0
 #endif
 
+/* The columns of a unit in tiles of the forward product: its gates, in four, or one with one gate. */
+#define KN_UNIT_COLUMNS (KN_GATES > 1 ? 4 : 1)
+#define KN_UNIT_OF(column) ((column) / KN_UNIT_COLUMNS)
+#define KN_GATE_OF(column) ((column) % KN_UNIT_COLUMNS)
+
 #define KN_INLINE static inline
 typedef KN_A number;
 KN_INLINE number sigmoid_of(const number x) {

@@ -47,6 +47,11 @@ static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add"
     .operators = "attention,attention_gradient,attention_packed_gradient,attention_dropout", .quick = few,   \
     .variants = "matrix", .matrix_unit = unit, .precision = KN_PRECISION_##type
 
+/* And for recurrences, whose smallest cases of lstm are the ones that read four numbers at a time. */
+#define RECURRENT(unit, type, few)                                                                           \
+    .operators = "lstm,lstm_gradient,gru,gru_gradient,rnn,rnn_gradient", .quick = few, .variants = "matrix", \
+    .matrix_unit = unit, .precision = KN_PRECISION_##type
+
 static const forced forcings[] = {
     {"vectors of 4", WIDE, 4, .operators = vectors, .quick = "sum,matmul,softmax,add",
      .variants = wide_kernels},
@@ -89,6 +94,12 @@ static const forced forcings[] = {
     {"attention by mfma in float16", MANY, ATTENTION("emulated-mfma", FLOAT16, "")},
     {"attention by dpas8 in bfloat16", MANY, ATTENTION("emulated-dpas8", BFLOAT16, "attention")},
     {"attention by dpas16 in float16", MANY, ATTENTION("emulated-dpas16", FLOAT16, "")},
+    {"recurrences by mma in bfloat16", MANY, RECURRENT("emulated-mma", BFLOAT16, "lstm")},
+    {"recurrences by wmma in float16", MANY, RECURRENT("emulated-wmma", FLOAT16, "")},
+    {"recurrences by wmma12 in bfloat16", MANY, RECURRENT("emulated-wmma12", BFLOAT16, "")},
+    {"recurrences by mfma in float16", MANY, RECURRENT("emulated-mfma", FLOAT16, "")},
+    {"recurrences by dpas8 in bfloat16", MANY, RECURRENT("emulated-dpas8", BFLOAT16, "gru_gradient")},
+    {"recurrences by dpas16 in float16", MANY, RECURRENT("emulated-dpas16", FLOAT16, "")},
     {"amx in bfloat16", WIDE, 16, .operators = "matmul", .quick = "matmul", .variants = "amx",
      .matrix_unit = "emulated-amx", .precision = KN_PRECISION_BFLOAT16},
     {"split for amx", WIDE, 16, .operators = "matmul", .quick = "matmul", .variants = "amx_split",

@@ -1,8 +1,17 @@
 /* Recurrences as launches (cl/recurrent): one for each time step, or one for most of the steps. */
+#include "ops/fragment.h"
 #include "ops/lowering.h"
 #include "ops/recurrent/recurrent.h"
 
-enum { BAND_ROWS_LEAST = 12, PANEL_BYTES_MOST = 8 << 20 };
+enum {
+    BAND_ROWS_LEAST = 12,
+    PANEL_BYTES_MOST = 8 << 20,
+    TILED_ITEM = 4 /* rows and columns of a work-item */
+};
+
+/* What computes a step: few work-items with vectors, a matrix unit, work-groups with tiles, or a work-item
+ * for each unit. */
+typedef enum recurrent_way { WIDE, MATRIX, TILED, PLAIN } recurrent_way;
 
 /* Where the state of a sample lies: memory, the stride between samples, the offset of the first. */
 typedef struct place {
@@ -24,8 +33,15 @@ static bool is_wanted(const kn_value *value) {
 }
 
 /* The tile of a work-group with many threads, limited by the device's work-groups. */
-static int tile_of(const kn_target *target) {
-    return kn_group_limit(target, "recurrent/tiled.cl") >= 64 ? 32 : 16;
+static kn_recurrent_tile tile_of(const kn_lowering *lowering, recurrent_way way) {
+    kn_recurrent_tile tile = {.file = "recurrent/tiled.cl"};
+    if (way == MATRIX) {
+        kn_recurrent_matrix_tile(lowering->target, lowering->node, &tile);
+        return tile;
+    }
+    tile.rows = tile.columns = kn_group_limit(lowering->target, tile.file) >= 64 ? 32 : 16;
+    tile.items = (size_t)(tile.rows * tile.columns) / (TILED_ITEM * TILED_ITEM);
+    return tile;
 }
 
 static kn_value *input_of(const kn_node *node, int input) {
@@ -50,31 +66,39 @@ static int parts_of(const kn_target *target, const kn_recurrent_cell *cell, bool
 
 /* ---- parts of a step --------------------------------------------------------------------------------- */
 
-static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, kn_method method,
+static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, recurrent_way way,
                       const char *kernel) {
     const kn_target *target = lowering->target;
     const kn_recurrent_cell *cell = form->cell;
     kn_dtype type = lowering->node->outputs[0]->shape.dtype;
-    static const char *const files[] = {[KN_METHOD_WIDE] = "recurrent/wide.cl",
-                                        [KN_METHOD_TREE] = "recurrent/tiled.cl",
-                                        [KN_METHOD_PLAIN] = "recurrent/plain.cl"};
-    kn_step *step = kn_step_begin(lowering, files[method], kernel);
+    static const char *const files[] = {[WIDE] = "recurrent/wide.cl",
+                                        [MATRIX] = "recurrent/fragment.cl",
+                                        [TILED] = "recurrent/tiled.cl",
+                                        [PLAIN] = "recurrent/plain.cl"};
+    kn_step *step = kn_step_begin(lowering, files[way], kernel);
     kn_step_define(step, "KN_CELL", "%d", cell->number);
     kn_step_define(step, "KN_GATES", "%d", cell->gates);
     kn_step_define(step, "KN_KEPT", "%d", cell->kept ? cell->kept : 1);
     kn_step_define(step, "KN_RELU", "%d", form->relu);
-    if (method == KN_METHOD_WIDE) {
+    if (way == WIDE) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
         kn_step_define(step, "KN_VECTORS", "%d", vectors_of(target, cell));
         kn_step_define(step, "KN_PARTS", "%d", parts_of(target, cell, lowering->node->op->backward));
         return step;
     }
     kn_step_types(step, lowering->node, type);
-    if (method == KN_METHOD_PLAIN) return step;
-    kn_step_define(step, "KN_TILE_M", "%d", tile_of(target));
-    kn_step_define(step, "KN_TILE_N", "%d", tile_of(target));
-    kn_step_define(step, "KN_ITEM_M", "4");
-    kn_step_define(step, "KN_ITEM_N", "4");
+    if (way == PLAIN) return step;
+    const kn_recurrent_tile tile = tile_of(lowering, way);
+    kn_step_define(step, "KN_TILE_M", "%d", tile.rows);
+    kn_step_define(step, "KN_TILE_N", "%d", tile.columns);
+    if (way == TILED) {
+        kn_step_define(step, "KN_ITEM_M", "%d", TILED_ITEM);
+        kn_step_define(step, "KN_ITEM_N", "%d", TILED_ITEM);
+        return step;
+    }
+    kn_step_define(step, "KN_TILE_K", "%d", tile.depth);
+    kn_step_define(step, "KN_VECTOR", "%d", form->units % 4 ? 1 : 4);
+    kn_step_fragment(step, tile.unit, tile.numbers, target->emulates_matrix_unit, tile.wave_m, tile.wave_n);
     return step;
 }
 
@@ -101,8 +125,8 @@ static void add_sizes(kn_step *step, const kn_recurrent_form *form) {
     kn_step_int(step, "units", form->units);
 }
 
-static void read_weight(kn_step *step, kn_value *weight, kn_method method, int panels) {
-    if (method == KN_METHOD_WIDE)
+static void read_weight(kn_step *step, kn_value *weight, recurrent_way way, int panels) {
+    if (way == WIDE)
         kn_step_read_scratch(step, "panels", panels);
     else
         kn_step_read(step, "weight", weight);
@@ -132,31 +156,44 @@ static int64_t direction_of(const kn_recurrent_form *form, bool backward) {
 /* Samples are independent: each unit processes a band of samples through all time steps without waiting
  * for other units. Each unit then reads all weights in each step, which costs little where caches hold
  * them and a band has enough rows. Returns the rows of a band; 0: each time step is a launch. */
-static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *form, kn_method method) {
+static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *form, recurrent_way way) {
     int64_t rows = kn_divide_up(form->batch, lowering->target->compute_units);
     int64_t weights = form->cell->gates * form->units * form->units * (int64_t)sizeof(float);
-    return method == KN_METHOD_WIDE && rows >= BAND_ROWS_LEAST && weights <= PANEL_BYTES_MOST ? rows : 0;
+    return way == WIDE && rows >= BAND_ROWS_LEAST && weights <= PANEL_BYTES_MOST ? rows : 0;
 }
 
 /* The cost of `on` as part of the node's, the last arguments and the global size: tiles of columns and
  * of rows, or panels and rows. */
-static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form, kn_method method,
-                        const walk *on) {
+static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form,
+                        recurrent_way way, const walk *on) {
     const kn_target *target = lowering->target;
     bool backward = lowering->node->op->backward;
     double fraction = (double)on->steps / (double)form->length;
     kn_cost cost;
     kn_node_cost(lowering->node, &cost);
     kn_step_cost(step, cost.flops * fraction, cost.bytes * fraction);
-    if (method == KN_METHOD_PLAIN) {
+    if (way == PLAIN) {
         kn_step_size2(step, (size_t)kn_round_up(form->units, 64), (size_t)form->batch, 0, 0);
         return kn_step_end(step, lowering);
     }
-    if (method == KN_METHOD_TREE) {
-        int64_t columns = form->units * (backward || form->cell->gates == 1 ? 1 : 4);
-        size_t tile = (size_t)tile_of(target), items = tile * tile / 16;
-        kn_step_size2(step, (size_t)kn_divide_up(columns, (int64_t)tile) * items,
-                      (size_t)kn_divide_up(form->batch, (int64_t)tile), items, 1);
+    if (way != WIDE) {
+        const kn_recurrent_tile tile = tile_of(lowering, way);
+        const int64_t columns = kn_recurrent_columns(form, backward);
+        const int64_t depth = form->units * (backward ? form->cell->gates : 1);
+        if (way == MATRIX)
+            kn_step_tile(step, &(kn_step_tiles){.rows = form->batch,
+                                                .columns = columns,
+                                                .depth = depth,
+                                                .batches = 1,
+                                                .tile_rows = tile.rows,
+                                                .tile_columns = tile.columns,
+                                                .tile_depth = tile.depth,
+                                                .products = 1,
+                                                .parts = 1,
+                                                .part_depth = depth,
+                                                .matrix = true});
+        kn_step_size2(step, (size_t)kn_divide_up(columns, tile.columns) * tile.items,
+                      (size_t)kn_divide_up(form->batch, tile.rows), tile.items, 1);
         return kn_step_end(step, lowering);
     }
     /* Each block of rows reads a panel once: rows are split only where panels are few. Where they are
@@ -170,7 +207,7 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
         rows = kn_round_up(kn_divide_up(form->batch, kn_divide_up(4 * units, panels)), rows_of(target));
     if (on->steps > 1) {
         each = panels;
-        rows = band_of(lowering, form, method);
+        rows = band_of(lowering, form, way);
     }
     kn_step_int(step, "item_panels", each);
     kn_step_int(step, "item_rows", rows);
@@ -188,8 +225,7 @@ static kn_status pack(kn_lowering *lowering, const kn_recurrent_form *form, kn_v
     int64_t columns = columns_of(lowering, form, backward);
     int64_t numbers = count * (backward ? form->cell->gates : 1) * form->units * columns;
     *panels = kn_emit_scratch(lowering, (uint64_t)numbers * sizeof(float));
-    kn_step *step =
-        begin(lowering, form, KN_METHOD_WIDE, backward ? "kn_recurrent_pack_back" : "kn_recurrent_pack");
+    kn_step *step = begin(lowering, form, WIDE, backward ? "kn_recurrent_pack_back" : "kn_recurrent_pack");
     kn_step_read(step, "weight", weight);
     kn_step_scratch(step, "panels", *panels);
     kn_step_int(step, "units", form->units);
@@ -215,7 +251,7 @@ typedef struct forward {
     kn_recurrent_places at;
     kn_value *cells, *previous; /* NULL without a gradient */
     int turns[2], last_cells; /* scratch memory; with lengths states take turns where previous is not kept */
-    kn_method method;
+    recurrent_way way;
     bool masked;
     int panels;
 } forward;
@@ -254,9 +290,9 @@ static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t
     place cells_before = cells_after(lowering, on, done), cells = cells_after(lowering, on, done + 1);
     /* y is written in any case. */
     if (after.value == lowering->result) after = of_value(NULL, 0, 0);
-    kn_step *step = begin(lowering, form, on->method, "kn_recurrent_step");
+    kn_step *step = begin(lowering, form, on->way, "kn_recurrent_step");
     kn_step_read(step, "x", node->inputs[KN_RECURRENT_X]);
-    read_weight(step, node->inputs[KN_RECURRENT_WEIGHT], on->method, on->panels);
+    read_weight(step, node->inputs[KN_RECURRENT_WEIGHT], on->way, on->panels);
     kn_step_read(step, "bias", input_of(node, on->at.bias));
     kn_step_read(step, "lengths", input_of(node, on->at.lengths));
     read_place(step, "before", &before);
@@ -276,12 +312,12 @@ static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t
     add_place(step, "cells_before_row", "cells_before_at", &cells_before);
     add_place(step, "cells_row", "cells_at", &cells);
     kn_step_int(step, "step", kn_recurrent_time(form, done));
-    return finish(step, lowering, form, on->method, &along);
+    return finish(step, lowering, form, on->way, &along);
 }
 
-static kn_status lower_forward(kn_lowering *lowering, kn_method method) {
+static kn_status lower_forward(kn_lowering *lowering, recurrent_way way) {
     const kn_node *node = lowering->node;
-    forward on = {.form = kn_recurrent_describe(node), .method = method};
+    forward on = {.form = kn_recurrent_describe(node), .way = way};
     const kn_recurrent_form *form = &on.form;
     on.at = kn_recurrent_places_of(form->cell);
     if (kn_elements_of(lowering->result) == 0) {
@@ -297,11 +333,10 @@ static kn_status lower_forward(kn_lowering *lowering, kn_method method) {
     if (cells && !on.cells) on.last_cells = state_scratch(lowering, form, type);
     for (int i = 0; i < 2 && on.masked && !on.previous; i++)
         on.turns[i] = state_scratch(lowering, form, type);
-    kn_status status = method == KN_METHOD_WIDE
-                           ? pack(lowering, form, node->inputs[KN_RECURRENT_WEIGHT], &on.panels)
-                           : KN_OK;
+    kn_status status =
+        way == WIDE ? pack(lowering, form, node->inputs[KN_RECURRENT_WEIGHT], &on.panels) : KN_OK;
     /* The first and the last step store states at other positions. */
-    int64_t most = (on.previous || !on.masked) && band_of(lowering, form, method) ? form->length - 2 : 1;
+    int64_t most = (on.previous || !on.masked) && band_of(lowering, form, way) ? form->length - 2 : 1;
     for (int64_t done = 0, steps; done < form->length && status == KN_OK; done += steps) {
         steps = done == 1 && most > 1 ? most : 1;
         status = forward_steps(lowering, &on, done, steps);
@@ -315,7 +350,7 @@ typedef struct backward {
     kn_recurrent_form form;
     kn_recurrent_back_places at;
     place carry, carry_cells;
-    kn_method method;
+    recurrent_way way;
     int panels;
 } backward;
 
@@ -330,13 +365,13 @@ static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64
     place cells_before =
         of_value(cells, form->length * units, start ? 0 : kn_recurrent_time(form, done - 1) * units);
     if (done == 0) cells_before = of_value(input_of(node, on->at.start_cells), units, 0);
-    kn_step *step = begin(lowering, form, on->method, "kn_recurrent_back");
+    kn_step *step = begin(lowering, form, on->way, "kn_recurrent_back");
     kn_step_read(step, "dy", input_of(node, KN_RECURRENT_BACK_DY));
     kn_step_read(step, "kept", node->inputs[KN_RECURRENT_BACK_KEPT]);
     kn_step_read(step, "cells", cells);
     read_place(step, "cells_before", &cells_before);
     kn_step_read(step, "previous", input_of(node, on->at.previous));
-    read_weight(step, node->inputs[KN_RECURRENT_BACK_WEIGHT], on->method, on->panels);
+    read_weight(step, node->inputs[KN_RECURRENT_BACK_WEIGHT], on->way, on->panels);
     kn_step_read(step, "lengths", input_of(node, on->at.lengths));
     kn_step_read(step, "final", first ? input_of(node, on->at.final) : NULL);
     kn_step_read(step, "final_cells", first ? input_of(node, on->at.final_cells) : NULL);
@@ -353,12 +388,12 @@ static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64
     kn_step_int(step, "step", start ? 0 : kn_recurrent_time(form, done));
     kn_step_int(step, "from", first ? 0 : kn_recurrent_time(form, done + 1));
     kn_step_int(step, "first", first);
-    return finish(step, lowering, form, on->method, &along);
+    return finish(step, lowering, form, on->way, &along);
 }
 
-static kn_status lower_backward(kn_lowering *lowering, kn_method method) {
+static kn_status lower_backward(kn_lowering *lowering, recurrent_way way) {
     const kn_node *node = lowering->node;
-    backward on = {.form = kn_recurrent_describe(node), .method = method};
+    backward on = {.form = kn_recurrent_describe(node), .way = way};
     const kn_recurrent_form *form = &on.form;
     on.at = kn_recurrent_back_places_of(form->cell);
     kn_value *start = node->outputs[on.at.start];
@@ -373,11 +408,10 @@ static kn_status lower_backward(kn_lowering *lowering, kn_method method) {
     if (form->cell->has_bias || input_of(node, on.at.lengths))
         on.carry = of_scratch(state_scratch(lowering, form, type), form->units);
     if (form->cell->has_cells) on.carry_cells = of_scratch(state_scratch(lowering, form, type), form->units);
-    kn_status status = method == KN_METHOD_WIDE
-                           ? pack(lowering, form, node->inputs[KN_RECURRENT_BACK_WEIGHT], &on.panels)
-                           : KN_OK;
+    kn_status status =
+        way == WIDE ? pack(lowering, form, node->inputs[KN_RECURRENT_BACK_WEIGHT], &on.panels) : KN_OK;
     /* The last and the first step of the sequence access other positions. */
-    int64_t last = form->length - 1, most = band_of(lowering, form, method) ? form->length - 2 : 1;
+    int64_t last = form->length - 1, most = band_of(lowering, form, way) ? form->length - 2 : 1;
     for (int64_t done = last, steps; done >= (is_wanted(start) ? -1 : 0) && status == KN_OK; done -= steps) {
         steps = done == last - 1 && most > 1 ? most : 1;
         status = backward_steps(lowering, &on, done, steps);
@@ -387,17 +421,20 @@ static kn_status lower_backward(kn_lowering *lowering, kn_method method) {
 
 /* ---- variants ---------------------------------------------------------------------------------------- */
 
-static kn_status lower(kn_lowering *lowering, kn_method method) {
-    return lowering->node->op->backward ? lower_backward(lowering, method) : lower_forward(lowering, method);
+static kn_status lower(kn_lowering *lowering, recurrent_way way) {
+    return lowering->node->op->backward ? lower_backward(lowering, way) : lower_forward(lowering, way);
 }
 kn_status kn_recurrent_wide_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_METHOD_WIDE);
+    return lower(lowering, WIDE);
+}
+kn_status kn_recurrent_matrix_lower(kn_lowering *lowering) {
+    return lower(lowering, MATRIX);
 }
 kn_status kn_recurrent_tiled_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_METHOD_TREE);
+    return lower(lowering, TILED);
 }
 kn_status kn_recurrent_plain_lower(kn_lowering *lowering) {
-    return lower(lowering, KN_METHOD_PLAIN);
+    return lower(lowering, PLAIN);
 }
 
 bool kn_recurrent_wide_accepts(const kn_target *target, const kn_node *node) {

@@ -68,10 +68,27 @@ typedef struct kn_recurrent_form {
     bool reverse, relu;
 } kn_recurrent_form;
 kn_recurrent_form kn_recurrent_describe(const kn_node *node);
+/* The columns of the product of a step on devices with many threads: of each unit one, or in the forward
+ * pass with several gates four. */
+static inline int64_t kn_recurrent_columns(const kn_recurrent_form *form, bool backward) {
+    return form->units * (backward || form->cell->gates == 1 ? 1 : 4);
+}
 /* The time step that is computed after `done` others. */
 static inline int64_t kn_recurrent_time(const kn_recurrent_form *form, int64_t done) {
     return form->reverse ? form->length - 1 - done : done;
 }
+
+/* The tile of a work-group with many threads: samples and columns. */
+typedef struct kn_recurrent_tile {
+    const char *file;
+    int rows, columns;
+    size_t items;
+    /* With a matrix unit: its numbers (KN_NUMBERS), the depth of a slice, and the sums of a wave. */
+    kn_matrix_unit unit;
+    int numbers, depth, wave_m, wave_n;
+} kn_recurrent_tile;
+/* The one of a matrix unit; false: none can compute the node. */
+bool kn_recurrent_matrix_tile(const kn_target *target, const kn_node *node, kn_recurrent_tile *tile);
 
 /* For the rows. */
 kn_status kn_recurrent_shape(kn_shape_call *call);
@@ -81,9 +98,11 @@ kn_status kn_recurrent_reference(kn_reference_call *call);
 kn_status kn_recurrent_gradient_reference(kn_reference_call *call);
 void kn_recurrent_cost(const kn_node *node, kn_cost *cost);
 kn_status kn_recurrent_wide_lower(kn_lowering *lowering);
+kn_status kn_recurrent_matrix_lower(kn_lowering *lowering);
 kn_status kn_recurrent_tiled_lower(kn_lowering *lowering);
 kn_status kn_recurrent_plain_lower(kn_lowering *lowering);
 bool kn_recurrent_wide_accepts(const kn_target *target, const kn_node *node);
+bool kn_recurrent_matrix_accepts(const kn_target *target, const kn_node *node);
 bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
 
 #define KN_RECURRENT_REVERSE KN_BOOLEAN("reverse", 0, "from the last step to the first")
@@ -94,6 +113,11 @@ bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
                  .lower = kn_recurrent_wide_lower,                                                           \
                  .promise.halves = {__VA_ARGS__},                                                            \
                  .choice.doubtful = true},                                                                   \
+                {.name = "matrix",                                                                           \
+                 .choice.accepts = kn_recurrent_matrix_accepts,                                              \
+                 .lower = kn_recurrent_matrix_lower,                                                         \
+                 .promise.halves = {__VA_ARGS__},                                                            \
+                 .promise.rounds = true},                                                                    \
                 {.name = "tiled",                                                                            \
                  .choice.accepts = kn_recurrent_tiled_accepts,                                               \
                  .lower = kn_recurrent_tiled_lower,                                                          \
