@@ -5,7 +5,7 @@ usage: watch_test.py COMMAND [ARGUMENT...]
 
 A busy machine makes every test slow, so the limit that a test declares in its meson.build counts seconds of
 processor time, of the test and of all that it starts. A test that uses almost none for STALL_SECONDS hangs, too. Either way
-the test is killed and its output ends with a line `TIMEOUT: …`, which tools/test_report.py counts.
+the test is ended and its output ends with a line `TIMEOUT: …`, which tools/test_report.py counts.
 
   KOINE_TEST_LIST      meson's list of tests (meson-info/intro-tests.json), which tells their limits
   KOINE_TEST_PATIENCE  a factor on the limit, for slow devices and sanitizers
@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 
-STALL_SECONDS, REPORT_SECONDS, LOOK_SECONDS = 300, 60, 2
+STALL_SECONDS, REPORT_SECONDS, LOOK_SECONDS, END_SECONDS = 300, 60, 2, 3
 MIN_BUSY_FRACTION = 0.01  # of one processor over STALL_SECONDS: less is a hang, more may be a busy machine
 TIMED_OUT = 124
 
@@ -120,7 +120,12 @@ def watch(child, name, limit, output):
 
 
 def end(child):
-    """Kills the test and its child processes."""
+    """Ends the test and its child processes; for a moment it may remove its folders."""
+    try:
+        os.killpg(child.pid, signal.SIGTERM)
+        child.wait(timeout=END_SECONDS)
+    except (ProcessLookupError, subprocess.TimeoutExpired):
+        pass
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,5 +1,6 @@
 """Runs the cases of a house test and prints them the way cmocka does, so that they are counted the same way."""
 import re
+import signal
 import sys
 
 
@@ -14,6 +15,7 @@ def part_of(cases, part, parts):
 
 def run(cases):
     """cases: (name, function) pairs; a function returns the list of its complaints, or raises Skipped. Exits."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that a case removes its folders
     failed = 0
     for name, function in cases:
         print(f"[ RUN      ] {name}")

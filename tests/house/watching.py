@@ -79,6 +79,29 @@ def progress_is_told():
     return [] if re.search(r"room: 1 cases after \d s, at b", told) else [f"told {told!r}"]
 
 
+FOLDER = f"""import sys, tempfile, time
+sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+from report import run
+def case():
+    with tempfile.TemporaryDirectory() as folder:
+        print(folder, flush=True)
+        time.sleep(1000)
+run([("case", case)])
+"""
+
+
+def folders_go_when_a_test_is_told_to_end():
+    child = subprocess.Popen([sys.executable, "-u", "-c", FOLDER], stdout=subprocess.PIPE, text=True)
+    child.stdout.readline()
+    folder = child.stdout.readline().strip()
+    there = os.path.isdir(folder)
+    child.terminate()
+    child.communicate(timeout=60)
+    return [] if there and not os.path.exists(folder) and child.returncode == 143 else [
+        f"{folder} was there: {there}, is: {os.path.exists(folder)}; status {child.returncode}"]
+
+
 run([(function.__name__.replace("_", " "), function) for function in (
     the_end_is_passed_on, too_much_work_is_a_timeout, patience_is_a_factor, no_work_is_a_timeout,
-    children_count_and_end, progress_is_told)])
+    children_count_and_end, progress_is_told,
+    folders_go_when_a_test_is_told_to_end)])

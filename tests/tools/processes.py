@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 from koine import (ENVIRONMENT, KOINE, bytes_of, case, chosen_device, expect, koine, problem, read_safetensors, run_cases, train,
@@ -22,8 +21,8 @@ HOW = ("--batch", "32", "--validation", "0.2", "--optimizer", "adam", "--shards"
 
 def start(folder, ranks, words):
     need(LAUNCHER)
-    sockets = tempfile.mkdtemp(prefix="koine-mpi-")  # their paths must be short
-    return subprocess.Popen([LAUNCHER, "-n", str(ranks), *words], cwd=folder, env=dict(MPI, TMPDIR=sockets),
+    # MPI keeps sockets in TMPDIR, whose paths must be short; the folder of a case is, and goes with the case.
+    return subprocess.Popen([LAUNCHER, "-n", str(ranks), *words], cwd=folder, env=dict(MPI, TMPDIR=folder),
                             stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True)
 
 
