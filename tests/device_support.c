@@ -33,6 +33,7 @@ kn_context *device_open(const kn_context_params *params) {
 
 void device_close(kn_context **context) {
     assert_int_equal(device_counts(*context).device_bytes, 0);
+    assert_int_equal(device_counts(*context).staging_bytes, 0);
     kn_context_destroy(context);
     assert_null(*context);
 }

@@ -168,7 +168,8 @@ typedef struct kn_context_counts {
     uint64_t variants_refused; /* kernels that computed incorrectly on this device and were replaced */
     uint64_t device_bytes, device_bytes_peak;
     double compile_seconds;
-    uint64_t launches; /* of kernels */
+    uint64_t launches;      /* of kernels */
+    uint64_t staging_bytes; /* of host memory that uploads go through now */
 } kn_context_counts;
 KN_API kn_status kn_context_get_counts(const kn_context *context, kn_context_counts *counts);
 

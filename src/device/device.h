@@ -108,6 +108,16 @@ kn_status kn_buffer_slice(kn_buffer *block, uint64_t offset, uint64_t bytes, kn_
 void kn_buffer_destroy(kn_buffer **buffer);
 uint64_t kn_buffer_bytes(const kn_buffer *buffer);
 
+/* Host memory that the device reads by itself, so that the host does not wait for a write from it
+ * (staging.c). */
+typedef struct kn_staging kn_staging;
+/* Whether writes from it can be faster: the device has separate memory and a queue for transfers. */
+bool kn_staging_pays(const kn_context *context);
+kn_status kn_staging_create(kn_context *context, uint64_t bytes, kn_staging **staging, kn_error *error);
+void *kn_staging_memory(const kn_staging *staging);
+/* Writes from it must be complete. */
+void kn_staging_destroy(kn_staging **staging);
+
 /* ---- queues ---------------------------------------------------------------------------- */
 
 typedef enum kn_queue { KN_QUEUE_COMPUTE = 0, KN_QUEUE_TRANSFER = 1 } kn_queue;

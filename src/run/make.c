@@ -201,6 +201,7 @@ static kn_status compute_info(executable_build *build) {
             kn_align_up(executable->plan.placements[executable->constants[i]->id].bytes, unit);
     info->peak_bytes =
         info->scratch_bytes + info->state_bytes + executable->input_total + executable->constant_bytes;
+    info->staging_bytes = kn_executable_staging_bytes(executable);
     info->steps = executable->plan.step_count;
     info->conversions = executable->plan.conversions;
     executable->economies = (build->economy->keeps ? 0 : KN_ECONOMY_KEEP_NOTHING) |
@@ -270,6 +271,7 @@ static void add_info(kn_plan_info *total, const kn_plan_info *own) {
     total->moment_bytes += own->moment_bytes;
     total->exchange_bytes += own->exchange_bytes;
     total->host_bytes += own->host_bytes;
+    total->staging_bytes += own->staging_bytes;
     total->devices += own->steps > 0;
 }
 

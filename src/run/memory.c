@@ -5,6 +5,11 @@
  * caller may change the data: some drivers copy it and write later, so the run also waits for the write's
  * event.
  *
+ * To a device with separate memory such a write is from memory that the device reads by itself
+ * (kn_staging), one for each buffer: the host copies the data there, once the write before from that memory
+ * is complete, and waits for nothing else. The device waits for the run that read the buffer, and the next
+ * run for the write.
+ *
  * Where the caller waits for each run, a write cannot overlap with one: then it is enqueued on the compute
  * queue as the first command of the run, without a wait. */
 #include <string.h>
@@ -21,6 +26,18 @@ kn_status kn_memory_init(kn_memory *memory, kn_context *context, int input_count
     return kn_fail_memory(error, (size_t)input_count * sizeof *memory->inputs);
 }
 
+/* Frees the buffers of an input, when no run reads them. */
+static void free_input(kn_memory *memory, struct kn_input_memory *slot) {
+    for (int turn = 0; turn < 2; turn++) {
+        kn_event_wait(memory->context, slot->written[turn], NULL);
+        kn_event_release(&slot->written[turn]);
+        if (slot->staging[turn]) memory->staging_bytes -= slot->bytes;
+        kn_staging_destroy(&slot->staging[turn]);
+        kn_buffer_destroy(&slot->buffers[turn]);
+    }
+    slot->asked = false;
+}
+
 void kn_memory_finish(kn_memory *memory) {
     if (!memory->context) return;
     for (int i = 0; i < 2; i++)
@@ -29,8 +46,7 @@ void kn_memory_finish(kn_memory *memory) {
     for (int i = 0; i < memory->block_count; i++)
         kn_buffer_destroy(&memory->blocks[i]);
     for (int i = 0; i < memory->input_count; i++)
-        for (int turn = 0; turn < 2; turn++)
-            kn_buffer_destroy(&memory->inputs[i].buffers[turn]);
+        free_input(memory, &memory->inputs[i]);
     kn_release(memory->host, memory->blocks);
     kn_release(memory->host, memory->block_bytes);
     kn_release(memory->host, memory->inputs);
@@ -78,9 +94,7 @@ kn_status kn_memory_grow(kn_memory *memory, const kn_executable *executable, kn_
     for (int i = 0; i < executable->plan.block_count && status == KN_OK; i++)
         if (memory->block_bytes[i] < executable->plan.block_bytes[i]) kn_buffer_destroy(&memory->blocks[i]);
     for (int i = 0; i < executable->input_count && status == KN_OK; i++)
-        if (!input_fits(memory, executable, i))
-            for (int turn = 0; turn < 2; turn++)
-                kn_buffer_destroy(&memory->inputs[i].buffers[turn]);
+        if (!input_fits(memory, executable, i)) free_input(memory, &memory->inputs[i]);
     for (int i = 0; i < executable->plan.block_count && status == KN_OK; i++) {
         if (memory->blocks[i]) continue;
         status =
@@ -98,18 +112,59 @@ kn_status kn_memory_grow(kn_memory *memory, const kn_executable *executable, kn_
     return status;
 }
 
+/* Both memories of an input of these bytes are within the limit, where `others` have so much. */
+static bool staging_fits(uint64_t others, uint64_t bytes) {
+    return bytes <= (KN_STAGING_MOST - others) / 2;
+}
+
+uint64_t kn_executable_staging_bytes(const kn_executable *executable) {
+    uint64_t all = 0;
+    if (!kn_staging_pays(executable->context)) return 0;
+    for (int i = 0; i < executable->input_count; i++)
+        if (staging_fits(all, executable->input_bytes[i])) all += 2 * executable->input_bytes[i];
+    return all;
+}
+
+/* The memory through which an input of this turn is written; NULL: there is none, the write is from the
+ * caller's memory. */
+static kn_staging *staging_of(kn_memory *memory, struct kn_input_memory *slot, int turn) {
+    if (slot->asked) return slot->staging[turn];
+    slot->asked = true;
+    if (!kn_staging_pays(memory->context) || !staging_fits(memory->staging_bytes, slot->bytes)) return NULL;
+    if (kn_staging_create(memory->context, slot->bytes, &slot->staging[0], NULL) == KN_OK &&
+        kn_staging_create(memory->context, slot->bytes, &slot->staging[1], NULL) != KN_OK)
+        kn_staging_destroy(&slot->staging[0]);
+    if (slot->staging[0]) memory->staging_bytes += 2 * slot->bytes;
+    return slot->staging[turn];
+}
+
+/* Writes an input by way of memory that the device reads by itself. */
+static kn_status feed_staged(kn_memory *memory, int turn, struct kn_input_memory *slot, const void *data,
+                             uint64_t bytes, kn_error *error) {
+    void *staged = kn_staging_memory(slot->staging[turn]);
+    kn_event *written = &slot->written[turn];
+    kn_status status = kn_event_wait(memory->context, *written, error);
+    kn_event_release(written);
+    if (status != KN_OK) return status;
+    memcpy(staged, data, (size_t)bytes);
+    status = kn_queue_write(memory->context, KN_QUEUE_TRANSFER, slot->buffers[turn], 0, staged, bytes, false,
+                            memory->used[turn], written, error);
+    return status == KN_OK ? kn_queue_after(memory->context, KN_QUEUE_COMPUTE, *written, error) : status;
+}
+
 /* Writes an input of this turn, or of the next. */
 static kn_status feed(kn_memory *memory, int turn, int input, const void *data, uint64_t bytes,
                       kn_error *error) {
     if (!bytes) return KN_OK;
+    struct kn_input_memory *slot = &memory->inputs[input];
     kn_event written = {NULL}, *used = &memory->used[turn];
-    kn_buffer *buffer = memory->inputs[input].buffers[turn];
+    if (staging_of(memory, slot, turn)) return feed_staged(memory, turn, slot, data, bytes, error);
     /* The host waits here, so it is never more than two batches ahead of the device. */
     kn_status status = kn_event_wait(memory->context, *used, error);
     if (status == KN_OK) {
         kn_event_release(used);
-        status = kn_queue_write(memory->context, KN_QUEUE_TRANSFER, buffer, 0, data, bytes, true, *used,
-                                &written, error);
+        status = kn_queue_write(memory->context, KN_QUEUE_TRANSFER, slot->buffers[turn], 0, data, bytes, true,
+                                *used, &written, error);
     }
     if (status == KN_OK) status = kn_queue_after(memory->context, KN_QUEUE_COMPUTE, written, error);
     kn_event_release(&written);

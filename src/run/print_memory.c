@@ -61,6 +61,8 @@ static void add_totals(const kn_executable *executable, kn_text *text) {
     add_bytes(text, "peak", info->peak_bytes, "");
     if (info->host_bytes)
         add_bytes(text, "waiting", info->host_bytes, "  of host memory, for moments between updates");
+    if (info->staging_bytes)
+        add_bytes(text, "staging", info->staging_bytes, "  of host memory, for uploads during a run");
     if (info->exchange_bytes)
         add_bytes(text, "exchange", info->exchange_bytes, "  of host memory, for the other workers");
     if (kn_text_failed(&more)) text->failed = true;

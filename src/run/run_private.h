@@ -92,6 +92,9 @@ static inline uint64_t kn_pack(kn_packing *packing, uint64_t bytes) {
 
 /* ---- the memory that plans of one session share (memory.c) ------------------------------------------ */
 
+/* The most host memory through which the inputs of one session are uploaded to a device. */
+#define KN_STAGING_MOST ((uint64_t)256 << 20)
+
 /* Scratch blocks, each as large as the plan that needs most, and two buffers for each input: one is written
  * while a run reads the other. */
 typedef struct kn_memory {
@@ -103,9 +106,13 @@ typedef struct kn_memory {
     struct kn_input_memory {
         kn_buffer *buffers[2];
         uint64_t bytes;
-        uint64_t ahead[2]; /* by turn: bytes already written for the run that reads them; 0: none */
+        uint64_t ahead[2];      /* by turn: bytes already written for the run that reads them; 0: none */
+        bool asked;             /* for the following, which there may be none of: */
+        kn_staging *staging[2]; /* by turn: host memory that the device reads by itself, */
+        kn_event written[2];    /* and the last write from it */
     } * inputs;
     int input_count;
+    uint64_t staging_bytes;
     uint64_t guard;                   /* bytes after each value */
     int turn;                         /* which buffer of each input the next run reads */
     int running;                      /* 1: that run is being enqueued */
@@ -361,6 +368,8 @@ kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_m
                             kn_error *error);
 /* Calls it, unless it was called. */
 kn_status kn_meanwhile_call(kn_meanwhile *meanwhile, kn_error *error);
+/* The host memory that a plan's inputs of one turn are uploaded through, in both turns (memory.c). */
+uint64_t kn_executable_staging_bytes(const kn_executable *executable);
 /* kn_session_repeat for the head. */
 kn_status kn_executable_repeat(kn_executable *executable, const kn_memory *memory, const kn_operator *row,
                                int times, kn_error *error);

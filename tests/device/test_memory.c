@@ -194,6 +194,62 @@ static void mapped_memory_is_the_blocks(void **state) {
     kn_context_destroy(&context);
 }
 
+/* Memory of the host from which writes need no wait, on a device that has separate memory; and drivers
+ * without it. */
+static void staging_memory_is_written_from(void **state) {
+    enum { BYTES = 5000 };
+    kn_context *shared = open_context(NULL);
+    const bool shares = kn_context_capabilities(shared)->shares_memory;
+    assert_int_equal(kn_staging_pays(shared), !shares);
+    kn_context_destroy(&shared);
+    wrapped_reset();
+    wrapped_calls.lie_about = CL_DEVICE_HOST_UNIFIED_MEMORY;
+    kn_context *context = open_context(NULL);
+    kn_context_counts counts = {.size = sizeof counts};
+    kn_buffer *buffer = NULL;
+    kn_staging *staging = NULL;
+    kn_event written = {NULL};
+    kn_error error = {0};
+    uint8_t got[BYTES];
+    assert_true(kn_staging_pays(context));
+    assert_int_equal(kn_buffer_create(context, BYTES, &buffer, &error), KN_OK);
+    if (kn_staging_create(context, BYTES, &staging, &error)) fail_msg("%s", error.text);
+    kn_context_get_counts(context, &counts);
+    assert_int_equal(counts.staging_bytes, BYTES);
+    uint8_t *memory = kn_staging_memory(staging);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < BYTES; i++)
+            memory[i] = (uint8_t)(i * 7 + round);
+        assert_int_equal(kn_queue_write(context, KN_QUEUE_TRANSFER, buffer, 0, memory, BYTES, false, none,
+                                        &written, &error),
+                         KN_OK);
+        assert_int_equal(
+            kn_queue_read(context, KN_QUEUE_COMPUTE, buffer, 0, got, BYTES, true, written, NULL, &error),
+            KN_OK);
+        kn_event_release(&written);
+        assert_memory_equal(got, memory, BYTES);
+    }
+    kn_staging_destroy(&staging);
+    assert_null(staging);
+    static const char *const calls[] = {"clCreateBuffer", "clEnqueueMapBuffer"};
+    for (size_t i = 0; i < KN_COUNT_OF(calls); i++) {
+        wrapped_reset();
+        wrapped_calls.fail_name = calls[i];
+        wrapped_calls.fail_code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        assert_int_equal(kn_staging_create(context, BYTES, &staging, &error), KN_ERROR_DEVICE_MEMORY);
+        assert_null(staging);
+        assert_non_null(strstr(error.text, "5000"));
+    }
+    wrapped_reset();
+    assert_int_equal(kn_staging_create(context, 0, &staging, &error), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_staging_create(context, UINT64_MAX, &staging, &error), KN_ERROR_ARGUMENT);
+    kn_staging_destroy(&staging);
+    kn_context_get_counts(context, &counts);
+    assert_int_equal(counts.staging_bytes, 0);
+    kn_buffer_destroy(&buffer);
+    kn_context_destroy(&context);
+}
+
 int test_memory(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_have_any_size),
@@ -202,6 +258,7 @@ int test_memory(void) {
         cmocka_unit_test(slices_are_checked),
         cmocka_unit_test(slices_do_not_overlap),
         cmocka_unit_test(mapped_memory_is_the_blocks),
+        cmocka_unit_test(staging_memory_is_written_from),
     };
     return cmocka_run_group_tests_name("device: memory", tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static bool fails(const char *name) {
     type __wrap_##name parameters {                                                                          \
         count(counter);                                                                                      \
         if (fails(#name)) {                                                                                  \
-            *code = wrapped_calls.fail_code;                                                                 \
+            if (code) *code = wrapped_calls.fail_code;                                                       \
             return NULL;                                                                                     \
         }                                                                                                    \
         return __real_##name arguments;                                                                      \
@@ -55,6 +55,10 @@ MAKE(cl_program, clCreateProgramWithBinary,
      (context, devices, device, lengths, binaries, status, code), &wrapped_calls.binaries)
 MAKE(cl_mem, clCreateBuffer, (cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code),
      (context, flags, bytes, host, code), &wrapped_calls.buffers)
+MAKE(void *, clEnqueueMapBuffer,
+     (cl_command_queue queue, cl_mem memory, cl_bool blocking, cl_map_flags flags, size_t offset,
+      size_t bytes, cl_uint waits, const cl_event *wait, cl_event *event, cl_int *code),
+     (queue, memory, blocking, flags, offset, bytes, waits, wait, event, code), &uncounted)
 MAKE(cl_mem, clCreateSubBuffer,
      (cl_mem memory, cl_mem_flags flags, cl_buffer_create_type type, const void *region, cl_int *code),
      (memory, flags, type, region, code), &uncounted)

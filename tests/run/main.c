@@ -9,6 +9,6 @@ int main(int argc, char **argv) {
                    test_small_floats() + test_running() + test_guard() + test_once() + test_statistics() +
                    test_producers(part) + test_joined() + test_measured() + test_tuning() + test_devices() +
                    test_signatures() + test_communicator() + test_launches(part) + test_precompile() +
-                   test_faults();
+                   test_staging() + test_faults();
     return failures != 0;
 }

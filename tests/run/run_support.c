@@ -67,6 +67,18 @@ adder adder_make(const char *shape) {
     return made;
 }
 
+adder slow_adder_make(bool simulated) {
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, simulated ? "16,16" : "256,256", NULL), *heavy = w;
+    for (int i = 0; i < (simulated ? 1 : 6); i++)
+        heavy = kn_matmul(heavy, w, false, false);
+    kn_value *nothing = kn_scale(kn_sum(heavy, NULL, false), 0);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "256");
+    kn_value *sum = kn_parameter(graph, "sum", KN_FLOAT32, "256", &zero);
+    return (adder){graph, sum, kn_output(kn_add(sum, kn_add(x, nothing)), "total")};
+}
+
 kn_status adder_extend(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error) {
     (void)user;
     (void)count;
@@ -75,4 +87,18 @@ kn_status adder_extend(void *user, kn_graph *bound, kn_value **values, size_t co
         if (bound->values[i]->kind == KN_VALUE_STATE && !strcmp(bound->values[i]->name, "sum"))
             kn_assign(bound, bound->values[i], values[0]);
     return KN_OK;
+}
+
+kn_session *adder_session(kn_context *context, adder *made) {
+    kn_session_request request = {
+        .context = context, .values = &made->total, .count = 1, .extend = adder_extend};
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.training = true;
+    request.params = &params;
+    kn_session *session = kn_session_open(&request);
+    assert_non_null(session);
+    session_good(session, kn_session_status(session));
+    kn_graph_destroy(&made->graph);
+    return session;
 }

@@ -26,6 +26,7 @@ int test_joined(void);
 int test_measured(void);
 int test_tuning(void);
 int test_faults(void);
+int test_staging(void);
 int test_devices(void);
 int test_communicator(void);
 int test_signatures(void);
@@ -54,7 +55,11 @@ typedef struct adder {
     kn_value *sum, *total; /* total is sum + x */
 } adder;
 adder adder_make(const char *shape);
+/* The same where a run takes long before it reads x: "sum" and x are (256). `simulated`: less long. */
+adder slow_adder_make(bool simulated);
 /* The extension that writes the first value to the state "sum". */
 kn_status adder_extend(void *user, kn_graph *bound, kn_value **values, size_t count, kn_error *error);
+/* A session that trains with it; destroys the graph. */
+kn_session *adder_session(kn_context *context, adder *made);
 
 #endif

@@ -5,20 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static kn_session *adder_session(kn_context *context, adder *made) {
-    kn_session_request request = {
-        .context = context, .values = &made->total, .count = 1, .extend = adder_extend};
-    kn_session_params params;
-    kn_session_params_init(&params);
-    params.training = true;
-    request.params = &params;
-    kn_session *session = kn_session_open(&request);
-    assert_non_null(session);
-    session_good(session, kn_session_status(session));
-    kn_graph_destroy(&made->graph);
-    return session;
-}
-
 static void a_state_is_written_once_a_run(void **state) {
     adder made = adder_make("5");
     kn_session *session = adder_session(*state, &made);
@@ -69,16 +55,7 @@ static void data_may_change_when_a_run_returns(void **state) {
  * after that must wait. */
 static void uploads_do_not_disturb_runs_under_way(void **state) {
     enum { COUNT = 256, RUNS = 12 };
-    bool simulated = test_cases_wanted() == TEST_SMALLEST;
-    kn_graph *graph = kn_graph_create(NULL);
-    kn_initializer zero = {KN_INITIALIZE_FILL, 0};
-    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, simulated ? "16,16" : "256,256", NULL), *heavy = w;
-    for (int i = 0; i < (simulated ? 1 : 6); i++)
-        heavy = kn_matmul(heavy, w, false, false);
-    kn_value *nothing = kn_scale(kn_sum(heavy, NULL, false), 0);
-    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "256");
-    kn_value *sum = kn_parameter(graph, "sum", KN_FLOAT32, "256", &zero);
-    adder made = {graph, sum, kn_output(kn_add(sum, kn_add(x, nothing)), "total")};
+    adder made = slow_adder_make(test_cases_wanted() == TEST_SMALLEST);
     kn_session *session = adder_session(*state, &made);
     float xs[COUNT], got[COUNT], expected = 0;
     kn_feed feed = {"x", xs, sizeof xs};

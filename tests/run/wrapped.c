@@ -5,9 +5,11 @@
 #include <string.h>
 
 wrapped wrapped_calls;
+static int write_count;
 
 void wrapped_reset(void) {
     memset(&wrapped_calls, 0, sizeof wrapped_calls);
+    write_count = 0;
 }
 
 static void count(int *counter) {
@@ -69,9 +71,99 @@ static int *upload(size_t bytes, cl_bool wait) {
     return &uncounted;
 }
 
-MAKE(cl_mem, clCreateBuffer, &wrapped_calls.buffers,
-     (cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code),
-     (context, flags, bytes, host, code))
+/* ---- memory that is mapped, and uploads from it; by one thread ------------------------------------------
+ */
+
+enum { MAPS = 16, WRITES = 16 };
+int wrapped_maps;
+static struct {
+    const unsigned char *memory;
+    size_t bytes;
+    cl_event written; /* the last upload from it, retained; NULL: none */
+} maps[MAPS];
+/* Uploads from mapped memory that no barrier waits for yet; compared only. */
+static cl_event writes[WRITES];
+
+/* The number of the map that has these bytes; -1: none. */
+static int map_of(const void *memory, size_t bytes) {
+    for (int i = 0; i < wrapped_maps; i++)
+        if ((const unsigned char *)memory >= maps[i].memory &&
+            (const unsigned char *)memory + bytes <= maps[i].memory + maps[i].bytes)
+            return i;
+    return -1;
+}
+
+static void note_write(cl_command_queue queue, const void *source, size_t bytes, cl_uint waits,
+                       const cl_event *list, cl_event event) {
+    const int map = map_of(source, bytes);
+    cl_command_queue other = queue;
+    cl_int state = CL_COMPLETE;
+    if (map < 0) return;
+    count(&wrapped_calls.staged_uploads);
+    if (waits) clGetEventInfo(list[0], CL_EVENT_COMMAND_QUEUE, sizeof other, &other, NULL);
+    if (other != queue) count(&wrapped_calls.staged_after);
+    if (write_count < WRITES) writes[write_count++] = event;
+    if (maps[map].written) {
+        clGetEventInfo(maps[map].written, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        clReleaseEvent(maps[map].written);
+    }
+    if (state > CL_COMPLETE) count(&wrapped_calls.overwritten);
+    maps[map].written = event;
+    if (event) clRetainEvent(event);
+}
+
+static int *note_barrier(cl_uint waits, const cl_event *list) {
+    for (int i = 0; waits && i < write_count; i++)
+        if (writes[i] == list[0]) writes[i--] = writes[--write_count];
+    return &uncounted;
+}
+
+cl_mem __real_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code);
+cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code);
+cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *code) {
+    count(&wrapped_calls.buffers);
+    const bool refused = wrapped_calls.no_staging && flags & CL_MEM_ALLOC_HOST_PTR;
+    if (!fails("clCreateBuffer") && !refused) return __real_clCreateBuffer(context, flags, bytes, host, code);
+    *code = CL_OUT_OF_HOST_MEMORY;
+    return NULL;
+}
+
+void *__real_clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, cl_map_flags flags,
+                                size_t offset, size_t bytes, cl_uint waits, const cl_event *list,
+                                cl_event *event, cl_int *code);
+void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, cl_map_flags flags,
+                                size_t offset, size_t bytes, cl_uint waits, const cl_event *list,
+                                cl_event *event, cl_int *code);
+void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, cl_map_flags flags,
+                                size_t offset, size_t bytes, cl_uint waits, const cl_event *list,
+                                cl_event *event, cl_int *code) {
+    const bool refused = fails("clEnqueueMapBuffer") || wrapped_calls.no_maps;
+    if (refused && code) *code = CL_OUT_OF_HOST_MEMORY;
+    void *mapped = refused ? NULL
+                           : __real_clEnqueueMapBuffer(queue, memory, wait, flags, offset, bytes, waits, list,
+                                                       event, code);
+    if (mapped && wrapped_maps < MAPS) {
+        maps[wrapped_maps].memory = mapped;
+        maps[wrapped_maps].written = NULL;
+        maps[wrapped_maps++].bytes = bytes;
+    }
+    return mapped;
+}
+
+cl_int __real_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memory, void *mapped, cl_uint waits,
+                                      const cl_event *list, cl_event *event);
+cl_int __wrap_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memory, void *mapped, cl_uint waits,
+                                      const cl_event *list, cl_event *event);
+cl_int __wrap_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memory, void *mapped, cl_uint waits,
+                                      const cl_event *list, cl_event *event) {
+    for (int i = 0; i < wrapped_maps; i++) {
+        if (maps[i].memory != mapped) continue;
+        if (maps[i].written) clReleaseEvent(maps[i].written);
+        maps[i--] = maps[--wrapped_maps];
+    }
+    return __real_clEnqueueUnmapMemObject(queue, memory, mapped, waits, list, event);
+}
+
 MAKE(cl_mem, clCreateSubBuffer, &wrapped_calls.slices,
      (cl_mem memory, cl_mem_flags flags, cl_buffer_create_type type, const void *region, cl_int *code),
      (memory, flags, type, region, code))
@@ -151,6 +243,8 @@ cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t b
     if (code == CL_SUCCESS && what == CL_DEVICE_MAX_WORK_GROUP_SIZE && value && wrapped_calls.most_items &&
         !wrapped_calls.kernel)
         *(size_t *)value = wrapped_calls.most_items;
+    if (code == CL_SUCCESS && what == CL_DEVICE_HOST_UNIFIED_MEMORY && value && wrapped_calls.apart)
+        *(cl_bool *)value = CL_FALSE;
     return code;
 }
 
@@ -190,6 +284,7 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
                                      const size_t *offset, const size_t *global, const size_t *local,
                                      cl_uint waits, const cl_event *list, cl_event *event) {
     count(&wrapped_calls.launches);
+    if (write_count) count(&wrapped_calls.unordered);
     if (fails("clEnqueueNDRangeKernel")) return CL_OUT_OF_HOST_MEMORY;
     if (!check_launch(kernel, dimensions, global, local)) return CL_INVALID_WORK_GROUP_SIZE;
     for (cl_uint i = 1; i < dimensions; i++)
@@ -199,10 +294,22 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
     return __real_clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list,
                                          event);
 }
-WRAP(clEnqueueWriteBuffer, upload(bytes, wait),
-     (cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset, size_t bytes, const void *source,
-      cl_uint waits, const cl_event *list, cl_event *event),
-     (queue, memory, wait, offset, bytes, source, waits, list, event))
+
+cl_int __real_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset,
+                                   size_t bytes, const void *source, cl_uint waits, const cl_event *list,
+                                   cl_event *event);
+cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset,
+                                   size_t bytes, const void *source, cl_uint waits, const cl_event *list,
+                                   cl_event *event);
+cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset,
+                                   size_t bytes, const void *source, cl_uint waits, const cl_event *list,
+                                   cl_event *event) {
+    upload(bytes, wait);
+    if (fails("clEnqueueWriteBuffer")) return CL_OUT_OF_HOST_MEMORY;
+    cl_int code = __real_clEnqueueWriteBuffer(queue, memory, wait, offset, bytes, source, waits, list, event);
+    if (code == CL_SUCCESS) note_write(queue, source, bytes, waits, list, event ? *event : NULL);
+    return code;
+}
 WRAP(clEnqueueReadBuffer, &uncounted,
      (cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset, size_t bytes, void *target,
       cl_uint waits, const cl_event *list, cl_event *event),
@@ -218,7 +325,7 @@ WRAP(clEnqueueFillBuffer, &uncounted,
 WRAP(clEnqueueMarkerWithWaitList, &uncounted,
      (cl_command_queue queue, cl_uint waits, const cl_event *list, cl_event *event),
      (queue, waits, list, event))
-WRAP(clEnqueueBarrierWithWaitList, &uncounted,
+WRAP(clEnqueueBarrierWithWaitList, note_barrier(waits, list),
      (cl_command_queue queue, cl_uint waits, const cl_event *list, cl_event *event),
      (queue, waits, list, event))
 WRAP(clFlush, &uncounted, (cl_command_queue queue), (queue))

@@ -2,6 +2,7 @@
 #ifndef KN_PLAN_RUN_WRAPPED_H
 #define KN_PLAN_RUN_WRAPPED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <koine/opencl.h>
@@ -14,6 +15,10 @@ typedef struct wrapped {
     size_t most_groups; /* of a launch, along its second or third dimension */
     size_t uploaded;    /* bytes that were written to buffers */
     int waited_uploads; /* writes to buffers that the caller waits for */
+    int staged_uploads; /* those from memory that is mapped */
+    int staged_after;   /* and of those, that wait for work of the other queue */
+    int overwritten;    /* from memory from which an upload was not complete */
+    int unordered;      /* kernels that were launched before their queue waits for such an upload */
     int calls;          /* of all functions that can fail */
     /* What no driver must get: null memory for a kernel, more than 65,535 work-groups in y or z, a work-group
      * above the kernel's limit. */
@@ -29,11 +34,15 @@ typedef struct wrapped {
         WRAPPED_LIES,  /* … compute nothing */
     } fault;
     int faults;         /* how often that happened */
+    bool apart;         /* the device says that its memory is not the host's */
+    bool no_staging;    /* it has no memory of the host */
+    bool no_maps;       /* it maps nothing */
     int fail_at;        /* the call with this number fails; 0 for none */
     const char *failed; /* which function failed last */
 } wrapped;
 
 extern wrapped wrapped_calls;
+extern int wrapped_maps; /* that exist; wrapped_reset leaves it */
 void wrapped_reset(void);
 
 #endif

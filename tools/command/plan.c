@@ -95,7 +95,8 @@ static void print_json(const plan_run *run, int64_t batch) {
                   {"recomputed", (uint64_t)info->recomputed},
                   {"moment_bytes", info->moment_bytes},
                   {"exchange_bytes", info->exchange_bytes},
-                  {"host_bytes", info->host_bytes}};
+                  {"host_bytes", info->host_bytes},
+                  {"staging_bytes", info->staging_bytes}};
     printf("{\"model\": ");
     json_text(stdout, kn_model_name(run->setup.model));
     printf(", \"mode\": \"%s\", \"math\": \"%s\", \"batch\": %lld, \"device\": ",
