@@ -311,6 +311,54 @@ static void long_reductions_are_split(void **state) {
         }
 }
 
+static void check_cost(const kn_step *step, const char *kernel, double flops, double bytes) {
+    assert_string_equal(step->kernel, kernel);
+    if (step->cost.flops != flops || step->cost.bytes != bytes)
+        fail_msg("%s: %g operations and %g bytes, expected %g and %g", kernel, step->cost.flops,
+                 step->cost.bytes, flops, bytes);
+}
+
+/* The steps of an operator for many threads, by its variant "tiled", and the node's cost. */
+static kn_graph *lower_tiled(lowered *on, const char *name, const kn_case *sample, kn_cost *cost) {
+    const kn_operator *row = kn_operator_find(name);
+    const kn_node *node;
+    kn_graph *bound = bind_case(row, sample, &node);
+    int v = 0;
+    while (strcmp(row->variants[v].name, "tiled") != 0)
+        v++;
+    lower(on, node, &row->variants[v], &many);
+    kn_node_cost(node, cost);
+    return bound;
+}
+
+/* Steps that only add numbers, before a product or after it, have the cost of that, and the product the
+ * node's. */
+static void sums_of_products_have_their_cost(void **state) {
+    (void)state;
+    static const kn_case bytes = {.inputs = {"uint8 6,10", "uint8 10,7", "uint8", "uint8"}},
+                         halves = {.inputs = {"float16 3,5000", "float16 5000,8"}};
+    lowered on;
+    kn_cost cost;
+    kn_graph *bound = lower_tiled(&on, "matmul_integer", &bytes, &cost);
+    kn_step **steps = on.emitter.steps;
+    assert_int_equal(on.emitter.step_count, 3);
+    check_cost(steps[0], "kn_line_sums", 60, 60 + 6 * 4);
+    check_cost(steps[1], "kn_line_sums", 70, 70 + 7 * 4);
+    check_cost(steps[2], "kn_matmul_integer", cost.flops, cost.bytes);
+    drop(&on);
+    kn_graph_destroy(&bound);
+
+    bound = lower_tiled(&on, "matmul", &halves, &cost);
+    steps = on.emitter.steps;
+    assert_int_equal(on.emitter.step_count, 2);
+    const double read = (double)on.emitter.scratch_bytes[0], parts = read / (24 * 4);
+    assert_true(parts > 1);
+    check_cost(steps[0], "kn_matmul", cost.flops, cost.bytes);
+    check_cost(steps[1], "kn_sum_parts", 24 * (parts - 1), read + 24 * 2);
+    drop(&on);
+    kn_graph_destroy(&bound);
+}
+
 int test_lowering(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases_lower),
@@ -318,6 +366,7 @@ int test_lowering(void) {
         cmocka_unit_test(last_variants_are_plain),
         cmocka_unit_test(units_change_no_bits),
         cmocka_unit_test(long_reductions_are_split),
+        cmocka_unit_test(sums_of_products_have_their_cost),
     };
     return cmocka_run_group_tests_name("lowering", tests, NULL, NULL);
 }

@@ -142,6 +142,7 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
         product.depth = kn_divide_up(outputs * taps, phases);
         product.part_depth = kn_divide_up(product.depth, product.parts);
     }
+    kn_step_cost_of_node(step, lowering);
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;

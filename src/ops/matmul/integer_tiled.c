@@ -69,6 +69,9 @@ static int emit_line_sums(kn_lowering *lowering, const kn_matmul_form *form, boo
     kn_step_index(step, "middle_stride", strides[1]);
     kn_step_index(step, "inner_stride", strides[0]);
     kn_step_int(step, "is_signed", is_signed(node, of_b));
+    const double of_lines = (double)(form->batches * lines);
+    kn_step_cost(step, of_lines * (double)form->k,
+                 (double)kn_elements_of(node->inputs[of_b]) + of_lines * sizeof(int32_t));
     kn_step_size_free(step, form->batches * lines, lowering->target);
     *status = kn_step_end(step, lowering);
     return sums;

@@ -317,6 +317,10 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,
     kn_step_index(step, "middle_size", middle);
     kn_step_index(step, "inner_size", inner);
     kn_step_epilogue(step, lowering);
+    const kn_dtype of_parts = kn_accumulator(lowering->node, lowering->node->outputs[0]->shape.dtype);
+    const double bytes = (double)product->parts * (double)kn_dtype_bytes(of_parts) +
+                         (double)kn_dtype_bytes(lowering->result->shape.dtype);
+    kn_step_cost(step, (double)elements * (product->parts - 1), (double)elements * bytes);
     kn_step_size_free(step, elements, lowering->target);
     return kn_step_end(step, lowering);
 }

@@ -110,6 +110,7 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     kn_step_index(step, "b_inner", form.b_strides[0]);
     if (lowering->summed) add_row_sums(step, lowering, &product);
     kn_step_epilogue(step, lowering);
+    kn_step_cost_of_node(step, lowering);
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);
     if (status == KN_OK) status = kn_product_finish(lowering, &product, define, elements, form.m, form.n);
