@@ -45,9 +45,6 @@
 #ifndef KN_VECTOR
 #define KN_VECTOR 1
 #endif
-/* So that there are as many work-items as the waves have. */
-#define KN_ITEM_M (KN_WAVE_M / 8)
-#define KN_ITEM_N (KN_WAVE_N * 8 / KN_LANES)
 #include "common/tile.cl"
 
 /* ---- local memory ------------------------------------------------------------------------------------- */

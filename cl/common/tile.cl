@@ -10,7 +10,7 @@
  *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
  *   KN_REGISTERS          defined where work-items need more than 128 registers: some compilers must be told
  *   KN_FRAGMENT           defined where a matrix unit has the sums (common/fragment.cl, with other slices); KN_ITEM_M and
- *                         _N then only tell how many work-items there are
+ *                         _N then only tell how many work-items there are: by default as many as the waves have
  * and those of common/epilogue.cl. */
 #ifndef KN_TILE_CL
 #define KN_TILE_CL
@@ -26,10 +26,13 @@
 #define KN_TILE_K 8
 #endif
 #ifndef KN_ITEM_M
+#ifdef KN_FRAGMENT
+#define KN_ITEM_M (KN_WAVE_M / 8)
+#define KN_ITEM_N (KN_WAVE_N * 8 / KN_LANES)
+#else
 #define KN_ITEM_M 8
-#endif
-#ifndef KN_ITEM_N
 #define KN_ITEM_N 4
+#endif
 #endif
 
 #define KN_ITEMS_M (KN_TILE_M / KN_ITEM_M)

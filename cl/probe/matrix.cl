@@ -35,8 +35,6 @@ kernel void kn_probe_claims(global const ushort *x, global uint *y) {
 #define KN_TILE_M 64
 #define KN_TILE_N 32
 #define KN_TILE_K 32
-#define KN_ITEM_M 8
-#define KN_ITEM_N 4
 #if KN_LANES == 64
 #define KN_WAVE_M 64
 #elif KN_LANES == 8

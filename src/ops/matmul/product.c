@@ -220,11 +220,8 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     product->registers = registers_of(chosen, product->unit);
     product->items = items_of(chosen, product->unit);
     if (chosen->matrix) {
-        const int sums = chosen->side * chosen->side / (int)product->items;
         product->wave_m = wave_m(chosen, product->unit);
         product->wave_n = wave_n(chosen, product->unit);
-        product->item_m = sums < 32 ? 4 : 8;
-        product->item_n = sums / product->item_m;
     }
     if (product->parts > 1)
         product->partials = kn_emit_scratch(lowering, (uint64_t)bytes * (uint64_t)product->parts);
@@ -261,12 +258,14 @@ void kn_product_define_tile(kn_step *step, const kn_product *product) {
     kn_step_define(step, "KN_TILE_M", "%d", product->tile_m);
     kn_step_define(step, "KN_TILE_N", "%d", product->tile_n);
     kn_step_define(step, "KN_TILE_K", "%d", product->slice);
-    kn_step_define(step, "KN_ITEM_M", "%d", product->item_m);
-    kn_step_define(step, "KN_ITEM_N", "%d", product->item_n);
     if (product->registers > 128) kn_step_define(step, "KN_REGISTERS", "%d", product->registers);
-    if (product->unit)
+    if (product->unit) {
         kn_step_fragment(step, product->unit, numbers_of(step->node, product->way), product->emulated,
                          product->wave_m, product->wave_n);
+    } else {
+        kn_step_define(step, "KN_ITEM_M", "%d", product->item_m);
+        kn_step_define(step, "KN_ITEM_N", "%d", product->item_n);
+    }
 }
 
 void kn_product_partials(kn_step *step, const kn_product *product) {

@@ -19,7 +19,8 @@ typedef struct kn_product {
     size_t number;       /* the bytes of a number that it multiplies; 0 without */
     bool emulated;       /* by plain code, for tests */
     int wave_m, wave_n;  /* the sums of a wave of the unit */
-    int tile_m, tile_n, item_m, item_n;
+    int item_m, item_n;  /* or, without one, of a work-item */
+    int tile_m, tile_n;
     int slice;     /* along the sum */
     int registers; /* that a work-item needs */
     size_t items;  /* of a work-group */
