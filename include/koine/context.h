@@ -151,6 +151,9 @@ KN_API const char *kn_matrix_unit_name(kn_matrix_unit unit);
  * answer is kept in the cache folder. KN_MATRIX_NONE for other precisions, and of wide-vector devices for
  * all but bfloat16 by KN_MATRIX_AMX. Not concurrently with other calls. */
 KN_API kn_matrix_unit kn_context_matrix_unit(kn_context *context, kn_precision precision);
+/* The same by the numbers that it multiplies: KN_FLOAT16, KN_BFLOAT16, KN_FLOAT32 (rounded to TF32), or
+ * KN_INT8 (8-bit integers, signed or not, but by KN_MATRIX_MFMA signed ones alone). */
+KN_API kn_matrix_unit kn_context_matrix_unit_of(kn_context *context, kn_dtype type);
 /* Asks the operating system to let the threads of this process use tile registers, without which no context
  * uses KN_MATRIX_AMX. It holds until the process ends, and each thread that uses them has 8 KiB more to save:
  * so the program decides. The command and the Python package ask. Returns whether they may be used; false

@@ -83,9 +83,6 @@ void *kn_context_tuner(const kn_context *context);
 int kn_context_item_registers(kn_context *context);
 /* Logs a warning, once for the context, where TF32 is asked for and no matrix unit multiplies it. */
 void kn_context_tell_tf32(kn_context *context);
-/* As kn_context_matrix_unit, for float16, bfloat16, float32 that is rounded to TF32, or int8: 8-bit integers,
- * signed or not, but with KN_MATRIX_MFMA signed alone. */
-kn_matrix_unit kn_context_matrix_unit_of(kn_context *context, kn_dtype type);
 /* Whether plain code does what the matrix unit would. */
 bool kn_context_emulates_matrix_unit(const kn_context *context);
 /* What a slow kernel reaches on a device with many threads, in FLOP/s and bytes/s: a small part of the peak,

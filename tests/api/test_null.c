@@ -73,6 +73,7 @@ static void contexts(void **state) {
     kn_limits limits = {.size = sizeof limits};
     assert_true(kn_context_measure_limits(NULL, false, &limits) != KN_OK);
     assert_int_equal(kn_context_matrix_unit(NULL, KN_PRECISION_FLOAT16), KN_MATRIX_NONE);
+    assert_int_equal(kn_context_matrix_unit_of(NULL, KN_INT8), KN_MATRIX_NONE);
     assert_string_equal(kn_matrix_unit_name((kn_matrix_unit)99), "unknown");
     assert_true(kn_context_measure_limits(NULL, true, NULL) != KN_OK);
     kn_transfers transfers = {.size = sizeof transfers};

@@ -1,5 +1,6 @@
 /* Discovery, selection and probing with a driver with faults (stub_icd.c), the only one that is found. */
 #include "device/device_private.h"
+#include "command/doctor.h"
 #include "support.h"
 
 #include <signal.h>
@@ -269,6 +270,28 @@ static void matrix_units_are_tried(void **state) {
     kn_context_destroy(&context);
 }
 
+/* What koine doctor says of them. */
+static void the_doctor_names_what_units_multiply(void **state) {
+    static const struct {
+        const char *device, *unit, *text;
+    } cases[] = {{"Stub Honest", NULL,
+                  ", and multiplies float16, bfloat16, tf32 and 8-bit integers by the matrix unit mma"},
+                 {"Stub Honest", "emulated-mfma",
+                  ", and multiplies float16, bfloat16 and 8-bit integers by the matrix unit mfma"},
+                 {"Stub Honest", "none", ""},
+                 {"Stub Liar", NULL, ""},
+                 {"Stub Twice", NULL, ""}};
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        kn_context_params params = stub_params(cases[i].device, NULL);
+        char text[DOCTOR_UNITS];
+        params.matrix_unit = cases[i].unit;
+        kn_context *context = kn_context_create(&params);
+        doctor_units(context, text);
+        assert_string_equal(text, cases[i].text);
+        kn_context_destroy(&context);
+    }
+}
+
 /* ---- a driver that ends the process --------------------------------------------------------- */
 
 static void open_and_close(void *params) {
@@ -462,6 +485,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(slow_binaries_are_left_to_the_driver),
         cmocka_unit_test(registers_are_asked_of_the_compiler),
         cmocka_unit_test(matrix_units_are_tried),
+        cmocka_unit_test(the_doctor_names_what_units_multiply),
         cmocka_unit_test(what_ends_the_process_is_asked_once),
         cmocka_unit_test(marks_of_running_processes_do_not_count),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),

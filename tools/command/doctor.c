@@ -46,31 +46,6 @@ static bool try_kernel(kn_context *context, char *reason, size_t room) {
     return right;
 }
 
-/* ", and multiplies float16 and bfloat16 by the matrix unit mma"; "" without one. The units are tried here.
- */
-static void add_matrix_unit(kn_context *context, char *text, size_t room) {
-    static const kn_precision asked[] = {KN_PRECISION_FLOAT16, KN_PRECISION_BFLOAT16, KN_PRECISION_TF32};
-    enum { TYPES = sizeof asked / sizeof *asked };
-    const char *names[TYPES];
-    kn_matrix_unit unit = KN_MATRIX_NONE;
-    int count = 0;
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < TYPES; i++) {
-        const kn_matrix_unit found = kn_context_matrix_unit(context, asked[i]);
-        if (found) names[count++] = kn_precision_name(asked[i]);
-        if (!unit) unit = found;
-    }
-    for (int i = 0; i < count && used < room; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%s",
-                                 i == 0          ? ", and multiplies "
-                                 : i + 1 < count ? ", "
-                                                 : " and ",
-                                 names[i]);
-    if (count && used < room)
-        snprintf(text + used, room - used, " by the matrix unit %s", kn_matrix_unit_name(unit));
-}
-
 static void try_device(doctor_visit *doctor, const kn_device_info *info) {
     char place[32], reason[1200], cache[4096];
     remarks said = {""};
@@ -86,8 +61,8 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
     kn_context *context = kn_context_create(&params);
     const bool open = kn_context_status(context) == KN_OK,
                computes = open && try_kernel(context, reason, sizeof reason);
-    char units[96] = "";
-    if (computes) add_matrix_unit(context, units, sizeof units);
+    char units[DOCTOR_UNITS] = "";
+    if (computes) doctor_units(context, units);
     progress_clear();
     if (!open) {
         finding_tell(&doctor->found, FINDING_PROBLEM, "device", "", "%s (%s) cannot be opened: %s",

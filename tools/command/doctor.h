@@ -48,6 +48,11 @@ int doctor_each_library(const doctor_visit *doctor, const char *name,
 void doctor_cache(doctor_visit *doctor);
 /* Checks PoCL's cache folder, if it cannot be written. */
 void doctor_cache_pocl(doctor_visit *doctor);
+/* ", and multiplies float16 and bfloat16 by the matrix unit mma"; "" without one (doctor_units.c). The units
+ * are tried here. */
+enum { DOCTOR_UNITS = 128 };
+struct kn_context;
+void doctor_units(struct kn_context *context, char text[DOCTOR_UNITS]);
 /* Checks nodes that the user may not open, and RUSTICL_ENABLE (doctor_nodes.c). */
 void doctor_nodes(doctor_visit *doctor);
 
