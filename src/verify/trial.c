@@ -22,14 +22,14 @@ static double tolerance(const kn_trial *trial, double expected, double largest, 
 }
 
 /* What storing in 16 bits may add: the rounding of the result, and of the numbers that it is a sum of where
- * the variant rounds them, more of it where steps take over the errors of earlier ones; in a gradient, where
- * rounded numbers are multiplied and added, a few of the largest, and so with TF32. */
+ * the variant rounds them; in a gradient, where rounded numbers are multiplied and added, a few of the
+ * largest, and so with TF32. */
 static double stored_tolerance(const kn_trial *trial, double expected, double largest, bool gradient,
                                bool rounds) {
     if (trial->tf32) return gradient ? 0x1p-11 * 8 * largest : 0;
     if (!kn_is_half(trial->stored)) return 0;
     const double step = trial->stored == KN_FLOAT16 ? 0x1p-11 : 0x1p-8;
-    const double rounded = fabs(expected) + (!rounds ? 0 : trial->row->fed_back ? 4 * largest : largest);
+    const double rounded = fabs(expected) + (rounds ? largest : 0);
     return step * (gradient ? 8 * largest : rounded) + (trial->stored == KN_FLOAT16 ? 0x1p-24 : 0);
 }
 
