@@ -1,10 +1,10 @@
 /* Training trajectories compared with PyTorch's: the files of tests/golden, described in
  * tools/golden/README.md.
  *     test-golden FOLDER [NAME]
- *     test-golden FOLDER FILE TYPE wide|threads SEEDS
+ *     test-golden FOLDER FILE TYPE wide|threads|UNIT SEEDS [NAME]
  * NAME: only the trajectories of that file. Some run twice: with exact algorithms, and with those of
- * fast_math. FILE: its trajectories, stored in TYPE, float16 or bfloat16, on that set of kernels, begun
- * with so many seeds. */
+ * fast_math. FILE: its trajectories, stored in TYPE, float16 or bfloat16, on that set of kernels, or with
+ * many threads and that matrix unit, such as emulated-mma; begun with so many seeds. */
 #include "golden_files.h"
 #include "run/run.h"
 
@@ -15,7 +15,8 @@
 
 static const char *folder;
 static kn_context *context;
-static int kind; /* of kn_context_params */
+static int kind;         /* of kn_context_params */
+static const char *unit; /* and its matrix_unit */
 
 static void run(const char *name, bool fast) {
     golden file;
@@ -59,6 +60,8 @@ static double check_stored(const golden *file, kn_trainer *trainer) {
         const double elements = step.shape[0] ? elements_of(step.shape) : 0;
         all += elements;
         if (!strncmp(step.shape, type, strlen(type))) narrow += elements;
+        if (unit && strstr(step.kernel, "recurrent/tiled.cl"))
+            fail_msg("%s: %s is not by the matrix unit", file->name, step.label);
     }
     /* Wide kernels of convolutions store float32. */
     if (!(narrow > (kind == 2 ? 0.02 * all : 0)))
@@ -191,6 +194,7 @@ static int open_device(void **state) {
     kn_context_params params = device_params();
     (void)state;
     params.kind = kind;
+    params.matrix_unit = unit;
     context = device_open(&params);
     return 0;
 }
@@ -201,15 +205,17 @@ static int close_device(void **state) {
     return 0;
 }
 
-/* "FILE TYPE wide|threads SEEDS" */
+/* "FILE TYPE wide|threads|UNIT SEEDS [NAME]" */
 static int run_all_narrow(char **words) {
     struct CMUnitTest tests[16];
     size_t count = 0;
     golden file;
     if (!kn_precision_parse(words[1], &narrow_precision)) return 1;
-    kind = !strcmp(words[2], "threads") ? 2 : 1;
+    kind = !strcmp(words[2], "wide") ? 1 : 2;
+    unit = !strcmp(words[2], "wide") || !strcmp(words[2], "threads") ? NULL : words[2];
     kn_process_allow_tiles(); /* a processor's matrix unit, if it has one */
     narrow_seeds = atoi(words[3]);
+    if (words[4]) cmocka_set_test_filter(words[4]);
     golden_read(&file, folder, words[0]);
     for (const kn_json *item = golden_member(file.root, "cases")->first; item; item = item->next) {
         assert_true(count < KN_COUNT_OF(tests));
@@ -269,10 +275,10 @@ int main(int argc, char **argv) {
     };
     struct CMUnitTest tests[KN_COUNT_OF(all)];
     size_t count = 0;
-    if (argc != 2 && argc != 3 && argc != 6) return 1;
+    if (argc != 2 && argc != 3 && argc != 6 && argc != 7) return 1;
     folder = argv[1];
     if (!device_is_there()) return 77;
-    if (argc == 6) return run_all_narrow(argv + 2);
+    if (argc >= 6) return run_all_narrow(argv + 2);
     for (size_t i = 0; i < KN_COUNT_OF(all); i++)
         if (argc == 2 || !strcmp(argv[2], all[i].name))
             tests[count++] = (struct CMUnitTest){
