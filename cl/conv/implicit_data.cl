@@ -3,7 +3,7 @@
  * of a group, columns pixels of all images of dx, and the sum runs over (k,r,s).
  * Pixels whose distance from each other is a multiple of the stride get the same taps of the filter: they are a phase
  * of stride_y * stride_x, in which the gradient is that of a dense convolution, so that nothing is multiplied by 0.
- * Tiles and their defines: common/tile.cl; KN_STRIDED 0: 1 where a stride is above 1.
+ * Tiles and their defines: common/tile.cl; those of phases: conv/phase.cl.
  *
  * kn_conv_data(dy, weight, dx, partials, …, parts, part_depth, EPILOGUE)
  *   takes the sizes of kn_conv (conv/implicit.cl), with the same meaning: channels, height and width are
@@ -25,40 +25,7 @@
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"
-
-#ifndef KN_STRIDED
-#define KN_STRIDED 0
-#endif
-#if KN_STRIDED
-#define KN_STRIDE(stride) (stride)
-#else
-#define KN_STRIDE(stride) 1
-#endif
-
-/* Along one axis, the pixels whose padded position is `rest` above a multiple of the stride, and the taps that reach
- * them: pixel i is at first + i * stride, tap j is tap + j * tap_step of the filter, and they meet at
- * base + i - j * distance of dy. */
-typedef struct phase {
-    int first, count, tap, tap_step, taps, base, distance;
-} phase;
-
-static inline phase find_phase(const int rest, const int stride, const int pad, const int dilation,
-                               const int filter, const int size) {
-    phase phase;
-    phase.first = ((rest - pad) % stride + stride) % stride;
-    phase.count = phase.first < size ? (size - phase.first + stride - 1) / stride : 0;
-    phase.tap_step = 1;
-    while (phase.tap_step * dilation % stride != 0)
-        phase.tap_step++;
-    phase.tap = 0;
-    while (phase.tap < phase.tap_step && phase.tap * dilation % stride != rest)
-        phase.tap++;
-    const bool reached = phase.tap < phase.tap_step && phase.tap < filter;
-    phase.taps = reached ? (filter - phase.tap + phase.tap_step - 1) / phase.tap_step : 0;
-    phase.base = (phase.first + pad - phase.tap * dilation) / stride;
-    phase.distance = phase.tap_step * dilation / stride;
-    return phase;
-}
+#include "conv/phase.cl"
 
 #define KN_WRITE_ENTRY(k)                                                                                    \
     const int output = divide_short(k, taps_multiplier), tap = (k) - output * taps;                          \

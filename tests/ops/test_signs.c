@@ -48,6 +48,7 @@ static const turned families[] = {
      MANY},
     {"conv/packing.cl", "x##i = load(0, from + i * plain", "x##i = -load(0, from + i * plain", "conv2d",
      "wide", WIDE},
+    {"conv/phase.cl", "phase.first + pad", "phase.first - pad", "conv2d_data", "implicit", MANY},
     {"conv/plain.cl", "stride_y - pad_top", "stride_y + pad_top", "conv2d", "plain", MANY},
     {"conv/wide.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "wide", WIDE},
     {"conv/wide_single.cl", "pixel##row[at]", "-pixel##row[at]", "conv2d", "wide", WIDE},
