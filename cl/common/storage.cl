@@ -7,6 +7,7 @@
  *   KN_STORED(kind)          the type that the pointer points to
  *   KN_READ_AS(kind, p)      the element at p                 KN_WRITE_AS(kind, v, p)    stores one
  *   KN_READ_4_AS(kind, p)    four, p being aligned to them    KN_WRITE_4_AS(kind, v, p)  stores four
+ *   KN_READ_8_AS(kind, p)    eight, the same                  KN_WRITE_8_AS(kind, v, p)  stores eight
  * of n elements at p + at * n, at any alignment:
  *   KN_READ_N_AS(n, kind, at, p)                                  KN_WRITE_N_AS(n, kind, v, at, p)
  * and of KN_WIDTH elements, as the load and the store of common/vector.cl:
@@ -29,6 +30,10 @@
 #define KN_READ_4_AS_0(p) (*(global const KN_PASTE(KN_T, 4) *)(p))
 #define KN_READ_4_AS_1(p) vloada_half4(0, p)
 #define KN_READ_4_AS_2(p) as_float4(convert_uint4(*(global const ushort4 *)(p)) << 16)
+#define KN_READ_8_AS(kind, p) KN_PASTE(KN_READ_8_AS_, kind)(p)
+#define KN_READ_8_AS_0(p) (*(global const KN_PASTE(KN_T, 8) *)(p))
+#define KN_READ_8_AS_1(p) vloada_half8(0, p)
+#define KN_READ_8_AS_2(p) as_float8(convert_uint8(*(global const ushort8 *)(p)) << 16)
 #define KN_READ_N_AS(n, kind, at, p) KN_PASTE(KN_READ_N_AS_, kind)(n, at, p)
 #define KN_READ_N_AS_0(n, at, p) KN_PASTE(vload, n)(at, p)
 #define KN_READ_N_AS_1(n, at, p) KN_PASTE(vload_half, n)(at, p)
@@ -66,6 +71,10 @@ typedef ushort16 kn_loose_16 __attribute__((aligned(2)));
 #define KN_WRITE_4_AS_0(v, p) (*(global KN_PASTE(KN_T, 4) *)(p) = (v))
 #define KN_WRITE_4_AS_1(v, p) vstorea_half4_rte(v, 0, p)
 #define KN_WRITE_4_AS_2(v, p) (*(global ushort4 *)(p) = kn_to_bfloat_4(v))
+#define KN_WRITE_8_AS(kind, v, p) KN_PASTE(KN_WRITE_8_AS_, kind)(v, p)
+#define KN_WRITE_8_AS_0(v, p) (*(global KN_PASTE(KN_T, 8) *)(p) = (v))
+#define KN_WRITE_8_AS_1(v, p) vstorea_half8_rte(v, 0, p)
+#define KN_WRITE_8_AS_2(v, p) (*(global ushort8 *)(p) = kn_to_bfloat_8(v))
 
 /* NaN stays NaN: rounding its bits could make an infinity of it. */
 static inline ushort kn_to_bfloat(const float number) {

@@ -1,5 +1,6 @@
 /* Batch norm in training by work-groups that share local memory: two launches in each direction. x is
- * (images,channels,inner), in the plain layout; a channel has total = images * inner elements.
+ * (images,channels,inner), in the plain layout, or with KN_BLOCKED (images,channels/8,inner,8); a channel has total =
+ * images * inner elements.
  *
  * The first launch divides a channel into `parts` of `part` elements, which depend only on the shape, and each
  * work-group sums one. The second one divides it into slices of `slice` elements, as many as a group loads at once.
@@ -11,11 +12,13 @@
  *   KN_CHANNELS 1    channels of a work-group; a power of two, at most KN_ITEMS. More than 1 where adjacent elements
  *                    belong to adjacent channels (inner 1)
  *   KN_VECTOR 1      4: inner is a multiple of 4, and elements are read and written four at a time
+ *   KN_BLOCKED 0     1: KN_CHANNELS and KN_VECTOR are 8, and a vector has an element of each of the group's channels; not
+ *                    where one launch does both
  *   KN_FLIGHT 4      vectors that a work-item loads before it uses the first
  *   KN_MAX_PARTS 64  of a channel
  *   KN_FLAT 0        1: the epilogue sees results as (..,middle_size,inner_size); 0: as (images,channels,inner)
  * and those of norm/moments.cl and common/epilogue.cl. `part` and `slice` are multiples of KN_VECTOR;
- * line_multiplier is that of inner / KN_VECTOR (common/divide.cl).
+ * line_multiplier is that of inner / KN_VECTOR (common/divide.cl); with KN_BLOCKED of 1, and that of inner.
  *
  * kn_batch_norm_moments(x, partials, channels, inner, line_multiplier, total, part, parts)
  *   work-groups (parts, channels / KN_CHANNELS); partials is (C,parts,3): the number of elements, their mean, and
@@ -41,6 +44,9 @@
 #include "common/divide.cl"
 #include "common/epilogue.cl"
 #include "common/wanted.cl"
+#ifndef KN_BLOCKED
+#define KN_BLOCKED 0
+#endif
 #include "norm/moments.cl"
 #ifndef KN_ITEMS
 #define KN_ITEMS 64
@@ -63,9 +69,20 @@
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
 #define KN_UNROLL _Pragma("unroll")
 
-/* Adjacent elements of a channel. A value begins at a multiple of 64 bytes, and inner is a multiple of KN_VECTOR: they
+/* Adjacent elements: of a channel, KN_EACH of each of its channels. A `share` has a number of each. A value begins at a multiple of 64 bytes, and inner is a multiple of KN_VECTOR: they
  * are aligned. */
-#if KN_VECTOR == 1
+#if KN_BLOCKED
+typedef KN_CONCAT(KN_A, 8) vector;
+typedef vector share;
+#define KN_EACH 1
+#define KN_TO_VECTOR(value) KN_CONCAT(KN_CONCAT(convert_, KN_A), 8)(value)
+#define KN_TO_ELEMENTS(value) KN_CONCAT(KN_CONCAT(convert_, KN_T), 8)(value)
+#define KN_ELEMENTS_AS(kind, at, from) KN_READ_8_AS(kind, (from) + 8 * (size_t)(at))
+#define KN_KEEP_AS(kind, value, at, to) KN_WRITE_8_AS(kind, value, (to) + 8 * (size_t)(at))
+#define KN_FIRST(value) (value)
+#define KN_ADDED(value) (value)
+#define KN_RESULT(v, outer, middle, inner) KN_TO_ELEMENTS(KN_EPILOGUE_VECTOR(v, outer, middle, inner))
+#elif KN_VECTOR == 1
 typedef KN_A vector;
 #define KN_TO_VECTOR(value) KN_CONCAT(convert_, KN_A)(value)
 #define KN_TO_ELEMENTS(value) KN_CONCAT(convert_, KN_T)(value)
@@ -84,10 +101,34 @@ typedef KN_CONCAT(KN_A, 4) vector;
 #define KN_ADDED(value) (((value).s0 + (value).s1) + ((value).s2 + (value).s3))
 #define KN_RESULT(v, outer, middle, inner) KN_TO_ELEMENTS(KN_EPILOGUE_4(v, outer, middle, inner))
 #endif
+/* The moments of the channels of a vector. */
+#if KN_BLOCKED
+KN_DEFINE_MOMENTS(shares, share)
+#else
+typedef KN_A share;
+#define KN_EACH KN_VECTOR
+#define shares moments
+#define shares_merge moments_merge
+#define shares_of_run moments_of_run
+#endif
 #define KN_VECTOR_AT(at, from) KN_TO_VECTOR(KN_ELEMENTS_AS(KN_HALF_##from, at, from))
 
-/* KN_SPAN work-items work on a channel; each has every KN_SPAN-th vector of a part. */
+/* KN_SPAN work-items work on a channel; each has every KN_SPAN-th vector of a part. Merged, the numbers of a group's
+ * channels are those of its first KN_SHARES work-items. KN_LOCAL_SHARE: those of a work-item's channels, from local memory
+ * that has one for each channel of the group; KN_SHARE: from global memory that has one for each of all channels. */
+#if KN_BLOCKED
+#define KN_SPAN KN_ITEMS
+#define KN_SHARES 1
+#define KN_CHANNEL_OF_VECTOR (KN_GROUP(1, 1) * KN_CHANNELS)
+#define KN_LOCAL_SHARE(numbers) vload8(0, numbers)
+#define KN_SHARE(numbers, channel) KN_TO_VECTOR(KN_READ_8_AS(0, (numbers) + KN_CHANNEL_OF_VECTOR))
+#else
 #define KN_SPAN (KN_ITEMS / KN_CHANNELS)
+#define KN_SHARES KN_CHANNELS
+#define KN_CHANNEL_OF_VECTOR KN_CHANNEL
+#define KN_LOCAL_SHARE(numbers) (numbers)[KN_SLOT]
+#define KN_SHARE(numbers, channel) (KN_A)(numbers)[channel]
+#endif
 #define KN_SLOT ((int)get_local_id(0) % KN_CHANNELS)
 #define KN_CHANNEL (KN_GROUP(1, 1) * KN_CHANNELS + KN_SLOT)
 
@@ -98,17 +139,18 @@ typedef struct walk {
 } walk;
 static inline void walk_begin(walk *walk, const int part, const int total, const int channels, const int inner,
                               const uint multiplier) {
-    const int size = part / KN_VECTOR, first = KN_GROUP(0, KN_ITEMS) * size;
-    walk->line = inner / KN_VECTOR;
-    walk->at = first + (int)get_local_id(0) / KN_CHANNELS;
-    walk->end = KN_CHANNEL < channels ? min(first + size, total / KN_VECTOR) : 0;
+    const int size = part / KN_EACH, first = KN_GROUP(0, KN_ITEMS) * size;
+    walk->line = inner / KN_EACH;
+    walk->at = first + (int)get_local_id(0) / KN_SHARES;
+    walk->end = KN_CHANNEL < channels ? min(first + size, total / KN_EACH) : 0;
     walk->image = divide(walk->at, walk->line, multiplier);
     walk->inside = walk->at - walk->image * walk->line;
     walk->step_images = divide(KN_SPAN, walk->line, multiplier);
     walk->step_inside = KN_SPAN - walk->step_images * walk->line;
 }
 static inline KN_INDEX walk_place(const walk *walk, const int channels) {
-    return ((KN_INDEX)walk->image * channels + KN_CHANNEL) * walk->line + walk->inside;
+    const int row = KN_BLOCKED ? walk->image * (channels / KN_CHANNELS) + KN_GROUP(1, 1) : walk->image * channels + KN_CHANNEL;
+    return (KN_INDEX)row * walk->line + walk->inside;
 }
 static inline void walk_on(walk *walk) {
     walk->at += KN_SPAN;
@@ -143,10 +185,10 @@ static inline void load_parts(global const KN_A *partials, local KN_A *sums, con
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* Merges the moments of a group's work-items; the first KN_CHANNELS get those of their channels. */
-static inline moments moments_of_group(moments all, local KN_A *counts, local KN_A *means, local KN_A *others) {
+/* Merges the moments of a group's work-items; the first KN_SHARES get those of their channels. */
+static inline shares moments_of_group(shares all, local KN_A *counts, local share *means, local share *others) {
     const int item = get_local_id(0);
-    for (int reach = KN_ITEMS / 2; reach >= KN_CHANNELS; reach /= 2) {
+    for (int reach = KN_ITEMS / 2; reach >= KN_SHARES; reach /= 2) {
         if (item >= reach && item < 2 * reach) {
             counts[item] = all.count;
             means[item] = all.mean;
@@ -154,8 +196,8 @@ static inline moments moments_of_group(moments all, local KN_A *counts, local KN
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         if (item < reach) {
-            const moments other = {counts[item + reach], means[item + reach], others[item + reach]};
-            all = moments_merge(all, other);
+            const shares other = {counts[item + reach], means[item + reach], others[item + reach]};
+            all = shares_merge(all, other);
         }
     }
     return all;
@@ -165,13 +207,14 @@ static inline moments moments_of_group(moments all, local KN_A *counts, local KN
 KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_STORED(KN_HALF_x) *restrict x, global KN_A *restrict partials,
                                                 int channels, int inner, uint line_multiplier, int total,
                                                 int part, int parts) {
-    local KN_A counts[KN_ITEMS], means[KN_ITEMS], others[KN_ITEMS];
+    local KN_A counts[KN_ITEMS];
+    local share means[KN_ITEMS], others[KN_ITEMS];
     const int item = get_local_id(0);
     walk walk;
     walk_begin(&walk, part, total, channels, inner, line_multiplier);
-    moments all = {0, 0, 0};
+    shares all = {0, 0, 0};
     while (walk.at < walk.end) {
-        KN_A start = 0;
+        share start = 0;
         vector sum = 0, squares = 0;
         int count = 0;
         for (; count < KN_RUN && walk.at < walk.end;) {
@@ -184,14 +227,26 @@ KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_STORED(KN_HALF_x
                 count++;
             }
         }
-        all = moments_merge(all, moments_of_run(count * KN_VECTOR, start, KN_ADDED(sum), KN_ADDED(squares)));
+        all = shares_merge(all, shares_of_run(count * KN_EACH, start, KN_ADDED(sum), KN_ADDED(squares)));
     }
     all = moments_of_group(all, counts, means, others);
+#if KN_BLOCKED
+    /* The first work-item has those of all channels, and the first eight store one each. */
+    if (item == 0) {
+        counts[0] = all.count;
+        means[0] = all.mean;
+        others[0] = all.squares;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const KN_A count = counts[0], mean = ((local const KN_A *)means)[KN_SLOT], squares = ((local const KN_A *)others)[KN_SLOT];
+#else
+    const KN_A count = all.count, mean = all.mean, squares = all.squares;
+#endif
     if (item >= KN_CHANNELS || KN_CHANNEL >= channels) return;
     partials += 3 * ((KN_INDEX)KN_CHANNEL * parts + KN_GROUP(0, KN_ITEMS));
-    partials[0] = all.count;
-    partials[1] = all.mean;
-    partials[2] = all.squares;
+    partials[0] = count;
+    partials[1] = mean;
+    partials[2] = squares;
 }
 #endif
 
@@ -209,10 +264,12 @@ KN_WORK_GROUP kernel void kn_batch_norm_moments(global const KN_STORED(KN_HALF_x
     const KN_INDEX inside = place * KN_VECTOR % inner_size, line = place * KN_VECTOR / inner_size;           \
     const KN_INDEX middle = line % middle_size, outer = line / middle_size;
 #else
-#define KN_RESULT_PLACE const KN_INDEX inside = walk.inside * KN_VECTOR, middle = channel, outer = walk.image;
+#define KN_RESULT_PLACE                                                                                      \
+    const KN_INDEX inside = walk.inside * KN_EACH, middle = KN_CHANNEL_OF_VECTOR, outer = walk.image;
 #endif
 #define KN_NORMALISE                                                                                         \
-    const KN_A center = centers[KN_SLOT], scale = scales[KN_SLOT], shift = shifts[KN_SLOT];                  \
+    const share center = KN_LOCAL_SHARE(centers), scale = KN_LOCAL_SHARE(scales);                            \
+    const share shift = KN_LOCAL_SHARE(shifts);                                                              \
     KN_EACH_VECTOR(i, walk) {                                                                                \
         const vector value = (loaded[i] - center) * scale + shift;                                           \
         const KN_INDEX place = walk_place(&walk, channels);                                                  \
@@ -264,7 +321,7 @@ kn_batch_norm_normalise(global const KN_STORED(KN_HALF_x) *restrict x, global co
 #define KN_LOAD_HELD KN_LOAD_VECTORS(loaded, x, walk)
 #endif
 
-#if KN_WANTED(kn_batch_norm_held)
+#if KN_WANTED(kn_batch_norm_held) && !KN_BLOCKED
 KN_WORK_GROUP kernel void
 kn_batch_norm_held(global const KN_STORED(KN_HALF_x) *restrict x, global const KN_T *restrict weight,
                    global const KN_T *restrict bias, global const KN_T *running_mean,
@@ -273,7 +330,8 @@ kn_batch_norm_held(global const KN_STORED(KN_HALF_x) *restrict x, global const K
                    global KN_T *next_variance, int channels, int inner, uint line_multiplier, int total, float epsilon,
                    float momentum, KN_INDEX middle_size,
                    KN_INDEX inner_size KN_X_PARTS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
-    local KN_A counts[KN_ITEMS], means[KN_ITEMS], others[KN_ITEMS];
+    local KN_A counts[KN_ITEMS];
+    local share means[KN_ITEMS], others[KN_ITEMS];
     local KN_A centers[KN_CHANNELS], scales[KN_CHANNELS], shifts[KN_CHANNELS];
     walk walk;
     walk_begin(&walk, total, total, channels, inner, line_multiplier);
@@ -300,10 +358,10 @@ kn_batch_norm_held(global const KN_STORED(KN_HALF_x) *restrict x, global const K
 }
 #endif
 
-/* Adds the sums of a group's work-items; the first KN_CHANNELS get those of their channels. */
-static inline void add_in_group(KN_A *sum, KN_A *product, local KN_A *sums, local KN_A *products) {
+/* Adds the sums of a group's work-items; the first KN_SHARES get those of their channels. */
+static inline void add_in_group(share *sum, share *product, local share *sums, local share *products) {
     const int item = get_local_id(0);
-    for (int reach = KN_ITEMS / 2; reach >= KN_CHANNELS; reach /= 2) {
+    for (int reach = KN_ITEMS / 2; reach >= KN_SHARES; reach /= 2) {
         if (item >= reach && item < 2 * reach) {
             sums[item] = *sum;
             products[item] = *product;
@@ -322,10 +380,10 @@ KN_WORK_GROUP kernel void kn_batch_norm_slopes(global const KN_STORED(KN_HALF_x)
                                                global const KN_T *restrict inverse,
                                                global KN_A *restrict partials, int channels, int inner,
                                                uint line_multiplier, int total, int part, int parts) {
-    local KN_A sums[KN_ITEMS], products[KN_ITEMS];
+    local share sums[KN_ITEMS], products[KN_ITEMS];
     const int item = get_local_id(0), channel = min(KN_CHANNEL, channels - 1);
-    const KN_A center = mean[channel], scale = inverse[channel];
-    KN_A sum = 0, product = 0;
+    const share center = KN_SHARE(mean, channel), scale = KN_SHARE(inverse, channel);
+    share sum = 0, product = 0;
     walk walk;
     walk_begin(&walk, part, total, channels, inner, line_multiplier);
     while (walk.at < walk.end) {
@@ -342,10 +400,20 @@ KN_WORK_GROUP kernel void kn_batch_norm_slopes(global const KN_STORED(KN_HALF_x)
         product += KN_ADDED(run_product);
     }
     add_in_group(&sum, &product, sums, products);
+#if KN_BLOCKED
+    if (item == 0) {
+        sums[0] = sum;
+        products[0] = product;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const KN_A own_sum = ((local const KN_A *)sums)[KN_SLOT], own_product = ((local const KN_A *)products)[KN_SLOT];
+#else
+    const KN_A own_sum = sum, own_product = product;
+#endif
     if (item >= KN_CHANNELS || KN_CHANNEL >= channels) return;
     partials += 2 * ((KN_INDEX)channel * parts + KN_GROUP(0, KN_ITEMS));
-    partials[0] = sum;
-    partials[1] = product;
+    partials[0] = own_sum;
+    partials[1] = own_product;
 }
 #endif
 
@@ -359,7 +427,8 @@ KN_WORK_GROUP kernel void kn_batch_norm_slopes(global const KN_STORED(KN_HALF_x)
         dweight[KN_CHANNEL] = whole_product;                                                                 \
     }
 #define KN_SLOPES                                                                                            \
-    const KN_A factor = weight[channel] * scale, mean_sum = means[KN_SLOT], mean_product = products[KN_SLOT]; \
+    const share factor = KN_SHARE(weight, channel) * scale;                                                  \
+    const share mean_sum = KN_LOCAL_SHARE(means), mean_product = KN_LOCAL_SHARE(products);                   \
     KN_EACH_VECTOR(i, walk) {                                                                                \
         const vector normal = (loaded[i] - center) * scale;                                                  \
         KN_KEEP_AS(KN_HALF_dx, KN_TO_ELEMENTS(factor * (slopes[i] - (mean_sum + normal * mean_product))),    \
@@ -390,12 +459,12 @@ kn_batch_norm_backward(global const KN_STORED(KN_HALF_x) *restrict x, global con
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const int channel = min(KN_CHANNEL, channels - 1);
-    const KN_A center = mean[channel], scale = inverse[channel];
+    const share center = KN_SHARE(mean, channel), scale = KN_SHARE(inverse, channel);
     KN_SLOPES
 }
 #endif
 
-#if KN_WANTED(kn_batch_norm_held_gradient)
+#if KN_WANTED(kn_batch_norm_held_gradient) && !KN_BLOCKED
 KN_WORK_GROUP kernel void
 kn_batch_norm_held_gradient(global const KN_STORED(KN_HALF_x) *restrict x, global const KN_STORED(KN_HALF_dy) *restrict dy,
                             global const KN_T *restrict weight, global const KN_T *restrict mean,

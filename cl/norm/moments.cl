@@ -57,7 +57,7 @@ typedef KN_LANES(KN_T) loose_lanes __attribute__((aligned(4)));
 #define KN_STORE(value, at, to) KN_CONCAT(vstore, KN_BLOCK)(value, at, to)
 #endif
 #endif
-#if KN_BLOCK > 1 /* images of 16 bits are never blocked */
+#if KN_BLOCK > 1 /* for wide vectors, images of 16 bits are never blocked */
 #define KN_LOAD_AS(kind, at, from) KN_LOAD(at, from)
 #define KN_STORE_AS(kind, value, at, to) KN_STORE(value, at, to)
 #endif
@@ -67,28 +67,30 @@ typedef KN_LANES(KN_A) lanes;
 /* Of x or dy, by its name: it may have 16 bits. */
 #define KN_SAMPLE(at, from) KN_TO(KN_A, KN_LOAD_AS(KN_HALF_##from, at, from))
 
-/* The number of elements, their mean, and the sum of squared differences from it. */
-typedef struct moments {
-    KN_A count;
-    lanes mean, squares;
-} moments;
-
-static inline moments moments_merge(moments left, moments right) {
-    if (right.count == 0) return left;
-    moments both;
-    both.count = left.count + right.count;
-    const lanes apart = right.mean - left.mean;
-    both.mean = left.mean + apart * (right.count / both.count);
-    both.squares = left.squares + right.squares + apart * apart * (left.count * (right.count / both.count));
-    return both;
-}
-
-/* sum and squares: of the differences of `count` elements from `start`, and of their squares. */
-static inline moments moments_of_run(KN_A count, lanes start, lanes sum, lanes squares) {
-    const lanes mean = sum / count;
-    const moments run = {count, start + mean, squares - sum * mean};
-    return run;
-}
+/* The number of elements, their mean, and the sum of squared differences from it: a type, moments_merge, and
+ * moments_of_run, by the sums of the differences of `count` elements from `start`, and of their squares. The names of the
+ * functions begin with that of the type. */
+#define KN_DEFINE_MOMENTS(moments, lanes)                                                                    \
+    typedef struct moments {                                                                                 \
+        KN_A count;                                                                                          \
+        lanes mean, squares;                                                                                 \
+    } moments;                                                                                               \
+    static inline moments moments##_merge(moments left, moments right) {                                     \
+        if (right.count == 0) return left;                                                                   \
+        moments both;                                                                                        \
+        both.count = left.count + right.count;                                                               \
+        const lanes apart = right.mean - left.mean;                                                          \
+        both.mean = left.mean + apart * (right.count / both.count);                                          \
+        both.squares =                                                                                       \
+            left.squares + right.squares + apart * apart * (left.count * (right.count / both.count));        \
+        return both;                                                                                         \
+    }                                                                                                        \
+    static inline moments moments##_of_run(KN_A count, lanes start, lanes sum, lanes squares) {              \
+        const lanes mean = sum / count;                                                                      \
+        const moments run = {count, start + mean, squares - sum * mean};                                     \
+        return run;                                                                                          \
+    }
+KN_DEFINE_MOMENTS(moments, lanes)
 
 /* Combines the moments of parts in order, in runs as for elements, as sums of differences from the mean of a run's
  * first part. The three numbers of a part are `step` apart, those of the next part 3 * step further. */

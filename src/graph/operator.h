@@ -88,6 +88,13 @@ typedef struct kn_target {
     void *library;
 } kn_target;
 
+/* Adjacent channels of blocked images, (N,C/width,H,W,width): the lanes of a vector or, with many threads, as
+ * many numbers of 16 bits as a work-item loads at once. */
+enum { KN_BLOCK_OF_THREADS = 8 };
+static inline int kn_block_width(const kn_target *target) {
+    return target->wide_vector ? target->vector_width : KN_BLOCK_OF_THREADS;
+}
+
 typedef struct kn_emitter kn_emitter;   /* step.h */
 typedef struct kn_epilogue kn_epilogue; /* step.h */
 

@@ -94,18 +94,24 @@ static const kn_variant *find_forced(const kn_planner *planner, const kn_node *n
     return preferred;
 }
 
+/* Whether it reads blocked images with many threads. */
+static bool takes_blocks(const kn_planner *planner, const kn_variant *variant) {
+    return !planner->target->wide_vector && variant->promise.inputs[0] == KN_LAYOUT_BLOCKED;
+}
+
 /* Takes the choice that was measured to be the fastest for nodes like this one, if it may be used. */
-static void take_tuned(kn_planner *planner, const kn_tuning *tuning, kn_chosen *chosen) {
+static void take_tuned(kn_planner *planner, const kn_tuning *tuning, bool plain, kn_chosen *chosen) {
     const kn_plan_request *request = planner->request;
     int tile = 0;
     const kn_variant *variant = request->judge ? request->judge->tuned(request->device, tuning, &tile) : NULL;
-    if (!variant || !suits(planner, tuning->node, variant) ||
+    if (!variant || (plain && takes_blocks(planner, variant)) || !suits(planner, tuning->node, variant) ||
         !is_trusted(planner, tuning->node, variant, tile))
         return;
     *chosen = (kn_chosen){variant, tile, true};
 }
 
-static kn_status choose(kn_planner *planner, const kn_node *node, kn_chosen *chosen) {
+/* plain: none that reads blocked images with many threads, but a forced one. */
+static kn_status choose(kn_planner *planner, const kn_node *node, bool plain, kn_chosen *chosen) {
     const kn_plan_request *request = planner->request;
     const kn_operator *row = node->op;
     const kn_tuning tuning = {node, planner->target, may_prepare(planner, node)};
@@ -116,9 +122,10 @@ static kn_status choose(kn_planner *planner, const kn_node *node, kn_chosen *cho
         return kn_fail(planner->error, KN_ERROR_NOT_FOUND,
                        "%s '%s': the kernel '%s' does not take these shapes on this device", row->name,
                        node->name, forced);
-    if (planner->switches->tuning == KN_TUNING_USED) take_tuned(planner, &tuning, chosen);
+    if (planner->switches->tuning == KN_TUNING_USED) take_tuned(planner, &tuning, plain, chosen);
     for (int i = 0; i < row->variant_count && !chosen->variant; i++) {
         const kn_variant *variant = &row->variants[i];
+        if (plain && takes_blocks(planner, variant)) continue;
         if (is_next(planner, node, variant) && (!variant->choice.measured || is_faster(planner, node, i)))
             chosen->variant = variant;
     }
@@ -127,6 +134,46 @@ static kn_status choose(kn_planner *planner, const kn_node *node, kn_chosen *cho
     if (chosen->variant) return KN_OK;
     return kn_fail(planner->error, KN_ERROR_UNSUPPORTED,
                    "%s '%s': no kernel takes these shapes and types on this device", row->name, node->name);
+}
+
+/* The elements of a node's images that could be blocked with many threads. */
+static double blockable(const kn_planner *planner, kn_value *const *values, int count) {
+    double elements = 0;
+    for (int i = 0; i < count; i++)
+        if (values[i] && kn_is_half(values[i]->shape.dtype) &&
+            kn_can_block(planner->target, &values[i]->shape))
+            elements += (double)kn_shape_elements(&values[i]->shape);
+    return elements;
+}
+
+/* With many threads images are blocked where kernels want them so, but not in a network where kernels that
+ * take plain ones alone, such as depthwise convolutions, stand between these: its images would be converted
+ * again and again. */
+static bool conversions_pay(kn_planner *planner) {
+    double blocked = 0, plain = 0;
+    for (size_t i = 0; i < planner->graph->node_count; i++) {
+        const kn_node *node = planner->graph->nodes[i];
+        const kn_variant *variant = planner->chosen[i].variant;
+        planner->work++;
+        if (!variant || variant->promise.any) continue;
+        const double elements = blockable(planner, node->inputs, node->input_count) +
+                                blockable(planner, node->outputs, node->output_count);
+        *(takes_blocks(planner, variant) ? &blocked : &plain) += elements;
+    }
+    return planner->target->wide_vector || planner->switches->blocked_images || 2 * plain <= blocked;
+}
+
+static kn_status choose_all(kn_planner *planner, bool plain) {
+    kn_graph *graph = planner->graph;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        kn_node *node = graph->nodes[i];
+        const kn_variant *before = planner->chosen[i].variant;
+        if (node->op->class != KN_CLASS_KERNEL || (plain && !takes_blocks(planner, before))) continue;
+        planner->chosen[i] = (kn_chosen){0};
+        kn_status status = choose(planner, node, plain, &planner->chosen[i]);
+        if (status != KN_OK) return status;
+    }
+    return KN_OK;
 }
 
 kn_status kn_pass_choose(kn_planner *planner) {
@@ -140,9 +187,8 @@ kn_status kn_pass_choose(kn_planner *planner) {
         node->compute = node->output_count ? node->outputs[0]->shape.dtype : KN_FLOAT32;
         if (kn_is_half(node->compute)) node->compute = KN_FLOAT32;
         node->accumulate = node->compute;
-        if (node->op->class != KN_CLASS_KERNEL) continue;
-        kn_status status = choose(planner, node, &planner->chosen[i]);
-        if (status != KN_OK) return status;
     }
-    return KN_OK;
+    kn_status status = choose_all(planner, false);
+    if (status == KN_OK && !conversions_pay(planner)) status = choose_all(planner, true);
+    return status;
 }

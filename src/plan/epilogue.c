@@ -177,13 +177,17 @@ static void write_vector_offset(const kn_epilogue *epilogue, int operand, bool b
     write_stride(epilogue, operand, 2, width, text);
 }
 
-static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int width, kn_text *text) {
+/* aligned: vectors of operands lie at multiples of their size. */
+static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, bool aligned, int width,
+                               kn_text *text) {
     kn_text_format(text, "#define %s_VECTOR(v, outer, middle, inner) %s_vector(v", epilogue->macro,
                    epilogue->function);
     for (int i = 0; i < epilogue->operand_count; i++) {
         bool varies = epilogue->operands[i].strides[blocked ? 1 : 2] != 0;
         const int half = kn_half_kind(epilogue->operands[i].value->shape.dtype);
-        if (varies && half)
+        if (varies && aligned)
+            kn_text_format(text, ", KN_READ_%d_AS(%d, %s%d + (", width, half, epilogue->operand, i);
+        else if (varies && half)
             kn_text_format(text, ", KN_READ_VECTOR_AS(%d, 0, %s%d + (", half, epilogue->operand, i);
         else if (varies)
             kn_text_format(text, ", vload%d(0, %s%d + (", width, epilogue->operand, i);
@@ -225,11 +229,12 @@ kn_status kn_make_epilogue(kn_planner *planner, const kn_group *group, bool of_p
         if (status == KN_OK) status = write_function(planner, group, epilogue, "float4", "_4", &text);
         write_4_macro(epilogue, &text);
     }
-    int width = planner->target->vector_width;
-    if (status == KN_OK && planner->target->wide_vector && width > 1) {
+    const bool wide = planner->target->wide_vector;
+    const int width = kn_block_width(planner->target);
+    if (status == KN_OK && (wide ? width > 1 : blocked)) {
         const char *type = width == 16 ? "float16" : width == 8 ? "float8" : "float4";
         status = write_function(planner, group, epilogue, type, "_vector", &text);
-        write_vector_macro(epilogue, blocked, width, &text);
+        write_vector_macro(epilogue, blocked, !wide, width, &text);
     }
     if (status == KN_OK && kn_text_failed(&text)) status = kn_fail_memory(planner->error, text.length);
     if (status == KN_OK) {

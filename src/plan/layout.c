@@ -1,6 +1,7 @@
 /* The layout pass: the layout of each value. Variants declare the layouts that they read and write. A
- * pointwise group writes blocked images if it reads one, and reads plain images through strides. Where a
- * variant needs a layout that a value does not have, a conversion is inserted, at most one for each value.
+ * pointwise group writes blocked images if it reads one, and reads plain images through strides. With many
+ * threads images are blocked where a matrix unit multiplies 16 bits, and others that are made of them. Where
+ * a variant needs a layout that a value does not have, a conversion is inserted, at most one for each value.
  * For tests, the switch "images=blocked" makes variants that take any layout use blocked images where
  * possible. */
 #include <string.h>
@@ -18,13 +19,13 @@ typedef struct layout_pass {
 } layout_pass;
 
 bool kn_can_block(const kn_target *target, const kn_shape *shape) {
-    int width = target->vector_width;
+    int width = kn_block_width(target);
     return shape->rank == 4 && width > 1 && shape->dims[1] > 0 && shape->dims[1] % width == 0;
 }
 
-/* The conversion kernels move 4-byte elements only. */
-static bool can_convert(const kn_value *value) {
-    return kn_dtype_bytes(value->shape.dtype) == 4;
+/* For wide vectors the conversion kernels move 4-byte elements only. */
+static bool can_convert(const kn_target *target, const kn_value *value) {
+    return !target->wide_vector || kn_dtype_bytes(value->shape.dtype) == 4;
 }
 
 static kn_status push(layout_pass *pass, kn_group *group) {
@@ -108,7 +109,8 @@ static kn_layout common_layout(const layout_pass *pass, const kn_node *node) {
         const kn_value *value = node->inputs[i];
         if (!value || value->shape.rank != 4) continue;
         if (!kn_can_block(pass->planner->target, &value->shape)) return KN_LAYOUT_PLAIN;
-        if (!can_convert(value) && value->layout == KN_LAYOUT_PLAIN) return KN_LAYOUT_PLAIN;
+        if (!can_convert(pass->planner->target, value) && value->layout == KN_LAYOUT_PLAIN)
+            return KN_LAYOUT_PLAIN;
         blocked = blocked || value->layout == KN_LAYOUT_BLOCKED;
     }
     return blocked ? KN_LAYOUT_BLOCKED : KN_LAYOUT_PLAIN;

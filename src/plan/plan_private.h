@@ -145,7 +145,7 @@ bool *kn_find_updates(kn_planner *planner);
 /* After fusing: results that only their own group reads are never stored, and become float32. */
 kn_status kn_widen_inner(kn_planner *planner);
 
-/* Whether it is (N,C,H,W) with C a multiple of the vector width: the only values that may be blocked
+/* Whether it is (N,C,H,W) with C a multiple of kn_block_width: the only values that may be blocked
  * (layout.c). */
 bool kn_can_block(const kn_target *target, const kn_shape *shape);
 

@@ -5,7 +5,8 @@
  * (kn_promise.halves), and if it depends on an input: what is computed from states alone, such as factors of
  * a batch norm, stays float32, and so do gradients that updates read and what is computed from them, updates,
  * results of rank 0 and 1, and what the caller fetches. A view and a copy have the type of what they show.
- * Images that may be blocked stay float32: conversions between layouts move four bytes. */
+ * Images that may be blocked for wide vectors stay float32: there conversions between layouts move four
+ * bytes. */
 #include <string.h>
 
 #include <koine/operators.h>

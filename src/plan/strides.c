@@ -28,7 +28,7 @@ bool kn_layouts_agree(const kn_value *value) {
 int kn_value_strides(const kn_target *target, const kn_value *value, const kn_shape *space,
                      kn_layout space_layout, int64_t sizes[KN_MAX_RANK + 1],
                      int64_t strides[KN_MAX_RANK + 1]) {
-    int rank = space->rank, missing = rank - value->shape.rank, width = target->vector_width;
+    int rank = space->rank, missing = rank - value->shape.rank, width = kn_block_width(target);
     int64_t own[KN_MAX_RANK] = {0}, within = 0;
     bool blocked = value->layout == KN_LAYOUT_BLOCKED && !kn_layouts_agree(value);
     if (blocked)

@@ -404,14 +404,17 @@ kn_status kn_trial_run_alike(kn_context *context, const kn_alike *alike, const k
     return status;
 }
 
-/* Whether all images of a node can be blocked: channels a multiple of the vector width, 4-byte elements. */
+/* Whether all images of a node can be blocked: channels a multiple of a block, 4-byte elements or, with many
+ * threads, of 16 bits too. */
 static bool can_block(const kn_target *target, const kn_node *node) {
     bool any = false;
     for (int i = 0; i < node->input_count; i++) {
         const kn_shape *shape = node->inputs[i] ? &node->inputs[i]->shape : NULL;
         if (!shape || shape->rank != 4) continue;
-        if (!target->wide_vector || target->vector_width < 4 || shape->dims[1] < 1 ||
-            shape->dims[1] % target->vector_width || kn_dtype_bytes(shape->dtype) != 4)
+        const int width = kn_block_width(target);
+        const bool half = !target->wide_vector && kn_is_half(shape->dtype);
+        if (width < 4 || shape->dims[1] < 1 || shape->dims[1] % width ||
+            (kn_dtype_bytes(shape->dtype) != 4 && !half))
             return false;
         any = true;
     }

@@ -33,6 +33,11 @@ static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add"
     .operators = "matmul,conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix" tile,         \
     .matrix_unit = unit, .precision = KN_PRECISION_##type
 
+/* The same of blocked images. */
+#define BLOCKED(tile, unit, type, few)                                                                       \
+    .operators = "conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix_blocked" tile,        \
+    .matrix_unit = unit, .precision = KN_PRECISION_##type
+
 /* Float32 that a unit for bfloat16 multiplies. */
 #define SPLIT(tile, unit, few)                                                                               \
     .operators = "matmul,conv2d,conv2d_data,conv2d_weight", .quick = few, .variants = "matrix_split" tile,   \
@@ -73,6 +78,14 @@ static const forced forcings[] = {
     {"small mfma in bfloat16", MANY, MATRIX(":64x64x32", "emulated-mfma", BFLOAT16, "conv2d_weight")},
     {"dpas8 in bfloat16", MANY, MATRIX("", "emulated-dpas8", BFLOAT16, "conv2d_data")},
     {"dpas16 in float16", MANY, MATRIX(":64x64x32", "emulated-dpas16", FLOAT16, "")},
+    {"blocked by mma in bfloat16", MANY, BLOCKED("", "emulated-mma", BFLOAT16, "conv2d_weight")},
+    {"blocked by small mma in float16", MANY, BLOCKED(":64x64x32", "emulated-mma", FLOAT16, "conv2d_data")},
+    {"blocked by wmma in bfloat16", MANY, BLOCKED(":64x64x32", "emulated-wmma", BFLOAT16, "")},
+    {"blocked by wmma12 in float16", MANY, BLOCKED("", "emulated-wmma12", FLOAT16, "conv2d")},
+    {"blocked by mfma in bfloat16", MANY, BLOCKED("", "emulated-mfma", BFLOAT16, "")},
+    {"blocked by small mfma in float16", MANY, BLOCKED(":64x64x32", "emulated-mfma", FLOAT16, "")},
+    {"blocked by dpas8 in bfloat16", MANY, BLOCKED("", "emulated-dpas8", BFLOAT16, "")},
+    {"blocked by dpas16 in float16", MANY, BLOCKED(":64x64x32", "emulated-dpas16", FLOAT16, "")},
     {"split for mma", MANY, SPLIT("", "emulated-mma", "matmul")},
     {"split for small mma", MANY, SPLIT(":64x64x16", "emulated-mma", "conv2d")},
     {"split for wmma", MANY, SPLIT(":64x64x16", "emulated-wmma", "conv2d_weight")},
@@ -284,6 +297,50 @@ static void split_products_are_near(void **state) {
     }
 }
 
+/* Blocked images give what plain ones give, with operands of an epilogue that are images, or the same for all
+ * pixels, and sums in parts. All numbers are small integers, which are exact. */
+static void blocked_images_give_the_same(void **state) {
+    (void)state;
+    enum {
+        CHANNELS = 64,
+        SIDE = 5,
+        FILTER = CHANNELS * CHANNELS * 9,
+        RESULTS = 24 * (SIDE - 1) * (SIDE - 1)
+    };
+    static float wide[FILTER], narrow[24 * CHANNELS], bias[CHANNELS], given[CHANNELS * SIDE * SIDE],
+        got[2][RESULTS];
+    for (int i = 0; i < FILTER; i++)
+        wide[i] = i % 61 ? 0 : (float)(i % 3 - 1);
+    for (int i = 0; i < 24 * CHANNELS; i++)
+        narrow[i] = i % 17 ? 0 : (float)(i % 5 - 2);
+    for (int i = 0; i < CHANNELS; i++)
+        bias[i] = (float)(i % 7 - 3);
+    for (int i = 0; i < CHANNELS * SIDE * SIDE; i++)
+        given[i] = (float)(i % 11 - 5);
+    int different = 0;
+    for (int plain = 0; plain < 2; plain++) {
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *x = kn_relu(kn_input(graph, "x", KN_FLOAT32, "1,64,5,5"));
+        kn_value *w = kn_constant(graph, KN_FLOAT32, "64,64,3,3", wide, sizeof wide);
+        kn_value *v = kn_constant(graph, KN_FLOAT32, "24,64,1,1", narrow, sizeof narrow);
+        kn_value *b = kn_constant(graph, KN_FLOAT32, "64,1,1", bias, sizeof bias);
+        const kn_conv_params same = {.size = sizeof same, .padding = {1}};
+        const kn_pool_params near = {.size = sizeof near, .stride = {1, 1}};
+        kn_value *h = kn_relu(kn_add(kn_add(kn_conv2d(x, w, NULL, &same), b), x));
+        kn_value *y = kn_name(kn_conv2d(kn_max_pool(h, 2, &near), v, NULL, NULL), "y");
+        kn_feed feed = {"x", given, sizeof given};
+        kn_fetch fetch = {"y", got[plain], sizeof got[plain]};
+        run_with_unit("emulated-mma", KN_PRECISION_BFLOAT16, plain ? "conv2d=plain" : "conv2d=matrix_blocked",
+                      &graph, y, &feed, &fetch);
+    }
+    for (int i = 0; i < RESULTS; i++) {
+        if (got[0][i] != got[1][i])
+            fail_msg("element %d: %g, expected %g", i, (double)got[0][i], (double)got[1][i]);
+        different += got[0][i] != got[0][0];
+    }
+    assert_true(different > RESULTS / 2);
+}
+
 /* So does attention: the weight exp(-0.3) is rounded to bfloat16 then, and so is what it is a part of. */
 static void attention_takes_the_matrix_unit(void **state) {
     (void)state;
@@ -392,11 +449,13 @@ static void doubles_are_right_or_refused(void **state) {
     kn_session_destroy(&session);
     device_close(&context);
 }
-/* With PART PARTS: that part of the forced kernels. */
+/* With PART PARTS: that part of the forced kernels; with one argument, only tests whose name matches it:
+ * "blocked*". */
 int main(int count, char **arguments) {
-    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 6 };
+    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 7 };
     const struct CMUnitTest others[OTHERS] = {
         cmocka_unit_test(networks_take_the_matrix_unit),
+        cmocka_unit_test(blocked_images_give_the_same),
         cmocka_unit_test(attention_takes_the_matrix_unit),
         cmocka_unit_test(split_products_are_near),
         cmocka_unit_test(values_are_spread_over_small_blocks),
@@ -404,7 +463,10 @@ int main(int count, char **arguments) {
         cmocka_unit_test(doubles_are_right_or_refused),
     };
     if (!device_is_there()) return 77;
-    wanted = test_part_of(count, arguments);
+    if (count == 2)
+        cmocka_set_test_filter(arguments[1]);
+    else
+        wanted = test_part_of(count, arguments);
     struct CMUnitTest tests[FORCINGS + OTHERS];
     for (int i = 0; i < FORCINGS; i++)
         tests[i] = (struct CMUnitTest){.name = forcings[i].name,

@@ -542,7 +542,9 @@ static void what_targets_take(void **state) {
     for (int i = 0; i < 2; i++)
         filtered[i] = kn_conv2d(kn_reshape(filtered[i], "1,16,16,16"), kn_reshape(filtered[i], "16,16,4,4"),
                                 NULL, NULL);
-    assert_string_equal(taken(filtered[0], &many), "matrix");
+    assert_string_equal(taken(filtered[0], &many), "matrix_blocked");
+    kn_value *few = kn_conv2d(kn_reshape(x, "1,4,32,32"), kn_reshape(x, "64,4,4,4"), NULL, NULL);
+    assert_string_equal(taken(few, &many), "matrix");
     assert_string_equal(taken(filtered[1], &many), "implicit");
     assert_string_equal(taken(first->producer->inputs[0], &many), "implicit");
     many.local_bytes = 16384;

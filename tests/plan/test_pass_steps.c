@@ -176,6 +176,66 @@ static void layout_inserts_one_conversion(void **state) {
     passes_end(&passes);
 }
 
+static kn_matrix_unit multiplies_halves(void *device, kn_dtype type) {
+    (void)device;
+    return kn_is_half(type) ? KN_MATRIX_MMA : KN_MATRIX_NONE;
+}
+
+/* Where a matrix unit multiplies images of 16 bits these are blocked, and what is between convolutions stays
+ * so: the first one's input is converted, and the last one's result, which the caller wants. A filter of few
+ * channels has plain images. */
+static void layout_blocks_halves_for_matrix_units(void **state) {
+    (void)state;
+    static const struct {
+        const char *shape;
+        int channels, conversions;
+    } cases[] = {{"batch,16,9,9", 32, 2}, {"batch,16,9,9", 12, 0}, {"batch,3,9,9", 32, 2}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char name[8];
+        snprintf(name, sizeof name, "x%zu", c);
+        kn_value *image = kn_input(graph, name, KN_FLOAT32, cases[c].shape);
+        const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
+        kn_value *h = kn_relu(kn_conv(kn_relu(image), cases[c].channels, 3, 3, &same));
+        h = kn_max_pool(h, 3, &(kn_pool_params){.size = sizeof(kn_pool_params), .stride = {1, 1}});
+        for (int i = 0; i < 3; i++)
+            h = kn_relu(kn_conv(h, cases[c].channels, 3, 3, &same));
+        check_built();
+        pass_run passes;
+        passes_begin(&passes, &h, 1, false, NULL, NULL);
+        passes.target.matrix_unit = multiplies_halves;
+        passes.request.precision = KN_BFLOAT16;
+        passes_run(&passes, "lower");
+        assert_int_equal(passes.planner.conversions, cases[c].conversions);
+        const bool blocked = cases[c].channels % KN_BLOCK_OF_THREADS == 0;
+        assert_int_equal(passes_count_steps(&passes, "conv/blocked.cl") > 0, blocked);
+        assert_int_equal(passes_count_steps(&passes, "shape/blocks.cl"), cases[c].conversions);
+        assert_int_equal(passes.planner.wanted[0]->layout, KN_LAYOUT_PLAIN);
+        passes_end(&passes);
+    }
+}
+
+/* Depthwise convolutions have plain images: those around them stay plain too. */
+static void layout_converts_not_again_and_again(void **state) {
+    (void)state;
+    const kn_conv_params apart = {.size = sizeof apart, .padding = {1}, .groups = 16, .no_bias = true},
+                         plain = {.size = sizeof plain, .no_bias = true};
+    kn_value *h = kn_relu(kn_input(graph, "image", KN_FLOAT32, "batch,16,9,9"));
+    for (int i = 0; i < 2; i++)
+        h = kn_relu(kn_conv(kn_relu(kn_conv(h, 16, 1, 1, &plain)), 16, 3, 3, &apart));
+    check_built();
+    for (int forced = 0; forced < 2; forced++) {
+        pass_run passes;
+        passes_begin(&passes, &h, 1, false, NULL, NULL);
+        passes.target.matrix_unit = multiplies_halves;
+        passes.request.precision = KN_BFLOAT16;
+        if (forced) passes_switch(&passes, "images=blocked");
+        passes_run(&passes, "lower");
+        assert_int_equal(passes.planner.conversions, forced ? 4 : 0);
+        assert_int_equal(passes_count_steps(&passes, "conv/blocked.cl") > 0, forced);
+        passes_end(&passes);
+    }
+}
+
 /* A blocked image read by two flattening readers is converted once. */
 static void layout_converts_once_for_all_readers(void **state) {
     (void)state;
@@ -371,6 +431,8 @@ int test_pass_steps(void) {
         GRAPH_CASE(lower_gathers_statistics_where_images_are_made),
         GRAPH_CASE(order_survives_states_that_swap),
         GRAPH_CASE(layout_inserts_one_conversion),
+        GRAPH_CASE(layout_blocks_halves_for_matrix_units),
+        GRAPH_CASE(layout_converts_not_again_and_again),
         GRAPH_CASE(layout_converts_once_for_all_readers),
         GRAPH_CASE(lower_shares_text_between_sizes),
         GRAPH_CASE(lower_writes_vectors_of_functions),

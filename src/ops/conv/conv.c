@@ -247,6 +247,12 @@ static const char *gradient_wrong(const kn_node *node) {
                 .choice.fast = true, .choice.pays = kn_product_split_pays, .choice.measured = true,          \
                 .choice.measured_at = &(sizes)),                                                             \
         PRODUCT("implicit", kn_conv_implicit_lower, .choice.accepts = kn_takes_kernel_types)
+/* Of blocked images of 16 bits. */
+#define BLOCKED(from, to)                                                                                    \
+    PRODUCT("matrix_blocked", kn_conv_blocked_lower, .choice.accepts = kn_conv_blocked_accepts,              \
+            .promise.inputs = from, .promise.outputs = to)
+#define BOTH_BLOCKED                                                                                         \
+    { KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED }
 static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "padding=1"},
                            data_sizes = {{"16,128,28,28", "128,128,3,3"}, "padding=1 size=28,28"},
                            weight_sizes = {{"16,128,28,28", "16,128,28,28"}, "padding=1 size=3,3"};
@@ -310,7 +316,7 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
                      .promise.takes_epilogue = true),                                                        \
                 WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case,       \
                      .promise.takes_epilogue = true),                                                        \
-                IMPLICIT(sizes), PLAIN)
+                BLOCKED({KN_LAYOUT_BLOCKED}, {KN_LAYOUT_BLOCKED}), IMPLICIT(sizes), PLAIN)
 
 KN_OPERATOR(
     conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
@@ -434,7 +440,7 @@ KN_OPERATOR(
                 WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_trial_case,
                      .promise.inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
                 WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case),
-                IMPLICIT(weight_sizes), PLAIN),
+                BLOCKED(BOTH_BLOCKED, {KN_LAYOUT_PLAIN}), IMPLICIT(weight_sizes), PLAIN),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
         {.inputs = {"2,6,5,5", "2,6,9,9"},

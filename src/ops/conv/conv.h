@@ -21,6 +21,9 @@ kn_status kn_conv_matrix_lower(kn_lowering *lowering);
 /* Of float32, each number as two of bfloat16. */
 bool kn_conv_matrix_split_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_matrix_split_lower(kn_lowering *lowering);
+/* blocked.c: the same of blocked images. */
+bool kn_conv_blocked_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_conv_blocked_lower(kn_lowering *lowering);
 /* The arguments filter_height … dilation_x of the kernels for many threads, and all of images … groups. */
 void kn_conv_step_window(kn_step *step, const kn_conv_form *form);
 void kn_conv_step_sizes(kn_step *step, const kn_conv_form *form);

@@ -250,7 +250,7 @@ static kn_status lower(kn_lowering *lowering) {
     kn_dtype type = node->outputs[0]->shape.dtype;
     pool_form form = describe(node);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    int64_t lanes = node->outputs[0]->layout == KN_LAYOUT_BLOCKED ? target->vector_width : 1;
+    int64_t lanes = node->outputs[0]->layout == KN_LAYOUT_BLOCKED ? kn_block_width(target) : 1;
     int64_t total = kn_elements_of(lowering->result) / lanes, chunk = 1;
     if (target->wide_vector) chunk = kn_divide_up(total, 8 * (int64_t)target->compute_units);
     kn_step *step = kn_step_begin(lowering, "conv/pool.cl",
@@ -258,6 +258,7 @@ static kn_status lower(kn_lowering *lowering) {
                                   : form.data  ? "kn_average_pool_data"
                                                : "kn_average_pool");
     kn_step_define(step, "KN_BLOCK", "%d", (int)lanes);
+    if (lanes > 1 && !target->wide_vector) kn_step_define(step, "KN_ALIGNED", "1");
     kn_step_types(step, node, type);
     kn_step_define_type(step, "KN_PLACE", place_type(form.adaptive, form.window));
     kn_step_define(step, "KN_DILATION_Y", "%d", (int)form.dilation[0]);

@@ -324,13 +324,19 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
+static bool is_blocked_wide(const kn_lowering *lowering, const kn_value *image) {
+    return image->layout == KN_LAYOUT_BLOCKED && lowering->target->wide_vector;
+}
+
 static kn_status norm_parts(kn_lowering *lowering) {
-    bool blocked = lowering->node->outputs[KN_NORM_Y]->layout == KN_LAYOUT_BLOCKED;
-    return blocked ? lower_norm(lowering) : kn_batch_norm_groups_lower(lowering);
+    return is_blocked_wide(lowering, lowering->node->outputs[KN_NORM_Y])
+               ? lower_norm(lowering)
+               : kn_batch_norm_groups_lower(lowering);
 }
 static kn_status gradient_parts(kn_lowering *lowering) {
-    bool blocked = lowering->node->outputs[KN_NORM_DX]->layout == KN_LAYOUT_BLOCKED;
-    return blocked ? lower_gradient(lowering) : kn_batch_norm_groups_gradient_lower(lowering);
+    return is_blocked_wide(lowering, lowering->node->outputs[KN_NORM_DX])
+               ? lower_gradient(lowering)
+               : kn_batch_norm_groups_gradient_lower(lowering);
 }
 
 /* ---- gradient, and outside training ------------------------------------------------------------------- */

@@ -10,6 +10,7 @@ enum { MAX_PARTS = 64, HELD = 8 };
 typedef struct division {
     kn_batch_norm_form form;
     int64_t vector, channels, part, parts, slice, slices;
+    bool blocked; /* a vector has an element of each of the group's channels, a block of them */
     size_t sum_items, slice_items;
     int partials; /* scratch memory */
 } division;
@@ -22,8 +23,12 @@ static int64_t pieces_of(const division *work, int64_t most, int64_t *piece) {
 }
 
 /* The form of x, and what a vector and a work-group have of it. */
-static division describe(const kn_value *x) {
+static division describe(const kn_lowering *lowering) {
+    const kn_value *x = lowering->node->inputs[0];
     division work = {.form = kn_batch_norm_form_of(&x->shape), .channels = 1};
+    work.blocked = lowering->node->outputs[0]->layout == KN_LAYOUT_BLOCKED;
+    work.vector = 1;
+    if (work.blocked) return work;
     /* A vector lies in one line of the result, as the epilogue sees it. */
     int64_t line = x->shape.rank > 4 ? x->shape.dims[x->shape.rank - 1] : work.form.inner;
     work.vector = line % 4 == 0 ? 4 : 1;
@@ -32,13 +37,14 @@ static division describe(const kn_value *x) {
 
 /* Adjacent elements belong to adjacent channels, which a group has then. */
 static int64_t adjacent_channels(const division *work) {
-    return work->form.inner == 1 ? 8 : 1;
+    return work->form.inner == 1 && !work->blocked ? 8 : 1;
 }
 
 /* Whether the work-items of a group can hold its channels, HELD vectors each: then the group has one slice.
  */
 static bool is_held(const kn_lowering *lowering, division *work) {
-    *work = describe(lowering->node->inputs[0]);
+    *work = describe(lowering);
+    if (work->blocked) return false;
     int64_t adjacent = adjacent_channels(work);
     work->slice_items = kn_group_items_for(
         lowering->target, file, kn_divide_up(adjacent * work->form.total, work->vector * HELD), 256);
@@ -51,9 +57,9 @@ static bool is_held(const kn_lowering *lowering, division *work) {
 static division divide_work(kn_lowering *lowering, int64_t flight, int64_t each) {
     const kn_target *target = lowering->target;
     const kn_value *x = lowering->node->inputs[0];
-    division work = describe(x);
+    division work = describe(lowering);
     int64_t total = work.form.total, adjacent = adjacent_channels(&work);
-    work.sum_items = kn_group_items_for(target, file, adjacent * total / 8, 64);
+    work.sum_items = kn_group_items_for(target, file, adjacent * total / 8, work.blocked ? 256 : 64);
     work.slice_items = kn_group_items_for(target, file, adjacent * total / (work.vector * flight), 256);
     if ((int64_t)work.sum_items >= adjacent && (int64_t)work.slice_items >= adjacent)
         work.channels = adjacent;
@@ -64,6 +70,7 @@ static division divide_work(kn_lowering *lowering, int64_t flight, int64_t each)
         pieces_of(&work, flight * work.vector * (int64_t)work.slice_items / work.channels, &work.slice);
     uint64_t numbers =
         (uint64_t)each * (uint64_t)(work.parts ? work.parts : 1) * (uint64_t)work.form.channels;
+    if (work.blocked) work.channels = KN_BLOCK_OF_THREADS;
     work.partials =
         kn_emit_scratch(lowering, numbers * kn_dtype_bytes(kn_accumulator(lowering->node, x->shape.dtype)));
     return work;
@@ -75,7 +82,8 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
     kn_step *step = kn_step_begin(lowering, file, kernel);
     kn_step_define(step, "KN_ITEMS", "%zu", items);
     kn_step_define(step, "KN_CHANNELS", "%d", (int)work->channels);
-    kn_step_define(step, "KN_VECTOR", "%d", (int)work->vector);
+    kn_step_define(step, "KN_VECTOR", "%d", work->blocked ? KN_BLOCK_OF_THREADS : (int)work->vector);
+    if (work->blocked) kn_step_define(step, "KN_BLOCKED", "1");
     kn_step_define(step, "KN_FLIGHT", "%d", (int)flight);
     kn_step_define(step, "KN_MAX_PARTS", "%d", (int)MAX_PARTS);
     kn_step_types(step, lowering->node, type);

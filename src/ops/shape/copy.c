@@ -27,7 +27,7 @@ static int merge_axes(const kn_strided_copy *copy, axis merged[KN_MAX_RANK]) {
     return count;
 }
 
-static const char *bits_type(kn_dtype dtype) {
+const char *kn_bits_type(kn_dtype dtype) {
     switch (kn_dtype_bytes(dtype)) {
     case 1:
         return "uchar";
@@ -65,7 +65,7 @@ static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *co
             tile /= 2;
     kn_step *step =
         kn_step_begin(lowering, "shape/transpose.cl", wide ? "kn_transpose_wide" : "kn_transpose");
-    kn_step_define(step, "KN_T", "%s", bits_type(copy->from->shape.dtype));
+    kn_step_define(step, "KN_T", "%s", kn_bits_type(copy->from->shape.dtype));
     kn_step_define(step, "KN_TILE", "%d", (int)tile);
     if (wide && width >= 4 && kn_dtype_bytes(copy->from->shape.dtype) == 4)
         kn_step_define(step, "KN_WIDTH", "%d", width);
@@ -108,7 +108,7 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
         for (int i = 1; i < count; i++)
             if (axes[i].from == 1) return emit_transpose(lowering, copy, axes, count, i, wide);
     kn_step *step = kn_step_begin(lowering, "shape/strided.cl", wide ? "kn_strided_rows" : "kn_strided");
-    kn_step_define(step, "KN_T", "%s", bits_type(copy->from->shape.dtype));
+    kn_step_define(step, "KN_T", "%s", kn_bits_type(copy->from->shape.dtype));
     kn_step_define(step, "KN_AXES", "%d", count);
     kn_step_read(step, wide ? "all_in" : "in", copy->from);
     write_result(step, wide ? "all_out" : "out", copy);

@@ -23,6 +23,8 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
 kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value, bool wide);
 
 /* Positions in a row-major array, all of whose dimensions are numbers (move.c). */
+/* The unsigned OpenCL type of the size of an element: of kernels that only move them. */
+const char *kn_bits_type(kn_dtype dtype);
 int64_t kn_position_of(const kn_shape *shape, const int64_t *place);
 void kn_place_of(const kn_shape *shape, int64_t position, int64_t *place);
 void kn_row_strides(const kn_shape *shape, int64_t *strides);

@@ -1,0 +1,209 @@
+/* Convolution of blocked images of 16 bits by a matrix unit, and its gradient with respect to the data: result
+ * (N,T/8,H',W',8) of source (N,S/8,H,W,8) and a filter, and an epilogue. An implicit matrix product
+ * (conv/blocked_tile.cl): rows are the channels T of the result, columns its pixels in all images, and the sum runs over
+ * (tap,S), so that eight numbers along it are one load on both sides. A work-item loads the same place of each slice's
+ * sum: it counts taps and blocks of channels as it goes.
+ *
+ * Defines, besides those of conv/blocked_tile.cl:
+ *   KN_DATA 0          1: the gradient: source is dy, and the result dx. Pixels whose distance from each other is a
+ *                      multiple of the stride get the same taps: they are a phase (conv/implicit_data.cl)
+ *   KN_HALF_source, _packed 2, KN_HALF_weight, _result 0   how they are stored (common/storage.cl)
+ *
+ * kn_pack_blocked(weight, packed, sources, targets, taps, source_stride, target_stride)
+ *   packed (targets,taps,sources) in 16 bits of a weight of which numbers of adjacent taps are adjacent; one work-item
+ *   for eight sources and a target
+ * kn_conv_blocked(source, packed, result, partials, images, sources, source_height, source_width, targets,
+ *                 target_height, target_width, filter_height, filter_width, stride_y, stride_x, pad_top, pad_left,
+ *                 dilation_y, dilation_x, parts, part_depth, EPILOGUE)
+ *   work-groups of (KN_ITEMS,1,1), in number (ceil(pixels / KN_TILE_N), ceil(targets / KN_TILE_M), parts), pixels being
+ *   those of all images, for the gradient those of the largest phase, and parts times as many as there are phases.
+ *   With parts > 1, part p sums from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
+ *   partials (parts, and the result's shape), for
+ * kn_sum_blocked(partials, result, vectors, parts, blocks, pixels, EPILOGUE)
+ *   one work-item for each of the result's blocks of eight, which adds its parts in order. */
+#include "common/epilogue.cl"
+#include "common/storage.cl"
+#include "common/wanted.cl"
+#include "conv/phase.cl"
+#ifndef KN_HALF_source
+#define KN_HALF_source 2
+#endif
+#ifndef KN_HALF_weight
+#define KN_HALF_weight 0
+#endif
+#ifndef KN_HALF_packed
+#define KN_HALF_packed 2
+#endif
+#ifndef KN_HALF_result
+#define KN_HALF_result 0
+#endif
+
+#if KN_WANTED(kn_pack_blocked)
+kernel void kn_pack_blocked(global const KN_STORED(KN_HALF_weight) *restrict weight,
+                            global KN_STORED(KN_HALF_packed) *restrict packed, int sources, int targets, int taps,
+                            int source_stride, int target_stride) {
+    const int item = get_global_id(0), target = item % targets, source = item / targets * 8;
+    if (source >= sources) return;
+    weight += (KN_INDEX)source * source_stride + (KN_INDEX)target * target_stride;
+    packed += (KN_INDEX)target * taps * sources + source;
+#define KN_NUMBER_OF_SOURCE(i) KN_READ_AS(KN_HALF_weight, weight + (KN_INDEX)(i)*source_stride + tap)
+    for (int tap = 0; tap < taps; tap++) {
+        const float8 eight = {KN_NUMBER_OF_SOURCE(0), KN_NUMBER_OF_SOURCE(1), KN_NUMBER_OF_SOURCE(2),
+                              KN_NUMBER_OF_SOURCE(3), KN_NUMBER_OF_SOURCE(4), KN_NUMBER_OF_SOURCE(5),
+                              KN_NUMBER_OF_SOURCE(6), KN_NUMBER_OF_SOURCE(7)};
+        KN_WRITE_8_AS(KN_HALF_packed, eight, packed + (KN_INDEX)tap * sources);
+    }
+}
+#endif
+
+#if KN_WANTED(kn_sum_blocked)
+kernel void kn_sum_blocked(global const float *restrict partials,
+                           global KN_STORED(KN_HALF_result) *restrict result, KN_INDEX vectors, int parts,
+                           KN_INDEX blocks, KN_INDEX pixels KN_EPILOGUE_PARAMETERS) {
+    const KN_INDEX i = get_global_id(0);
+    if (i >= vectors) return;
+    global const float8 *from = (global const float8 *)partials + i;
+    float8 sum = *from;
+    for (int part = 1; part < parts; part++) {
+        from += vectors;
+        sum += *from;
+    }
+    const KN_INDEX pixel = i % pixels, block = i / pixels % blocks, image = i / pixels / blocks;
+    KN_WRITE_8_AS(KN_HALF_result, KN_EPILOGUE_VECTOR(sum, image, block * 8, pixel), result + i * 8);
+}
+#endif
+
+#if KN_WANTED(kn_conv_blocked)
+#include "conv/blocked_tile.cl"
+#ifndef KN_DATA
+#define KN_DATA 0
+#endif
+#define KN_LEFT_PIECES KN_PIECES(KN_TILE_M, KN_BLOCK, KN_ALONG)
+#define KN_RIGHT_PIECES KN_PIECES(KN_TILE_N, KN_BLOCK, KN_ALONG)
+#define KN_LEFT_AT(p) piece_at(p, KN_ALONG, KN_TILE_M, KN_BLOCK)
+#define KN_RIGHT_AT(p) piece_at(p, KN_ALONG, KN_TILE_N, KN_BLOCK)
+
+/* Where a work-item is in the sum: at k, a channel of a tap. */
+typedef struct walk {
+    int k, channel, tap_y, tap_x;
+} walk;
+static inline walk walk_from(const int k, const int sources, const int taps_x) {
+    const int tap = k / sources;
+    const walk walk = {k, k - tap * sources, tap / max(taps_x, 1), tap % max(taps_x, 1)};
+    return walk;
+}
+static inline void walk_on(walk *walk, const int sources, const int taps_x) {
+    walk->k += KN_TILE_K;
+    walk->channel += KN_TILE_K;
+    while (walk->channel >= sources) {
+        walk->channel -= sources;
+        if (++walk->tap_x == taps_x) {
+            walk->tap_x = 0;
+            walk->tap_y++;
+        }
+    }
+}
+
+#define KN_FETCH_SLICE(k0)                                                                                   \
+    const int down = at.tap_y * step_y, across = at.tap_x * step_x;                                          \
+    const KN_INDEX from = (KN_INDEX)at.channel * source_plane + (down * source_width + across) * KN_BLOCK;   \
+    KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++)                                                      \
+        right_next[p].line[0] = KN_LOAD_RAW_IF(                                                              \
+            KN_IS_WANTED(at.k) && KN_IS_INSIDE(y[p] + down, x[p] + across, source_height, source_width),     \
+            KN_HALF_source, KN_BLOCK, source, right_at[p] + from);                                           \
+    const KN_INDEX along = KN_LEFT_TAP * sources + at.channel;                                               \
+    KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++)                                                       \
+        left_next[p].line[0] =                                                                               \
+            KN_LOAD_RAW_IF(KN_IS_WANTED(at.k), KN_HALF_packed, KN_BLOCK, packed, left_at[p] + along);        \
+    walk_on(&at, sources, taps_x);
+#define KN_PUT_SLICE(turn)                                                                                   \
+    KN_PUT_PIECES(left_next, KN_ALONG, KN_TILE_M, KN_BLOCK, 1, left + (turn) * KN_LEFT_SLICE)    \
+    KN_PUT_PIECES(right_next, KN_ALONG, KN_TILE_N, KN_BLOCK, 0, right + (turn) * KN_RIGHT_SLICE)
+
+KN_WORK_GROUP kernel void kn_conv_blocked(global const KN_STORED(KN_HALF_source) *restrict source,
+                                          global const KN_STORED(KN_HALF_packed) *restrict packed,
+                                          global KN_STORED(KN_HALF_result) *restrict result,
+                                          global KN_A *restrict partials, int images, int sources, int source_height,
+                                          int source_width, int targets, int target_height, int target_width,
+                                          int filter_height, int filter_width, int stride_y, int stride_x,
+                                          int pad_top, int pad_left, int dilation_y, int dilation_x, int parts,
+                                          int part_depth KN_EPILOGUE_PARAMETERS) {
+    KN_SLICES(2)
+    const int part = KN_GROUP(2, 1) % parts, row0 = KN_GROUP(1, 1) * KN_TILE_M;
+    const KN_INDEX column0 = (KN_INDEX)KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
+    const KN_INDEX source_plane = (KN_INDEX)source_height * source_width;
+#if KN_DATA
+    const int rest = KN_GROUP(2, 1) / parts;
+    const phase in_y = find_phase(rest / KN_STRIDE(stride_x), KN_STRIDE(stride_y), pad_top, dilation_y,
+                                  filter_height, target_height);
+    const phase in_x = find_phase(rest % KN_STRIDE(stride_x), KN_STRIDE(stride_x), pad_left, dilation_x,
+                                  filter_width, target_width);
+    const int rows = in_y.count, row = in_x.count, taps_y = in_y.taps, taps_x = in_x.taps;
+    const int step_y = -in_y.distance, step_x = -in_x.distance;
+#define KN_LEFT_TAP                                                                                          \
+    ((in_y.tap + at.tap_y * in_y.tap_step) * filter_width + in_x.tap + at.tap_x * in_x.tap_step)
+#define KN_SOURCE_Y(line) ((line) + in_y.base)
+#define KN_SOURCE_X(line) ((line) + in_x.base)
+#else
+    const int rows = target_height, row = target_width, taps_y = filter_height, taps_x = filter_width;
+    const int step_y = dilation_y, step_x = dilation_x;
+#define KN_LEFT_TAP (at.tap_y * filter_width + at.tap_x)
+#define KN_SOURCE_Y(line) ((line)*stride_y - pad_top)
+#define KN_SOURCE_X(line) ((line)*stride_x - pad_left)
+#endif
+    const KN_INDEX columns = (KN_INDEX)images * rows * row;
+    const int depth = taps_y * taps_x * sources, k_first = part * part_depth;
+    const int k_last = parts > 1 ? min(k_first + part_depth, depth) : depth;
+    /* Where another phase has more pixels than this one, there is nothing to sum. */
+    const int k_end = column0 < columns ? k_last : k_first;
+    /* Of a phase without pixels too, numbers to divide by. */
+    const int pixels = max(rows * row, 1), line = max(row, 1);
+    int y[KN_RIGHT_PIECES], x[KN_RIGHT_PIECES];
+    KN_INDEX right_at[KN_RIGHT_PIECES], left_at[KN_LEFT_PIECES];
+    KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++) {
+        const KN_INDEX column = min(column0 + KN_RIGHT_AT(p).i, max(columns - 1, (KN_INDEX)0)), image = column / pixels;
+        const int pixel = column - image * pixels;
+        y[p] = KN_SOURCE_Y(pixel / line);
+        x[p] = KN_SOURCE_X(pixel % line);
+        right_at[p] = image * sources * source_plane + (y[p] * source_width + x[p]) * KN_BLOCK;
+    }
+    KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++)
+        left_at[p] = (KN_INDEX)min(row0 + KN_LEFT_AT(p).i, targets - 1) * filter_height * filter_width * sources;
+    walk at = walk_from(k_first + KN_RIGHT_AT(0).k, sources, taps_x);
+    piece_8 left_next[KN_LEFT_PIECES], right_next[KN_RIGHT_PIECES];
+    sums sums;
+    sums_clear(&sums);
+    KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
+
+    /* Adjacent work-items store adjacent pixels; a work-item those of one column of the tile. */
+    const KN_INDEX column = column0 + (int)get_local_id(0) % KN_TILE_N, target_plane = (KN_INDEX)target_height * target_width;
+    const KN_INDEX image = column / pixels;
+    const int pixel = column - image * pixels;
+#if KN_DATA
+    const KN_INDEX inner = (KN_INDEX)(in_y.first + pixel / line * KN_STRIDE(stride_y)) * target_width + in_x.first +
+                           pixel % line * KN_STRIDE(stride_x);
+#else
+    const KN_INDEX inner = pixel;
+#endif
+    if (parts > 1) partials += part * images * targets * target_plane;
+    KN_UNROLL_TILES for (int i = 0; i < KN_STAGES; i++) {
+        sums_stage(&sums, i, stage);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int r = get_local_id(0) / KN_TILE_N * KN_BLOCK; r < KN_STAGE_ROWS; r += KN_ITEMS / KN_TILE_N * KN_BLOCK) {
+            const int channel = row0 + KN_STAGED_ROW(i, r);
+            local const KN_A *sum = stage + r * KN_STAGE_ROW + (int)get_local_id(0) % KN_TILE_N;
+            const float8 eight = {sum[0], sum[KN_STAGE_ROW], sum[2 * KN_STAGE_ROW], sum[3 * KN_STAGE_ROW],
+                                  sum[4 * KN_STAGE_ROW], sum[5 * KN_STAGE_ROW], sum[6 * KN_STAGE_ROW],
+                                  sum[7 * KN_STAGE_ROW]};
+            const KN_INDEX to = (image * targets + channel) * target_plane + inner * KN_BLOCK;
+            if (channel < targets && column < columns) {
+                if (parts > 1)
+                    *(global float8 *)(partials + to) = eight;
+                else
+                    KN_WRITE_8_AS(KN_HALF_result, KN_EPILOGUE_VECTOR(eight, image, channel, inner), result + to);
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+#endif

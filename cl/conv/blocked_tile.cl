@@ -1,0 +1,35 @@
+/* Convolutions of blocked images of 16 bits by a matrix unit, as implicit matrix products: the code that the files
+ * blocked*.cl have in common. An image is (N,C/8,H,W,8): eight adjacent channels of a pixel are one aligned load of 16
+ * bytes.
+ *
+ * Defines, with their defaults:
+ *   KN_FRAGMENT 1, KN_NUMBERS 2   the unit and its numbers, and KN_EMULATED 1 as KN_FRAGMENT has none by default
+ *   KN_POINTWISE 0   1: a filter of one pixel without padding: no pixel is outside the image
+ *   KN_TAIL 1        0: every sum is a multiple of KN_TILE_K long
+ * and those of common/tile.cl, but for slices, whose default is a KN_TILE_K of 32. */
+#ifndef KN_BLOCKED_TILE_CL
+#define KN_BLOCKED_TILE_CL
+#ifndef KN_FRAGMENT
+#define KN_FRAGMENT 1
+#define KN_EMULATED 1
+#endif
+#ifndef KN_TILE_K
+#define KN_TILE_K 32
+#endif
+#include "common/storage.cl"
+#include "common/tile.cl"
+#ifndef KN_POINTWISE
+#define KN_POINTWISE 0
+#endif
+#ifndef KN_TAIL
+#define KN_TAIL 1
+#endif
+
+/* The channels of a block. */
+#define KN_BLOCK 8
+
+/* Whether k is one of those of the sum, and whether a pixel is inside the image. */
+#define KN_IS_WANTED(k) (!KN_TAIL || (k) < k_end)
+#define KN_IS_INSIDE(y, x, height, width)                                                                    \
+    (KN_POINTWISE || (((uint)(y) < (uint)(height)) & ((uint)(x) < (uint)(width))))
+#endif

@@ -1,0 +1,201 @@
+/* Convolutions of blocked images of 16 bits by a matrix unit, on devices with many threads: steps for
+ * cl/conv/blocked.cl and cl/conv/blocked_weight.cl. */
+#include "ops/conv/conv.h"
+#include "ops/lowering.h"
+#include "ops/matmul/product.h"
+
+static const char *file_of(const kn_node *node) {
+    return node->op == &kn_row_conv2d_weight ? "conv/blocked_weight.cl" : "conv/blocked.cl";
+}
+
+bool kn_conv_blocked_accepts(const kn_target *target, const kn_node *node) {
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    return form.groups == 1 && form.channels % KN_BLOCK_OF_THREADS == 0 &&
+           form.outputs % KN_BLOCK_OF_THREADS == 0 && kn_is_half(node->inputs[0]->shape.dtype) &&
+           kn_takes_kernel_types(target, node) && kn_elements_of(node->inputs[0]) > 0 &&
+           kn_elements_of(node->inputs[1]) > 0 &&
+           (node->op != &kn_row_conv2d_weight || kn_is_half(node->inputs[1]->shape.dtype)) &&
+           kn_product_unit(target, node, file_of(node), KN_PRODUCT_MATRIX) != KN_MATRIX_NONE;
+}
+
+/* A filter of one pixel whose source has no padding: no pixel is outside the image. */
+static bool stays_inside(const kn_conv_form *form) {
+    return form->filter_height == 1 && form->filter_width == 1 && form->padding[0] == 0 &&
+           form->padding[1] == 0 && form->padding[2] == 0 && form->padding[3] == 0;
+}
+
+/* depth: every sum is a multiple of it long. */
+static void define_common(kn_step *step, const kn_product *product, const kn_conv_form *form, int64_t depth) {
+    kn_product_define(step, product);
+    kn_step_define(step, "KN_POINTWISE", "%d", (int)stays_inside(form));
+    kn_step_define(step, "KN_TAIL", "%d", depth % product->slice != 0);
+}
+
+/* ---- forward, and the gradient of the data ---------------------------------------------------------- */
+
+static void define_image(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
+    kn_conv_form form;
+    kn_conv_describe(lowering->node, &form);
+    const bool data = lowering->node->op == &kn_row_conv2d_data;
+    /* The phases of a stride have different numbers of taps. */
+    define_common(step, product, &form, data ? form.outputs : product->depth);
+    kn_step_define(step, "KN_DATA", "%d", (int)data);
+    kn_step_define(step, "KN_STRIDED", "%d", (int)(form.stride[0] > 1 || form.stride[1] > 1));
+    kn_step_define(step, "KN_HALF_packed", "%d", kn_half_kind(lowering->node->inputs[0]->shape.dtype));
+}
+
+/* Adds the parts of the result, a block of eight at a time. */
+static kn_status add_parts(kn_lowering *lowering, const kn_product *product) {
+    const kn_shape *shape = &lowering->result->shape;
+    const int64_t elements = kn_elements_of(lowering->result);
+    if (product->parts <= 1) return KN_OK;
+    kn_step *step = kn_step_begin(lowering, product->file, "kn_sum_blocked");
+    kn_step_types(step, lowering->node, KN_FLOAT32);
+    kn_step_scratch(step, "partials", product->partials);
+    kn_step_write(step, "result", lowering->result);
+    kn_step_index(step, "vectors", elements / KN_BLOCK_OF_THREADS);
+    kn_step_int(step, "parts", product->parts);
+    kn_step_index(step, "blocks", shape->dims[1] / KN_BLOCK_OF_THREADS);
+    kn_step_index(step, "pixels", shape->dims[2] * shape->dims[3]);
+    kn_step_epilogue(step, lowering);
+    kn_step_size_free(step, elements / KN_BLOCK_OF_THREADS, lowering->target);
+    return kn_step_end(step, lowering);
+}
+
+/* *packed: scratch memory with the weight (targets,taps,sources) in the type of the images. */
+static kn_status pack(kn_lowering *lowering, const kn_conv_form *form, int *packed) {
+    const kn_node *node = lowering->node;
+    const bool data = node->op == &kn_row_conv2d_data;
+    const int64_t taps = form->filter_height * form->filter_width;
+    const int64_t sources = data ? form->outputs : form->channels,
+                  targets = data ? form->channels : form->outputs;
+    *packed = kn_emit_scratch(lowering, 2 * (uint64_t)(sources * targets * taps));
+    kn_step *step = kn_step_begin(lowering, "conv/blocked.cl", "kn_pack_blocked");
+    kn_step_types(step, node, KN_FLOAT32);
+    kn_step_define(step, "KN_HALF_packed", "%d", kn_half_kind(node->inputs[0]->shape.dtype));
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_scratch(step, "packed", *packed);
+    kn_step_int(step, "sources", sources);
+    kn_step_int(step, "targets", targets);
+    kn_step_int(step, "taps", taps);
+    kn_step_int(step, "source_stride", data ? form->channels * taps : taps);
+    kn_step_int(step, "target_stride", data ? taps : form->channels * taps);
+    kn_step_cost(step, 0, (double)(sources * targets * taps) * 6);
+    kn_step_size_free(step, sources / KN_BLOCK_OF_THREADS * targets, lowering->target);
+    return kn_step_end(step, lowering);
+}
+
+/* The most taps of a filter, along one axis, that reach the pixels of one phase of the stride. */
+static int64_t phase_taps(int64_t filter, int64_t stride, int64_t dilation) {
+    int64_t step = 1;
+    while (step * dilation % stride != 0)
+        step++;
+    return kn_divide_up(filter, step);
+}
+
+static kn_status lower_image(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    const bool data = node->op == &kn_row_conv2d_data;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    const int64_t elements = kn_elements_of(lowering->result), taps = form.filter_height * form.filter_width;
+    if (elements == 0) return KN_OK;
+    const int64_t phases = data ? form.stride[0] * form.stride[1] : 1;
+    kn_product product = {.file = file_of(node),
+                          .way = KN_PRODUCT_MATRIX,
+                          .unit = kn_product_unit(lowering->target, node, file_of(node), KN_PRODUCT_MATRIX),
+                          .batches = phases};
+    product.rows = data ? form.channels : form.outputs;
+    product.columns = form.images * (data ? kn_divide_up(form.height, form.stride[0]) *
+                                                kn_divide_up(form.width, form.stride[1])
+                                          : form.out_height * form.out_width);
+    product.depth = data ? form.outputs * phase_taps(form.filter_height, form.stride[0], form.dilation[0]) *
+                               phase_taps(form.filter_width, form.stride[1], form.dilation[1])
+                         : form.channels * taps;
+    kn_product_plan(lowering, &product, elements);
+    int packed = 0;
+    kn_status status = pack(lowering, &form, &packed);
+    if (status != KN_OK) return status;
+    kn_step *step = kn_step_begin(lowering, product.file, "kn_conv_blocked");
+    define_image(step, lowering, &product);
+    kn_step_read(step, "source", node->inputs[0]);
+    kn_step_read_scratch(step, "packed", packed);
+    kn_step_write(step, "result", lowering->result);
+    kn_product_partials(step, &product);
+    kn_step_int(step, "images", form.images);
+    kn_step_int(step, "sources", data ? form.outputs : form.channels);
+    kn_step_int(step, "source_height", data ? form.out_height : form.height);
+    kn_step_int(step, "source_width", data ? form.out_width : form.width);
+    kn_step_int(step, "targets", data ? form.channels : form.outputs);
+    kn_step_int(step, "target_height", data ? form.height : form.out_height);
+    kn_step_int(step, "target_width", data ? form.width : form.out_width);
+    kn_conv_step_window(step, &form);
+    kn_step_int(step, "parts", product.parts);
+    kn_step_int(step, "part_depth", product.part_depth);
+    kn_step_epilogue(step, lowering);
+    kn_step_cost_of_node(step, lowering);
+    if (data) { /* reported as the average of all phases */
+        product.depth = kn_divide_up(form.outputs * taps, phases);
+        product.part_depth = kn_divide_up(product.depth, product.parts);
+    }
+    kn_product_size(step, &product);
+    status = kn_step_end(step, lowering);
+    return status == KN_OK ? add_parts(lowering, &product) : status;
+}
+
+/* ---- the gradient of the weight --------------------------------------------------------------------- */
+
+static void define_weight(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
+    kn_conv_form form;
+    kn_conv_describe(lowering->node, &form);
+    define_common(step, product, &form, product->depth);
+    kn_step_define(step, "KN_VECTOR", "%d", kn_product_vector(product, KN_BLOCK_OF_THREADS));
+    kn_step_define(step, "KN_RESULT_VECTOR", "%d", form.filter_height * form.filter_width == 1 ? 4 : 1);
+}
+
+static kn_status lower_weight(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    const kn_shape *result = &node->outputs[0]->shape;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    const int64_t elements = kn_elements_of(lowering->result);
+    if (elements == 0) return KN_OK;
+    kn_product product = {.file = file_of(node),
+                          .way = KN_PRODUCT_MATRIX,
+                          .unit = kn_product_unit(lowering->target, node, file_of(node), KN_PRODUCT_MATRIX),
+                          .batches = 1,
+                          .rows = form.outputs,
+                          .columns = form.channels * form.filter_height * form.filter_width,
+                          .depth = form.images * form.out_height * form.out_width};
+    kn_product_plan(lowering, &product, elements);
+    kn_step *step = kn_step_begin(lowering, product.file, "kn_conv_blocked_weight");
+    define_weight(step, lowering, &product);
+    kn_step_read(step, "dy", node->inputs[0]);
+    kn_step_read(step, "x", node->inputs[1]);
+    kn_step_write(step, "dw", lowering->result);
+    kn_product_partials(step, &product);
+    kn_step_int(step, "channels", form.channels);
+    kn_step_int(step, "height", form.height);
+    kn_step_int(step, "width", form.width);
+    kn_step_int(step, "outputs", form.outputs);
+    kn_step_int(step, "out_height", form.out_height);
+    kn_step_int(step, "out_width", form.out_width);
+    kn_conv_step_window(step, &form);
+    kn_step_int(step, "depth", product.depth);
+    kn_step_int(step, "parts", product.parts);
+    kn_step_int(step, "part_depth", product.part_depth);
+    kn_step_int(step, "step_images", product.slice / (form.out_height * form.out_width));
+    kn_step_int(step, "step_y", product.slice / form.out_width % form.out_height);
+    kn_step_int(step, "step_x", product.slice % form.out_width);
+    kn_step_epilogue(step, lowering);
+    kn_product_size(step, &product);
+    kn_status status = kn_step_end(step, lowering);
+    if (status != KN_OK) return status;
+    return kn_product_finish(lowering, &product, define_weight, elements, result->dims[1],
+                             result->dims[2] * result->dims[3]);
+}
+
+kn_status kn_conv_blocked_lower(kn_lowering *lowering) {
+    return lowering->node->op == &kn_row_conv2d_weight ? lower_weight(lowering) : lower_image(lowering);
+}
