@@ -140,10 +140,13 @@ typedef struct kn_choice {
     /* First prepares its last input. Unless forced, it is used only if that input depends on states alone, so
      * that the preparation runs once. */
     bool prepares;
-    /* Used only if the device ran it faster than the next accepting variant: at similar sizes or, if there
+    /* Used only if the device ran it faster than what would be used without it: at similar sizes or, if there
      * are any, at these, since how much faster it is depends on the device more than on the sizes. */
     bool measured;
     const kn_trial_case *measured_at;
+    /* What is taken for that on a device that is not here. NULL: it is faster where it is measured at these
+     * sizes. */
+    bool (*expected)(const kn_target *target, const kn_node *node);
     /* Used on a device only after the node's trial case, or the row's first accepted case if it has none, was
      * computed correctly there. With many threads every variant but a row's last needs a trial: a small node
      * of the same programs. */

@@ -57,15 +57,27 @@ static bool is_next(const kn_planner *planner, const kn_node *node, const kn_var
            is_trusted(planner, node, variant, 0);
 }
 
-/* Whether variant `measured` is faster than the one that would be chosen without it. */
-static bool is_faster(kn_planner *planner, const kn_node *node, int measured) {
+/* Whether it reads blocked images with many threads. */
+static bool takes_blocks(const kn_planner *planner, const kn_variant *variant) {
+    return !planner->target->wide_vector && variant->promise.inputs[0] == KN_LAYOUT_BLOCKED;
+}
+
+/* The variant that the rule takes of those from `first` on; NULL: none. One that is measured must be faster
+ * than the one that would be taken without it. plain: none that reads blocked images with many threads. */
+static const kn_variant *first_by_rule(const kn_planner *planner, const kn_node *node, int first,
+                                       bool plain) {
     const kn_plan_request *request = planner->request;
-    const kn_operator *row = node->op;
-    for (int i = measured + 1; i < row->variant_count; i++)
-        if (is_next(planner, node, &row->variants[i]))
-            return request->judge && request->judge->variant_is_faster(
-                                         request->device, node, &row->variants[measured], &row->variants[i]);
-    return true;
+    for (int i = first; i < node->op->variant_count; i++) {
+        const kn_variant *variant = &node->op->variants[i];
+        if ((plain && takes_blocks(planner, variant)) || !is_next(planner, node, variant)) continue;
+        if (!variant->choice.measured) return variant;
+        const kn_variant *other = first_by_rule(planner, node, i + 1, plain);
+        const bool faster =
+            !other ||
+            (request->judge && request->judge->variant_is_faster(request->device, node, variant, other));
+        return faster ? variant : other;
+    }
+    return NULL;
 }
 
 /* The accepted variant with this name; NULL: none. */
@@ -94,11 +106,6 @@ static const kn_variant *find_forced(const kn_planner *planner, const kn_node *n
     return preferred;
 }
 
-/* Whether it reads blocked images with many threads. */
-static bool takes_blocks(const kn_planner *planner, const kn_variant *variant) {
-    return !planner->target->wide_vector && variant->promise.inputs[0] == KN_LAYOUT_BLOCKED;
-}
-
 /* Takes the choice that was measured to be the fastest for nodes like this one, if it may be used. */
 static void take_tuned(kn_planner *planner, const kn_tuning *tuning, bool plain, kn_chosen *chosen) {
     const kn_plan_request *request = planner->request;
@@ -110,30 +117,25 @@ static void take_tuned(kn_planner *planner, const kn_tuning *tuning, bool plain,
     *chosen = (kn_chosen){variant, tile, true};
 }
 
-/* plain: none that reads blocked images with many threads, but a forced one. */
+/* plain: as first_by_rule has it, but for a forced one. */
 static kn_status choose(kn_planner *planner, const kn_node *node, bool plain, kn_chosen *chosen) {
     const kn_plan_request *request = planner->request;
-    const kn_operator *row = node->op;
     const kn_tuning tuning = {node, planner->target, may_prepare(planner, node)};
     const char *forced;
     chosen->variant = find_forced(planner, node, &forced);
     if (chosen->variant) return KN_OK;
     if (forced)
         return kn_fail(planner->error, KN_ERROR_NOT_FOUND,
-                       "%s '%s': the kernel '%s' does not take these shapes on this device", row->name,
+                       "%s '%s': the kernel '%s' does not take these shapes on this device", node->op->name,
                        node->name, forced);
     if (planner->switches->tuning == KN_TUNING_USED) take_tuned(planner, &tuning, plain, chosen);
-    for (int i = 0; i < row->variant_count && !chosen->variant; i++) {
-        const kn_variant *variant = &row->variants[i];
-        if (plain && takes_blocks(planner, variant)) continue;
-        if (is_next(planner, node, variant) && (!variant->choice.measured || is_faster(planner, node, i)))
-            chosen->variant = variant;
-    }
+    if (!chosen->variant) chosen->variant = first_by_rule(planner, node, 0, plain);
     if (chosen->variant && planner->switches->tuning == KN_TUNING_NOTED && request->judge)
         request->judge->note(request->device, &tuning, chosen->variant);
     if (chosen->variant) return KN_OK;
     return kn_fail(planner->error, KN_ERROR_UNSUPPORTED,
-                   "%s '%s': no kernel takes these shapes and types on this device", row->name, node->name);
+                   "%s '%s': no kernel takes these shapes and types on this device", node->op->name,
+                   node->name);
 }
 
 /* The elements of a node's images that could be blocked with many threads. */

@@ -70,8 +70,8 @@ typedef struct kn_tuning {
  * remembered; the verify room implements these functions. `device` is kn_plan_request.device. */
 typedef struct kn_judge {
     /* Whether a variant passed a trial: a doubtful one its row's or, if it has one, the node's trial case;
-     * one that is not doubtful, or with a tile (0: chosen by the shape), a small node of the same programs as
-     * this one. */
+     * one that is not doubtful, with many threads, or with a tile (0: chosen by the shape), a small node of
+     * the same programs as this one. */
     bool (*variant_is_right)(void *device, const kn_operator *row, const kn_variant *variant,
                              const kn_node *node, int tile);
     /* Whether `node` passed a trial with `producer`, which computes its input 0, fused into it. */

@@ -166,13 +166,22 @@ static kn_status time_variant(const kn_measurement *measure, const kn_variant *v
     return status;
 }
 
+/* How many times faster a variant is taken to be on a device that is not here. */
+static double guess_of(kn_context *context, const kn_node *node, const kn_variant *variant) {
+    kn_target target;
+    kn_target_of(context, &target);
+    const bool faster = variant->choice.expected ? variant->choice.expected(&target, node)
+                                                 : variant->choice.measured_at != NULL;
+    return faster ? 2 : 0;
+}
+
 bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *variant,
                           const kn_variant *other) {
     kn_context *context = device;
     char key[320];
     double verdict = 0, seconds = 0, other_seconds = 0;
     name_sizes(context, node, variant, key, sizeof key);
-    if (kn_verdict_expect(context, key, variant->choice.measured_at ? 2 : 0, &verdict)) return verdict > 1;
+    if (kn_verdict_expect(context, key, guess_of(context, node, variant), &verdict)) return verdict > 1;
     kn_measurement measure = {.context = context, .fast = variant->choice.fast};
     kn_error error = {.status = KN_OK};
     kn_attempt attempt;

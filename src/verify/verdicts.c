@@ -101,7 +101,9 @@ bool kn_variant_is_right(void *device, const kn_operator *row, const kn_variant 
                          int tile) {
     kn_context *context = device;
     if (node && !variant->choice.doubtful) return node_variant_is_right(context, node, variant, tile);
-    if (node && tile && !node_variant_is_right(context, node, variant, tile)) return false;
+    /* Its programs may be others than those of the trial case below. */
+    const bool many = !kn_context_capabilities(context)->wide_vector;
+    if (node && (tile || many) && !node_variant_is_right(context, node, variant, tile)) return false;
     char what[104], key[384];
     double verdict = 0;
     kn_trial_case trial_case = {.attributes = ""};

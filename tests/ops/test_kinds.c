@@ -341,6 +341,66 @@ static void blocked_images_give_the_same(void **state) {
     assert_true(different > RESULTS / 2);
 }
 
+/* Many tiles of Winograd's convolutions are computed in chunks, here of at most 16 MiB: the results are those
+ * of the direct sum. */
+static void tiles_are_computed_in_chunks(void **state) {
+    (void)state;
+    enum {
+        CHANNELS = 8,
+        HEIGHT = 371,
+        WIDTH = 367,
+        X = CHANNELS * HEIGHT * WIDTH,
+        W = CHANNELS * CHANNELS * 9
+    };
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
+    static const char *const variants[2] = {"conv2d=winograd2_tiled", "conv2d=implicit"};
+    kn_context_params params = device_params();
+    params.kind = MANY;
+    params.largest_block_bytes = 16 << 20;
+    kn_context *context = device_open(&params);
+    float *given = calloc(X, sizeof *given), weights[W], *results[2];
+    assert_non_null(given);
+    for (int i = 0; i < X; i++)
+        given[i] = between_1_and_2(i) - 1.5f;
+    for (int i = 0; i < W; i++)
+        weights[i] = between_1_and_2(3 * i) - 1.5f;
+    for (int v = 0; v < 2; v++) {
+        kn_graph *graph = kn_graph_create(NULL);
+        const kn_conv_params same = {.size = sizeof same, .padding = {1}};
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "1,8,371,367");
+        kn_value *w = kn_constant(graph, KN_FLOAT32, "8,8,3,3", weights, sizeof weights);
+        kn_value *y = kn_name(kn_conv2d(x, w, NULL, &same), "y");
+        kn_session_params how;
+        kn_session_params_init(&how);
+        how.switches = variants[v];
+        kn_session *session = kn_session_create(context, &y, 1, &how);
+        kn_graph_destroy(&graph);
+        results[v] = calloc(X, sizeof **results);
+        assert_non_null(results[v]);
+        kn_feed feed = {"x", given, X * sizeof *given};
+        kn_fetch fetch = {"y", results[v], X * sizeof *given};
+        if (kn_session_run(session, &feed, 1, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+        char *plan = kn_session_plan_text(session);
+        int chunks = 0;
+        for (const char *at = plan; (at = strstr(at, "kn_winograd_images")); at++)
+            chunks++;
+        kn_session_free_text(session, plan);
+        assert_int_equal(chunks, v ? 0 : 2);
+        kn_session_destroy(&session);
+    }
+    double squares = 0, largest = 0;
+    for (int i = 0; i < X; i++) {
+        squares += (double)results[1][i] * (double)results[1][i];
+        largest = fmax(largest, fabs((double)results[0][i] - (double)results[1][i]));
+    }
+    assert_true(largest > 0);
+    assert_true(largest < 1e-5 * sqrt(squares / X));
+    for (int v = 0; v < 2; v++)
+        free(results[v]);
+    free(given);
+    device_close(&context);
+}
+
 /* So does attention: the weight exp(-0.3) is rounded to bfloat16 then, and so is what it is a part of. */
 static void attention_takes_the_matrix_unit(void **state) {
     (void)state;
@@ -452,12 +512,13 @@ static void doubles_are_right_or_refused(void **state) {
 /* With PART PARTS: that part of the forced kernels; with one argument, only tests whose name matches it:
  * "blocked*". */
 int main(int count, char **arguments) {
-    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 7 };
+    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 8 };
     const struct CMUnitTest others[OTHERS] = {
         cmocka_unit_test(networks_take_the_matrix_unit),
         cmocka_unit_test(blocked_images_give_the_same),
         cmocka_unit_test(attention_takes_the_matrix_unit),
         cmocka_unit_test(split_products_are_near),
+        cmocka_unit_test(tiles_are_computed_in_chunks),
         cmocka_unit_test(values_are_spread_over_small_blocks),
         cmocka_unit_test(large_inputs_and_states_are_named),
         cmocka_unit_test(doubles_are_right_or_refused),

@@ -385,8 +385,8 @@ static void fast_math_is_asked_for_and_measured(void **state) {
     assert_true(largest > 0);
     assert_true(largest < 1e-4 * sqrt(squares / Y));
     link_kernels(KERNEL_FOLDER, folder);
-    change_kernel(folder, "conv/winograd.cl", "p##3 = p##c + KN_Q", "p##3 = 1.001f * p##c + KN_Q");
-    change_kernel(folder, "conv/winograd.cl", "p##1 = d##1 + d##2,", "p##1 = 1.001f * d##1 + d##2,");
+    change_kernel(folder, "conv/winograd_points.cl", "p##3 = p##c + KN_Q", "p##3 = 1.001f * p##c + KN_Q");
+    change_kernel(folder, "conv/winograd_points.cl", "p##1 = d##1 + d##2,", "p##1 = 1.001f * d##1 + d##2,");
     convolve(folder, true, &log, plan, sizeof plan, again);
     if (strstr(plan, "winograd") || !strstr(log.text, "the device gives")) fail_msg("%s\n%s", log.text, plan);
     assert_memory_equal(again, exact, sizeof exact);

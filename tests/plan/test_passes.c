@@ -219,6 +219,79 @@ static void choose_names_a_forced_variant_that_does_not_fit(void **state) {
     passes_end(&passes);
 }
 
+/* A device with a matrix unit, on which a convolution takes so long by each variant. */
+typedef struct timed_device {
+    double winograd, split, implicit;
+} timed_device;
+
+static double time_of(const timed_device *device, const kn_variant *variant) {
+    if (!strcmp(variant->name, "winograd4_tiled")) return device->winograd;
+    if (!strcmp(variant->name, "matrix_split")) return device->split;
+    assert_string_equal(variant->name, "implicit");
+    return device->implicit;
+}
+
+static bool is_right(void *device, const kn_operator *row, const kn_variant *variant, const kn_node *node,
+                     int tile) {
+    (void)device, (void)row, (void)variant, (void)node, (void)tile;
+    return true;
+}
+
+static bool is_faster(void *device, const kn_node *node, const kn_variant *variant, const kn_variant *other) {
+    (void)node;
+    return time_of(device, variant) < time_of(device, other);
+}
+
+static const kn_variant *tuned(void *device, const kn_tuning *tuning, int *tile) {
+    (void)device, (void)tuning, (void)tile;
+    return NULL;
+}
+
+static kn_matrix_unit unit_of(void *device, kn_dtype type) {
+    (void)device;
+    return type == KN_BFLOAT16 ? KN_MATRIX_MMA : KN_MATRIX_NONE;
+}
+
+/* Of variants that are measured the fastest is taken; Winograd's only with fast math, and with so many
+ * channels that it pays. */
+static void choose_takes_what_is_measured_to_be_faster(void **state) {
+    (void)state;
+    static const struct {
+        timed_device device;
+        int channels;
+        bool fast;
+        const char *variant;
+    } cases[] = {{{3, 2, 1}, 128, true, "implicit"},        {{1, 2, 3}, 128, true, "winograd4_tiled"},
+                 {{2, 1, 3}, 128, true, "matrix_split"},    {{2, 3, 1}, 128, true, "implicit"},
+                 {{1, 3, 2}, 128, true, "winograd4_tiled"}, {{3, 1, 2}, 128, true, "matrix_split"},
+                 {{1, 2, 3}, 64, true, "matrix_split"},     {{1, 3, 2}, 64, true, "implicit"},
+                 {{1, 2, 3}, 128, false, "implicit"}};
+    const kn_judge judge = {.variant_is_right = is_right, .variant_is_faster = is_faster, .tuned = tuned};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const kn_conv_params same = {.size = sizeof same, .padding = {1}};
+        timed_device device = cases[c].device;
+        kn_graph *own = kn_graph_create(NULL);
+        kn_value *image = kn_input(own, "image", KN_FLOAT32,
+                                   cases[c].channels == 64 ? "batch,64,28,28" : "batch,128,28,28");
+        kn_value *y = kn_conv(image, cases[c].channels, 3, 3, &same);
+        assert_int_equal(kn_graph_status(own), KN_OK);
+        pass_run passes;
+        passes_begin(&passes, &y, 1, false, NULL, NULL);
+        passes.target.matrix_unit = unit_of;
+        passes.target.fast_math = cases[c].fast;
+        passes.request.judge = &judge;
+        passes.request.device = &device;
+        passes_run(&passes, "choose");
+        const char *variant = NULL;
+        for (size_t i = 0; i < passes.graph->node_count; i++)
+            if (!strcmp(passes.graph->nodes[i]->op->name, "conv2d"))
+                variant = passes.planner.chosen[i].variant->name;
+        if (!variant || strcmp(variant, cases[c].variant) != 0) fail_msg("case %zu: %s", c, variant);
+        passes_end(&passes);
+        kn_graph_destroy(&own);
+    }
+}
+
 /* ---- fuse ---------------------------------------------------------------------------------------- */
 
 static void fuse_joins_a_chain(void **state) {
@@ -369,6 +442,7 @@ int main(void) {
         GRAPH_CASE(wrong_switches_list_the_known_ones),
         GRAPH_CASE(choose_takes_the_forced_variant),
         GRAPH_CASE(choose_names_a_forced_variant_that_does_not_fit),
+        GRAPH_CASE(choose_takes_what_is_measured_to_be_faster),
         GRAPH_CASE(fuse_joins_a_chain),
         GRAPH_CASE(fuse_makes_bias_and_activation_an_epilogue),
         GRAPH_CASE(fuse_gives_a_product_the_sum_over_its_operand),

@@ -294,6 +294,11 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
             KN_LAYOUT_BLOCKED                                                                                \
         }                                                                                                    \
     }
+#define WINOGRAD_TILED(word, sizes)                                                                          \
+    PRODUCT(#word, kn_conv_##word##_lower, .choice.accepts = kn_conv_winograd_tiled_accepts,                 \
+            .choice.pays = kn_conv_##word##_pays, .choice.trial_case = kn_conv_winograd_trial_case,          \
+            .choice.fast = true, .choice.doubtful = true, .choice.measured = true,                           \
+            .choice.measured_at = &(sizes), .choice.expected = kn_conv_winograd_tiled_expected)
 #define SWEEPS(sizes)                                                                                        \
     KN_VARIANTS(WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2),                        \
                 WINOGRAD(winograd2_phases),                                                                  \
@@ -316,6 +321,7 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
                      .promise.takes_epilogue = true),                                                        \
                 WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case,       \
                      .promise.takes_epilogue = true),                                                        \
+                WINOGRAD_TILED(winograd4_tiled, sizes), WINOGRAD_TILED(winograd2_tiled, sizes),              \
                 BLOCKED({KN_LAYOUT_BLOCKED}, {KN_LAYOUT_BLOCKED}), IMPLICIT(sizes), PLAIN)
 
 KN_OPERATOR(

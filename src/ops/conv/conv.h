@@ -72,5 +72,10 @@ KN_WINOGRAD(winograd4)
 KN_WINOGRAD(winograd4_phases)
 KN_WINOGRAD(winograd2)
 KN_WINOGRAD(winograd2_phases)
+/* winograd_tiled.c */
+bool kn_conv_winograd_tiled_accepts(const kn_target *target, const kn_node *node);
+bool kn_conv_winograd_tiled_expected(const kn_target *target, const kn_node *node);
+KN_WINOGRAD(winograd4_tiled)
+KN_WINOGRAD(winograd2_tiled)
 
 #endif

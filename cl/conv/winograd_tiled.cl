@@ -1,0 +1,186 @@
+/* 3x3 convolutions of stride 1 by Winograd's algorithm for many-thread devices: forward, and the gradient of x, by the
+ * same kernels. What is between the transforms here is KN_POINTS matrix products (matmul/tiled.cl).
+ *
+ * F(KN_TILE x KN_TILE, 3x3): a tile of KN_TILE x KN_TILE results needs KN_REACH x KN_REACH pixels, which are transformed
+ * into as many points (KN_POINTS). At each point filters (targets,sources) times images (sources,columns) are sums
+ * (targets,columns), which are transformed back: 4 times fewer multiplications than the direct sum for KN_TILE 4, 2.25 for
+ * 2. Errors: conv/winograd.cl.
+ *
+ * Images are (N,C,H,W). Tiles are numbered by image, row and column, `columns` of them are computed at a time, from
+ * first_tile on; those from `tiles` on do not exist, and have zeros for points. Adjacent work-items have adjacent tiles.
+ * Points, numbers before and after the product, are float.
+ *
+ * Defines: KN_TILE of conv/winograd_points.cl, KN_HALF_weight, KN_HALF_x and KN_HALF_y (common/storage.cl), those of
+ * common/epilogue.cl, and, with its default:
+ *   KN_VECTOR 1   4: loads or stores four adjacent pixels of a tile at a time. Lines are multiples of 4 long, and for
+ *                 images pad_x is 1; with KN_TILE 4
+ *
+ * All work-groups may have any size; `items` is how many work-items there are, more are ignored. `*_multiplier`:
+ * common/divide.cl. row_tiles are the tiles of a row, image_tiles those of an image.
+ *
+ * kn_winograd_filters(weight, filters, items, turned)
+ *   items: pairs of channels of weight (pairs,3,3). filters is (KN_POINTS,pairs). turned: 1 rotates each 3x3 by 180 degrees
+ * kn_winograd_images(x, images, items, columns, columns_multiplier, first_tile, tiles, image_tiles, image_multiplier,
+ *                    row_tiles, row_multiplier, channels, height, width, pad_y, pad_x)
+ *   items: channels * columns; images is (KN_POINTS,channels,columns)
+ * kn_winograd_results(sums, y, items, parts, columns, columns_multiplier, first_tile, tiles, image_tiles,
+ *                     image_multiplier, row_tiles, row_multiplier, channels, height, width, EPILOGUE)
+ *   items: channels * columns; sums is (parts,KN_POINTS,channels,columns), whose parts are added in their order. The
+ *   epilogue sees (image, channel, pixel) */
+#include "common/divide.cl"
+#include "common/epilogue.cl"
+#include "common/storage.cl"
+#include "common/wanted.cl"
+typedef float vector;
+#include "conv/winograd_points.cl"
+
+#ifndef KN_VECTOR
+#define KN_VECTOR 1
+#endif
+#ifndef KN_HALF_weight
+#define KN_HALF_weight 0
+#endif
+#ifndef KN_HALF_x
+#define KN_HALF_x 0
+#endif
+#ifndef KN_HALF_y
+#define KN_HALF_y 0
+#endif
+#define KN_UNROLL _Pragma("unroll")
+
+/* A channel's tile: the image, and its first result's position there. */
+typedef struct tile {
+    int channel, image, row, column;
+    bool exists;
+} tile;
+
+static inline tile tile_of(const int item, const int columns, const uint columns_multiplier, const int first_tile,
+                           const int tiles, const int image_tiles, const uint image_multiplier, const int row_tiles,
+                           const uint row_multiplier) {
+    tile tile;
+    tile.channel = divide(item, columns, columns_multiplier);
+    const int number = first_tile + item - tile.channel * columns;
+    tile.exists = number < tiles;
+    tile.image = divide(number, image_tiles, image_multiplier);
+    const int inside = number - tile.image * image_tiles, row = divide(inside, row_tiles, row_multiplier);
+    tile.row = row * KN_TILE;
+    tile.column = (inside - row * row_tiles) * KN_TILE;
+    return tile;
+}
+
+#if KN_WANTED(kn_winograd_filters)
+#define KN_LOAD_TAP(i) const vector g##i = taps[i][j];
+#define KN_KEEP_FILTER(i) lines[i][j] = f##i;
+#define KN_LOAD_LINE(j) const vector g##j = lines[i][j];
+#define KN_STORE_FILTER(j) filters[(i * KN_REACH + j) * items + pair] = f##j;
+
+kernel void kn_winograd_filters(global const KN_STORED(KN_HALF_weight) *restrict weight, global float *restrict filters,
+                                KN_INDEX items, int turned) {
+    const KN_INDEX pair = get_global_id(0);
+    if (pair >= items) return;
+    float taps[3][3], lines[KN_REACH][3];
+    KN_UNROLL for (int tap = 0; tap < 9; tap++) taps[tap / 3][tap % 3] =
+        KN_READ_AS(KN_HALF_weight, weight + (pair * 9 + (turned ? 8 - tap : tap)));
+    KN_UNROLL for (int j = 0; j < 3; j++) {
+        KN_LOAD_TAP(0) KN_LOAD_TAP(1) KN_LOAD_TAP(2)
+        KN_FILTER_POINTS(g, f)
+        KN_EACH_POINT(KN_KEEP_FILTER)
+    }
+    KN_UNROLL for (int i = 0; i < KN_REACH; i++) {
+        KN_LOAD_LINE(0) KN_LOAD_LINE(1) KN_LOAD_LINE(2)
+        KN_FILTER_POINTS(g, f)
+        KN_EACH_POINT(KN_STORE_FILTER)
+    }
+}
+#endif
+
+#if KN_WANTED(kn_winograd_images)
+#define KN_LOAD_PIXEL(i) const vector d##i = pixels[i][j];
+#define KN_KEEP_PIXEL(i) pixels[i][j] = p##i;
+#define KN_LOAD_POINT(j) const vector d##j = pixels[i][j];
+#define KN_STORE_POINT(j) images[(i * KN_REACH + j) * items + item] = p##j;
+
+kernel void kn_winograd_images(global const KN_STORED(KN_HALF_x) *restrict x, global float *restrict images,
+                               KN_INDEX items, int columns, uint columns_multiplier, int first_tile, int tiles,
+                               int image_tiles, uint image_multiplier, int row_tiles, uint row_multiplier, int channels,
+                               int height, int width, int pad_y, int pad_x) {
+    const KN_INDEX item = get_global_id(0);
+    if (item >= items) return;
+    const tile tile = tile_of(item, columns, columns_multiplier, first_tile, tiles, image_tiles, image_multiplier,
+                              row_tiles, row_multiplier);
+    const int row = tile.row - pad_y, column = tile.column - pad_x;
+    const KN_INDEX plane = ((KN_INDEX)tile.image * channels + tile.channel) * height * width;
+    float pixels[KN_REACH][KN_REACH];
+    KN_UNROLL for (int i = 0; i < KN_REACH; i++) {
+        const bool inside = tile.exists && row + i >= 0 && row + i < height;
+        const KN_INDEX line = plane + (KN_INDEX)(row + i) * width + column;
+#if KN_VECTOR == 4
+        const float4 four = inside && column + 1 < width ? KN_READ_4_AS(KN_HALF_x, x + (line + 1)) : (float4)0;
+        pixels[i][0] = inside && column >= 0 ? KN_READ_AS(KN_HALF_x, x + line) : 0;
+        pixels[i][1] = four.s0;
+        pixels[i][2] = four.s1;
+        pixels[i][3] = four.s2;
+        pixels[i][4] = four.s3;
+        pixels[i][5] = inside && column + 5 < width ? KN_READ_AS(KN_HALF_x, x + (line + 5)) : 0;
+#else
+        KN_UNROLL for (int j = 0; j < KN_REACH; j++) pixels[i][j] =
+            inside && column + j >= 0 && column + j < width ? KN_READ_AS(KN_HALF_x, x + (line + j)) : 0;
+#endif
+    }
+    KN_UNROLL for (int j = 0; j < KN_REACH; j++) {
+        KN_EACH_POINT(KN_LOAD_PIXEL)
+        KN_TO_POINTS(d, p)
+        KN_EACH_POINT(KN_KEEP_PIXEL)
+    }
+    KN_UNROLL for (int i = 0; i < KN_REACH; i++) {
+        KN_EACH_POINT(KN_LOAD_POINT)
+        KN_TO_POINTS(d, p)
+        KN_EACH_POINT(KN_STORE_POINT)
+    }
+}
+#endif
+
+#if KN_WANTED(kn_winograd_results)
+#define KN_LOAD_SUM(i) const vector m##i = points[i][j];
+#define KN_KEEP_SUM(i) points[i][j] = r##i;
+#define KN_LOAD_RESULT(j) const vector m##j = points[i][j];
+#define KN_STORE_RESULT(j)                                                                                   \
+    if (tile.column + j < width)                                                                             \
+        KN_WRITE_AS(KN_HALF_y, KN_EPILOGUE(r##j, tile.image, tile.channel, pixel + j), y + (plane + pixel + j));
+
+kernel void kn_winograd_results(global const float *restrict sums, global KN_STORED(KN_HALF_y) *restrict y, KN_INDEX items,
+                                int parts, int columns, uint columns_multiplier, int first_tile, int tiles,
+                                int image_tiles, uint image_multiplier, int row_tiles, uint row_multiplier, int channels,
+                                int height, int width KN_EPILOGUE_PARAMETERS) {
+    const KN_INDEX item = get_global_id(0);
+    if (item >= items) return;
+    const tile tile = tile_of(item, columns, columns_multiplier, first_tile, tiles, image_tiles, image_multiplier,
+                              row_tiles, row_multiplier);
+    if (!tile.exists) return;
+    const KN_INDEX plane = ((KN_INDEX)tile.image * channels + tile.channel) * height * width;
+    float points[KN_REACH][KN_REACH];
+    KN_UNROLL for (int at = 0; at < KN_POINTS; at++) points[at / KN_REACH][at % KN_REACH] = sums[at * items + item];
+    for (int part = 1; part < parts; part++) {
+        sums += KN_POINTS * items;
+        KN_UNROLL for (int at = 0; at < KN_POINTS; at++) points[at / KN_REACH][at % KN_REACH] +=
+            sums[at * items + item];
+    }
+    KN_UNROLL for (int j = 0; j < KN_REACH; j++) {
+        KN_EACH_POINT(KN_LOAD_SUM)
+        KN_TO_RESULTS(m, r)
+        KN_EACH_RESULT(KN_KEEP_SUM)
+    }
+    KN_UNROLL for (int i = 0; i < KN_TILE; i++) {
+        KN_EACH_POINT(KN_LOAD_RESULT)
+        KN_TO_RESULTS(m, r)
+        const KN_INDEX pixel = (KN_INDEX)(tile.row + i) * width + tile.column;
+        if (tile.row + i >= height) continue;
+#if KN_VECTOR == 4
+        const float4 four = KN_EPILOGUE_4((float4)(r0, r1, r2, r3), tile.image, tile.channel, pixel);
+        KN_WRITE_4_AS(KN_HALF_y, four, y + (plane + pixel));
+#else
+        KN_EACH_RESULT(KN_STORE_RESULT)
+#endif
+    }
+}
+#endif

@@ -1,0 +1,282 @@
+/* 3x3 convolutions by Winograd's method on many-thread devices: steps for cl/conv/winograd_tiled.cl, with the
+ * tiled matrix product between the transforms, and where they pay. */
+#include "ops/conv/conv.h"
+#include "ops/lowering.h"
+#include "ops/matmul/product.h"
+
+static const char file[] = "conv/winograd_tiled.cl", product_file[] = "matmul/tiled.cl";
+
+/* Bytes of the points of filters at most, and of images and their sums, which are computed in chunks of
+ * tiles; what the columns of a chunk are a multiple of, so that rows of points begin at multiples of 64
+ * bytes. */
+enum { FILTER_BYTES = 256 << 20, CHUNK_BYTES = 256 << 20, COLUMN_STEP = 16 };
+
+/* The convolution to compute: y (images,targets,y_size) of x (images,sources,x_size), or dx of dy with the
+ * filter rotated. */
+typedef struct winograd {
+    int64_t tile, points, images, sources, targets;
+    int64_t x_size[2], y_size[2], pad[2];
+    int64_t row_tiles, image_tiles, tiles;
+    int64_t columns; /* of a chunk */
+    bool turned;
+    kn_value *x, *weight;
+} winograd;
+
+static bool is_turned(const kn_node *node) {
+    return node->op == &kn_row_conv2d_data;
+}
+
+static uint64_t within(uint64_t bytes, const kn_target *target) {
+    return bytes < target->largest_block_bytes ? bytes : target->largest_block_bytes;
+}
+
+/* The columns of each chunk, which all have the same number: those that do not exist are few. */
+static int64_t columns_of(const kn_target *target, const winograd *form) {
+    const int64_t column_bytes = form->points * (int64_t)sizeof(float), sides = form->sources + form->targets;
+    const int64_t larger = form->sources > form->targets ? form->sources : form->targets;
+    const int64_t together = CHUNK_BYTES / (column_bytes * sides),
+                  alone = (int64_t)within(CHUNK_BYTES, target) / (column_bytes * larger);
+    int64_t most = (together < alone ? together : alone) / COLUMN_STEP * COLUMN_STEP;
+    if (most < COLUMN_STEP) most = COLUMN_STEP;
+    return kn_round_up(kn_divide_up(form->tiles, kn_divide_up(form->tiles, most)), COLUMN_STEP);
+}
+
+static void describe(const kn_target *target, const kn_node *node, int tile, winograd *form) {
+    kn_conv_form conv;
+    kn_conv_describe(node, &conv);
+    const int64_t sizes[2][2] = {{conv.height, conv.width}, {conv.out_height, conv.out_width}};
+    const bool turned = is_turned(node);
+    *form = (winograd){.tile = tile,
+                       .points = (tile + 2) * (tile + 2),
+                       .images = conv.images,
+                       .sources = turned ? conv.outputs : conv.channels,
+                       .targets = turned ? conv.channels : conv.outputs,
+                       .turned = turned,
+                       .x = node->inputs[0],
+                       .weight = node->inputs[1]};
+    for (int i = 0; i < 2; i++) {
+        form->x_size[i] = sizes[turned][i];
+        form->y_size[i] = sizes[!turned][i];
+        form->pad[i] = turned ? 2 - conv.padding[i] : conv.padding[i];
+    }
+    form->row_tiles = kn_divide_up(form->y_size[1], tile);
+    form->image_tiles = form->row_tiles * kn_divide_up(form->y_size[0], tile);
+    form->tiles = form->images * form->image_tiles;
+    form->columns = form->tiles ? columns_of(target, form) : 0;
+}
+
+static int64_t filter_bytes(const winograd *form) {
+    return form->points * form->sources * form->targets * (int64_t)sizeof(float);
+}
+
+/* 3x3 filters of float32 or 16 bits, stride 1, and what is not so large that the filters have no room or that
+ * tiles cannot be counted. */
+bool kn_conv_winograd_tiled_accepts(const kn_target *target, const kn_node *node) {
+    const kn_dtype type = node->outputs[0]->shape.dtype;
+    enum { LARGE_TILE = 4, MIN_CHANNELS = 8 };
+    kn_conv_form conv;
+    winograd form;
+    if (target->wide_vector || node->tf32 || !(type == KN_FLOAT32 || kn_is_half(type))) return false;
+    kn_conv_describe(node, &conv);
+    bool fits = conv.groups == 1 && conv.channels >= MIN_CHANNELS && conv.outputs >= MIN_CHANNELS &&
+                conv.filter_height == 3 && conv.filter_width == 3;
+    for (int i = 0; i < 2; i++)
+        fits = fits && conv.stride[i] == 1 && conv.dilation[i] == 1;
+    if (!fits || conv.channels > INT32_MAX / conv.outputs) return false;
+    describe(target, node, LARGE_TILE, &form);
+    return kn_elements_of(form.x) > 0 && (uint64_t)filter_bytes(&form) <= within(FILTER_BYTES, target) &&
+           form.tiles < INT32_MAX / LARGE_TILE;
+}
+
+/* ---- the steps ------------------------------------------------------------------------------- */
+
+static int take_floats(kn_lowering *lowering, int64_t floats) {
+    return kn_emit_scratch(lowering, (uint64_t)floats * sizeof(float));
+}
+
+static kn_step *begin(kn_lowering *lowering, const winograd *form, const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, file, kernel);
+    kn_step_define(step, "KN_TILE", "%d", (int)form->tile);
+    return step;
+}
+
+/* The arguments columns … width: a chunk of tiles from `first` on, in images of this size. */
+static void add_tiles(kn_step *step, const winograd *form, int64_t first, int64_t channels,
+                      const int64_t size[2]) {
+    kn_step_int(step, "columns", form->columns);
+    kn_step_uint(step, "columns_multiplier", kn_divide_multiplier(form->columns));
+    kn_step_int(step, "first_tile", first);
+    kn_step_int(step, "tiles", form->tiles);
+    kn_step_int(step, "image_tiles", form->image_tiles);
+    kn_step_uint(step, "image_multiplier", kn_divide_multiplier(form->image_tiles));
+    kn_step_int(step, "row_tiles", form->row_tiles);
+    kn_step_uint(step, "row_multiplier", kn_divide_multiplier(form->row_tiles));
+    kn_step_int(step, "channels", channels);
+    kn_step_int(step, "height", size[0]);
+    kn_step_int(step, "width", size[1]);
+}
+
+/* A transform of the tiles of a chunk, between points and pixels of float32: its bytes are its cost. */
+static void add_cost(kn_step *step, const winograd *form, int64_t channels) {
+    kn_step_cost(step, 0,
+                 4.0 * (double)(channels * form->columns) * (double)(form->points + form->tile * form->tile));
+}
+
+/* A separate step, since it depends only on the filter. */
+static kn_status lower_filters(kn_lowering *lowering, const winograd *form, int filters) {
+    const int64_t pairs = form->sources * form->targets;
+    kn_step *step = begin(lowering, form, "kn_winograd_filters");
+    kn_step_read(step, "weight", form->weight);
+    kn_step_scratch(step, "filters", filters);
+    kn_step_index(step, "items", pairs);
+    kn_step_int(step, "turned", form->turned);
+    kn_step_cost(step, 0, 4.0 * (double)(pairs * (form->points + 9)));
+    kn_step_size_free(step, pairs, lowering->target);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_images(kn_lowering *lowering, const winograd *form, int images, int64_t first) {
+    const int64_t items = form->sources * form->columns;
+    const bool fours = form->tile == 4 && form->pad[1] == 1 && form->x_size[1] % 4 == 0;
+    kn_step *step = begin(lowering, form, "kn_winograd_images");
+    kn_step_define(step, "KN_VECTOR", "%d", fours ? 4 : 1);
+    kn_step_read(step, "x", form->x);
+    kn_step_scratch(step, "images", images);
+    kn_step_index(step, "items", items);
+    add_tiles(step, form, first, form->sources, form->x_size);
+    kn_step_int(step, "pad_y", form->pad[0]);
+    kn_step_int(step, "pad_x", form->pad[1]);
+    add_cost(step, form, form->sources);
+    kn_step_size_free(step, items, lowering->target);
+    return kn_step_end(step, lowering);
+}
+
+/* At each point (targets,sources) · (sources,columns), where filters are stored as weights are: transposed,
+ * for dx. */
+static kn_status lower_products(kn_lowering *lowering, const winograd *form, const kn_product *product,
+                                int filters, int images, int sums) {
+    const int a_vector = kn_product_vector(product, form->turned ? product->rows : product->depth),
+              b_vector = kn_product_vector(product, product->columns);
+    kn_step *step = kn_step_begin(lowering, product_file, "kn_matmul");
+    kn_product_define(step, product);
+    kn_step_define(step, "KN_TRANSPOSE_A", "%d", (int)form->turned);
+    kn_step_define(step, "KN_TRANSPOSE_B", "0");
+    kn_step_define(step, "KN_VECTOR", "%d", a_vector < b_vector ? a_vector : b_vector);
+    kn_step_read_scratch(step, "a", filters);
+    kn_step_read_scratch(step, "b", images);
+    if (product->parts > 1)
+        kn_step_write(step, "c", NULL);
+    else
+        kn_step_scratch(step, "c", sums);
+    kn_product_partials(step, product);
+    kn_step_int(step, "m", product->rows);
+    kn_step_int(step, "n", product->columns);
+    kn_step_int(step, "k", product->depth);
+    kn_step_int(step, "batches", product->batches);
+    kn_step_int(step, "parts", product->parts);
+    kn_step_int(step, "part_depth", product->part_depth);
+    kn_step_int(step, "middle", 1);
+    kn_step_int(step, "inner", product->batches);
+    kn_step_index(step, "a_outer", 0);
+    kn_step_index(step, "a_middle", 0);
+    kn_step_index(step, "a_inner", product->rows * product->depth);
+    kn_step_index(step, "b_outer", 0);
+    kn_step_index(step, "b_middle", 0);
+    kn_step_index(step, "b_inner", product->depth * product->columns);
+    kn_cost cost;
+    kn_node_cost(lowering->node, &cost);
+    const double fraction = (double)form->columns / (double)kn_round_up(form->tiles, form->columns);
+    kn_step_cost(step, cost.flops * fraction, cost.bytes * fraction);
+    kn_product_size(step, product);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_results(kn_lowering *lowering, const winograd *form, const kn_product *product,
+                               int sums, int64_t first) {
+    const int64_t items = form->targets * form->columns;
+    kn_step *step = begin(lowering, form, "kn_winograd_results");
+    kn_step_define(step, "KN_VECTOR", "%d", form->tile == 4 && form->y_size[1] % 4 == 0 ? 4 : 1);
+    kn_step_read_scratch(step, "sums", sums);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_index(step, "items", items);
+    kn_step_int(step, "parts", product->parts);
+    add_tiles(step, form, first, form->targets, form->y_size);
+    add_cost(step, form, form->targets);
+    kn_step_epilogue(step, lowering);
+    kn_step_size_free(step, items, lowering->target);
+    return kn_step_end(step, lowering);
+}
+
+/* Neither chunks nor tiles of the product change a bit. */
+static kn_status lower(kn_lowering *lowering, int tile) {
+    winograd form;
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    describe(lowering->target, lowering->node, tile, &form);
+    kn_product product = {.file = product_file,
+                          .way = KN_PRODUCT_ITEMS,
+                          .rows = form.targets,
+                          .columns = form.columns,
+                          .depth = form.sources,
+                          .batches = form.points};
+    const int64_t sum_count = form.points * form.targets * form.columns;
+    kn_product_plan(lowering, &product, sum_count);
+    const int filters = take_floats(lowering, form.points * form.sources * form.targets),
+              images = take_floats(lowering, form.points * form.sources * form.columns),
+              sums = product.parts > 1 ? product.partials : take_floats(lowering, sum_count);
+    kn_status status = lower_filters(lowering, &form, filters);
+    for (int64_t first = 0; first < form.tiles && status == KN_OK; first += form.columns) {
+        status = lower_images(lowering, &form, images, first);
+        if (status == KN_OK) status = lower_products(lowering, &form, &product, filters, images, sums);
+        if (status == KN_OK) status = lower_results(lowering, &form, &product, sums, first);
+    }
+    return status;
+}
+
+/* ---- where it pays ------------------------------------------------------------------------------------- */
+
+/* Multiply-adds that take as long as moving a byte to or from memory: 15 or less at the peaks of most GPUs,
+ * of which products reach two thirds or half. */
+static const double byte_work = 12;
+
+/* In multiply-adds. Points are written and read once each. filter_stays: it is transformed once, not in each
+ * run. */
+static double work_of(const winograd *form, bool filter_stays) {
+    const double pairs = (double)form->sources * (double)form->targets, points = (double)form->points;
+    const double columns = (double)kn_round_up(form->tiles, form->columns);
+    const double numbers =
+        columns * (double)(form->sources + form->targets) * (2 * points + (double)(form->tile * form->tile)) +
+        pairs * (filter_stays ? points : 2 * points + 9);
+    return pairs * points * columns + byte_work * (double)sizeof(float) * numbers;
+}
+
+static double direct_work(const winograd *form) {
+    return 9 * (double)form->sources * (double)form->targets * (double)form->images *
+           (double)form->y_size[0] * (double)form->y_size[1];
+}
+
+/* Not where a matrix unit multiplies numbers of 16 bits. */
+static bool pays(const kn_target *target, const kn_node *node, bool filter_stays, int tile) {
+    winograd large, small;
+    if (kn_conv_matrix_accepts(target, node)) return false;
+    describe(target, node, 4, &large);
+    describe(target, node, 2, &small);
+    const double by_large = work_of(&large, filter_stays), by_small = work_of(&small, filter_stays);
+    const double limit = 0.9 * direct_work(&large);
+    return tile == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
+}
+
+/* The fastest units multiply split numbers faster, as predicted (docs/gpu-lab.md). */
+bool kn_conv_winograd_tiled_expected(const kn_target *target, const kn_node *node) {
+    return !kn_conv_matrix_split_accepts(target, node) ||
+           target->matrix_unit(target->device, KN_BFLOAT16) != KN_MATRIX_MMA;
+}
+
+#define VARIANT(name, tile)                                                                                  \
+    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant) {               \
+        return pays(target, node, invariant, tile);                                                          \
+    }                                                                                                        \
+    kn_status kn_conv_##name##_lower(kn_lowering *lowering) {                                                \
+        return lower(lowering, tile);                                                                        \
+    }
+VARIANT(winograd4_tiled, 4)
+VARIANT(winograd2_tiled, 2)
