@@ -1,5 +1,5 @@
 /* 3x3 convolutions of stride 1 by Winograd's algorithm for many-thread devices: forward, and the gradient of x, by the
- * same kernels. What is between the transforms here is KN_POINTS matrix products (matmul/tiled.cl).
+ * same kernels; and the gradient of the filter. What is between the transforms here is KN_POINTS matrix products (matmul/tiled.cl).
  *
  * F(KN_TILE x KN_TILE, 3x3): a tile of KN_TILE x KN_TILE results needs KN_REACH x KN_REACH pixels, which are transformed
  * into as many points (KN_POINTS). At each point filters (targets,sources) times images (sources,columns) are sums
@@ -10,8 +10,8 @@
  * first_tile on; those from `tiles` on do not exist, and have zeros for points. Adjacent work-items have adjacent tiles.
  * Points, numbers before and after the product, are float.
  *
- * Defines: KN_TILE of conv/winograd_points.cl, KN_HALF_weight, KN_HALF_x and KN_HALF_y (common/storage.cl), those of
- * common/epilogue.cl, and, with its default:
+ * Defines: KN_TILE of conv/winograd_points.cl, KN_HALF_weight, KN_HALF_x, KN_HALF_y, KN_HALF_dy and KN_HALF_dw
+ * (common/storage.cl), those of common/epilogue.cl, and, with its default:
  *   KN_VECTOR 1   4: loads or stores four adjacent pixels of a tile at a time. Lines are multiples of 4 long, and for
  *                 images pad_x is 1; with KN_TILE 4
  *
@@ -26,7 +26,16 @@
  * kn_winograd_results(sums, y, items, parts, columns, columns_multiplier, first_tile, tiles, image_tiles,
  *                     image_multiplier, row_tiles, row_multiplier, channels, height, width, EPILOGUE)
  *   items: channels * columns; sums is (parts,KN_POINTS,channels,columns), whose parts are added in their order. The
- *   epilogue sees (image, channel, pixel) */
+ *   epilogue sees (image, channel, pixel)
+ *
+ * The gradient of the filter multiplies the points of dy, (outputs,columns), and those of images, (channels,columns), at
+ * each point, summing over columns:
+ * kn_winograd_gradients(dy, gradients, items, columns, columns_multiplier, first_tile, tiles, image_tiles,
+ *                       image_multiplier, row_tiles, row_multiplier, channels, height, width)
+ *   items: channels * columns; gradients is (KN_POINTS,channels,columns)
+ * kn_winograd_unfilters(sums, total, dw, items, parts, first, last)
+ *   items: pairs of channels of dw (pairs,3,3); sums is (parts,KN_POINTS,pairs). total (pairs,3,3) has the gradient of
+ *   earlier chunks, unless it is the first, and of this one too, unless it is the last, which writes dw */
 #include "common/divide.cl"
 #include "common/epilogue.cl"
 #include "common/storage.cl"
@@ -45,6 +54,12 @@ typedef float vector;
 #endif
 #ifndef KN_HALF_y
 #define KN_HALF_y 0
+#endif
+#ifndef KN_HALF_dy
+#define KN_HALF_dy 0
+#endif
+#ifndef KN_HALF_dw
+#define KN_HALF_dw 0
 #endif
 #define KN_UNROLL _Pragma("unroll")
 
@@ -181,6 +196,89 @@ kernel void kn_winograd_results(global const float *restrict sums, global KN_STO
 #else
         KN_EACH_RESULT(KN_STORE_RESULT)
 #endif
+    }
+}
+#endif
+
+#if KN_WANTED(kn_winograd_gradients)
+#define KN_LOAD_SLOPE(i) const vector d##i = lines[i][j];
+#define KN_KEEP_SLOPE(i) lines[i][j] = z##i;
+#define KN_LOAD_GRADIENT(j) const vector d##j = lines[i][j];
+#define KN_STORE_GRADIENT(j) gradients[(i * KN_REACH + j) * items + item] = z##j;
+
+kernel void kn_winograd_gradients(global const KN_STORED(KN_HALF_dy) *restrict dy, global float *restrict gradients,
+                                  KN_INDEX items, int columns, uint columns_multiplier, int first_tile, int tiles,
+                                  int image_tiles, uint image_multiplier, int row_tiles, uint row_multiplier,
+                                  int channels, int height, int width) {
+    const KN_INDEX item = get_global_id(0);
+    if (item >= items) return;
+    const tile tile = tile_of(item, columns, columns_multiplier, first_tile, tiles, image_tiles, image_multiplier,
+                              row_tiles, row_multiplier);
+    const KN_INDEX plane = ((KN_INDEX)tile.image * channels + tile.channel) * height * width;
+    float lines[KN_REACH][KN_TILE];
+    KN_UNROLL for (int i = 0; i < KN_TILE; i++) {
+        const bool inside = tile.exists && tile.row + i < height;
+        const KN_INDEX line = plane + (KN_INDEX)(tile.row + i) * width + tile.column;
+#if KN_VECTOR == 4
+        const float4 four = inside ? KN_READ_4_AS(KN_HALF_dy, dy + line) : (float4)0;
+        lines[i][0] = four.s0;
+        lines[i][1] = four.s1;
+        lines[i][2] = four.s2;
+        lines[i][3] = four.s3;
+#else
+        KN_UNROLL for (int j = 0; j < KN_TILE; j++) lines[i][j] =
+            inside && tile.column + j < width ? KN_READ_AS(KN_HALF_dy, dy + (line + j)) : 0;
+#endif
+    }
+    KN_UNROLL for (int j = 0; j < KN_TILE; j++) {
+        KN_EACH_RESULT(KN_LOAD_SLOPE)
+        KN_GRADIENT_POINTS(d, z)
+        KN_EACH_POINT(KN_KEEP_SLOPE)
+    }
+    KN_UNROLL for (int i = 0; i < KN_REACH; i++) {
+        KN_EACH_RESULT(KN_LOAD_GRADIENT)
+        KN_GRADIENT_POINTS(d, z)
+        KN_EACH_POINT(KN_STORE_GRADIENT)
+    }
+}
+#endif
+
+#if KN_WANTED(kn_winograd_unfilters)
+#define KN_LOAD_UNFILTER(i) const vector u##i = points[i][j];
+#define KN_LOAD_UNLINE(j) const vector u##j = points[i][j];
+#define KN_STORE_TAP(j)                                                                                      \
+    {                                                                                                        \
+        const KN_INDEX at = pair * 9 + i * 3 + j;                                                            \
+        const float tap = first ? g##j : total[at] + g##j;                                                   \
+        if (last)                                                                                            \
+            KN_WRITE_AS(KN_HALF_dw, tap, dw + at);                                                           \
+        else                                                                                                 \
+            total[at] = tap;                                                                                 \
+    }
+
+kernel void kn_winograd_unfilters(global const float *restrict sums, global float *restrict total,
+                                  global KN_STORED(KN_HALF_dw) *restrict dw, KN_INDEX items, int parts, int first,
+                                  int last) {
+    const KN_INDEX pair = get_global_id(0);
+    if (pair >= items) return;
+    float points[KN_REACH][KN_REACH];
+    KN_UNROLL for (int at = 0; at < KN_POINTS; at++) points[at / KN_REACH][at % KN_REACH] = sums[at * items + pair];
+    for (int part = 1; part < parts; part++) {
+        sums += KN_POINTS * items;
+        KN_UNROLL for (int at = 0; at < KN_POINTS; at++) points[at / KN_REACH][at % KN_REACH] +=
+            sums[at * items + pair];
+    }
+    KN_UNROLL for (int j = 0; j < KN_REACH; j++) {
+        KN_EACH_POINT(KN_LOAD_UNFILTER)
+        KN_POINTS_FILTER(u, g)
+        points[0][j] = g0;
+        points[1][j] = g1;
+        points[2][j] = g2;
+    }
+    KN_UNROLL for (int i = 0; i < 3; i++) {
+        KN_EACH_POINT(KN_LOAD_UNLINE)
+        KN_POINTS_FILTER(u, g)
+        KN_STORE_TAP(0) KN_STORE_TAP(1) KN_STORE_TAP(2)
     }
 }
 #endif

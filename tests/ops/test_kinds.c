@@ -341,60 +341,68 @@ static void blocked_images_give_the_same(void **state) {
     assert_true(different > RESULTS / 2);
 }
 
+enum { CHANNELS = 8, HEIGHT = 371, WIDTH = 367, IMAGE = CHANNELS * HEIGHT * WIDTH };
+
+/* A convolution of a large image with filters, or the gradient of filters of the image and itself; returns
+ * how often the plan transforms tiles of an image. */
+static int convolve_large(kn_context *context, const char *switches, bool gradient, float *given,
+                          float *result, size_t bytes) {
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *inputs[2] = {kn_input(graph, "image", KN_FLOAT32, "1,8,371,367"),
+                           kn_input(graph, "other", KN_FLOAT32, gradient ? "1,8,371,367" : "8,8,3,3")};
+    kn_value *y = kn_name(kn_apply(graph, gradient ? "conv2d_weight" : "conv2d", inputs, 2,
+                                   gradient ? "padding=1 size=3,3" : "padding=1"),
+                          "y");
+    kn_session_params how;
+    kn_session_params_init(&how);
+    how.switches = switches;
+    kn_session *session = kn_session_create(context, &y, 1, &how);
+    kn_graph_destroy(&graph);
+    const size_t other = gradient ? IMAGE : CHANNELS * CHANNELS * 9;
+    kn_feed feeds[2] = {{"image", given, IMAGE * sizeof *given}, {"other", given, other * sizeof *given}};
+    kn_fetch fetch = {"y", result, bytes};
+    if (kn_session_run(session, feeds, 2, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+    char *plan = kn_session_plan_text(session);
+    int chunks = 0;
+    for (const char *at = plan; (at = strstr(at, "kn_winograd_images")); at++)
+        chunks++;
+    kn_session_free_text(session, plan);
+    kn_session_destroy(&session);
+    return chunks;
+}
+
 /* Many tiles of Winograd's convolutions are computed in chunks, here of at most 16 MiB: the results are those
  * of the direct sum. */
 static void tiles_are_computed_in_chunks(void **state) {
     (void)state;
-    enum {
-        CHANNELS = 8,
-        HEIGHT = 371,
-        WIDTH = 367,
-        X = CHANNELS * HEIGHT * WIDTH,
-        W = CHANNELS * CHANNELS * 9
-    };
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
-    static const char *const variants[2] = {"conv2d=winograd2_tiled", "conv2d=implicit"};
     kn_context_params params = device_params();
     params.kind = MANY;
     params.largest_block_bytes = 16 << 20;
     kn_context *context = device_open(&params);
-    float *given = calloc(X, sizeof *given), weights[W], *results[2];
-    assert_non_null(given);
-    for (int i = 0; i < X; i++)
+    float *given = calloc(IMAGE, sizeof *given), *results[2];
+    for (int v = 0; v < 2; v++)
+        results[v] = calloc(IMAGE, sizeof *results[v]);
+    assert_true(given && results[0] && results[1]);
+    for (int i = 0; i < IMAGE; i++)
         given[i] = between_1_and_2(i) - 1.5f;
-    for (int i = 0; i < W; i++)
-        weights[i] = between_1_and_2(3 * i) - 1.5f;
-    for (int v = 0; v < 2; v++) {
-        kn_graph *graph = kn_graph_create(NULL);
-        const kn_conv_params same = {.size = sizeof same, .padding = {1}};
-        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "1,8,371,367");
-        kn_value *w = kn_constant(graph, KN_FLOAT32, "8,8,3,3", weights, sizeof weights);
-        kn_value *y = kn_name(kn_conv2d(x, w, NULL, &same), "y");
-        kn_session_params how;
-        kn_session_params_init(&how);
-        how.switches = variants[v];
-        kn_session *session = kn_session_create(context, &y, 1, &how);
-        kn_graph_destroy(&graph);
-        results[v] = calloc(X, sizeof **results);
-        assert_non_null(results[v]);
-        kn_feed feed = {"x", given, X * sizeof *given};
-        kn_fetch fetch = {"y", results[v], X * sizeof *given};
-        if (kn_session_run(session, &feed, 1, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
-        char *plan = kn_session_plan_text(session);
-        int chunks = 0;
-        for (const char *at = plan; (at = strstr(at, "kn_winograd_images")); at++)
-            chunks++;
-        kn_session_free_text(session, plan);
-        assert_int_equal(chunks, v ? 0 : 2);
-        kn_session_destroy(&session);
+    for (int gradient = 0; gradient < 2; gradient++) {
+        static const char *const variants[2][2] = {
+            {"conv2d=winograd2_tiled", "conv2d=implicit"},
+            {"conv2d_weight=winograd2_tiled", "conv2d_weight=implicit"}};
+        const int count = gradient ? CHANNELS * CHANNELS * 9 : IMAGE;
+        for (int v = 0; v < 2; v++)
+            assert_int_equal(convolve_large(context, variants[gradient][v], gradient, given, results[v],
+                                            (size_t)count * sizeof *given),
+                             v ? 0 : 2);
+        double squares = 0, largest = 0;
+        for (int i = 0; i < count; i++) {
+            squares += (double)results[1][i] * (double)results[1][i];
+            largest = fmax(largest, fabs((double)results[0][i] - (double)results[1][i]));
+        }
+        assert_true(largest > 0);
+        if (!(largest < 1e-4 * sqrt(squares / count))) fail_msg("gradient %d: %g", gradient, largest);
     }
-    double squares = 0, largest = 0;
-    for (int i = 0; i < X; i++) {
-        squares += (double)results[1][i] * (double)results[1][i];
-        largest = fmax(largest, fabs((double)results[0][i] - (double)results[1][i]));
-    }
-    assert_true(largest > 0);
-    assert_true(largest < 1e-5 * sqrt(squares / X));
     for (int v = 0; v < 2; v++)
         free(results[v]);
     free(given);

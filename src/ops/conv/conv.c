@@ -299,6 +299,17 @@ static const kn_trial_case forward_sizes = {{"16,128,28,28", "128,128,3,3"}, "pa
             .choice.pays = kn_conv_##word##_pays, .choice.trial_case = kn_conv_winograd_trial_case,          \
             .choice.fast = true, .choice.doubtful = true, .choice.measured = true,                           \
             .choice.measured_at = &(sizes), .choice.expected = kn_conv_winograd_tiled_expected)
+#define WINOGRAD_TILED_WEIGHTS(word)                                                                         \
+    {                                                                                                        \
+        .name = #word, .lower = kn_conv_##word##_weights_lower,                                              \
+        .choice.accepts = kn_conv_winograd_tiled_accepts, .choice.pays = kn_conv_##word##_weights_pays,      \
+        .choice.trial_case = kn_conv_winograd_weights_trial_case, .choice.fast = true,                       \
+        .choice.doubtful = true, .choice.measured = true, .choice.measured_at = &weight_sizes,               \
+        .choice.expected = kn_conv_winograd_tiled_expected, .promise.halves = {                              \
+            3,                                                                                               \
+            1                                                                                                \
+        }                                                                                                    \
+    }
 #define SWEEPS(sizes)                                                                                        \
     KN_VARIANTS(WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2),                        \
                 WINOGRAD(winograd2_phases),                                                                  \
@@ -446,6 +457,7 @@ KN_OPERATOR(
                 WIDE("wide_last", kn_conv_wide_last, .choice.trial_case = kn_conv_wide_trial_case,
                      .promise.inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
                 WIDE("wide_padded", kn_conv_wide_padded, .choice.trial_case = kn_conv_wide_trial_case),
+                WINOGRAD_TILED_WEIGHTS(winograd4_tiled), WINOGRAD_TILED_WEIGHTS(winograd2_tiled),
                 BLOCKED(BOTH_BLOCKED, {KN_LAYOUT_PLAIN}), IMPLICIT(weight_sizes), PLAIN),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},

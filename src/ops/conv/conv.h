@@ -77,5 +77,7 @@ bool kn_conv_winograd_tiled_accepts(const kn_target *target, const kn_node *node
 bool kn_conv_winograd_tiled_expected(const kn_target *target, const kn_node *node);
 KN_WINOGRAD(winograd4_tiled)
 KN_WINOGRAD(winograd2_tiled)
+KN_WINOGRAD_WEIGHTS(winograd4_tiled)
+KN_WINOGRAD_WEIGHTS(winograd2_tiled)
 
 #endif

@@ -19,7 +19,7 @@ typedef struct winograd {
     int64_t row_tiles, image_tiles, tiles;
     int64_t columns; /* of a chunk */
     bool turned;
-    kn_value *x, *weight;
+    kn_value *x;
 } winograd;
 
 static bool is_turned(const kn_node *node) {
@@ -52,8 +52,7 @@ static void describe(const kn_target *target, const kn_node *node, int tile, win
                        .sources = turned ? conv.outputs : conv.channels,
                        .targets = turned ? conv.channels : conv.outputs,
                        .turned = turned,
-                       .x = node->inputs[0],
-                       .weight = node->inputs[1]};
+                       .x = node->inputs[node->op == &kn_row_conv2d_weight]};
     for (int i = 0; i < 2; i++) {
         form->x_size[i] = sizes[turned][i];
         form->y_size[i] = sizes[!turned][i];
@@ -126,7 +125,7 @@ static void add_cost(kn_step *step, const winograd *form, int64_t channels) {
 static kn_status lower_filters(kn_lowering *lowering, const winograd *form, int filters) {
     const int64_t pairs = form->sources * form->targets;
     kn_step *step = begin(lowering, form, "kn_winograd_filters");
-    kn_step_read(step, "weight", form->weight);
+    kn_step_read(step, "weight", lowering->node->inputs[1]);
     kn_step_scratch(step, "filters", filters);
     kn_step_index(step, "items", pairs);
     kn_step_int(step, "turned", form->turned);
@@ -151,23 +150,44 @@ static kn_status lower_images(kn_lowering *lowering, const winograd *form, int i
     return kn_step_end(step, lowering);
 }
 
-/* At each point (targets,sources) · (sources,columns), where filters are stored as weights are: transposed,
- * for dx. */
-static kn_status lower_products(kn_lowering *lowering, const winograd *form, const kn_product *product,
-                                int filters, int images, int sums) {
-    const int a_vector = kn_product_vector(product, form->turned ? product->rows : product->depth),
-              b_vector = kn_product_vector(product, product->columns);
+/* A product at each point, whose sides are stored so. */
+typedef struct point_product {
+    kn_product product;
+    bool transpose_a, transpose_b;
+    int a, b, sums;
+} point_product;
+
+/* Chooses its tiles, and takes memory for the sums. */
+static void plan_products(kn_lowering *lowering, const winograd *form, point_product *products) {
+    kn_product *product = &products->product;
+    const int64_t sums = form->points * product->rows * product->columns;
+    product->file = product_file;
+    product->way = KN_PRODUCT_ITEMS;
+    product->batches = form->points;
+    kn_product_plan(lowering, product, sums);
+    products->sums = product->parts > 1 ? product->partials : take_floats(lowering, sums);
+}
+
+static int vector_of(const point_product *products) {
+    const kn_product *product = &products->product;
+    const int a = kn_product_vector(product, products->transpose_a ? product->rows : product->depth),
+              b = kn_product_vector(product, products->transpose_b ? product->depth : product->columns);
+    return product->columns % 4 ? 1 : a < b ? a : b;
+}
+
+static kn_status lower_products(kn_lowering *lowering, const winograd *form, const point_product *products) {
+    const kn_product *product = &products->product;
     kn_step *step = kn_step_begin(lowering, product_file, "kn_matmul");
     kn_product_define(step, product);
-    kn_step_define(step, "KN_TRANSPOSE_A", "%d", (int)form->turned);
-    kn_step_define(step, "KN_TRANSPOSE_B", "0");
-    kn_step_define(step, "KN_VECTOR", "%d", a_vector < b_vector ? a_vector : b_vector);
-    kn_step_read_scratch(step, "a", filters);
-    kn_step_read_scratch(step, "b", images);
+    kn_step_define(step, "KN_TRANSPOSE_A", "%d", (int)products->transpose_a);
+    kn_step_define(step, "KN_TRANSPOSE_B", "%d", (int)products->transpose_b);
+    kn_step_define(step, "KN_VECTOR", "%d", vector_of(products));
+    kn_step_read_scratch(step, "a", products->a);
+    kn_step_read_scratch(step, "b", products->b);
     if (product->parts > 1)
         kn_step_write(step, "c", NULL);
     else
-        kn_step_scratch(step, "c", sums);
+        kn_step_scratch(step, "c", products->sums);
     kn_product_partials(step, product);
     kn_step_int(step, "m", product->rows);
     kn_step_int(step, "n", product->columns);
@@ -191,15 +211,15 @@ static kn_status lower_products(kn_lowering *lowering, const winograd *form, con
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_results(kn_lowering *lowering, const winograd *form, const kn_product *product,
-                               int sums, int64_t first) {
+static kn_status lower_results(kn_lowering *lowering, const winograd *form, const point_product *products,
+                               int64_t first) {
     const int64_t items = form->targets * form->columns;
     kn_step *step = begin(lowering, form, "kn_winograd_results");
     kn_step_define(step, "KN_VECTOR", "%d", form->tile == 4 && form->y_size[1] % 4 == 0 ? 4 : 1);
-    kn_step_read_scratch(step, "sums", sums);
+    kn_step_read_scratch(step, "sums", products->sums);
     kn_step_write(step, "y", lowering->result);
     kn_step_index(step, "items", items);
-    kn_step_int(step, "parts", product->parts);
+    kn_step_int(step, "parts", products->product.parts);
     add_tiles(step, form, first, form->targets, form->y_size);
     add_cost(step, form, form->targets);
     kn_step_epilogue(step, lowering);
@@ -207,27 +227,85 @@ static kn_status lower_results(kn_lowering *lowering, const winograd *form, cons
     return kn_step_end(step, lowering);
 }
 
-/* Neither chunks nor tiles of the product change a bit. */
+/* At each point (targets,sources) · (sources,columns), where filters are stored as weights are: transposed,
+ * for dx. Neither chunks nor tiles of the product change a bit. */
 static kn_status lower(kn_lowering *lowering, int tile) {
     winograd form;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     describe(lowering->target, lowering->node, tile, &form);
-    kn_product product = {.file = product_file,
-                          .way = KN_PRODUCT_ITEMS,
-                          .rows = form.targets,
-                          .columns = form.columns,
-                          .depth = form.sources,
-                          .batches = form.points};
-    const int64_t sum_count = form.points * form.targets * form.columns;
-    kn_product_plan(lowering, &product, sum_count);
-    const int filters = take_floats(lowering, form.points * form.sources * form.targets),
-              images = take_floats(lowering, form.points * form.sources * form.columns),
-              sums = product.parts > 1 ? product.partials : take_floats(lowering, sum_count);
-    kn_status status = lower_filters(lowering, &form, filters);
+    point_product products = {
+        .product = {.rows = form.targets, .columns = form.columns, .depth = form.sources},
+        .transpose_a = form.turned,
+        .a = take_floats(lowering, form.points * form.sources * form.targets),
+        .b = take_floats(lowering, form.points * form.sources * form.columns)};
+    plan_products(lowering, &form, &products);
+    kn_status status = lower_filters(lowering, &form, products.a);
     for (int64_t first = 0; first < form.tiles && status == KN_OK; first += form.columns) {
-        status = lower_images(lowering, &form, images, first);
-        if (status == KN_OK) status = lower_products(lowering, &form, &product, filters, images, sums);
-        if (status == KN_OK) status = lower_results(lowering, &form, &product, sums, first);
+        status = lower_images(lowering, &form, products.b, first);
+        if (status == KN_OK) status = lower_products(lowering, &form, &products);
+        if (status == KN_OK) status = lower_results(lowering, &form, &products, first);
+    }
+    return status;
+}
+
+/* ---- the gradient of the filter -------------------------------------------------------------- */
+
+static kn_status lower_gradients(kn_lowering *lowering, const winograd *form, int gradients, int64_t first) {
+    const int64_t items = form->targets * form->columns;
+    kn_step *step = begin(lowering, form, "kn_winograd_gradients");
+    kn_step_define(step, "KN_VECTOR", "%d", form->tile == 4 && form->y_size[1] % 4 == 0 ? 4 : 1);
+    kn_step_read(step, "dy", lowering->node->inputs[0]);
+    kn_step_scratch(step, "gradients", gradients);
+    kn_step_index(step, "items", items);
+    add_tiles(step, form, first, form->targets, form->y_size);
+    add_cost(step, form, form->targets);
+    kn_step_size_free(step, items, lowering->target);
+    return kn_step_end(step, lowering);
+}
+
+/* total: the gradient of the chunks so far, where there are several. */
+static kn_status lower_unfilters(kn_lowering *lowering, const winograd *form, const point_product *products,
+                                 int total, int64_t first) {
+    const int64_t pairs = form->sources * form->targets;
+    const bool last = first + form->columns >= form->tiles;
+    kn_step *step = begin(lowering, form, "kn_winograd_unfilters");
+    kn_step_read_scratch(step, "sums", products->sums);
+    if (form->columns < form->tiles)
+        kn_step_scratch(step, "total", total);
+    else
+        kn_step_write(step, "total", NULL);
+    if (last)
+        kn_step_write(step, "dw", lowering->result);
+    else
+        kn_step_write(step, "dw", NULL);
+    kn_step_index(step, "items", pairs);
+    kn_step_int(step, "parts", products->product.parts);
+    kn_step_int(step, "first", first == 0);
+    kn_step_int(step, "last", last);
+    kn_step_cost(step, 0, 4.0 * (double)(pairs * (form->points + 9)));
+    kn_step_size_free(step, pairs, lowering->target);
+    return kn_step_end(step, lowering);
+}
+
+/* dw (targets,sources,3,3) of dy and x: at each point (targets,columns) · (columns,sources). The sums of
+ * chunks are added in order. */
+static kn_status lower_weights(kn_lowering *lowering, int tile) {
+    winograd form;
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    describe(lowering->target, lowering->node, tile, &form);
+    point_product products = {
+        .product = {.rows = form.targets, .columns = form.sources, .depth = form.columns},
+        .transpose_b = true,
+        .a = take_floats(lowering, form.points * form.targets * form.columns),
+        .b = take_floats(lowering, form.points * form.sources * form.columns)};
+    plan_products(lowering, &form, &products);
+    const int total = form.columns < form.tiles ? take_floats(lowering, kn_elements_of(lowering->result)) : 0;
+    kn_status status = KN_OK;
+    for (int64_t first = 0; first < form.tiles && status == KN_OK; first += form.columns) {
+        status = lower_images(lowering, &form, products.b, first);
+        if (status == KN_OK) status = lower_gradients(lowering, &form, products.a, first);
+        if (status == KN_OK) status = lower_products(lowering, &form, &products);
+        if (status == KN_OK) status = lower_unfilters(lowering, &form, &products, total, first);
     }
     return status;
 }
@@ -277,6 +355,13 @@ bool kn_conv_winograd_tiled_expected(const kn_target *target, const kn_node *nod
     }                                                                                                        \
     kn_status kn_conv_##name##_lower(kn_lowering *lowering) {                                                \
         return lower(lowering, tile);                                                                        \
+    }                                                                                                        \
+    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool invariant) {       \
+        (void)invariant;                                                                                     \
+        return pays(target, node, false, tile);                                                              \
+    }                                                                                                        \
+    kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering) {                                        \
+        return lower_weights(lowering, tile);                                                                \
     }
 VARIANT(winograd4_tiled, 4)
 VARIANT(winograd2_tiled, 2)
