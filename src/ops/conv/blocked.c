@@ -86,14 +86,6 @@ static kn_status pack(kn_lowering *lowering, const kn_conv_form *form, int *pack
     return kn_step_end(step, lowering);
 }
 
-/* The most taps of a filter, along one axis, that reach the pixels of one phase of the stride. */
-static int64_t phase_taps(int64_t filter, int64_t stride, int64_t dilation) {
-    int64_t step = 1;
-    while (step * dilation % stride != 0)
-        step++;
-    return kn_divide_up(filter, step);
-}
-
 static kn_status lower_image(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const bool data = node->op == &kn_row_conv2d_data;
@@ -110,8 +102,9 @@ static kn_status lower_image(kn_lowering *lowering) {
     product.columns = form.images * (data ? kn_divide_up(form.height, form.stride[0]) *
                                                 kn_divide_up(form.width, form.stride[1])
                                           : form.out_height * form.out_width);
-    product.depth = data ? form.outputs * phase_taps(form.filter_height, form.stride[0], form.dilation[0]) *
-                               phase_taps(form.filter_width, form.stride[1], form.dilation[1])
+    product.depth = data ? form.outputs *
+                               kn_conv_phase_taps(form.filter_height, form.stride[0], form.dilation[0]) *
+                               kn_conv_phase_taps(form.filter_width, form.stride[1], form.dilation[1])
                          : form.channels * taps;
     kn_product_plan(lowering, &product, elements);
     int packed = 0;

@@ -21,6 +21,8 @@ kn_status kn_conv_matrix_lower(kn_lowering *lowering);
 /* Of float32, each number as two of bfloat16. */
 bool kn_conv_matrix_split_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_matrix_split_lower(kn_lowering *lowering);
+/* The most taps of a filter, along one axis, that reach the pixels of one phase of the stride. */
+int64_t kn_conv_phase_taps(int64_t filter, int64_t stride, int64_t dilation);
 /* blocked.c: the same of blocked images. */
 bool kn_conv_blocked_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_blocked_lower(kn_lowering *lowering);

@@ -40,8 +40,7 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     }
 }
 
-/* The most taps of a filter, along one axis, that reach the pixels of one phase of the stride. */
-static int64_t phase_taps(int64_t filter, int64_t stride, int64_t dilation) {
+int64_t kn_conv_phase_taps(int64_t filter, int64_t stride, int64_t dilation) {
     int64_t step = 1;
     while (step * dilation % stride != 0)
         step++;
@@ -115,8 +114,8 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     product.columns = forward ? out_pixels : data ? pixels : channels * taps;
     product.depth = forward ? channels * taps : out_pixels;
     if (data)
-        product.depth = outputs * phase_taps(form.filter_height, form.stride[0], form.dilation[0]) *
-                        phase_taps(form.filter_width, form.stride[1], form.dilation[1]);
+        product.depth = outputs * kn_conv_phase_taps(form.filter_height, form.stride[0], form.dilation[0]) *
+                        kn_conv_phase_taps(form.filter_width, form.stride[1], form.dilation[1]);
     kn_product_plan(lowering, &product, elements);
     kn_step *step = kn_step_begin(lowering, product.file,
                                   forward ? "kn_conv"
