@@ -52,6 +52,8 @@ TABLE = {
                   registers=65536, granule=256),
     "sm_80": Unit("nvidia", 1, slots=4, waves=64, groups=32, local_bytes=164 << 10, l2_latency=270, memory_latency=600,
                   registers=65536, granule=256, matrix=1024),
+    "sm_86": Unit("nvidia", 1, slots=4, waves=48, groups=16, local_bytes=100 << 10, l2_latency=230, memory_latency=480,
+                  registers=65536, granule=256, matrix=256),
     "sm_90": Unit("nvidia", 1, slots=4, waves=64, groups=32, local_bytes=228 << 10, l2_latency=280, memory_latency=700,
                   registers=65536, granule=256, matrix=2048, matrix_share=0.62),
     "gfx906": Unit("amd", 1, slots=4, waves=40, groups=16, local_bytes=64 << 10, l2_latency=450, memory_latency=850,
