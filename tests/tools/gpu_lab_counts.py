@@ -112,7 +112,7 @@ def launch(kernel, sizes, local, *arguments, **more):
 def counter():
     try:
         return counts.build(compilers.default_folder())
-    except counts.Missing as missing:
+    except compilers.Missing as missing:
         raise Skipped(missing) from None
 
 

@@ -40,6 +40,10 @@ class Failure(Exception):
     """What a person must do something about."""
 
 
+class Missing(Failure):
+    """What must be installed."""
+
+
 def run(command, environment=None, folder=None):
     """Its standard output and error; a failure has the end of them."""
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, cwd=folder,

@@ -13,7 +13,7 @@ import re
 import subprocess
 import tempfile
 
-from lab.compilers import Failure, run
+from lab.compilers import Failure, Missing, run
 from lab.model import group_count
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "counter.cpp")
@@ -24,10 +24,6 @@ KINDS = ("load", "store", "local")
 # What the counts should stay below, as multiples of the least: sectors for each request, passes of local memory, and
 # multiply-adds.
 TARGETS = {"sectors": 1.25, "passes": 1.1, "work": 1.1}
-
-
-class Missing(Failure):
-    """What must be installed."""
 
 
 # ---- the counter

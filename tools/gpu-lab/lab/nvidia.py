@@ -48,14 +48,13 @@ def parse(assembly, name):
     return instructions, size
 
 
-def build(tools, target, source, options, folder, kernel):
-    """Compiles a kernel of an OpenCL program, `options` are its language and others; `folder` is for intermediate files."""
+def to_ptx(tools, target, source, language, path):
+    """Compiles an OpenCL program to the file `path`.ptx; the step before it stays next to it."""
     machine = ["--target=nvptx64--nvidiacl", "-w", "-Xclang", "-target-cpu", "-Xclang", target.word, *FEATURES, "-O3"]
-    path = os.path.join(folder, "k")
     libraries = []
     for library in (tools.libclc_nvidia, tools.libdevice):
         libraries += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", library]
-    tools.clang("-x", "cl", f"-cl-std={options[0]}", *machine, "-Xclang", "-disable-llvm-passes", *libraries, "-S",
+    tools.clang("-x", "cl", f"-cl-std={language}", *machine, "-Xclang", "-disable-llvm-passes", *libraries, "-S",
                 "-emit-llvm", "-o", path + ".ll", source)
     # Clang puts a kernel's body into a separate function, which drivers do not have: it is put back.
     with open(path + ".ll", encoding="utf-8") as file:
@@ -68,6 +67,12 @@ def build(tools, target, source, options, folder, kernel):
     with open(path + ".ll", "w", encoding="utf-8") as file:
         file.write(re.sub(r"(attributes #\d+ = \{[^}]*?) noinline", r"\1", text))
     tools.clang(*machine, "-mllvm", "-inline-threshold=1000000", "-S", "-o", path + ".ptx", "-x", "ir", path + ".ll")
+
+
+def build(tools, target, source, options, folder, kernel):
+    """Compiles a kernel of an OpenCL program, `options` are its language and others; `folder` is for intermediate files."""
+    path = os.path.join(folder, "k")
+    to_ptx(tools, target, source, options[0], path)
     log = tools.nvidia("ptxas", f"-arch={target.word}", "-v", "-O3", "-o", path + ".cubin", path + ".ptx")
     about = re.search(rf"Compiling entry function '{kernel}'.*?(?=Compiling entry|\Z)", log, re.S).group(0)
     instructions, size = parse(tools.nvidia("nvdisasm", "-c", path + ".cubin"), kernel)

@@ -35,6 +35,13 @@ def add_arguments(parser):
     parser.add_argument("--math", default="exact", choices=("exact", "fast"), help="how products are computed, as koine plan takes it")
 
 
+def launches_in(folder):
+    """The launches of a plan that was written there, of a step that runs each time."""
+    with open(os.path.join(folder, "launches.jsonl"), encoding="utf-8") as file:
+        steps = [json.loads(line) for line in file]
+    return [step for step in steps if step["kind"] == "kernel" and not step["once"]]
+
+
 def record(koine, name, batch, target, folder, given):
     """Has Koine plan a training step of the model and write its programs, by the arguments that are `given`; the launches of a step that runs each time."""
     command = [koine, "plan", name, "--batch", str(batch), "--target", target.path, "--programs", folder, "--overwrite",
@@ -42,6 +49,4 @@ def record(koine, name, batch, target, folder, given):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failure(f"{' '.join(command)}: {done.stderr.strip()}")
-    with open(os.path.join(folder, "launches.jsonl"), encoding="utf-8") as file:
-        steps = [json.loads(line) for line in file]
-    return [step for step in steps if step["kind"] == "kernel" and not step["once"]]
+    return launches_in(folder)
