@@ -143,6 +143,8 @@ def loops_inside_count_as_often_as_the_tile_says():
     both = kernel_of([code.Instruction("matrix", "matrix", 64), *made("barrier", *["fma"] * 30, "other")])
     both.instructions[-1].target = 0
     check(bad, "slices with other multiply-adds", code.slice_of(both, 32, 1).slices, 2)
+    single = kernel_of(made("load", "put", *["fma"] * 8, "other", "other", jumps=((10, 2), (11, 0))))
+    check(bad, "a round of a single wave, without barriers", code.slice_of(single, 64, 1).tally.amount["put"], 4)
     few = kernel_of(made(*["fma"] * 8, "other", jumps=((8, 0),)))
     check(bad, "few multiply-adds without a barrier", code.slice_of(few, 8, 1), None)
     check(bad, "no loop", code.slice_of(kernel_of(made("fma", "store")), 8, 1), None)

@@ -105,12 +105,18 @@ class Loops:
             parts.append(done if puts else 0)
         return [min(1.0, part / max(1, whole)) for part in parts]
 
+    def shares(self, loop):
+        """Whether work-items exchange numbers in a loop: it has a barrier, or where the kernel has none, since its work-groups
+        are of one wave, it stores to local memory."""
+        kind = "barrier" if any(instruction.kind == "barrier" for instruction in self.instructions) else "put"
+        return self.tally(loop).count[kind] > 0
+
     def hottest(self):
         """The loop with most multiply-adds outside inner loops; None if no loop has enough of them to be a product's."""
         if not self.loops:
             return None
         hot = max(self.loops, key=lambda loop: (self.own(loop).products, loop[0] - loop[1]))
-        shares = any(within(hot, loop) and self.tally(loop).count["barrier"] for loop in self.loops)
+        shares = any(within(hot, loop) and self.shares(loop) for loop in self.loops)
         return hot if self.own(hot).products >= (8 if shares else 24) else None
 
 
@@ -131,7 +137,7 @@ def slice_of(kernel, multiply_adds, numbers):
     hot = loops.hottest()
     if not hot:
         return None
-    around = [loop for loop in loops.loops if within(hot, loop) and loops.tally(loop).count["barrier"]]
+    around = [loop for loop in loops.loops if within(hot, loop) and loops.shares(loop)]
     outer = min(around, key=lambda loop: loop[1] - loop[0]) if around else hot
     inner, own = loops.inside(outer), loops.own(hot)
     tally = Tally()
