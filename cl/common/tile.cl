@@ -1,8 +1,8 @@
 /* The tile of the many-thread matrix products and convolutions: a work-group computes KN_TILE_M x KN_TILE_N
  * sums, each work-item KN_ITEM_M x KN_ITEM_N of them in registers. Slices of KN_TILE_K along the sum are loaded into
  * local memory: left (KN_TILE_K,KN_TILE_M) and right (KN_TILE_K,KN_TILE_N), with rows padded against
- * bank conflicts. There are two of each: while one slice is multiplied, the elements of the next are on their way
- * from global memory into registers, so that a slice costs one barrier.
+ * bank conflicts. There are two of each: while one slice is multiplied, the next is stored to the other, and the
+ * elements of the one after that are on their way from global memory into registers, so that a slice costs one barrier.
  *
  * Defines, with their defaults:
  *   KN_T, KN_A            types of elements in memory, and of products and sums (common/types.cl)
@@ -47,6 +47,8 @@
 #define KN_TO_T KN_CONCAT(convert_, KN_T)
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1))) KN_WAVE_SIZE
 #define KN_UNROLL _Pragma("unroll")
+/* Of deep slices no more, since compilers load all that they unroll before they multiply. */
+#define KN_UNROLL_EIGHT _Pragma("unroll 8")
 
 #ifdef KN_FRAGMENT
 #include "common/fragment.cl"
@@ -95,11 +97,15 @@ static inline position piece_at(const int p, const bool across, const int side, 
     const position place = {first.k + further.k, first.i + further.i};
     return place;
 }
-/* Where piece p is in a slice with rows of `row`. */
-static inline local KN_A *piece_in(local KN_A *slice, const int p, const bool across, const int side,
-                                   const int vector, const int row) {
-    const position first = first_piece(across, side, vector), further = further_piece(p, across, side, vector);
-    return slice + (first.k * row + first.i) + (further.k * row + further.i);
+/* Where this work-item's first piece is in a slice with rows of `row`. */
+static inline int first_in_slice(const bool across, const int side, const int vector, const int row) {
+    const position first = first_piece(across, side, vector);
+    return first.k * row + first.i;
+}
+/* Where piece p is from the first. */
+static inline int further_in_slice(const int p, const bool across, const int side, const int vector, const int row) {
+    const position further = further_piece(p, across, side, vector);
+    return further.k * row + further.i;
 }
 
 /* Types and functions of pieces of 1 and of 4: KN_OF(KN_PIECE_, vector). They use KN_CONCAT, which cannot name them:
@@ -111,13 +117,14 @@ static inline local KN_A *piece_in(local KN_A *slice, const int p, const bool ac
 #define KN_LOAD_1(pointer) KN_TO_A(*(pointer))
 #define KN_LOAD_4(pointer) KN_TO_A4(*(global const KN_CONCAT(KN_T, 4) *)(pointer))
 
+/* Stores piece p; `first` is where the first one belongs. */
 static inline void put_1(const KN_A piece, const int p, const bool across, const int side, const int row,
-                         local KN_A *slice) {
-    *piece_in(slice, p, across, side, 1, row) = piece;
+                         local KN_A *first) {
+    first[further_in_slice(p, across, side, 1, row)] = piece;
 }
 static inline void put_4(const KN_A4 piece, const int p, const bool across, const int side, const int row,
-                         local KN_A *slice) {
-    local KN_A *to = piece_in(slice, p, across, side, 4, row);
+                         local KN_A *first) {
+    local KN_A *to = first + further_in_slice(p, across, side, 4, row);
     if (across) {
         *(local KN_A4 *)to = piece;
     } else {
@@ -147,11 +154,10 @@ static inline void sums_clear(sums *sums) {
         KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) sums->at[i][j] = 0;
 }
 
-/* One column of left times one row of right, KN_TILE_K times; slices of KN_SLICES. */
-static inline void sums_add(sums *sums, local const KN_A *left, local const KN_A *right) {
-    local const KN_A4 *rows = (local const KN_A4 *)(left + KN_ROW(0));
-    local const KN_A4 *columns = (local const KN_A4 *)(right + KN_COLUMN(0));
-    KN_UNROLL for (int k = 0; k < KN_TILE_K; k++) {
+/* One column of left times one row of right, KN_TILE_K times; `rows` and `columns` are this work-item's in slices of
+ * KN_SLICES. */
+static inline void sums_add_own(sums *sums, local const KN_A4 *rows, local const KN_A4 *columns) {
+    KN_UNROLL_EIGHT for (int k = 0; k < KN_TILE_K; k++) {
         KN_A4 b[KN_ITEM_N / 4];
         KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) b[j] = columns[k * KN_RIGHT_ROW / 4 + j * KN_ITEMS_N];
         KN_UNROLL for (int i = 0; i < KN_ITEM_M; i += 4) {
@@ -164,6 +170,10 @@ static inline void sums_add(sums *sums, local const KN_A *left, local const KN_A
             }
         }
     }
+}
+
+static inline void sums_add(sums *sums, local const KN_A *left, local const KN_A *right) {
+    sums_add_own(sums, (local const KN_A4 *)(left + KN_ROW(0)), (local const KN_A4 *)(right + KN_COLUMN(0)));
 }
 
 /* Row i of each work-item's sums goes into the stage. Row r of it is row KN_STAGED_ROW(i, r) of the tile. */
@@ -200,8 +210,9 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
         KN_WRITE_4_AS(kind, KN_CONCAT(KN_CONCAT(convert_, KN_T), 4)(out), to);                               \
     }
 
-/* Adds the slices from k_first to k_end. FETCH(k0) loads the slice at k0 into private variables, PUT(turn) stores
- * these to slice `turn` of the local memory. */
+/* Adds the slices from k_first to k_end. */
+#ifdef KN_FRAGMENT
+/* FETCH(k0) loads the slice at k0 into private variables, PUT(turn) stores these to slice `turn` of the local memory. */
 #define KN_ADD_SLICES(k_first, k_end, FETCH, PUT)                                                            \
     if (k_first < k_end) {                                                                                   \
         int turn = 0;                                                                                        \
@@ -217,4 +228,51 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
             barrier(CLK_LOCAL_MEM_FENCE);                                                                    \
         }                                                                                                    \
     }
+#else
+/* A condition that nearly always holds: what depends on it stays in its place between other instructions. */
+#ifdef __has_builtin
+#if __has_builtin(__builtin_expect)
+#define KN_LIKELY(condition) __builtin_expect(condition, 1)
+#endif
+#endif
+#ifndef KN_LIKELY
+#define KN_LIKELY(condition) (condition)
+#endif
+
+/* An index of local memory. The mask tells compilers that it is not negative: then distances from it become part of
+ * instructions. */
+#define KN_LOCAL_INDEX(at) ((at)&0xffff)
+#define KN_OTHER(which) KN_LOCAL_INDEX(both_##which - which##_at)
+
+/* The first slice has what is left over, so that all others are whole and need no comparison. */
+#define KN_FIRST_COUNT(k_first, k_end) (((k_end) - (k_first) - 1) % KN_TILE_K + 1)
+/* FETCH(k0, count) loads the slice at k0 into private variables, with 0 from `count` on; PUT(to_left, to_right) stores
+ * these, where to_left and to_right are this work-item's first pieces of a slice: at left_first and right_first in the
+ * first. Compilers move instructions within a round, so that what is stored was loaded in the round before. Positions in local
+ * memory change between two values, each in one variable, as distances from a variable cost nothing. */
+#define KN_ADD_SLICES(k_first, k_end, left_first, right_first, FETCH, PUT)                                   \
+    if (k_first < k_end) {                                                                                   \
+        const int first_count = KN_FIRST_COUNT(k_first, k_end);                                              \
+        int rows_at = KN_ROW(0), columns_at = KN_COLUMN(0);                                                  \
+        int left_at = left_first, right_at = right_first;                                                    \
+        const int both_rows = 2 * rows_at + KN_LEFT_SLICE, both_columns = 2 * columns_at + KN_RIGHT_SLICE;   \
+        const int both_left = 2 * left_at + KN_LEFT_SLICE, both_right = 2 * right_at + KN_RIGHT_SLICE;       \
+        { FETCH(k_first, first_count) }                                                                      \
+        PUT(left + left_at, right + right_at)                                                                \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        if (k_first + first_count < k_end) { FETCH(k_first + first_count, KN_TILE_K) }                       \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        for (int next = k_first + first_count; next < k_end + KN_TILE_K; next += KN_TILE_K) {                \
+            left_at = KN_OTHER(left);                                                                        \
+            right_at = KN_OTHER(right);                                                                      \
+            if (KN_LIKELY(next < k_end)) { PUT(left + left_at, right + right_at) }                           \
+            if (KN_LIKELY(next + KN_TILE_K < k_end)) { FETCH(next + KN_TILE_K, KN_TILE_K) }                  \
+            sums_add_own(&sums, (local const KN_A4 *)(left + rows_at),                                       \
+                         (local const KN_A4 *)(right + columns_at));                                         \
+            rows_at = KN_OTHER(rows);                                                                        \
+            columns_at = KN_OTHER(columns);                                                                  \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                                    \
+        }                                                                                                    \
+    }
+#endif
 #endif

@@ -33,7 +33,8 @@
     entry.y = tap_y * dilation_y;                                                                            \
     entry.x = tap_x * dilation_x;                                                                            \
     entry.at = (KN_INDEX)c * height * width + KN_OFFSET(entry.y, entry.x);                                   \
-    entry.left = k;
+    entry.left = k;                                                                                          \
+    KN_SET_TAP(tap)
 #define KN_RESULT(sum, channel, l) KN_EPILOGUE(sum, outer, channel, inner + (l))
 #define KN_RESULT_COLUMN(column)                                                                             \
     const KN_INDEX outer = column / pixels, inner = column % pixels;                                         \
@@ -68,6 +69,7 @@ KN_WORK_GROUP kernel void kn_conv(global const KN_STORED(KN_HALF_x) *restrict x,
         places[q].x = pixel % out_width * stride_x - pad_left;
         places[q].at = (image * channels + group * group_channels) * height * width +
                        KN_OFFSET(places[q].y, places[q].x);
+        set_taps(&places[q], filter_height, filter_width, dilation_y, dilation_x, window);
         if (column >= columns) places[q].y = KN_OUTSIDE;
     }
     KN_IMPLICIT_PRODUCT

@@ -34,7 +34,8 @@
     entry.x = -tap_x * in_x.distance;                                                                        \
     entry.at = (KN_INDEX)output * out_height * out_width + KN_OFFSET(entry.y, entry.x);                      \
     entry.left = (KN_INDEX)output * group_channels * left_row +                                              \
-                 (in_y.tap + tap_y * in_y.tap_step) * filter_width + in_x.tap + tap_x * in_x.tap_step;
+                 (in_y.tap + tap_y * in_y.tap_step) * filter_width + in_x.tap + tap_x * in_x.tap_step;       \
+    KN_SET_TAP(tap)
 #define KN_RESULT(sum, channel, l) KN_EPILOGUE(sum, outer, channel, inner + (l))
 #define KN_RESULT_COLUMN(column)                                                                             \
     const KN_INDEX outer = column / per_image, pixel = column % per_image;                                   \
@@ -82,6 +83,7 @@ KN_WORK_GROUP kernel void kn_conv_data(global const KN_STORED(KN_HALF_dy) *restr
         places[q].x = pixel % (int)per_row + in_x.base;
         places[q].at = (image * outputs + group * group_outputs) * out_height * out_width +
                        KN_OFFSET(places[q].y, places[q].x);
+        set_taps(&places[q], in_y.taps, in_x.taps, -in_y.distance, -in_x.distance, window);
         if (column >= columns) places[q].y = KN_OUTSIDE;
     }
     KN_IMPLICIT_PRODUCT

@@ -12,6 +12,9 @@
  *                       adjacent there; with KN_LEFT_ACROSS four rows
  *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns. With KN_FRAGMENT also 8, of 16 bits
  *   KN_RESULT_VECTOR 1  4: stores four columns at a time, which from a multiple of four on are adjacent in the result
+ *   KN_SMALL_SIDES 0    1: both sides have less than 2^32 bytes; not with KN_FRAGMENT
+ *   KN_TAP_BITS 0       1: filters have 32 taps at most; not with KN_FRAGMENT. Where pixels are inside the image then stands
+ *                       in a bit for each tap, in `y` of a column's position; `y` of k's has the bit of its tap
  *   KN_LEFT_HALF, KN_RIGHT_HALF, KN_RESULT_HALF   how left_from, right_from and the result are stored
  *                       (common/storage.cl), set by the file that includes this one */
 #ifndef KN_IMPLICIT_TILE_CL
@@ -27,6 +30,12 @@
 #endif
 #ifndef KN_RESULT_VECTOR
 #define KN_RESULT_VECTOR 1
+#endif
+#ifndef KN_SMALL_SIDES
+#define KN_SMALL_SIDES 0
+#endif
+#ifndef KN_TAP_BITS
+#define KN_TAP_BITS 0
 #endif
 #include "common/divide.cl"
 #include "common/storage.cl"
@@ -48,9 +57,34 @@ typedef struct entry {
     int y, x;
 } entry;
 
-static inline bool is_inside(const place place, const entry entry, const window window) {
-    return ((uint)(place.y + entry.y) < (uint)window.height) & ((uint)(place.x + entry.x) < (uint)window.width);
+static inline bool is_in_window(const place place, const int y, const int x, const window window) {
+    return ((uint)(place.y + y) < (uint)window.height) & ((uint)(place.x + x) < (uint)window.width);
 }
+#if KN_TAP_BITS
+#define KN_OUTSIDE 0
+#define KN_SET_TAP(tap) entry.y = (int)(1u << (tap));
+static inline bool is_inside(const place place, const entry entry, const window window) {
+    return (place.y & entry.y) != 0;
+}
+/* Sets the bits of a column, of taps that are step_y and step_x apart. */
+static inline void set_taps(place *place, const int taps_y, const int taps_x, const int step_y, const int step_x,
+                            const window window) {
+    uint bits = 0;
+    for (int y = 0; y < taps_y; y++)
+        for (int x = 0; x < taps_x; x++)
+            bits |= (uint)is_in_window(*place, y * step_y, x * step_x, window) << (y * taps_x + x);
+    place->y = (int)bits;
+}
+#else
+#define KN_OUTSIDE (-(1 << 28))
+#define KN_SET_TAP(tap)
+static inline bool is_inside(const place place, const entry entry, const window window) {
+    return is_in_window(place, entry.y, entry.x, window);
+}
+static inline void set_taps(place *place, const int taps_y, const int taps_x, const int step_y, const int step_x,
+                            const window window) {
+}
+#endif
 
 /* KN_RIGHT_ACROSS 1: adjacent work-items load adjacent columns; 0: adjacent k. */
 #ifndef KN_RIGHT_ACROSS
@@ -99,20 +133,20 @@ static inline bool is_inside(const place place, const entry entry, const window 
 #else
 #define KN_PLACE_OF(p) places[KN_RIGHT_PIECE_AT(p).i]
 #endif
-#define KN_OUTSIDE (-(1 << 28))
 
 #define KN_LOCAL_MEMORY                                                                                      \
     KN_SLICES(2)                                                                                             \
     local entry table[2 * KN_TILE_K];
 
-/* Writes the table for the slice at k0. KN_WRITE_ENTRY(k) sets the entry of k. */
-#define KN_WRITE_TABLE(k0, turn)                                                                             \
+/* Writes the table for the slice at k0, from table[turn] on. KN_WRITE_ENTRY(k) sets the entry of k; pixels of those
+ * from `count` on are outside. */
+#define KN_WRITE_TABLE(k0, count, turn)                                                                      \
     for (int at = get_local_id(0); at < KN_TILE_K; at += KN_ITEMS) {                                         \
         entry entry = {0, 0, KN_OUTSIDE, 0};                                                                 \
-        if ((k0) + at < k_end) {                                                                             \
+        if ((count) == KN_TILE_K || at < (count)) {                                                          \
             KN_WRITE_ENTRY((k0) + at)                                                                        \
         }                                                                                                    \
-        table[(turn) * KN_TILE_K + at] = entry;                                                              \
+        table[(turn) + at] = entry;                                                                          \
     }
 /* The distance of a pixel from the beginning of its plane. */
 #define KN_OFFSET(y, x) ((KN_INDEX)(y) * window.width + (x))
@@ -127,16 +161,18 @@ static inline bool is_inside(const place place, const entry entry, const window 
     int loaded = 0;                                                                                          \
     sums sums;                                                                                               \
     sums_clear(&sums);                                                                                       \
-    KN_WRITE_TABLE(k_first, 0)                                                                               \
+    KN_WRITE_TABLE(k_first, KN_FIRST_COUNT(k_first, k_end), 0)                                               \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
-    KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
+    KN_ADD_OWN_SLICES
 #ifdef KN_FRAGMENT
+#define KN_FIRST_COUNT(k_first, k_end) ((k_end) - (k_first))
+#define KN_ADD_OWN_SLICES KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
 #define KN_LEFT_BITS(vector, k)                                                                              \
     KN_LOAD_RAW_IF(slice_k + (k) < k_end, KN_LEFT_HALF, vector, left_from,                                   \
-                   row * left_row + table[loaded * KN_TILE_K + (k)].left)
+                   row * left_row + table[loaded + (k)].left)
 #define KN_RIGHT_BITS(vector, k)                                                                             \
-    KN_LOAD_RAW_IF(is_inside(place, table[loaded * KN_TILE_K + (k)], window), KN_RIGHT_HALF, vector,         \
-                   right_from, place.at + table[loaded * KN_TILE_K + (k)].at)
+    KN_LOAD_RAW_IF(is_inside(place, table[loaded + (k)], window), KN_RIGHT_HALF, vector,                     \
+                   right_from, place.at + table[loaded + (k)].at)
 #define KN_FETCH_SLICE(k0)                                                                                   \
     const int slice_k = k0;                                                                                  \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++) {                                                    \
@@ -149,40 +185,57 @@ static inline bool is_inside(const place place, const entry entry, const window 
         const int row = min(row0 + at.i, row_end - (KN_LEFT_ACROSS ? KN_LEFT_VECTOR : 1));                   \
         KN_LOAD_PIECE(left_next[p], KN_LEFT_ORDER, KN_LEFT_VECTOR, KN_LEFT_COUNT, KN_LEFT_BITS, at.k)        \
     }                                                                                                        \
-    loaded = 1 - loaded;                                                                                     \
-    KN_WRITE_TABLE(slice_k + KN_TILE_K, loaded)
+    loaded = KN_TILE_K - loaded;                                                                             \
+    KN_WRITE_TABLE(slice_k + KN_TILE_K, k_end - slice_k - KN_TILE_K, loaded)
 #define KN_PUT_SLICE(turn)                                                                                   \
     KN_PUT_PIECES(left_next, KN_LEFT_ORDER, KN_TILE_M, KN_LEFT_COUNT, 1, left + (turn) * KN_LEFT_SLICE)      \
     KN_PUT_PIECES(right_next, KN_RIGHT_ORDER, KN_TILE_N, KN_RIGHT_COUNT, 0, right + (turn) * KN_RIGHT_SLICE)
 #else
 /* A piece of KN_LEFT or KN_RIGHT. */
-#define KN_LOAD_SIDE(side, pointer) KN_OF(KN_LOAD_AS_, side##_VECTOR)(side##_HALF, pointer)
+#define KN_LOAD_SIDE(side, from, at)                                                                         \
+    KN_OF(KN_LOAD_AS_, side##_VECTOR)(side##_HALF, KN_ELEMENT(side##_HALF, from, at))
 #define KN_LOAD_AS_1(kind, pointer) KN_TO_A(KN_READ_AS(kind, pointer))
 #define KN_LOAD_AS_4(kind, pointer) KN_TO_A4(KN_READ_4_AS(kind, pointer))
-#define KN_FETCH_SLICE(k0)                                                                                   \
+#define KN_LEFT_FIRST first_in_slice(KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR, KN_LEFT_ROW)
+#define KN_RIGHT_FIRST first_in_slice(KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR, KN_RIGHT_ROW)
+#define KN_ADD_OWN_SLICES                                                                                    \
+    KN_ADD_SLICES(k_first, k_end, KN_LEFT_FIRST, KN_RIGHT_FIRST, KN_FETCH_SLICE, KN_PUT_SLICE)
+/* Element `at` of a side. Many devices add an offset in bytes of 32 bits to an address as they load. */
+#if KN_SMALL_SIDES
+#define KN_ELEMENT(kind, from, at)                                                                           \
+    ((global const KN_STORED(kind) *)((global const char *)(from) +                                          \
+                                      (uint)(at) * (kind ? 2u : (uint)sizeof(KN_T))))
+#else
+#define KN_ELEMENT(kind, from, at) ((from) + (at))
+#endif
+/* The table's entry for the k of a piece. */
+#define KN_ENTRY_FIRST(across, side, vector)                                                                 \
+    (table + KN_LOCAL_INDEX(loaded + first_piece(across, side, vector).k))
+#define KN_FETCH_SLICE(k0, count)                                                                            \
+    KN_WRITE_TABLE((k0) + (count), KN_TILE_K, KN_TILE_K - loaded)                                            \
+    local const entry *left_entry = KN_ENTRY_FIRST(KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR);               \
+    local const entry *right_entry = KN_ENTRY_FIRST(KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR);            \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {                                                     \
         const position place = piece_at(p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR);                       \
         const int i = min(row0 + place.i, row_end - (KN_LEFT_ACROSS ? KN_LEFT_VECTOR : 1));                  \
-        const KN_INDEX at = i * left_row + table[loaded * KN_TILE_K + place.k].left;                         \
-        left_next[p] =                                                                                       \
-            (k0) + place.k < k_end ? KN_LOAD_SIDE(KN_LEFT, left_from + at) : (KN_LEFT_PIECE)0;               \
+        const int further = further_piece(p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR).k;                   \
+        const KN_INDEX at = i * left_row + left_entry[further].left;                                         \
+        left_next[p] = (count) == KN_TILE_K || place.k < (count) ? KN_LOAD_SIDE(KN_LEFT, left_from, at)      \
+                                                                 : (KN_LEFT_PIECE)0;                         \
     }                                                                                                        \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++) {                                                    \
-        const entry entry = table[loaded * KN_TILE_K + KN_RIGHT_PIECE_AT(p).k];                              \
+        const entry entry = right_entry[further_piece(p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR).k];    \
         const place place = KN_PLACE_OF(p);                                                                  \
         const bool inside = is_inside(place, entry, window);                                                 \
-        right_next[p] = inside ? KN_LOAD_SIDE(KN_RIGHT, right_from + place.at + entry.at)                    \
+        right_next[p] = inside ? KN_LOAD_SIDE(KN_RIGHT, right_from, place.at + entry.at)                     \
                                : (KN_RIGHT_PIECE)0;                                                          \
     }                                                                                                        \
-    loaded = 1 - loaded;                                                                                     \
-    KN_WRITE_TABLE((k0) + KN_TILE_K, loaded)
-#define KN_PUT_SLICE(turn)                                                                                   \
+    loaded = KN_TILE_K - loaded;
+#define KN_PUT_SLICE(left_first, right_first)                                                                \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++)                                                       \
-        KN_OF(put_, KN_LEFT_VECTOR)(left_next[p], p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_ROW,                 \
-                                    left + (turn) * KN_LEFT_SLICE);                                          \
+        KN_OF(put_, KN_LEFT_VECTOR)(left_next[p], p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_ROW, left_first);    \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++)                                                      \
-        KN_OF(put_, KN_RIGHT_VECTOR)(right_next[p], p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_ROW,             \
-                                     right + (turn) * KN_RIGHT_SLICE);
+        KN_OF(put_, KN_RIGHT_VECTOR)(right_next[p], p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_ROW, right_first);
 #endif
 
 /* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element

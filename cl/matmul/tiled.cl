@@ -92,33 +92,33 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
 #define KN_PUT_SLICE(turn)                                                                                   \
     KN_PUT_PIECES(a_next, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR, 1, left + (turn) * KN_LEFT_SLICE)            \
     KN_PUT_PIECES(b_next, KN_B_ACROSS, KN_TILE_N, KN_VECTOR, 0, right + (turn) * KN_RIGHT_SLICE)
+#define KN_ADD_OWN_SLICES KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
 #else
-#define KN_FETCH_SLICE(k0)                                                                                   \
+#define KN_IS_WITHIN(count, side, across) ((count) == KN_TILE_K || piece_at(p, across, side, KN_VECTOR).k < (count))
+#define KN_FETCH_SLICE(k0, count)                                                                            \
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_next[p] =                                              \
-        (k0) + piece_at(p, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR).k < k_end                                   \
-            ? KN_LOAD(KN_HALF_a, a + a_at[p])                                                                \
-            : (KN_PIECE)0;                                                                                   \
+        KN_IS_WITHIN(count, KN_TILE_M, KN_TRANSPOSE_A) ? KN_LOAD(KN_HALF_a, a + a_at[p]) : (KN_PIECE)0;      \
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++) b_next[p] =                                              \
-        (k0) + piece_at(p, KN_B_ACROSS, KN_TILE_N, KN_VECTOR).k < k_end                                      \
-            ? KN_LOAD(KN_HALF_b, b + b_at[p])                                                                \
-            : (KN_PIECE)0;                                                                                   \
-    a += KN_TRANSPOSE_A ? KN_TILE_K * (KN_INDEX)m : KN_TILE_K;                                               \
-    b += KN_TRANSPOSE_B ? KN_TILE_K : KN_TILE_K * (KN_INDEX)n;
+        KN_IS_WITHIN(count, KN_TILE_N, KN_B_ACROSS) ? KN_LOAD(KN_HALF_b, b + b_at[p]) : (KN_PIECE)0;         \
+    a += KN_TRANSPOSE_A ? (count) * (KN_INDEX)m : (count);                                                   \
+    b += KN_TRANSPOSE_B ? (count) : (count) * (KN_INDEX)n;
 /* Each work-item adds what it loads of A: the sums of rows are complete when those of the group are added. */
 #ifdef KN_ROW_SUMS
 #define KN_ADD_PIECES KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_sums[p] += a_next[p];
 #else
 #define KN_ADD_PIECES
 #endif
-#define KN_PUT_A(pieces, slice)                                                                              \
+#define KN_PUT_A(pieces, first)                                                                              \
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++)                                                          \
-        KN_OF(put_, KN_VECTOR)(pieces[p], p, KN_TRANSPOSE_A, KN_TILE_M, KN_LEFT_ROW, slice);
-#define KN_PUT_SLICE(turn)                                                                                   \
+        KN_OF(put_, KN_VECTOR)(pieces[p], p, KN_TRANSPOSE_A, KN_TILE_M, KN_LEFT_ROW, first);
+#define KN_PUT_SLICE(a_first, b_first)                                                                       \
     KN_ADD_PIECES                                                                                            \
-    KN_PUT_A(a_next, left + (turn) * KN_LEFT_SLICE)                                                          \
+    KN_PUT_A(a_next, a_first)                                                                                \
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)                                                          \
-        KN_OF(put_, KN_VECTOR)(b_next[p], p, KN_B_ACROSS, KN_TILE_N, KN_RIGHT_ROW,                           \
-                               right + (turn) * KN_RIGHT_SLICE);
+        KN_OF(put_, KN_VECTOR)(b_next[p], p, KN_B_ACROSS, KN_TILE_N, KN_RIGHT_ROW, b_first);
+#define KN_A_FIRST first_in_slice(KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR, KN_LEFT_ROW)
+#define KN_B_FIRST first_in_slice(KN_B_ACROSS, KN_TILE_N, KN_VECTOR, KN_RIGHT_ROW)
+#define KN_ADD_OWN_SLICES KN_ADD_SLICES(k_first, k_end, KN_A_FIRST, KN_B_FIRST, KN_FETCH_SLICE, KN_PUT_SLICE)
 #endif
 
 /* Stores four sums of a row. */
@@ -169,9 +169,9 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict 
     KN_PIECE a_sums[KN_A_PIECES];
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_sums[p] = 0;
 #endif
-    KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
+    KN_ADD_OWN_SLICES
 #ifdef KN_ROW_SUMS
-    KN_PUT_A(a_sums, left)
+    KN_PUT_A(a_sums, left + KN_A_FIRST)
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int i = get_local_id(0); column0 == 0 && i < min(KN_TILE_M, m - row0); i += KN_ITEMS) {
         KN_A sum = 0;

@@ -352,6 +352,7 @@ KN_OPERATOR(
         {.inputs = {"1,2,6,7", "2,2,3,2"}, .attributes = "stride=2,3 padding=1,2 dilation=1,2"},
         {.inputs = {"2,3,7,5", "4,3,3,3"}, .attributes = "padding=0,1,2,0"},
         {.inputs = {"1,3,15,15", "7,3,7,7"}, .attributes = "stride=3 padding=3"},
+        {.inputs = {"1,2,9,12", "3,2,4,8"}, .attributes = "padding=2,5"},
         {.inputs = {"2,6,9,9", "6,1,3,3"}, .attributes = "stride=2 padding=1 groups=6", .smallest = true},
         {.inputs = {"2,16,7,6", "16,1,3,3"}, .attributes = "stride=2 padding=1 groups=16", .smallest = true},
         {.inputs = {"1,32,9,7", "32,1,5,2"}, .attributes = "padding=3,0,1,2 dilation=2,3 groups=32"},

@@ -12,6 +12,18 @@ static bool epilogue_varies(const kn_epilogue *epilogue) {
     return false;
 }
 
+/* The most taps whose bits fit into a number. */
+enum { TAP_BITS = 32 };
+
+static bool has_small_sides(const kn_lowering *lowering) {
+    if (lowering->target->wide_indices) return false;
+    for (int i = 0; i < 2; i++) {
+        const kn_value *side = lowering->node->inputs[i];
+        if ((uint64_t)kn_elements_of(side) * kn_dtype_bytes(side->shape.dtype) > UINT32_MAX) return false;
+    }
+    return true;
+}
+
 /* Adjacent pixels of a plane, channels of a pixel's weight and taps of a filter are adjacent in memory: which
  * of them the sides of the product load together. */
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
@@ -33,6 +45,8 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
                    kn_conv_is_pointwise(&form) ? kn_product_vector(product, pixels) : 1);
     const bool singly = !product->unit && product->parts == 1 && epilogue_varies(lowering->epilogue);
     kn_step_define(step, "KN_RESULT_VECTOR", "%d", singly || result % 4 ? 1 : 4);
+    if (!product->unit && has_small_sides(lowering)) kn_step_define(step, "KN_SMALL_SIDES", "1");
+    if (!product->unit && (forward || data) && taps <= TAP_BITS) kn_step_define(step, "KN_TAP_BITS", "1");
     if (data) {
         /* Along the sum lie the taps of a filter. */
         kn_step_define(step, "KN_LEFT_ACROSS", "%d", (int)(taps == 1));
