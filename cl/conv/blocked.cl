@@ -106,12 +106,12 @@ static inline void walk_on(walk *walk, const int sources, const int taps_x) {
 
 #define KN_FETCH_SLICE(k0)                                                                                   \
     const int down = at.tap_y * step_y, across = at.tap_x * step_x;                                          \
-    const KN_INDEX from = (KN_INDEX)at.channel * source_plane + (down * source_width + across) * KN_BLOCK;   \
+    const KN_INDEX from = (KN_INDEX)at.channel * source_plane + ((KN_INDEX)down * source_width + across) * KN_BLOCK;   \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++)                                                      \
         right_next[p].line[0] = KN_LOAD_RAW_IF(                                                              \
             KN_IS_WANTED(at.k) && KN_IS_INSIDE(y[p] + down, x[p] + across, source_height, source_width),     \
             KN_HALF_source, KN_BLOCK, source, right_at[p] + from);                                           \
-    const KN_INDEX along = KN_LEFT_TAP * sources + at.channel;                                               \
+    const KN_INDEX along = (KN_INDEX)KN_LEFT_TAP * sources + at.channel;                                               \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++)                                                       \
         left_next[p].line[0] =                                                                               \
             KN_LOAD_RAW_IF(KN_IS_WANTED(at.k), KN_HALF_packed, KN_BLOCK, packed, left_at[p] + along);        \
@@ -165,7 +165,7 @@ KN_WORK_GROUP kernel void kn_conv_blocked(global const KN_STORED(KN_HALF_source)
         const int pixel = column - image * pixels;
         y[p] = KN_SOURCE_Y(pixel / line);
         x[p] = KN_SOURCE_X(pixel % line);
-        right_at[p] = image * sources * source_plane + (y[p] * source_width + x[p]) * KN_BLOCK;
+        right_at[p] = image * sources * source_plane + ((KN_INDEX)y[p] * source_width + x[p]) * KN_BLOCK;
     }
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++)
         left_at[p] = (KN_INDEX)min(row0 + KN_LEFT_AT(p).i, targets - 1) * filter_height * filter_width * sources;

@@ -49,13 +49,13 @@ typedef struct pixel {
 #define KN_LEFT_LINE(pixel, k)                                                                               \
     KN_LOAD_RAW_IF(KN_IS_WANTED(k), KN_HALF_dy, KN_VECTOR, dy,                                               \
                    left_at[p] + (KN_INDEX)pixel.image * outputs * out_plane +                                \
-                       (pixel.y * out_width + pixel.x) * KN_BLOCK)
+                       ((KN_INDEX)pixel.y * out_width + pixel.x) * KN_BLOCK)
 #define KN_RIGHT_LINE(pixel, k)                                                                              \
     KN_LOAD_RAW_IF(KN_IS_WANTED(k) && KN_IS_INSIDE(pixel.y * stride_y + down[p], pixel.x * stride_x + across[p],    \
                                                    height, width),                                           \
                    KN_HALF_x, KN_VECTOR, x,                                                                  \
                    right_at[p] + (KN_INDEX)pixel.image * channels * plane +                                  \
-                       (pixel.y * stride_y * width + pixel.x * stride_x) * KN_BLOCK)
+                       ((KN_INDEX)pixel.y * stride_y * width + pixel.x * stride_x) * KN_BLOCK)
 #define KN_FETCH_SLICE(k0)                                                                                   \
     pixel second = first;                                                                                    \
     if (++second.x == out_width) {                                                                           \

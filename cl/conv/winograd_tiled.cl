@@ -131,7 +131,7 @@ kernel void kn_winograd_images(global const KN_STORED(KN_HALF_x) *restrict x, gl
         const KN_INDEX line = plane + (KN_INDEX)(row + i) * width + column;
 #if KN_VECTOR == 4
         const float4 four = inside && column + 1 < width ? KN_READ_4_AS(KN_HALF_x, x + (line + 1)) : (float4)0;
-        pixels[i][0] = inside && column >= 0 ? KN_READ_AS(KN_HALF_x, x + line) : 0;
+        pixels[i][0] = inside && column >= 0 && column < width ? KN_READ_AS(KN_HALF_x, x + line) : 0;
         pixels[i][1] = four.s0;
         pixels[i][2] = four.s1;
         pixels[i][3] = four.s2;

@@ -17,8 +17,8 @@
  *   KN_FLIGHT 4      vectors that a work-item loads before it uses the first
  *   KN_MAX_PARTS 64  of a channel
  *   KN_FLAT 0        1: the epilogue sees results as (..,middle_size,inner_size); 0: as (images,channels,inner)
- * and those of norm/moments.cl and common/epilogue.cl. `part` and `slice` are multiples of KN_VECTOR;
- * line_multiplier is that of inner / KN_VECTOR (common/divide.cl); with KN_BLOCKED of 1, and that of inner.
+ * and those of norm/moments.cl and common/epilogue.cl. A vector has KN_EACH elements of a channel: KN_VECTOR, or 1 with
+ * KN_BLOCKED. `part` and `slice` are multiples of it; line_multiplier is that of inner / KN_EACH (common/divide.cl).
  *
  * kn_batch_norm_moments(x, partials, channels, inner, line_multiplier, total, part, parts)
  *   work-groups (parts, channels / KN_CHANNELS); partials is (C,parts,3): the number of elements, their mean, and
@@ -69,8 +69,8 @@
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
 #define KN_UNROLL _Pragma("unroll")
 
-/* Adjacent elements: of a channel, KN_EACH of each of its channels. A `share` has a number of each. A value begins at a multiple of 64 bytes, and inner is a multiple of KN_VECTOR: they
- * are aligned. */
+/* A vector of adjacent elements, and a `share`, which has one number for each of their channels. Vectors are aligned: a
+ * value begins at a multiple of 64 bytes, and inner is a multiple of KN_EACH. */
 #if KN_BLOCKED
 typedef KN_CONCAT(KN_A, 8) vector;
 typedef vector share;

@@ -23,9 +23,9 @@ kernel void kn_to_blocks(global const KN_ELEMENT *restrict plain, global KN_ELEM
     const KN_INDEX i = get_global_id(0), block = i / pixels;
     if (block >= blocks) return;
     plain += block * 8 * pixels + i % pixels;
-    const eight channels = {plain[0],          plain[pixels],     plain[2 * pixels], plain[3 * pixels],
-                            plain[4 * pixels], plain[5 * pixels], plain[6 * pixels], plain[7 * pixels]};
-    *(global eight *)(blocked + i * 8) = channels;
+    const eight channels = (eight)(plain[0], plain[pixels], plain[2 * pixels], plain[3 * pixels], plain[4 * pixels],
+                                   plain[5 * pixels], plain[6 * pixels], plain[7 * pixels]);
+    vstore8(channels, i, blocked);
 }
 #endif
 

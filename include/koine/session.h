@@ -143,7 +143,7 @@ typedef struct kn_plan_info {
     uint64_t exchange_bytes; /* host memory for what is exchanged with other workers of a training */
     uint64_t host_bytes;     /* of states that wait in host memory (kn_trainer_params.host_moments) */
     /* host memory through which inputs are uploaded while a run is in progress; 0 where the device shares
-     * memory with the host */
+     * memory with the host, or has no separate queue for transfers */
     uint64_t staging_bytes;
 } kn_plan_info;
 KN_API kn_status kn_session_plan(kn_session *session, kn_plan_info *info);

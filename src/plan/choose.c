@@ -119,7 +119,6 @@ static void take_tuned(kn_planner *planner, const kn_tuning *tuning, bool plain,
 
 /* plain: as first_by_rule has it, but for a forced one. */
 static kn_status choose(kn_planner *planner, const kn_node *node, bool plain, kn_chosen *chosen) {
-    const kn_plan_request *request = planner->request;
     const kn_tuning tuning = {node, planner->target, may_prepare(planner, node)};
     const char *forced;
     chosen->variant = find_forced(planner, node, &forced);
@@ -130,8 +129,6 @@ static kn_status choose(kn_planner *planner, const kn_node *node, bool plain, kn
                        node->name, forced);
     if (planner->switches->tuning == KN_TUNING_USED) take_tuned(planner, &tuning, plain, chosen);
     if (!chosen->variant) chosen->variant = first_by_rule(planner, node, 0, plain);
-    if (chosen->variant && planner->switches->tuning == KN_TUNING_NOTED && request->judge)
-        request->judge->note(request->device, &tuning, chosen->variant);
     if (chosen->variant) return KN_OK;
     return kn_fail(planner->error, KN_ERROR_UNSUPPORTED,
                    "%s '%s': no kernel takes these shapes and types on this device", node->op->name,
@@ -178,6 +175,19 @@ static kn_status choose_all(kn_planner *planner, bool plain) {
     return KN_OK;
 }
 
+/* Tells the tuner what the rule takes, once for each node. */
+static void note_choices(const kn_planner *planner) {
+    const kn_plan_request *request = planner->request;
+    if (planner->switches->tuning != KN_TUNING_NOTED || !request->judge) return;
+    for (size_t i = 0; i < planner->graph->node_count; i++) {
+        const kn_node *node = planner->graph->nodes[i];
+        const kn_tuning tuning = {node, planner->target, may_prepare(planner, node)};
+        const char *forced;
+        if (node->op->class == KN_CLASS_KERNEL && !find_forced(planner, node, &forced))
+            request->judge->note(request->device, &tuning, planner->chosen[i].variant);
+    }
+}
+
 kn_status kn_pass_choose(kn_planner *planner) {
     kn_graph *graph = planner->graph;
     planner->chosen = kn_arena_take(planner->arena, graph->node_count + 1, sizeof *planner->chosen);
@@ -192,5 +202,6 @@ kn_status kn_pass_choose(kn_planner *planner) {
     }
     kn_status status = choose_all(planner, false);
     if (status == KN_OK && !conversions_pay(planner)) status = choose_all(planner, true);
+    if (status == KN_OK) note_choices(planner);
     return status;
 }

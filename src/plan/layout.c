@@ -20,6 +20,8 @@ typedef struct layout_pass {
 
 bool kn_can_block(const kn_target *target, const kn_shape *shape) {
     int width = kn_block_width(target);
+    /* With many threads the norms give each channel of a block a work-item. */
+    if (!target->wide_vector && target->work_group_items < (uint64_t)width) return false;
     return shape->rank == 4 && width > 1 && shape->dims[1] > 0 && shape->dims[1] % width == 0;
 }
 

@@ -92,7 +92,7 @@ static inline uint64_t kn_pack(kn_packing *packing, uint64_t bytes) {
 
 /* ---- the memory that plans of one session share (memory.c) ------------------------------------------ */
 
-/* The most host memory through which the inputs of one session are uploaded to a device. */
+/* The most host memory through which the inputs of a session are uploaded to each of its devices. */
 #define KN_STAGING_MOST ((uint64_t)256 << 20)
 
 /* Scratch blocks, each as large as the plan that needs most, and two buffers for each input: one is written

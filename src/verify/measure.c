@@ -119,11 +119,12 @@ static int64_t class_of(int64_t size) {
     return rounded;
 }
 
-static void name_sizes(kn_context *context, const kn_node *node, const kn_variant *variant, char *key,
-                       size_t bytes) {
+static void name_sizes(kn_context *context, const kn_node *node, const kn_variant *variant,
+                       const kn_variant *other, char *key, size_t bytes) {
     size_t used = kn_verdict_name(context, "faster", key, bytes);
     if (used < bytes)
-        used += (size_t)snprintf(key + used, bytes - used, "/%s/%s", node->op->name, variant->name);
+        used += (size_t)snprintf(key + used, bytes - used, "/%s/%s/%s", node->op->name, variant->name,
+                                 other->name);
     if (variant->choice.measured_at) return;
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         const kn_shape *shape = &node->inputs[i]->shape;
@@ -180,7 +181,7 @@ bool kn_variant_is_faster(void *device, const kn_node *node, const kn_variant *v
     kn_context *context = device;
     char key[320];
     double verdict = 0, seconds = 0, other_seconds = 0;
-    name_sizes(context, node, variant, key, sizeof key);
+    name_sizes(context, node, variant, other, key, sizeof key);
     if (kn_verdict_expect(context, key, guess_of(context, node, variant), &verdict)) return verdict > 1;
     kn_measurement measure = {.context = context, .fast = variant->choice.fast};
     kn_error error = {.status = KN_OK};

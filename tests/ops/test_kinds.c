@@ -78,7 +78,7 @@ static const forced forcings[] = {
     {"small mfma in bfloat16", MANY, MATRIX(":64x64x32", "emulated-mfma", BFLOAT16, "conv2d_weight")},
     {"dpas8 in bfloat16", MANY, MATRIX("", "emulated-dpas8", BFLOAT16, "conv2d_data")},
     {"dpas16 in float16", MANY, MATRIX(":64x64x32", "emulated-dpas16", FLOAT16, "")},
-    {"blocked by mma in bfloat16", MANY, BLOCKED("", "emulated-mma", BFLOAT16, "conv2d_weight")},
+    {"blocked by mma in bfloat16", MANY, BLOCKED(":128x128x32", "emulated-mma", BFLOAT16, "conv2d_weight")},
     {"blocked by small mma in float16", MANY, BLOCKED(":64x64x32", "emulated-mma", FLOAT16, "conv2d_data")},
     {"blocked by wmma in bfloat16", MANY, BLOCKED(":64x64x32", "emulated-wmma", BFLOAT16, "")},
     {"blocked by wmma12 in float16", MANY, BLOCKED("", "emulated-wmma12", FLOAT16, "conv2d")},

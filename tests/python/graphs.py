@@ -221,6 +221,8 @@ def contexts_say_what_they_are():
     expect(any("exp" in entry.label for entry in context.timeline(clear=True)) and context.timeline() == [])
     expect(context.counts.device_bytes > 0 and context.clock > 0)
     expect_equal(context.matrix_unit("float16"), "none" if context.capabilities.wide_vector else context.matrix_unit("float16"))
+    expect_equal(context.matrix_unit_of("float16"), context.matrix_unit("float16"))
+    expect_equal(context.matrix_unit_of("float64"), "none")
     with raises(koine.NoDeviceError, "nothing-like-it"):
         koine.Context("nothing-like-it")
 

@@ -56,7 +56,7 @@ static void check_verdict(const kn_trial_case *measured_at, const char *sizes, b
     kn_context *context = device_open(&params);
     const bool faster = kn_variant_is_faster(context, result->producer, &variant, &variant);
     size_t used = kn_verdict_name(context, "faster", key, sizeof key);
-    snprintf(key + used, sizeof key - used, "/matmul/tiled%s", sizes);
+    snprintf(key + used, sizeof key - used, "/matmul/tiled/tiled%s", sizes);
     snprintf(stale, sizeof stale, "faster/%s/", "matmul");
     double ratio = 0;
     assert_int_equal(kn_verdict_expect(context, key, 0, &ratio), measured);

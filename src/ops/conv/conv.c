@@ -378,6 +378,7 @@ KN_OPERATOR(
         {.inputs = {"2,24,5,9", "32,24,1,1"}}, {.inputs = {"2,24,7,5", "40,24,1,1"}, .no_gradient = true},
         {.inputs = {"2,16,5,7", "24,16,1,1"}},
         {.inputs = {"1,32,7,6", "35,32,3,3"}, .attributes = "padding=1"},
+        {.inputs = {"1,8,4,4", "8,8,3,3"}, .attributes = "padding=1,1,1,9"},
         {.inputs = {"1,64,5,5", "96,64,3,3"}, .attributes = "stride=2 padding=1"},
         {.inputs = {"1,32,6,6", "32,16,3,3"}, .attributes = "padding=1 groups=2"},
         {.inputs = {"2,3,11,19", "16,3,5,4"},

@@ -68,6 +68,13 @@ static int64_t filter_bytes(const winograd *form) {
     return form->points * form->sources * form->targets * (int64_t)sizeof(float);
 }
 
+/* Whether the points of the fewest columns of a chunk have room in a block of memory. */
+static bool fits_chunk(const kn_target *target, const winograd *form) {
+    const int64_t larger = form->sources > form->targets ? form->sources : form->targets;
+    return (uint64_t)(form->points * COLUMN_STEP * larger * (int64_t)sizeof(float)) <=
+           within(CHUNK_BYTES, target);
+}
+
 /* 3x3 filters of float32 or 16 bits, stride 1, and what is not so large that the filters have no room or that
  * tiles cannot be counted. */
 bool kn_conv_winograd_tiled_accepts(const kn_target *target, const kn_node *node) {
@@ -84,7 +91,7 @@ bool kn_conv_winograd_tiled_accepts(const kn_target *target, const kn_node *node
     if (!fits || conv.channels > INT32_MAX / conv.outputs) return false;
     describe(target, node, LARGE_TILE, &form);
     return kn_elements_of(form.x) > 0 && (uint64_t)filter_bytes(&form) <= within(FILTER_BYTES, target) &&
-           form.tiles < INT32_MAX / LARGE_TILE;
+           form.tiles < INT32_MAX / LARGE_TILE && fits_chunk(target, &form);
 }
 
 /* ---- the steps ------------------------------------------------------------------------------- */

@@ -19,12 +19,12 @@ typedef struct kn_strided_copy {
     int64_t sizes[KN_MAX_RANK], from_strides[KN_MAX_RANK], to_strides[KN_MAX_RANK];
 } kn_strided_copy;
 kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *copy, bool wide);
+/* The unsigned OpenCL type of the size of an element: of kernels that only move them. */
+const char *kn_bits_type(kn_dtype dtype);
 /* The node's input with `before[i]` elements before axis i, filled up to its output with `value`. */
 kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value, bool wide);
 
 /* Positions in a row-major array, all of whose dimensions are numbers (move.c). */
-/* The unsigned OpenCL type of the size of an element: of kernels that only move them. */
-const char *kn_bits_type(kn_dtype dtype);
 int64_t kn_position_of(const kn_shape *shape, const int64_t *place);
 void kn_place_of(const kn_shape *shape, int64_t position, int64_t *place);
 void kn_row_strides(const kn_shape *shape, int64_t *strides);

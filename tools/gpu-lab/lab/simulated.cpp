@@ -10,8 +10,8 @@
  *     kernel NAME REGISTERS LOCAL_BYTES        as ptxas counts them
  *     launch GX GY GZ LX LY LZ                 work-groups, and work-items of a work-group
  *     first N                                  work-groups that are left out before the first that runs
- *     buffer BYTES NUMBER                      an argument, filled with a float; one of no bytes is a null
- * pointer number HEX                               an argument, its bytes in order
+ *     buffer BYTES NUMBER                      an argument filled with a float; of no bytes: null
+ *     number HEX                               an argument, its bytes in order
  *
  * -gpgpu_max_cta of the configuration says how many work-groups run. The last line that is printed begins
  * with "simulated" and has a JSON object; what the simulator prints comes before it.

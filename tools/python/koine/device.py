@@ -177,6 +177,10 @@ class Context(Handle):
         """The unit for products in "float16" or "bfloat16" that computes right here; "none" without one."""
         return text(lib.kn_matrix_unit_name(lib.kn_context_matrix_unit(self._pointer, number_of("kn_precision", precision)))) or ""
 
+    def matrix_unit_of(self, dtype: Union[str, int]) -> str:
+        """The same by the numbers that it multiplies: "float16", "bfloat16", "float32" (rounded to TF32) or "int8"."""
+        return text(lib.kn_matrix_unit_name(lib.kn_context_matrix_unit_of(self._pointer, number_of("kn_dtype", dtype)))) or ""
+
     @property
     def clock(self) -> float:
         """Seconds since the context was opened, on the timeline's clock."""
