@@ -6,7 +6,7 @@
  *
  * Defines, besides those of conv/blocked_tile.cl:
  *   KN_DATA 0          1: the gradient: source is dy, and the result dx. Pixels whose distance from each other is a
- *                      multiple of the stride get the same taps: they are a phase (conv/implicit_data.cl)
+ *                      multiple of the stride get the same taps: they are a phase (conv/phase.cl)
  *   KN_HALF_source, _packed 2, KN_HALF_weight, _result 0   how they are stored (common/storage.cl)
  *
  * kn_pack_blocked(weight, packed, sources, targets, taps, source_stride, target_stride)

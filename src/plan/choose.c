@@ -150,6 +150,7 @@ static double blockable(const kn_planner *planner, kn_value *const *values, int 
  * again and again. */
 static bool conversions_pay(kn_planner *planner) {
     double blocked = 0, plain = 0;
+    if (planner->target->wide_vector || planner->switches->blocked_images) return true;
     for (size_t i = 0; i < planner->graph->node_count; i++) {
         const kn_node *node = planner->graph->nodes[i];
         const kn_variant *variant = planner->chosen[i].variant;
@@ -159,7 +160,7 @@ static bool conversions_pay(kn_planner *planner) {
                                 blockable(planner, node->outputs, node->output_count);
         *(takes_blocks(planner, variant) ? &blocked : &plain) += elements;
     }
-    return planner->target->wide_vector || planner->switches->blocked_images || 2 * plain <= blocked;
+    return 2 * plain <= blocked;
 }
 
 static kn_status choose_all(kn_planner *planner, bool plain) {

@@ -59,6 +59,7 @@ static kn_status add_parts(kn_lowering *lowering, const kn_product *product) {
     kn_step_index(step, "blocks", shape->dims[1] / KN_BLOCK_OF_THREADS);
     kn_step_index(step, "pixels", shape->dims[2] * shape->dims[3]);
     kn_step_epilogue(step, lowering);
+    kn_product_cost_of_sum(step, lowering, product, elements);
     kn_step_size_free(step, elements / KN_BLOCK_OF_THREADS, lowering->target);
     return kn_step_end(step, lowering);
 }
@@ -182,6 +183,7 @@ static kn_status lower_weight(kn_lowering *lowering) {
     kn_step_int(step, "step_y", product.slice / form.out_width % form.out_height);
     kn_step_int(step, "step_x", product.slice % form.out_width);
     kn_step_epilogue(step, lowering);
+    kn_step_cost_of_node(step, lowering);
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;

@@ -295,6 +295,14 @@ void kn_product_size(kn_step *step, const kn_product *product) {
                                         .integers = has_bytes(step->node)});
 }
 
+void kn_product_cost_of_sum(kn_step *step, const kn_lowering *lowering, const kn_product *product,
+                            int64_t elements) {
+    const kn_dtype of_parts = kn_accumulator(lowering->node, lowering->node->outputs[0]->shape.dtype);
+    const double bytes = (double)product->parts * (double)kn_dtype_bytes(of_parts) +
+                         (double)kn_dtype_bytes(lowering->result->shape.dtype);
+    kn_step_cost(step, (double)elements * (product->parts - 1), (double)elements * bytes);
+}
+
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,
                             void (*define)(kn_step *step, const kn_lowering *lowering,
                                            const kn_product *product),
@@ -316,10 +324,7 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,
     kn_step_index(step, "middle_size", middle);
     kn_step_index(step, "inner_size", inner);
     kn_step_epilogue(step, lowering);
-    const kn_dtype of_parts = kn_accumulator(lowering->node, lowering->node->outputs[0]->shape.dtype);
-    const double bytes = (double)product->parts * (double)kn_dtype_bytes(of_parts) +
-                         (double)kn_dtype_bytes(lowering->result->shape.dtype);
-    kn_step_cost(step, (double)elements * (product->parts - 1), (double)elements * bytes);
+    kn_product_cost_of_sum(step, lowering, product, elements);
     kn_step_size_free(step, elements, lowering->target);
     return kn_step_end(step, lowering);
 }

@@ -48,6 +48,9 @@ void kn_product_define_tile(kn_step *step, const kn_product *product);
 void kn_product_partials(kn_step *step, const kn_product *product);
 /* The size of the launch, and its tiles for reports. */
 void kn_product_size(kn_step *step, const kn_product *product);
+/* The cost of a step that adds the parts of `elements` results. */
+void kn_product_cost_of_sum(kn_step *step, const kn_lowering *lowering, const kn_product *product,
+                            int64_t elements);
 /* Adds the parts, if there are several, with the epilogue; the result is seen as (.., middle, inner).
  * `define` gives the product's file the same macros. */
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product,
