@@ -106,18 +106,19 @@ static inline void walk_on(walk *walk, const int sources, const int taps_x) {
 
 #define KN_FETCH_SLICE(k0)                                                                                   \
     const int down = at.tap_y * step_y, across = at.tap_x * step_x;                                          \
-    const KN_INDEX from = (KN_INDEX)at.channel * source_plane + ((KN_INDEX)down * source_width + across) * KN_BLOCK;   \
+    const KN_INDEX inside = (KN_INDEX)down * source_width + across;                                          \
+    const KN_INDEX from = (KN_INDEX)at.channel * source_plane + inside * KN_BLOCK;                           \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++)                                                      \
         right_next[p].line[0] = KN_LOAD_RAW_IF(                                                              \
             KN_IS_WANTED(at.k) && KN_IS_INSIDE(y[p] + down, x[p] + across, source_height, source_width),     \
             KN_HALF_source, KN_BLOCK, source, right_at[p] + from);                                           \
-    const KN_INDEX along = (KN_INDEX)KN_LEFT_TAP * sources + at.channel;                                               \
+    const KN_INDEX along = (KN_INDEX)KN_LEFT_TAP * sources + at.channel;                                     \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++)                                                       \
         left_next[p].line[0] =                                                                               \
             KN_LOAD_RAW_IF(KN_IS_WANTED(at.k), KN_HALF_packed, KN_BLOCK, packed, left_at[p] + along);        \
     walk_on(&at, sources, taps_x);
 #define KN_PUT_SLICE(turn)                                                                                   \
-    KN_PUT_PIECES(left_next, KN_ALONG, KN_TILE_M, KN_BLOCK, 1, left + (turn) * KN_LEFT_SLICE)    \
+    KN_PUT_PIECES(left_next, KN_ALONG, KN_TILE_M, KN_BLOCK, 1, left + (turn) * KN_LEFT_SLICE)                \
     KN_PUT_PIECES(right_next, KN_ALONG, KN_TILE_N, KN_BLOCK, 0, right + (turn) * KN_RIGHT_SLICE)
 
 KN_WORK_GROUP kernel void kn_conv_blocked(global const KN_STORED(KN_HALF_source) *restrict source,

@@ -2,7 +2,6 @@
  * cl/conv/blocked.cl and cl/conv/blocked_weight.cl. */
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
-#include "ops/matmul/product.h"
 
 static const char *file_of(const kn_node *node) {
     return node->op == &kn_row_conv2d_weight ? "conv/blocked_weight.cl" : "conv/blocked.cl";
@@ -92,21 +91,9 @@ static kn_status lower_image(kn_lowering *lowering) {
     const bool data = node->op == &kn_row_conv2d_data;
     kn_conv_form form;
     kn_conv_describe(node, &form);
-    const int64_t elements = kn_elements_of(lowering->result), taps = form.filter_height * form.filter_width;
+    const int64_t elements = kn_elements_of(lowering->result);
     if (elements == 0) return KN_OK;
-    const int64_t phases = data ? form.stride[0] * form.stride[1] : 1;
-    kn_product product = {.file = file_of(node),
-                          .way = KN_PRODUCT_MATRIX,
-                          .unit = kn_product_unit(lowering->target, node, file_of(node), KN_PRODUCT_MATRIX),
-                          .batches = phases};
-    product.rows = data ? form.channels : form.outputs;
-    product.columns = form.images * (data ? kn_divide_up(form.height, form.stride[0]) *
-                                                kn_divide_up(form.width, form.stride[1])
-                                          : form.out_height * form.out_width);
-    product.depth = data ? form.outputs *
-                               kn_conv_phase_taps(form.filter_height, form.stride[0], form.dilation[0]) *
-                               kn_conv_phase_taps(form.filter_width, form.stride[1], form.dilation[1])
-                         : form.channels * taps;
+    kn_product product = kn_conv_product(lowering->target, node, &form, file_of(node), KN_PRODUCT_MATRIX);
     kn_product_plan(lowering, &product, elements);
     int packed = 0;
     kn_status status = pack(lowering, &form, &packed);
@@ -129,10 +116,7 @@ static kn_status lower_image(kn_lowering *lowering) {
     kn_step_int(step, "part_depth", product.part_depth);
     kn_step_epilogue(step, lowering);
     kn_step_cost_of_node(step, lowering);
-    if (data) { /* reported as the average of all phases */
-        product.depth = kn_divide_up(form.outputs * taps, phases);
-        product.part_depth = kn_divide_up(product.depth, product.parts);
-    }
+    kn_conv_report_phases(&product, node, &form);
     kn_product_size(step, &product);
     status = kn_step_end(step, lowering);
     return status == KN_OK ? add_parts(lowering, &product) : status;
@@ -155,13 +139,7 @@ static kn_status lower_weight(kn_lowering *lowering) {
     kn_conv_describe(node, &form);
     const int64_t elements = kn_elements_of(lowering->result);
     if (elements == 0) return KN_OK;
-    kn_product product = {.file = file_of(node),
-                          .way = KN_PRODUCT_MATRIX,
-                          .unit = kn_product_unit(lowering->target, node, file_of(node), KN_PRODUCT_MATRIX),
-                          .batches = 1,
-                          .rows = form.outputs,
-                          .columns = form.channels * form.filter_height * form.filter_width,
-                          .depth = form.images * form.out_height * form.out_width};
+    kn_product product = kn_conv_product(lowering->target, node, &form, file_of(node), KN_PRODUCT_MATRIX);
     kn_product_plan(lowering, &product, elements);
     kn_step *step = kn_step_begin(lowering, product.file, "kn_conv_blocked_weight");
     define_weight(step, lowering, &product);

@@ -2,6 +2,7 @@
 #ifndef KN_CONV_PRIVATE_H
 #define KN_CONV_PRIVATE_H
 
+#include "ops/matmul/product.h"
 #include "ops/row.h"
 
 /* The sizes of a convolution y (images,outputs,out_height,out_width) of x (images,channels,height,width)
@@ -21,8 +22,12 @@ kn_status kn_conv_matrix_lower(kn_lowering *lowering);
 /* Of float32, each number as two of bfloat16. */
 bool kn_conv_matrix_split_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_matrix_split_lower(kn_lowering *lowering);
-/* The most taps of a filter, along one axis, that reach the pixels of one phase of the stride. */
-int64_t kn_conv_phase_taps(int64_t filter, int64_t stride, int64_t dilation);
+/* The convolution as a matrix product for kernels of `file`, not yet planned. The gradient of the data has
+ * one for each phase of the stride and each group; its depth is that of the phase with the most taps. */
+kn_product kn_conv_product(const kn_target *target, const kn_node *node, const kn_conv_form *form,
+                           const char *file, kn_product_way way);
+/* For reports: gives the gradient of the data the average depth of its phases. */
+void kn_conv_report_phases(kn_product *product, const kn_node *node, const kn_conv_form *form);
 /* blocked.c: the same of blocked images. */
 bool kn_conv_blocked_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_blocked_lower(kn_lowering *lowering);

@@ -2,7 +2,6 @@
  * implicit_data.cl and implicit_weight.cl. */
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
-#include "ops/matmul/product.h"
 
 /* Whether an operand differs along a row of the result: four results of a work-item would access it with
  * gaps. */
@@ -54,11 +53,45 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
     }
 }
 
-int64_t kn_conv_phase_taps(int64_t filter, int64_t stride, int64_t dilation) {
+/* The most taps that a phase of a stride has, along one axis. */
+static int64_t phase_taps(int64_t filter, int64_t stride, int64_t dilation) {
     int64_t step = 1;
     while (step * dilation % stride != 0)
         step++;
     return kn_divide_up(filter, step);
+}
+
+/* The phases of a stride, for each of which the gradient of the data has a product. */
+static int64_t phases_of(const kn_node *node, const kn_conv_form *form) {
+    return node->op == &kn_row_conv2d_data ? form->stride[0] * form->stride[1] : 1;
+}
+
+kn_product kn_conv_product(const kn_target *target, const kn_node *node, const kn_conv_form *form,
+                           const char *file, kn_product_way way) {
+    const bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
+    const int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
+    const int64_t taps = form->filter_height * form->filter_width;
+    const int64_t pixels = form->images * kn_divide_up(form->height, form->stride[0]) *
+                           kn_divide_up(form->width, form->stride[1]);
+    const int64_t out_pixels = form->images * form->out_height * form->out_width;
+    kn_product product = {.file = file,
+                          .way = way,
+                          .unit = kn_product_unit(target, node, file, way),
+                          .batches = form->groups * phases_of(node, form)};
+    product.rows = data ? channels : outputs;
+    product.columns = forward ? out_pixels : data ? pixels : channels * taps;
+    product.depth = forward ? channels * taps : out_pixels;
+    if (data)
+        product.depth = outputs * phase_taps(form->filter_height, form->stride[0], form->dilation[0]) *
+                        phase_taps(form->filter_width, form->stride[1], form->dilation[1]);
+    return product;
+}
+
+void kn_conv_report_phases(kn_product *product, const kn_node *node, const kn_conv_form *form) {
+    if (node->op != &kn_row_conv2d_data) return;
+    product->depth = kn_divide_up(form->outputs / form->groups * form->filter_height * form->filter_width,
+                                  phases_of(node, form));
+    product->part_depth = kn_divide_up(product->depth, product->parts);
 }
 
 void kn_conv_step_window(kn_step *step, const kn_conv_form *form) {
@@ -113,23 +146,7 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     if (elements == 0) return KN_OK;
     kn_conv_form form;
     kn_conv_describe(node, &form);
-    int64_t channels = form.channels / form.groups, outputs = form.outputs / form.groups;
-    int64_t taps = form.filter_height * form.filter_width;
-    /* The gradient of the data has a product for each phase of the stride. */
-    int64_t phases = data ? form.stride[0] * form.stride[1] : 1;
-    int64_t pixels =
-        form.images * kn_divide_up(form.height, form.stride[0]) * kn_divide_up(form.width, form.stride[1]);
-    int64_t out_pixels = form.images * form.out_height * form.out_width;
-    kn_product product = {.file = file_of(node),
-                          .way = way,
-                          .unit = kn_product_unit(lowering->target, node, file_of(node), way),
-                          .batches = form.groups * phases};
-    product.rows = data ? channels : outputs;
-    product.columns = forward ? out_pixels : data ? pixels : channels * taps;
-    product.depth = forward ? channels * taps : out_pixels;
-    if (data)
-        product.depth = outputs * kn_conv_phase_taps(form.filter_height, form.stride[0], form.dilation[0]) *
-                        kn_conv_phase_taps(form.filter_width, form.stride[1], form.dilation[1]);
+    kn_product product = kn_conv_product(lowering->target, node, &form, file_of(node), way);
     kn_product_plan(lowering, &product, elements);
     kn_step *step = kn_step_begin(lowering, product.file,
                                   forward ? "kn_conv"
@@ -144,17 +161,14 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     kn_step_int(step, "parts", product.parts);
     kn_step_int(step, "part_depth", product.part_depth);
     if (forward) {
-        kn_step_uint(step, "taps_multiplier", kn_divide_multiplier(taps));
+        kn_step_uint(step, "taps_multiplier", kn_divide_multiplier(form.filter_height * form.filter_width));
         kn_step_uint(step, "width_multiplier", kn_divide_multiplier(form.filter_width));
     } else if (!data) {
         kn_step_uint(step, "pixels_multiplier", kn_divide_multiplier(form.out_height * form.out_width));
         kn_step_uint(step, "width_multiplier", kn_divide_multiplier(form.out_width));
     }
     kn_step_epilogue(step, lowering);
-    if (data) { /* reported as the average of all phases */
-        product.depth = kn_divide_up(outputs * taps, phases);
-        product.part_depth = kn_divide_up(product.depth, product.parts);
-    }
+    kn_conv_report_phases(&product, node, &form);
     kn_step_cost_of_node(step, lowering);
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);
