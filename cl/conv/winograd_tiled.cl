@@ -83,6 +83,16 @@ static inline tile tile_of(const int item, const int columns, const uint columns
     return tile;
 }
 
+/* The points of one tile or filter: sums is (parts,KN_POINTS,items), whose parts are added in their order. */
+static inline void load_points(global const float *restrict sums, const KN_INDEX items, const int parts,
+                               float points[KN_REACH][KN_REACH]) {
+    KN_UNROLL for (int at = 0; at < KN_POINTS; at++) points[at / KN_REACH][at % KN_REACH] = sums[at * items];
+    for (int part = 1; part < parts; part++) {
+        sums += KN_POINTS * items;
+        KN_UNROLL for (int at = 0; at < KN_POINTS; at++) points[at / KN_REACH][at % KN_REACH] += sums[at * items];
+    }
+}
+
 #if KN_WANTED(kn_winograd_filters)
 #define KN_LOAD_TAP(i) const vector g##i = taps[i][j];
 #define KN_KEEP_FILTER(i) lines[i][j] = f##i;
@@ -174,12 +184,7 @@ kernel void kn_winograd_results(global const float *restrict sums, global KN_STO
     if (!tile.exists) return;
     const KN_INDEX plane = ((KN_INDEX)tile.image * channels + tile.channel) * height * width;
     float points[KN_REACH][KN_REACH];
-    KN_UNROLL for (int at = 0; at < KN_POINTS; at++) points[at / KN_REACH][at % KN_REACH] = sums[at * items + item];
-    for (int part = 1; part < parts; part++) {
-        sums += KN_POINTS * items;
-        KN_UNROLL for (int at = 0; at < KN_POINTS; at++) points[at / KN_REACH][at % KN_REACH] +=
-            sums[at * items + item];
-    }
+    load_points(sums + item, items, parts, points);
     KN_UNROLL for (int j = 0; j < KN_REACH; j++) {
         KN_EACH_POINT(KN_LOAD_SUM)
         KN_TO_RESULTS(m, r)
@@ -262,12 +267,7 @@ kernel void kn_winograd_unfilters(global const float *restrict sums, global floa
     const KN_INDEX pair = get_global_id(0);
     if (pair >= items) return;
     float points[KN_REACH][KN_REACH];
-    KN_UNROLL for (int at = 0; at < KN_POINTS; at++) points[at / KN_REACH][at % KN_REACH] = sums[at * items + pair];
-    for (int part = 1; part < parts; part++) {
-        sums += KN_POINTS * items;
-        KN_UNROLL for (int at = 0; at < KN_POINTS; at++) points[at / KN_REACH][at % KN_REACH] +=
-            sums[at * items + pair];
-    }
+    load_points(sums + pair, items, parts, points);
     KN_UNROLL for (int j = 0; j < KN_REACH; j++) {
         KN_EACH_POINT(KN_LOAD_UNFILTER)
         KN_POINTS_FILTER(u, g)
