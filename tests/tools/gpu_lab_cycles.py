@@ -39,8 +39,8 @@ PTX = """
 	.param .u32 scaled_param_3
 )
 {
-	.reg .pred 	%p<2>;
-	.reg .b32 	%r<10>;
+	.reg .pred 	%p<3>;
+	.reg .b32 	%r<11>;
 	.reg .b64 	%rd<8>;
 	ld.param.b64 	%rd1, [scaled_param_0];
 	ld.param.b64 	%rd2, [scaled_param_1];
@@ -55,7 +55,13 @@ PTX = """
 	mul.wide.s32 	%rd3, %r6, 4;
 	add.s64 	%rd4, %rd1, %rd3;
 	ld.global.b32 	%r7, [%rd4];
-	mov.b32 	%r8, 0f3F800000;
+	mov.b32 	%r8, 0f00000000;
+	mov.b32 	%r10, 2;
+$L__BB0_1:
+	add.rn.f32 	%r8, %r8, 0f3F000000;
+	add.s32 	%r10, %r10, -1;
+	setp.ne.b32 	%p2, %r10, 0;
+	@%p2 bra 	$L__BB0_1;
 	fma.rn.f32 	%r9, %r7, %r1, %r8;
 	add.s64 	%rd5, %rd2, %rd3;
 	st.global.b32 	[%rd5], %r9;
@@ -135,7 +141,7 @@ def launches_are_chosen():
 
 def launches_are_written():
     bad, text = [], cycles.plain_ptx(PTX)
-    for word in (".ptr", ".align", "texmode"):
+    for word in (".ptr", ".align", "texmode", "setp.ne.b"):
         if word in text:
             bad.append(f"{word} is left in the PTX")
     expect(bad, "parameters", cycles.parameters(text, "scaled"), ["u64", "u64", "f32", "u32"])

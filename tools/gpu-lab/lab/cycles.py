@@ -144,8 +144,10 @@ def wave_of(target, settings, kernel, launch, units):
 
 
 def plain_ptx(text):
-    """PTX without what the simulator's parser does not know."""
+    """PTX without what the simulator's parser does not know, and without comparisons of untyped bits, for which it also
+    compares what is above them in its registers: a loop that counts down by adding -1 does not end."""
     text = re.sub(r"\.ptr( \.(?:global|shared|const|local))?( \.align \d+)?", "", text)
+    text = re.sub(r"\b(setp\.(?:eq|ne))\.b(16|32)\b", r"\1.u\2", text)
     return text.replace(", texmode_independent", "")
 
 
