@@ -138,6 +138,17 @@ static int peak_step(const kn_executable *executable) {
     return best;
 }
 
+/* The label of the first step that uses scratch memory. What is kept from run to run is in use before it. */
+static const char *user_of(const kn_plan *plan, const kn_placement *scratch) {
+    for (int s = scratch->first; s < plan->step_count; s++)
+        for (int a = 0; a < plan->steps[s]->argument_count; a++) {
+            const kn_argument *argument = &plan->steps[s]->arguments[a];
+            if (argument->kind == KN_ARGUMENT_SCRATCH && argument->integer == scratch - plan->scratches)
+                return plan->steps[s]->label;
+        }
+    return NULL;
+}
+
 static void add_peak(const kn_executable *executable, kn_text *text) {
     static const char *const kinds[KINDS] = {"activations", "gradients", "workspace"};
     const int step = peak_step(executable);
@@ -158,7 +169,7 @@ static void add_peak(const kn_executable *executable, kn_text *text) {
             kn_text_format(text, "%s %s  ", value->producer->op->name, value->producer->name);
             kn_shape_text(executable->graph, &value->shape, text);
         } else {
-            const char *user = executable->plan.steps[placement->first]->label;
+            const char *user = user_of(&executable->plan, placement);
             kn_text_add(text, user ? user : "");
         }
         kn_text_add(text, "\n");

@@ -168,6 +168,13 @@ def a_plan_that_computes_values_twice(folder):
 
 
 @case
+def kept_memory_is_named_by_its_first_user(folder):
+    found = koine("plan", "lenet", "--mode", "infer", "--batch", "1", folder=folder).needs(0)
+    if "matmul/wide.cl:kn_matmul_pack" in found.out:  # on devices with wide vectors: packed weights
+        expect(re.search(r"workspace +\d{7,} bytes  matmul linear1\.product", found.out), found.out)
+
+
+@case
 def plan_beyond_the_indices_of_kernels(folder):
     koine("plan", "lenet", "--mode", "infer", "--batch", "2000000000", "--memory", "50MB", "--json").needs(
         0, err="a batch of 2000000000 does not fit").objects(*PLAN_KEYS)
