@@ -156,7 +156,8 @@ typedef struct fragment_right {
 #define KN_SUM_VECTOR KN_PASTE(KN_SUM, KN_SUM_EACH)
 
 #if KN_NUMBERS == 4
-/* The high and the low ones of a tile. */
+/* The high and the low ones of a tile; loaded by address, for Oclgrind cannot run what LLVM makes of functions that
+ * return them. */
 typedef struct split_left {
     fragment_left high, low;
 } split_left;
@@ -170,25 +171,23 @@ typedef struct split_right {
 static inline uint8 read_block(local const uint *from) {
     return intel_sub_group_block_read8(from);
 }
-static inline split_left load_left(local const uint *slice, const int row, const int k) {
+static inline void load_split_left(local const uint *slice, const int row, const int k, split_left *loaded) {
     local const uint *from = slice + KN_LEFT_PLACE(row, k);
-    split_left loaded;
 #if KN_FRAGMENT == 5
     const uint8 even = read_block(from), odd = read_block(from + KN_ROWS * KN_DEPTH / 2);
-    loaded.high = as_int8(KN_HIGH_OF(even, odd));
-    loaded.low = as_int8(KN_LOW_OF(even, odd));
+    loaded->high = as_int8(KN_HIGH_OF(even, odd));
+    loaded->low = as_int8(KN_LOW_OF(even, odd));
 #else
     const uint8 words = read_block(from);
-    loaded.high = as_short8(convert_ushort8(words >> 16));
-    loaded.low = as_short8(convert_ushort8(words & 0xffffu));
+    loaded->high = as_short8(convert_ushort8(words >> 16));
+    loaded->low = as_short8(convert_ushort8(words & 0xffffu));
 #endif
-    return loaded;
 }
-static inline split_right load_right(local const uint *slice, const int column, const int k) {
+static inline void load_split_right(local const uint *slice, const int column, const int k, split_right *loaded) {
     local const uint *from = slice + KN_RIGHT_PLACE(column, k);
     const uint8 even = read_block(from), odd = read_block(from + KN_COLUMNS * KN_DEPTH / 2);
-    const split_right loaded = {as_int8(KN_HIGH_OF(even, odd)), as_int8(KN_LOW_OF(even, odd))};
-    return loaded;
+    loaded->high = as_int8(KN_HIGH_OF(even, odd));
+    loaded->low = as_int8(KN_LOW_OF(even, odd));
 }
 #else
 /* Number e of a lane is at `PLACE`; where a run of four or more is adjacent, and for unit 1, four are loaded at once. */
@@ -201,31 +200,27 @@ static inline void split_pair(const uint first, const uint second, const int at,
         KN_UNROLL for (int e = 0; e < (each) / 2; e += 2) {                                                  \
             const uint4 words =                                                                              \
                 *(local const uint4 *)((slice) + PLACE((side) + AT(KN_LANE, e), (k) + ALONG(KN_LANE, e)));   \
-            split_pair(words.s0, words.s1, e / 2, loaded.high.word, loaded.low.word);                        \
-            split_pair(words.s2, words.s3, e / 2 + (each) / 4, loaded.high.word, loaded.low.word);           \
+            split_pair(words.s0, words.s1, e / 2, loaded->high.word, loaded->low.word);                      \
+            split_pair(words.s2, words.s3, e / 2 + (each) / 4, loaded->high.word, loaded->low.word);         \
         }                                                                                                    \
     } else if ((run) % 4 == 0) {                                                                             \
         KN_UNROLL for (int e = 0; e < (each); e += 4) {                                                      \
             const uint4 words =                                                                              \
                 *(local const uint4 *)((slice) + PLACE((side) + AT(KN_LANE, e), (k) + ALONG(KN_LANE, e)));   \
-            split_pair(words.s0, words.s1, e / 2, loaded.high.word, loaded.low.word);                        \
-            split_pair(words.s2, words.s3, e / 2 + 1, loaded.high.word, loaded.low.word);                    \
+            split_pair(words.s0, words.s1, e / 2, loaded->high.word, loaded->low.word);                      \
+            split_pair(words.s2, words.s3, e / 2 + 1, loaded->high.word, loaded->low.word);                  \
         }                                                                                                    \
     } else {                                                                                                 \
         KN_UNROLL for (int e = 0; e < (each); e += 2)                                                        \
             split_pair((slice)[PLACE((side) + AT(KN_LANE, e), (k) + ALONG(KN_LANE, e))],                     \
                        (slice)[PLACE((side) + AT(KN_LANE, e + 1), (k) + ALONG(KN_LANE, e + 1))], e / 2,      \
-                       loaded.high.word, loaded.low.word);                                                   \
+                       loaded->high.word, loaded->low.word);                                                 \
     }
-static inline split_left load_left(local const uint *slice, const int row, const int k) {
-    split_left loaded;
+static inline void load_split_left(local const uint *slice, const int row, const int k, split_left *loaded) {
     KN_LOAD_SPLIT(loaded, slice, KN_LEFT_PLACE, row, k, KN_LEFT_EACH, KN_LEFT_RUN, KN_LEFT_AT, KN_LEFT_DEPTH)
-    return loaded;
 }
-static inline split_right load_right(local const uint *slice, const int column, const int k) {
-    split_right loaded;
+static inline void load_split_right(local const uint *slice, const int column, const int k, split_right *loaded) {
     KN_LOAD_SPLIT(loaded, slice, KN_RIGHT_PLACE, column, k, KN_RIGHT_EACH, KN_RIGHT_RUN, KN_RIGHT_AT, KN_RIGHT_DEPTH)
-    return loaded;
 }
 #endif
 #else
@@ -447,9 +442,11 @@ static inline void sums_add_tiles(sums *sums, local const KN_NUMBER *left,
 #if KN_NUMBERS == 4
         /* The small products first. */
         split_left rows[KN_TILES_M];
-        KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) rows[i] = load_left(left, row0 + i * KN_ROWS, k);
+        KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)
+            load_split_left(left, row0 + i * KN_ROWS, k, &rows[i]);
         KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++) {
-            const split_right columns = load_right(right, column0 + j * KN_COLUMNS, k);
+            split_right columns;
+            load_split_right(right, column0 + j * KN_COLUMNS, k, &columns);
             KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)
                 multiply_add(&sums->at[i][j], rows[i].low, columns.high KN_EXCHANGE_PASSED);
             KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)

@@ -41,7 +41,7 @@ typedef KN_PASTE(piece_, KN_VECTOR) piece;
 #define KN_LEFT_PIECE(p) piece_at(p, KN_ALONG, KN_TILE_M, KN_VECTOR)
 #define KN_RIGHT_PIECES(order) KN_PIECES(KN_TILE_N, KN_VECTOR, order)
 #define KN_RIGHT_PIECE(p, order) piece_at(p, order, KN_TILE_N, KN_VECTOR)
-/* The numbers at from[at], rounded; 0 from `depth` on along k. */
+/* The numbers at from[at], rounded; 0 from `depth` on along k, for which from[0] may be loaded. */
 #define KN_LOAD_LINE(from, at, k) KN_LOAD_RAW_IF((k) < depth, 0, KN_VECTOR, from, at)
 #define KN_FETCH_LEFT(from, k0)                                                                              \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) left_next[p].line[0] =                                \
@@ -52,7 +52,7 @@ typedef KN_PASTE(piece_, KN_VECTOR) piece;
 
 #if KN_WANTED(kn_recurrent_step)
 #define KN_FETCH_STEP(k0)                                                                                    \
-    KN_FETCH_LEFT(before, k0)                                                                                \
+    KN_FETCH_LEFT(before + before_at, k0)                                                                    \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES(KN_ALONG); p++) right_next[p].line[0] =                    \
         KN_LOAD_LINE(weight, right_at[p] + (k0), (k0) + KN_RIGHT_PIECE(p, KN_ALONG).k);
 #define KN_PUT_STEP(turn) KN_PUT_SIDES(KN_ALONG, turn)
@@ -72,7 +72,7 @@ KN_WORK_GROUP kernel void kn_recurrent_step(KN_STEP_PARAMETERS) {
     KN_INDEX left_at[KN_LEFT_PIECES], right_at[KN_RIGHT_PIECES(KN_ALONG)];
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {
         const position place = KN_LEFT_PIECE(p);
-        left_at[p] = min(row0 + place.i, batch - 1) * before_row + before_at + place.k;
+        left_at[p] = min(row0 + place.i, batch - 1) * before_row + place.k;
     }
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES(KN_ALONG); p++) {
         const position place = KN_RIGHT_PIECE(p, KN_ALONG);
@@ -89,7 +89,7 @@ KN_WORK_GROUP kernel void kn_recurrent_step(KN_STEP_PARAMETERS) {
 
 #if KN_WANTED(kn_recurrent_back)
 #define KN_FETCH_BACK(k0)                                                                                    \
-    KN_FETCH_LEFT(hidden, k0)                                                                                \
+    KN_FETCH_LEFT(hidden + (KN_INDEX)from * gate_units, k0)                                                  \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES(KN_ACROSS); p++)                                           \
         KN_UNROLL for (int line = 0; line < KN_IN_WORD; line++) right_next[p].line[line] =                   \
             KN_LOAD_LINE(weight, right_at[p] + (KN_INDEX)((k0) + line) * units,                              \
@@ -106,7 +106,7 @@ KN_WORK_GROUP kernel void kn_recurrent_back(KN_BACK_PARAMETERS) {
     KN_INDEX left_at[KN_LEFT_PIECES], right_at[KN_RIGHT_PIECES(KN_ACROSS)];
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {
         const position place = KN_LEFT_PIECE(p);
-        left_at[p] = ((KN_INDEX)min(row0 + place.i, batch - 1) * length + from) * gate_units + place.k;
+        left_at[p] = (KN_INDEX)min(row0 + place.i, batch - 1) * length * gate_units + place.k;
     }
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES(KN_ACROSS); p++) {
         const position place = KN_RIGHT_PIECE(p, KN_ACROSS);
