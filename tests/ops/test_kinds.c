@@ -16,8 +16,8 @@ enum { WIDE = 1, MANY = 2, FORCED_OPERATORS = 96 };
 typedef struct forced {
     const char *name;
     int kind, width, registers;
-    bool wide_indices, small_blocks;
-    const char *operators, *quick; /* quick: those that run without a part, if any */
+    bool wide_indices, small_blocks, long_simulated; /* the last: a simulator would take minutes */
+    const char *operators, *quick;                   /* quick: those that run without a part, if any */
     const char *variants;
     const char *matrix_unit;
     kn_precision precision;
@@ -86,13 +86,13 @@ static const forced forcings[] = {
     {"blocked by small mfma in float16", MANY, BLOCKED(":64x64x32", "emulated-mfma", FLOAT16, "")},
     {"blocked by dpas8 in bfloat16", MANY, BLOCKED("", "emulated-dpas8", BFLOAT16, "")},
     {"blocked by dpas16 in float16", MANY, BLOCKED(":64x64x32", "emulated-dpas16", FLOAT16, "")},
-    {"split for mma", MANY, SPLIT("", "emulated-mma", "matmul")},
-    {"split for small mma", MANY, SPLIT(":64x64x16", "emulated-mma", "conv2d")},
+    {"split for mma", MANY, SPLIT("", "emulated-mma", "")},
+    {"split for small mma", MANY, SPLIT(":64x64x16", "emulated-mma", "matmul")},
     {"split for wmma", MANY, SPLIT(":64x64x16", "emulated-wmma", "conv2d_weight")},
     {"split for wmma12", MANY, SPLIT("", "emulated-wmma12", "")},
     {"split for mfma", MANY, SPLIT(":64x64x16", "emulated-mfma", "")},
     {"split for dpas8", MANY, SPLIT("", "emulated-dpas8", "conv2d_data")},
-    {"split for dpas16", MANY, SPLIT(":64x64x16", "emulated-dpas16", "")},
+    {"split for dpas16", MANY, SPLIT(":64x64x16", "emulated-dpas16", "conv2d"), .long_simulated = true},
     {"integers for mma", MANY, INTEGERS("", "emulated-mma", "matmul_integer")},
     {"integers for small mma", MANY, INTEGERS(":64x64x32", "emulated-mma", "")},
     {"integers for wmma", MANY, INTEGERS(":64x64x32", "emulated-wmma", "")},
@@ -162,7 +162,8 @@ static void forced_kernels_are_right(void **state) {
     if (forcing->kind == WIDE && forcing->matrix_unit && !is_wide())
         skip_because("the tile registers of processors, on a device with many threads");
     if (is_usual(forcing)) skip_because("the default of this device, which operator-cases tests");
-    if (test_cases_wanted() == TEST_SMALLEST && forcing->width > 4) skip_because(TOO_LONG_FOR_A_SIMULATOR);
+    if (test_cases_wanted() == TEST_SMALLEST && (forcing->width > 4 || forcing->long_simulated))
+        skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context_params params = device_params();
     params.kind = forcing->kind;
     params.trust_claims = forcing->kind == WIDE; /* short loops are right everywhere */
