@@ -12,7 +12,10 @@
  *                    word, the high one in its upper half. 5: pairs of 8-bit integers that are adjacent along the depth,
  *                    the first in the lower half; sums are int. What is said of numbers and depths is said of pairs
  *   KN_SIGNED_A, KN_SIGNED_B 0   with KN_NUMBERS 5: 1: those of left, or of right, are int8, otherwise uint8
- *   KN_EMULATED 0    1: without a unit; each lane has the same numbers and gives them to the others in local memory
+ *   KN_EMULATED 0    1: without a unit; each lane has the same numbers and gives them to the others in local memory.
+ *                    2: without the products, whose place a cheap use of the numbers takes: results are wrong, but all
+ *                    else that a work-item does to memory is what it does with a unit, so that it can be counted where
+ *                    there is none (tools/gpu-lab/counts)
  *   KN_WAVE_M, _N 32 the sums of a wave, multiples of the unit's tile */
 #if defined(KN_FRAGMENT) && !defined(KN_FRAGMENT_CL)
 #define KN_FRAGMENT_CL
@@ -69,7 +72,7 @@
 #endif
 
 /* Loops over tiles of the unit; without one, unrolling them takes compilers long. */
-#if KN_EMULATED
+#if KN_EMULATED == 1
 #define KN_UNROLL_TILES
 #else
 #define KN_UNROLL_TILES KN_UNROLL
@@ -124,7 +127,7 @@
     local KN_NUMBER *left = (local KN_NUMBER *)slices, *right = left + (number) * KN_LEFT_SLICE;                   \
     local KN_A *stage = (local KN_A *)slices;                                                                \
     KN_EMULATION
-#if KN_EMULATED
+#if KN_EMULATED == 1
 #define KN_EXCHANGED (KN_ROWS * KN_DEPTH + KN_COLUMNS * KN_DEPTH)
 #define KN_EMULATION local KN_FACTOR exchange[KN_WAVES * KN_EXCHANGED];
 #define KN_EXCHANGE , exchange + KN_WAVE * KN_EXCHANGED
@@ -282,7 +285,29 @@ static inline fragment_right load_right(local const KN_NUMBER *slice, const int 
 #endif
 
 /* sums += left * right, by all lanes of a wave together. */
-#if KN_EMULATED
+#if KN_EMULATED == 2
+/* The words of a fragment together, in vectors as load_run loads them: compilers split those of which they see single
+ * words used. */
+static inline uint4 words_used(const uint *word, const int count, const int run) {
+    uint4 used = 0;
+    if (run % 4 == 0) {
+        KN_UNROLL for (int w = 0; w < count; w += 4) used ^= *(const uint4 *)(word + w);
+    } else if (run % 2 == 0) {
+        KN_UNROLL for (int w = 0; w < count; w += 2) used.lo ^= *(const uint2 *)(word + w);
+    } else {
+        KN_UNROLL for (int w = 0; w < count; w++) used ^= word[w];
+    }
+    return used;
+}
+#define KN_WORDS_USED(fragment, each, run)                                                                   \
+    words_used(fragment.word, (each) / KN_FACTORS_IN_WORD, (run) / KN_FACTORS_IN_WORD)
+static inline void multiply_add(KN_SUM_VECTOR *sums, const fragment_left left, const fragment_right right) {
+    const uint4 used =
+        KN_WORDS_USED(left, KN_LEFT_EACH, KN_LEFT_RUN) ^ KN_WORDS_USED(right, KN_RIGHT_EACH, KN_RIGHT_RUN);
+    KN_UNROLL for (int e = 0; e < KN_SUM_EACH / 4; e++) ((KN_PASTE(KN_SUM, 4) *)sums)[e] +=
+        KN_PASTE(convert_, KN_PASTE(KN_SUM, 4))(used);
+}
+#elif KN_EMULATED
 #if KN_NUMBERS == 1
 #define KN_NUMBER_AT(p) vload_half(0, (local const half *)(p))
 #elif KN_NUMBERS == 3

@@ -224,6 +224,10 @@ def work_is_counted():
             bad.append(f"the work is {sums.work_share} of the useful, expected {share}")
         if ("work" in sums.above) != (share > 1):
             bad.append(f"above the targets: {sums.above}")
+        by_unit = counts.Counts()
+        by_unit.add({**its, "unit": True}, one)
+        if by_unit.work_share is not None or by_unit.sectors != sums.sectors:
+            bad.append(f"by a matrix unit: {by_unit.line()}")
     # Pointer 0 is absent, pointer 1 is there.
     found, = counted(launch("half_of_fours", [32, 1, 1], [32, 1, 1], buffer(256), buffer(128), value(0.5), {"name": "present"}))
     check(bad, "two pointers", found, multiply_adds=0)
@@ -281,6 +285,18 @@ def command(*arguments):
                           capture_output=True, text=True, check=False)
 
 
+def unit_is_counted(target):
+    """Products of 16 bits, some of them by the target's matrix unit."""
+    done = command("--models", "mlp:8", "--json", "--target", target, "--precision", "bfloat16")
+    kernels = {line["kernel"]: line for line in map(json.loads, done.stdout.splitlines())}
+    if done.returncode or done.stderr or "kn_matmul" not in kernels:
+        return [f"{target}: {done}"]
+    its = kernels["kn_matmul"]
+    if its["passes"] < 1 or its["sectors"] < 1 or not its["local_bytes"]:
+        return [f"{target}: {its}"]
+    return []
+
+
 def a_step_is_counted():
     counter()
     bad = []
@@ -300,6 +316,8 @@ def a_step_is_counted():
     done = command("--models", "mlp:8", "--launches", "--target", "sm_90")
     if done.returncode or "waves of 32" not in done.stdout or "kn_matmul" not in done.stdout:
         bad.append(f"{done}")
+    for target in ("sm_80", "gfx942"):
+        bad += unit_is_counted(target)
     done = command("--target", "gfx9")
     if done.returncode != 1 or "'gfx9' is no target" not in done.stderr:
         bad.append(f"a wrong target: {done}")

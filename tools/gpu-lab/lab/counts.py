@@ -20,6 +20,8 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "counter.cpp")
 PACKAGES = "apt-get install g++ liboclgrind-dev opencl-c-headers llvm-14-dev"
 # As link-time optimization prepares a program, it lacks the instruction `freeze`, which Oclgrind 21.10 does not know.
 OPTIONS = "-O2"  # as compilers of GPUs do by default
+# Of a program for a matrix unit, which Oclgrind has none of: all but its products (cl/common/fragment.cl).
+UNIT, WITHOUT_UNIT = re.compile(r"^#define KN_FRAGMENT ", re.M), "-DKN_EMULATED=2"
 KINDS = ("load", "store", "local")
 # What the counts should stay below, as multiples of the least: sectors for each request, passes of local memory, and
 # multiply-adds.
@@ -116,10 +118,10 @@ class Counts:
         groups = group_count(launch) / found["groups"]
         self.launches += 1
         for name, number in found.items():
-            if name not in ("launch", "groups") and not name.endswith("_place"):
+            if name not in ("launch", "groups", "unit") and not name.endswith("_place"):
                 self.sums[name] += number * groups
         useful = useful_multiply_adds(launch)
-        if useful:
+        if useful and not found.get("unit"):  # whose multiply-adds are not counted
             self.useful += useful
             self.work += found["multiply_adds"] * groups
 
@@ -230,7 +232,10 @@ def count_step(counter, folder, launches, wave, jobs, tell):
             options = " ".join(word for word in file.read().split() if word.startswith(("-cl-std=", "-D")))
         different = programs[program]
         path = os.path.join(folder, program + ".cl")
-        return dict(zip(different, count(counter, path, options, list(different.values()), wave)))
+        with open(path, encoding="utf-8") as file:
+            unit = bool(UNIT.search(file.read()))
+        found = count(counter, path, f"{options} {WITHOUT_UNIT}" if unit else options, list(different.values()), wave)
+        return dict(zip(different, [counts if isinstance(counts, str) else {**counts, "unit": unit} for counts in found]))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for number, done in enumerate(pool.map(work, programs), 1):
             counted.update(done)
