@@ -93,38 +93,37 @@ static inline void load_points(global const float *restrict sums, const KN_INDEX
     }
 }
 
-#if KN_WANTED(kn_winograd_filters)
-#define KN_LOAD_TAP(i) const vector g##i = taps[i][j];
-#define KN_KEEP_FILTER(i) lines[i][j] = f##i;
-#define KN_LOAD_LINE(j) const vector g##j = lines[i][j];
-#define KN_STORE_FILTER(j) filters[(i * KN_REACH + j) * items + pair] = f##j;
+/* A transform takes the numbers of `grid` along its columns j and then along its rows i: these load some as s0, s1 …, and
+ * put away what becomes of them, t0, t1 …, in place or as points of an item, the first of which is at `first_point`. */
+#define KN_LOAD_DOWN(i) const vector s##i = grid[i][j];
+#define KN_KEEP_DOWN(i) grid[i][j] = t##i;
+#define KN_LOAD_ACROSS(j) const vector s##j = grid[i][j];
+#define KN_STORE_POINT(j) first_point[(i * KN_REACH + j) * items] = t##j;
+#define KN_EACH_TAP(X) X(0) X(1) X(2)
 
+#if KN_WANTED(kn_winograd_filters)
 kernel void kn_winograd_filters(global const KN_STORED(KN_HALF_weight) *restrict weight, global float *restrict filters,
                                 KN_INDEX items, int turned) {
     const KN_INDEX pair = get_global_id(0);
     if (pair >= items) return;
-    float taps[3][3], lines[KN_REACH][3];
-    KN_UNROLL for (int tap = 0; tap < 9; tap++) taps[tap / 3][tap % 3] =
+    global float *first_point = filters + pair;
+    float grid[KN_REACH][3];
+    KN_UNROLL for (int tap = 0; tap < 9; tap++) grid[tap / 3][tap % 3] =
         KN_READ_AS(KN_HALF_weight, weight + (pair * 9 + (turned ? 8 - tap : tap)));
     KN_UNROLL for (int j = 0; j < 3; j++) {
-        KN_LOAD_TAP(0) KN_LOAD_TAP(1) KN_LOAD_TAP(2)
-        KN_FILTER_POINTS(g, f)
-        KN_EACH_POINT(KN_KEEP_FILTER)
+        KN_EACH_TAP(KN_LOAD_DOWN)
+        KN_FILTER_POINTS(s, t)
+        KN_EACH_POINT(KN_KEEP_DOWN)
     }
     KN_UNROLL for (int i = 0; i < KN_REACH; i++) {
-        KN_LOAD_LINE(0) KN_LOAD_LINE(1) KN_LOAD_LINE(2)
-        KN_FILTER_POINTS(g, f)
-        KN_EACH_POINT(KN_STORE_FILTER)
+        KN_EACH_TAP(KN_LOAD_ACROSS)
+        KN_FILTER_POINTS(s, t)
+        KN_EACH_POINT(KN_STORE_POINT)
     }
 }
 #endif
 
 #if KN_WANTED(kn_winograd_images)
-#define KN_LOAD_PIXEL(i) const vector d##i = pixels[i][j];
-#define KN_KEEP_PIXEL(i) pixels[i][j] = p##i;
-#define KN_LOAD_POINT(j) const vector d##j = pixels[i][j];
-#define KN_STORE_POINT(j) images[(i * KN_REACH + j) * items + item] = p##j;
-
 kernel void kn_winograd_images(global const KN_STORED(KN_HALF_x) *restrict x, global float *restrict images,
                                KN_INDEX items, int columns, uint columns_multiplier, int first_tile, int tiles,
                                int image_tiles, uint image_multiplier, int row_tiles, uint row_multiplier, int channels,
@@ -135,43 +134,41 @@ kernel void kn_winograd_images(global const KN_STORED(KN_HALF_x) *restrict x, gl
                               row_tiles, row_multiplier);
     const int row = tile.row - pad_y, column = tile.column - pad_x;
     const KN_INDEX plane = ((KN_INDEX)tile.image * channels + tile.channel) * height * width;
-    float pixels[KN_REACH][KN_REACH];
+    global float *first_point = images + item;
+    float grid[KN_REACH][KN_REACH];
     KN_UNROLL for (int i = 0; i < KN_REACH; i++) {
         const bool inside = tile.exists && row + i >= 0 && row + i < height;
         const KN_INDEX line = plane + (KN_INDEX)(row + i) * width + column;
 #if KN_VECTOR == 4
         const float4 four = inside && column + 1 < width ? KN_READ_4_AS(KN_HALF_x, x + (line + 1)) : (float4)0;
-        pixels[i][0] = inside && column >= 0 && column < width ? KN_READ_AS(KN_HALF_x, x + line) : 0;
-        pixels[i][1] = four.s0;
-        pixels[i][2] = four.s1;
-        pixels[i][3] = four.s2;
-        pixels[i][4] = four.s3;
-        pixels[i][5] = inside && column + 5 < width ? KN_READ_AS(KN_HALF_x, x + (line + 5)) : 0;
+        grid[i][0] = inside && column >= 0 && column < width ? KN_READ_AS(KN_HALF_x, x + line) : 0;
+        grid[i][1] = four.s0;
+        grid[i][2] = four.s1;
+        grid[i][3] = four.s2;
+        grid[i][4] = four.s3;
+        grid[i][5] = inside && column + 5 < width ? KN_READ_AS(KN_HALF_x, x + (line + 5)) : 0;
 #else
-        KN_UNROLL for (int j = 0; j < KN_REACH; j++) pixels[i][j] =
+        KN_UNROLL for (int j = 0; j < KN_REACH; j++) grid[i][j] =
             inside && column + j >= 0 && column + j < width ? KN_READ_AS(KN_HALF_x, x + (line + j)) : 0;
 #endif
     }
     KN_UNROLL for (int j = 0; j < KN_REACH; j++) {
-        KN_EACH_POINT(KN_LOAD_PIXEL)
-        KN_TO_POINTS(d, p)
-        KN_EACH_POINT(KN_KEEP_PIXEL)
+        KN_EACH_POINT(KN_LOAD_DOWN)
+        KN_TO_POINTS(s, t)
+        KN_EACH_POINT(KN_KEEP_DOWN)
     }
     KN_UNROLL for (int i = 0; i < KN_REACH; i++) {
-        KN_EACH_POINT(KN_LOAD_POINT)
-        KN_TO_POINTS(d, p)
+        KN_EACH_POINT(KN_LOAD_ACROSS)
+        KN_TO_POINTS(s, t)
         KN_EACH_POINT(KN_STORE_POINT)
     }
 }
 #endif
 
 #if KN_WANTED(kn_winograd_results)
-#define KN_LOAD_SUM(i) const vector m##i = points[i][j];
-#define KN_KEEP_SUM(i) points[i][j] = r##i;
-#define KN_LOAD_RESULT(j) const vector m##j = points[i][j];
 #define KN_STORE_RESULT(j)                                                                                   \
     if (tile.column + j < width)                                                                             \
-        KN_WRITE_AS(KN_HALF_y, KN_EPILOGUE(r##j, tile.image, tile.channel, pixel + j), y + (plane + pixel + j));
+        KN_WRITE_AS(KN_HALF_y, KN_EPILOGUE(t##j, tile.image, tile.channel, pixel + j), y + (plane + pixel + j));
 
 kernel void kn_winograd_results(global const float *restrict sums, global KN_STORED(KN_HALF_y) *restrict y, KN_INDEX items,
                                 int parts, int columns, uint columns_multiplier, int first_tile, int tiles,
@@ -183,21 +180,22 @@ kernel void kn_winograd_results(global const float *restrict sums, global KN_STO
                               row_tiles, row_multiplier);
     if (!tile.exists) return;
     const KN_INDEX plane = ((KN_INDEX)tile.image * channels + tile.channel) * height * width;
-    float points[KN_REACH][KN_REACH];
-    load_points(sums + item, items, parts, points);
+    float grid[KN_REACH][KN_REACH];
+    load_points(sums + item, items, parts, grid);
     KN_UNROLL for (int j = 0; j < KN_REACH; j++) {
-        KN_EACH_POINT(KN_LOAD_SUM)
-        KN_TO_RESULTS(m, r)
-        KN_EACH_RESULT(KN_KEEP_SUM)
+        KN_EACH_POINT(KN_LOAD_DOWN)
+        KN_TO_RESULTS(s, t)
+        KN_EACH_RESULT(KN_KEEP_DOWN)
     }
     KN_UNROLL for (int i = 0; i < KN_TILE; i++) {
-        KN_EACH_POINT(KN_LOAD_RESULT)
-        KN_TO_RESULTS(m, r)
+        KN_EACH_POINT(KN_LOAD_ACROSS)
+        KN_TO_RESULTS(s, t)
         const KN_INDEX pixel = (KN_INDEX)(tile.row + i) * width + tile.column;
         if (tile.row + i >= height) continue;
 #if KN_VECTOR == 4
-        const float4 four = KN_EPILOGUE_4((float4)(r0, r1, r2, r3), tile.image, tile.channel, pixel);
-        KN_WRITE_4_AS(KN_HALF_y, four, y + (plane + pixel));
+        /* Of pairs: a vector of four single numbers is stored by Oclgrind as an undefined one and then each number. */
+        const float4 four = (float4)((float2)(t0, t1), (float2)(t2, t3));
+        KN_WRITE_4_AS(KN_HALF_y, KN_EPILOGUE_4(four, tile.image, tile.channel, pixel), y + (plane + pixel));
 #else
         KN_EACH_RESULT(KN_STORE_RESULT)
 #endif
@@ -206,11 +204,6 @@ kernel void kn_winograd_results(global const float *restrict sums, global KN_STO
 #endif
 
 #if KN_WANTED(kn_winograd_gradients)
-#define KN_LOAD_SLOPE(i) const vector d##i = lines[i][j];
-#define KN_KEEP_SLOPE(i) lines[i][j] = z##i;
-#define KN_LOAD_GRADIENT(j) const vector d##j = lines[i][j];
-#define KN_STORE_GRADIENT(j) gradients[(i * KN_REACH + j) * items + item] = z##j;
-
 kernel void kn_winograd_gradients(global const KN_STORED(KN_HALF_dy) *restrict dy, global float *restrict gradients,
                                   KN_INDEX items, int columns, uint columns_multiplier, int first_tile, int tiles,
                                   int image_tiles, uint image_multiplier, int row_tiles, uint row_multiplier,
@@ -220,41 +213,40 @@ kernel void kn_winograd_gradients(global const KN_STORED(KN_HALF_dy) *restrict d
     const tile tile = tile_of(item, columns, columns_multiplier, first_tile, tiles, image_tiles, image_multiplier,
                               row_tiles, row_multiplier);
     const KN_INDEX plane = ((KN_INDEX)tile.image * channels + tile.channel) * height * width;
-    float lines[KN_REACH][KN_TILE];
+    global float *first_point = gradients + item;
+    float grid[KN_REACH][KN_TILE];
     KN_UNROLL for (int i = 0; i < KN_TILE; i++) {
         const bool inside = tile.exists && tile.row + i < height;
         const KN_INDEX line = plane + (KN_INDEX)(tile.row + i) * width + tile.column;
 #if KN_VECTOR == 4
         const float4 four = inside ? KN_READ_4_AS(KN_HALF_dy, dy + line) : (float4)0;
-        lines[i][0] = four.s0;
-        lines[i][1] = four.s1;
-        lines[i][2] = four.s2;
-        lines[i][3] = four.s3;
+        grid[i][0] = four.s0;
+        grid[i][1] = four.s1;
+        grid[i][2] = four.s2;
+        grid[i][3] = four.s3;
 #else
-        KN_UNROLL for (int j = 0; j < KN_TILE; j++) lines[i][j] =
+        KN_UNROLL for (int j = 0; j < KN_TILE; j++) grid[i][j] =
             inside && tile.column + j < width ? KN_READ_AS(KN_HALF_dy, dy + (line + j)) : 0;
 #endif
     }
     KN_UNROLL for (int j = 0; j < KN_TILE; j++) {
-        KN_EACH_RESULT(KN_LOAD_SLOPE)
-        KN_GRADIENT_POINTS(d, z)
-        KN_EACH_POINT(KN_KEEP_SLOPE)
+        KN_EACH_RESULT(KN_LOAD_DOWN)
+        KN_GRADIENT_POINTS(s, t)
+        KN_EACH_POINT(KN_KEEP_DOWN)
     }
     KN_UNROLL for (int i = 0; i < KN_REACH; i++) {
-        KN_EACH_RESULT(KN_LOAD_GRADIENT)
-        KN_GRADIENT_POINTS(d, z)
-        KN_EACH_POINT(KN_STORE_GRADIENT)
+        KN_EACH_RESULT(KN_LOAD_ACROSS)
+        KN_GRADIENT_POINTS(s, t)
+        KN_EACH_POINT(KN_STORE_POINT)
     }
 }
 #endif
 
 #if KN_WANTED(kn_winograd_unfilters)
-#define KN_LOAD_UNFILTER(i) const vector u##i = points[i][j];
-#define KN_LOAD_UNLINE(j) const vector u##j = points[i][j];
 #define KN_STORE_TAP(j)                                                                                      \
     {                                                                                                        \
         const KN_INDEX at = pair * 9 + i * 3 + j;                                                            \
-        const float tap = first ? g##j : total[at] + g##j;                                                   \
+        const float tap = first ? t##j : total[at] + t##j;                                                   \
         if (last)                                                                                            \
             KN_WRITE_AS(KN_HALF_dw, tap, dw + at);                                                           \
         else                                                                                                 \
@@ -266,19 +258,17 @@ kernel void kn_winograd_unfilters(global const float *restrict sums, global floa
                                   int last) {
     const KN_INDEX pair = get_global_id(0);
     if (pair >= items) return;
-    float points[KN_REACH][KN_REACH];
-    load_points(sums + pair, items, parts, points);
+    float grid[KN_REACH][KN_REACH];
+    load_points(sums + pair, items, parts, grid);
     KN_UNROLL for (int j = 0; j < KN_REACH; j++) {
-        KN_EACH_POINT(KN_LOAD_UNFILTER)
-        KN_POINTS_FILTER(u, g)
-        points[0][j] = g0;
-        points[1][j] = g1;
-        points[2][j] = g2;
+        KN_EACH_POINT(KN_LOAD_DOWN)
+        KN_POINTS_FILTER(s, t)
+        KN_EACH_TAP(KN_KEEP_DOWN)
     }
     KN_UNROLL for (int i = 0; i < 3; i++) {
-        KN_EACH_POINT(KN_LOAD_UNLINE)
-        KN_POINTS_FILTER(u, g)
-        KN_STORE_TAP(0) KN_STORE_TAP(1) KN_STORE_TAP(2)
+        KN_EACH_POINT(KN_LOAD_ACROSS)
+        KN_POINTS_FILTER(s, t)
+        KN_EACH_TAP(KN_STORE_TAP)
     }
 }
 #endif
