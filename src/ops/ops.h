@@ -29,7 +29,7 @@ enum { KN_TILE_NAME = 32 };
 bool kn_product_tile_name(int tile, char name[KN_TILE_NAME]);
 
 /* The arguments and the size of a step that adds parts, at most KN_MAX_SUMS sums (reduce/sums.c). */
-void kn_step_sums(kn_step *step, const kn_part_sum *sums, int count);
+void kn_step_sums(kn_step *step, const kn_target *target, const kn_part_sum *sums, int count);
 
 /* The name of a variant with a tile (0: chosen by the shape): "tiled", "tiled:64x64x8/8x4". */
 enum { KN_KERNEL_NAME = 64 };

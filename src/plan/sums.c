@@ -66,7 +66,7 @@ static kn_status end_waiting(kn_planner *planner, waiting_sums *waiting, int *ke
         if (!step->label) return kn_fail_memory(planner->error, 0);
         step->arguments = NULL;
         step->argument_count = step->argument_capacity = 0;
-        kn_step_sums(step, waiting->sums, waiting->count);
+        kn_step_sums(step, planner->target, waiting->sums, waiting->count);
         kn_status status = kn_step_complete(step, planner->target, planner->error);
         if (status != KN_OK) return status;
     }

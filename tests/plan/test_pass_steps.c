@@ -417,7 +417,7 @@ static void sums_wait_for_a_reader(void **state) {
         const kn_step *step = passes.planner.emitter.steps[i];
         if (step->kind != KN_STEP_KERNEL || strcmp(step->kernel, "kn_sums")) continue;
         assert_int_equal(step->sum_count, 3);
-        assert_int_equal(step->global[1], 3);
+        assert_true(step->global[0] / step->local[0] >= 3);
         assert_string_equal(passes.planner.emitter.steps[i + 1]->file, "pointwise/pointwise.cl");
     }
     assert_int_equal(count_kernels(&passes, "pointwise_bucket"), 1);

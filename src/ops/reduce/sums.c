@@ -2,9 +2,23 @@
 #include "ops/lowering.h"
 #include "ops/ops.h"
 
-void kn_step_sums(kn_step *step, const kn_part_sum *sums, int count) {
+/* A sum of fewer elements has a work-item for each, so that more of them load at a time. */
+enum { ITEMS = 64, FEW = 1 << 14 };
+
+static size_t items_of(const kn_target *target) {
+    const size_t most = kn_group_items(target, "reduce/sums.cl");
+    return most < ITEMS ? most : ITEMS;
+}
+
+static int64_t groups_of(const kn_part_sum *sum, size_t items) {
+    const bool by_fours = (sum->offset | sum->stride | sum->elements) % 4 == 0 && sum->elements >= FEW;
+    return kn_divide_up(sum->elements, (int64_t)items * (by_fours ? 4 : 1));
+}
+
+void kn_step_sums(kn_step *step, const kn_target *target, const kn_part_sum *sums, int count) {
     static const kn_part_sum absent;
-    int64_t most = 0, numbers = 0;
+    const size_t items = items_of(target);
+    int64_t groups = 0, numbers = 0;
     for (int i = 0; i < KN_MAX_SUMS; i++) {
         const kn_part_sum *sum = i < count ? &sums[i] : &absent;
         if (i < count)
@@ -16,10 +30,11 @@ void kn_step_sums(kn_step *step, const kn_part_sum *sums, int count) {
         kn_step_index(step, "stride#", sum->stride);
         kn_step_index(step, "elements#", sum->elements);
         kn_step_int(step, "parts#", sum->parts);
-        if (sum->elements > most) most = sum->elements;
+        kn_step_int(step, "groups#", groups_of(sum, items));
+        groups += groups_of(sum, items);
         numbers += sum->elements * (sum->parts + 1);
     }
-    kn_step_size2(step, (size_t)kn_round_up(kn_divide_up(most, 4), 64), (size_t)count, 0, 0);
+    kn_step_size1(step, (size_t)groups * items, items);
     const uint64_t size = count ? kn_dtype_bytes(sums[0].result->shape.dtype) : 0;
     kn_step_cost(step, (double)numbers, (double)numbers * (double)size);
     if (!step) return;
@@ -33,6 +48,7 @@ kn_status kn_emit_sums(kn_lowering *lowering, const kn_part_sum *sums, int count
     kn_step *step = kn_step_begin(lowering, "reduce/sums.cl", "kn_sums");
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
-    kn_step_sums(step, sums, count);
+    kn_step_define(step, "KN_ITEMS", "%zu", items_of(lowering->target));
+    kn_step_sums(step, lowering->target, sums, count);
     return kn_step_end(step, lowering);
 }
