@@ -127,6 +127,9 @@ static void norm_cost(const kn_node *node, kn_cost *cost) {
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
 enum { ITEMS = 64, MAX_PARTS = 64, MIN_PART = 16, WORK = 8192 };
+/* Many threads: the least rows of a part, columns of a group that adds them, numbers of a row that a lane may
+ * keep. */
+enum { MIN_SHARED_PART = 32, COLUMNS = 32, KEPT = 8 };
 
 typedef struct division {
     int64_t rows, count, part, parts;
@@ -140,7 +143,8 @@ static division divide_work(const kn_lowering *lowering, kn_method method) {
     work.items = kn_group_items(lowering->target, "norm/layer_norm.cl");
     /* The parts decide rounding, so they follow from the shape. */
     work.part = kn_divide_up(work.rows, MAX_PARTS);
-    if (work.part < MIN_PART) work.part = MIN_PART;
+    const int64_t least = method == KN_METHOD_WIDE ? MIN_PART : MIN_SHARED_PART;
+    if (work.part < least) work.part = least;
     work.parts = kn_divide_up(work.rows, work.part);
     return work;
 }
@@ -161,17 +165,27 @@ static kn_step *begin(kn_lowering *lowering, const division *work, const char *k
 static size_t lanes_of(const division *work) {
     return work->method == KN_METHOD_PLAIN ? 1 : kn_power_of_two(kn_divide_up(work->count, 4), work->items);
 }
+static int vector_of(const division *work) {
+    return work->method == KN_METHOD_TREE && work->count % 4 == 0 ? 4 : 1;
+}
 static void size_by_row(kn_step *step, const kn_target *target, const division *work) {
-    kn_step_lanes(step, target, work->rows, 1, lanes_of(work), work->items);
+    const size_t lanes = lanes_of(work);
+    const int vector = vector_of(work);
+    const int64_t pieces = kn_divide_up(work->count, (int64_t)lanes * vector);
+    kn_step_define(step, "KN_VECTOR", "%d", vector);
+    if (pieces * vector <= KEPT) kn_step_define(step, "KN_PIECES", "%d", (int)pieces);
+    kn_step_lanes(step, target, work->rows, 1, lanes, work->items);
 }
 
 /* Work-groups for rows, then for the columns of each part. */
 static void size_by_row_and_column(kn_step *step, const kn_target *target, const division *work) {
-    size_t lanes = lanes_of(work), items = lanes == 1 ? ITEMS : work->items;
-    int64_t groups = kn_divide_up(work->rows, (int64_t)(items / lanes)) +
-                     kn_divide_up(work->count, (int64_t)items) * work->parts;
-    kn_step_lanes(step, target, work->rows, 1, lanes, items);
+    const size_t lanes = lanes_of(work), items = lanes == 1 ? ITEMS : work->items;
+    const size_t columns = lanes == 1 || items < COLUMNS ? items : COLUMNS;
+    const int64_t groups = kn_divide_up(work->rows, (int64_t)(items / lanes)) +
+                           kn_divide_up(work->count, (int64_t)columns) * work->parts;
+    size_by_row(step, target, work);
     if (lanes == 1) kn_step_define(step, "KN_ITEMS", "%zu", items);
+    kn_step_define(step, "KN_COLUMNS", "%zu", columns);
     kn_step_size1(step, (size_t)groups * items, lanes == 1 ? 0 : items);
 }
 
@@ -202,7 +216,7 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int par
     const kn_node *node = lowering->node;
     kn_part_sum sum;
     const bool in_parts = work->method != KN_METHOD_WIDE && kn_is_read_by_one(node->inputs[1]) &&
-                          kn_take_sum(lowering, node->inputs[1], 1, &sum);
+                          kn_take_sum(lowering, node->inputs[1], vector_of(work), &sum);
     kn_step *step = begin(lowering, work, "kn_layer_norm_gradient");
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "dy", in_parts ? NULL : node->inputs[1]);
@@ -220,11 +234,10 @@ static kn_status lower_data(kn_lowering *lowering, const division *work, int par
     }
     kn_step_epilogue_sizes(step, &node->inputs[0]->shape);
     if (in_parts) {
-        kn_step_define(step, "KN_DY_PARTS", "1");
+        kn_step_define(step, "KN_DY_PARTS", "%d", (int)sum.parts);
         kn_step_read_scratch(step, "dy_parts", sum.partials);
         kn_step_index(step, "dy_offset", sum.offset);
         kn_step_index(step, "dy_stride", sum.stride);
-        kn_step_int(step, "dy_count", sum.parts);
     }
     kn_step_epilogue(step, lowering);
     size_by_row_and_column(step, lowering->target, work);
