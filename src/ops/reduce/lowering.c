@@ -60,12 +60,20 @@ typedef struct division {
 /* With many threads: the work-groups that keep a device's memory busy, and the elements of a work-item that
  * make another part worth its while; more of them where there are some groups without it. */
 enum { BUSY_GROUPS = 512, SOME_GROUPS = 32, ITEM_ELEMENTS = 16, ITEM_ELEMENTS_OF_SOME = 64 };
+/* The loads of a work-item on their way at once, and what the beginning of lanes is a multiple of (KN_EARLY).
+ */
+enum { FLIGHT = 4, LANES_BEGIN = 16 };
 
 static division divide_many(const kn_target *target, const runs *shape) {
-    division work = {.parts = 1, .part = shape->count, .vector = 1, .flight = 4};
+    division work = {.parts = 1, .part = shape->count, .vector = 1, .flight = FLIGHT};
     if (shape->adjacent && shape->reduced_size[0] % 4 == 0) work.vector = 4;
     work.items = kn_group_items(target, "reduce/reduce.cl");
-    work.lanes = kn_power_of_two(kn_divide_up(shape->count, 4 * work.vector), work.items);
+    work.lanes = kn_power_of_two(kn_divide_up(shape->count, FLIGHT * work.vector), work.items);
+    /* Lanes begin before a row that begins anywhere, which may need one load more. */
+    const int64_t room = FLIGHT * (int64_t)work.lanes, early = smaller((int64_t)work.lanes, LANES_BEGIN) - 1;
+    if (shape->adjacent && shape->reduced == 1 && work.vector == 1 && shape->count <= room &&
+        shape->count + early > room)
+        work.flight++;
     /* A group reads neighbouring results together. */
     size_t slots = kn_power_of_two(shape->outputs, work.items < 32 ? work.items : 32);
     if (!shape->adjacent && work.lanes * slots > work.items) work.lanes = work.items / slots;
