@@ -244,6 +244,15 @@ static void pool_cost(const kn_node *node, kn_cost *cost) {
 
 enum { LINE = 64 }; /* neighbouring pixels whose maxima fit in the first-level cache */
 
+/* Whether work-items of many threads compute two pixels each (KN_PAIRS): few columns of a window are loaded
+ * twice. */
+static bool takes_pairs(const kn_target *target, const kn_node *node, const pool_form *form) {
+    enum { MAX_TAPS = 4 };
+    return !target->wide_vector && node->outputs[0]->layout != KN_LAYOUT_BLOCKED && form->maximum &&
+           !form->data && !form->adaptive && form->width % 4 == 0 && form->out_width % 2 == 0 &&
+           form->stride[1] == 2 && form->dilation[1] == 1 && form->window[1] <= MAX_TAPS;
+}
+
 static kn_status lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
@@ -253,6 +262,8 @@ static kn_status lower(kn_lowering *lowering) {
     int64_t lanes = node->outputs[0]->layout == KN_LAYOUT_BLOCKED ? kn_block_width(target) : 1;
     int64_t total = kn_elements_of(lowering->result) / lanes, chunk = 1;
     if (target->wide_vector) chunk = kn_divide_up(total, 8 * (int64_t)target->compute_units);
+    const bool pairs = takes_pairs(target, node, &form);
+    if (pairs) chunk = 2;
     kn_step *step = kn_step_begin(lowering, "conv/pool.cl",
                                   form.maximum ? form.data ? "kn_max_pool_data" : "kn_max_pool"
                                   : form.data  ? "kn_average_pool_data"
@@ -270,6 +281,10 @@ static kn_status lower(kn_lowering *lowering) {
     kn_step_define(step, "KN_STRIDE_X", "%d", (int)form.stride[1]);
     if (target->wide_vector && lanes == 1 && !form.adaptive && form.maximum && !form.data)
         kn_step_define(step, "KN_LINE", "%d", LINE);
+    if (pairs) {
+        kn_step_define(step, "KN_PAIRS", "1");
+        kn_step_define(step, "KN_PAD_X", "%d", (int)form.padding[1]);
+    }
     kn_step_read(step, form.data ? "dy" : "x", node->inputs[0]);
     if (form.maximum && form.data) kn_step_read(step, "places", node->inputs[1]);
     kn_step_write(step, form.data ? "dx" : "y", lowering->result);
@@ -378,6 +393,8 @@ static const char *data_wrong(const kn_node *node) {
              {.inputs = {"2,32,7,9"}, .attributes = "window=3 stride=1 padding=1 " more},                    \
              {.inputs = {"1,1,33,33"}, .attributes = "window=17 stride=8 " more},                            \
              {.inputs = {"93,1,1,1"}, .attributes = "window=1 " more},                                       \
+             {.inputs = {"2,3,7,16"}, .attributes = "window=3 stride=2 padding=1 " more, .smallest = true},  \
+             {.inputs = {"1,2,5,8"}, .attributes = "window=2,4 stride=2 padding=1,3,0,3 " more},             \
              {.inputs = {"2,2,7,6"}, .attributes = "window=3,2 stride=2 padding=1,0 ceil=1 " more},          \
              {.inputs = {"2,16,7,5"}, .attributes = "output=3,2 " more, .smallest = true},                   \
              {.inputs = {"1,2,3,9"}, .attributes = "output=5,4 " more}, __VA_ARGS__,                         \
