@@ -48,7 +48,11 @@
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1))) KN_WAVE_SIZE
 #define KN_UNROLL _Pragma("unroll")
 /* Of deep slices no more, since compilers load all that they unroll before they multiply. */
+#if KN_TILE_K == 9
+#define KN_UNROLL_EIGHT KN_UNROLL
+#else
 #define KN_UNROLL_EIGHT _Pragma("unroll 8")
+#endif
 
 #ifdef KN_FRAGMENT
 #include "common/fragment.cl"
@@ -57,7 +61,13 @@
 #define KN_UNROLL_TILES KN_UNROLL
 #define KN_LEFT_ROW (KN_TILE_M + 4)
 #define KN_RIGHT_ROW (KN_TILE_N + 4)
-#define KN_LEFT_SLICE (KN_TILE_K * KN_LEFT_ROW)
+/* Where row k of a left slice is. Numbers of the first row and of the ninth may be stored together, to other banks. */
+#if KN_TILE_K == 9
+#define KN_LEFT_AT(k) ((k) * KN_LEFT_ROW + (k) / 8 * 4)
+#else
+#define KN_LEFT_AT(k) ((k) * KN_LEFT_ROW)
+#endif
+#define KN_LEFT_SLICE KN_LEFT_AT(KN_TILE_K)
 #define KN_RIGHT_SLICE (KN_TILE_K * KN_RIGHT_ROW)
 
 /* A work-item's sums are in groups of four rows and four columns, so that adjacent work-items access adjacent
@@ -161,7 +171,7 @@ static inline void sums_add_own(sums *sums, local const KN_A4 *rows, local const
         KN_A4 b[KN_ITEM_N / 4];
         KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) b[j] = columns[k * KN_RIGHT_ROW / 4 + j * KN_ITEMS_N];
         KN_UNROLL for (int i = 0; i < KN_ITEM_M; i += 4) {
-            const KN_A4 a = rows[k * KN_LEFT_ROW / 4 + i / 4 * KN_ITEMS_M];
+            const KN_A4 a = rows[KN_LEFT_AT(k) / 4 + i / 4 * KN_ITEMS_M];
             KN_UNROLL for (int j = 0; j < KN_ITEM_N / 4; j++) {
                 sums->at[i + 0][j] += a.s0 * b[j];
                 sums->at[i + 1][j] += a.s1 * b[j];

@@ -10,6 +10,9 @@
  *   KN_LEFT_ACROSS 0    1: adjacent work-items load adjacent rows of the left side; 0: adjacent k
  *   KN_LEFT_VECTOR 1    4: loads the left side four at a time. Four values of k, from a multiple of four on, are
  *                       adjacent there; with KN_LEFT_ACROSS four rows
+ *   KN_LEFT_NINE 0      1: KN_TILE_K is 9, and for nine values of k, from a multiple of nine on, all rows of the left side are
+ *                       adjacent in memory, row by row, at k * row_end. row_end is a multiple of KN_TILE_M, which is
+ *                       KN_ITEMS; part_depth and all of k are multiples of 9
  *   KN_RIGHT_VECTOR 1   4: the same of the right side, with KN_RIGHT_ACROSS four columns. With KN_FRAGMENT also 8, of 16 bits
  *   KN_RESULT_VECTOR 1  4: stores four columns at a time, which from a multiple of four on are adjacent in the result
  *   KN_SMALL_SIDES 0    1: both sides have less than 2^32 bytes; not with KN_FRAGMENT
@@ -24,6 +27,9 @@
 #endif
 #ifndef KN_LEFT_VECTOR
 #define KN_LEFT_VECTOR 1
+#endif
+#ifndef KN_LEFT_NINE
+#define KN_LEFT_NINE 0
 #endif
 #ifndef KN_RIGHT_VECTOR
 #define KN_RIGHT_VECTOR 1
@@ -159,11 +165,13 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
     KN_LEFT_PIECE left_next[KN_LEFT_PIECES];                                                                 \
     KN_RIGHT_PIECE right_next[KN_RIGHT_PIECES];                                                              \
     int loaded = 0;                                                                                          \
+    KN_FIND_LEFT_PLACES                                                                                      \
     sums sums;                                                                                               \
     sums_clear(&sums);                                                                                       \
     KN_WRITE_TABLE(k_first, KN_FIRST_COUNT(k_first, k_end), 0)                                               \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
     KN_ADD_OWN_SLICES
+#define KN_FIND_LEFT_PLACES
 #ifdef KN_FRAGMENT
 #define KN_FIRST_COUNT(k_first, k_end) ((k_end) - (k_first))
 #define KN_ADD_OWN_SLICES KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
@@ -196,7 +204,6 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
     KN_OF(KN_LOAD_AS_, side##_VECTOR)(side##_HALF, KN_ELEMENT(side##_HALF, from, at))
 #define KN_LOAD_AS_1(kind, pointer) KN_TO_A(KN_READ_AS(kind, pointer))
 #define KN_LOAD_AS_4(kind, pointer) KN_TO_A4(KN_READ_4_AS(kind, pointer))
-#define KN_LEFT_FIRST first_in_slice(KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR, KN_LEFT_ROW)
 #define KN_RIGHT_FIRST first_in_slice(KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR, KN_RIGHT_ROW)
 #define KN_ADD_OWN_SLICES                                                                                    \
     KN_ADD_SLICES(k_first, k_end, KN_LEFT_FIRST, KN_RIGHT_FIRST, KN_FETCH_SLICE, KN_PUT_SLICE)
@@ -213,16 +220,8 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
     (table + KN_LOCAL_INDEX(loaded + first_piece(across, side, vector).k))
 #define KN_FETCH_SLICE(k0, count)                                                                            \
     KN_WRITE_TABLE((k0) + (count), KN_TILE_K, KN_TILE_K - loaded)                                            \
-    local const entry *left_entry = KN_ENTRY_FIRST(KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR);               \
     local const entry *right_entry = KN_ENTRY_FIRST(KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR);            \
-    KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {                                                     \
-        const position place = piece_at(p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR);                       \
-        const int i = min(row0 + place.i, row_end - (KN_LEFT_ACROSS ? KN_LEFT_VECTOR : 1));                  \
-        const int further = further_piece(p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR).k;                   \
-        const KN_INDEX at = i * left_row + left_entry[further].left;                                         \
-        left_next[p] = (count) == KN_TILE_K || place.k < (count) ? KN_LOAD_SIDE(KN_LEFT, left_from, at)      \
-                                                                 : (KN_LEFT_PIECE)0;                         \
-    }                                                                                                        \
+    KN_FETCH_LEFT(k0, count)                                                                                 \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++) {                                                    \
         const entry entry = right_entry[further_piece(p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_VECTOR).k];    \
         const place place = KN_PLACE_OF(p);                                                                  \
@@ -232,10 +231,43 @@ static inline void set_taps(place *place, const int taps_y, const int taps_x, co
     }                                                                                                        \
     loaded = KN_TILE_K - loaded;
 #define KN_PUT_SLICE(left_first, right_first)                                                                \
-    KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++)                                                       \
-        KN_OF(put_, KN_LEFT_VECTOR)(left_next[p], p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_ROW, left_first);    \
+    KN_PUT_LEFT(left_first)                                                                                  \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++)                                                      \
         KN_OF(put_, KN_RIGHT_VECTOR)(right_next[p], p, KN_RIGHT_ACROSS, KN_TILE_N, KN_RIGHT_ROW, right_first);
+#endif
+
+#if !defined(KN_FRAGMENT) && KN_LEFT_NINE
+/* Adjacent work-items load adjacent numbers of the left side: piece p is number p * KN_ITEMS + local id of the slice, nine of
+ * each row. */
+#undef KN_FIND_LEFT_PLACES
+#define KN_FIND_LEFT_PLACES                                                                                  \
+    int left_places[KN_LEFT_PIECES];                                                                         \
+    KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {                                                     \
+        const int number = p * KN_ITEMS + (int)get_local_id(0), row = number / KN_TILE_K;                    \
+        left_places[p] = KN_LEFT_AT(number - row * KN_TILE_K) + row;                                         \
+    }
+#define KN_LEFT_FIRST 0
+#define KN_FETCH_LEFT(k0, count)                                                                             \
+    KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++)                                                       \
+        left_next[p] = KN_LOAD_SIDE(KN_LEFT, left_from, (KN_INDEX)(k0) * row_end + row0 * KN_TILE_K +        \
+                                                            p * KN_ITEMS + (int)get_local_id(0));
+#define KN_PUT_LEFT(left_first)                                                                              \
+    KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) (left_first)[left_places[p]] = left_next[p];
+#elif !defined(KN_FRAGMENT)
+#define KN_LEFT_FIRST first_in_slice(KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR, KN_LEFT_ROW)
+#define KN_FETCH_LEFT(k0, count)                                                                             \
+    local const entry *left_entry = KN_ENTRY_FIRST(KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR);               \
+    KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {                                                     \
+        const position place = piece_at(p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR);                       \
+        const int i = min(row0 + place.i, row_end - (KN_LEFT_ACROSS ? KN_LEFT_VECTOR : 1));                  \
+        const int further = further_piece(p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_VECTOR).k;                   \
+        const KN_INDEX at = i * left_row + left_entry[further].left;                                         \
+        left_next[p] = (count) == KN_TILE_K || place.k < (count) ? KN_LOAD_SIDE(KN_LEFT, left_from, at)      \
+                                                                 : (KN_LEFT_PIECE)0;                         \
+    }
+#define KN_PUT_LEFT(left_first)                                                                              \
+    KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++)                                                       \
+        KN_OF(put_, KN_LEFT_VECTOR)(left_next[p], p, KN_LEFT_ACROSS, KN_TILE_M, KN_LEFT_ROW, left_first);
 #endif
 
 /* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element

@@ -437,6 +437,11 @@ KN_OPERATOR(
         {.inputs = {"1,144,5,3", "144,16,3,3"},
          .attributes = "padding=0,2,1,0 size=6,3",
          .no_gradient = true},
+        {.inputs = {"1,2,4,3", "2,64,3,3"},
+         .attributes = "padding=1 groups=2 size=4,3",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"1,128,3,2", "128,64,3,3"}, .attributes = "padding=1 size=3,2", .no_gradient = true},
         {.inputs = {"2,32,5,7", "32,21,1,1"}, .attributes = "size=5,7", .no_gradient = true},
         {.inputs = {"1,2,4,4", "2,3,1,1"}, .attributes = "stride=2 size=8,7", .no_gradient = true}));
 

@@ -23,6 +23,20 @@ static bool has_small_sides(const kn_lowering *lowering) {
     return true;
 }
 
+/* Slices of nine have the nine taps of an output: the filters of all channels for it are adjacent in memory.
+ */
+enum { NINE_TAPS = 9 };
+
+/* Whether the gradient of the data has such slices. They change no sum, since the order along it stays. */
+static bool takes_nine(const kn_node *node, const kn_product *product) {
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    return node->op == &kn_row_conv2d_data && !product->unit && product->slice == NINE_TAPS - 1 &&
+           product->items == (size_t)product->tile_m && form.filter_height * form.filter_width == NINE_TAPS &&
+           form.stride[0] == 1 && form.stride[1] == 1 && form.channels / form.groups % product->tile_m == 0 &&
+           (product->parts == 1 || product->part_depth % NINE_TAPS == 0);
+}
+
 /* Adjacent pixels of a plane, channels of a pixel's weight and taps of a filter are adjacent in memory: which
  * of them the sides of the product load together. */
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
@@ -50,6 +64,7 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
         /* Along the sum lie the taps of a filter. */
         kn_step_define(step, "KN_LEFT_ACROSS", "%d", (int)(taps == 1));
         kn_step_define(step, "KN_STRIDED", "%d", (int)strided);
+        if (product->slice == NINE_TAPS) kn_step_define(step, "KN_LEFT_NINE", "1");
     }
 }
 
@@ -148,6 +163,7 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
     kn_conv_describe(node, &form);
     kn_product product = kn_conv_product(lowering->target, node, &form, file_of(node), way);
     kn_product_plan(lowering, &product, elements);
+    if (takes_nine(node, &product)) product.slice = NINE_TAPS;
     kn_step *step = kn_step_begin(lowering, product.file,
                                   forward ? "kn_conv"
                                   : data  ? "kn_conv_data"
