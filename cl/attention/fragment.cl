@@ -50,7 +50,13 @@
 /* ---- local memory ------------------------------------------------------------------------------------- */
 
 /* The numbers of a tile of the rows of a work-group, and of one of the other side, either way. */
-#define KN_LASTING_TILE (KN_TILE_N / KN_TILE_K * KN_LEFT_SLICE)
+#define KN_LASTING_TILE (KN_TILE_N / KN_TILE_K * KN_LASTING_SLICE)
+/* Between the slices of one tile, whose rows are stored at a time, so that they are in different banks. */
+#if KN_LINES_AT_ONCE > 1 && KN_FRAGMENT < 5
+#define KN_LASTING_SLICE (KN_LEFT_SLICE + KN_TILE_K)
+#else
+#define KN_LASTING_SLICE KN_LEFT_SLICE
+#endif
 #define KN_OTHER_TILE KN_RIGHT_SLICE
 #define KN_SCORE_ROW (KN_TILE_K + 4)
 #define KN_SCORE_BYTES (4 * KN_TILE_M * KN_SCORE_ROW)
@@ -90,7 +96,7 @@ typedef KN_PASTE(piece_, KN_VECTOR) piece;
             const position place = {d % KN_TILE_K, i};                                                       \
             piece loaded;                                                                                    \
             loaded.line[0] = KN_LOAD_ROW(kind, from, row, row0 + i, rows, d);                                \
-            KN_PUT_ROW(loaded, place, false, true, slices + d / KN_TILE_K * KN_LEFT_SLICE);                  \
+            KN_PUT_ROW(loaded, place, false, true, slices + d / KN_TILE_K * KN_LASTING_SLICE);               \
         }                                                                                                    \
     }
 
@@ -103,7 +109,7 @@ typedef struct own_rows {
 #endif
 } own_rows;
 static inline fragment_left own_in_slices(local const KN_NUMBER *slices, const int i, const int k) {
-    return load_left(slices + k / KN_TILE_K * KN_LEFT_SLICE, KN_WAVE / KN_WAVES_N * KN_WAVE_M + i * KN_ROWS,
+    return load_left(slices + k / KN_TILE_K * KN_LASTING_SLICE, KN_WAVE / KN_WAVES_N * KN_WAVE_M + i * KN_ROWS,
                      k % KN_TILE_K);
 }
 #if KN_HELD
@@ -185,11 +191,11 @@ static inline void multiply_rows_tiles(scores *scores, const own_rows *own,
                                        local const KN_NUMBER *right KN_EXCHANGE_PARAMETER) {
     KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++)
         KN_UNROLL_TILES for (int j = 0; j < KN_TILES_K; j++) scores->at[i][j] = 0;
+    const int column0 = KN_WAVE % KN_WAVES_N * KN_WAVE_SCORES;
     KN_UNROLL_TILES for (int k = 0; k < KN_TILE_N; k += KN_DEPTH) {
         fragment_right columns[KN_TILES_K];
         KN_UNROLL_TILES for (int j = 0; j < KN_TILES_K; j++) columns[j] =
-            load_right(right + k / KN_TILE_K * KN_ALONG_SLICE,
-                       KN_WAVE % KN_WAVES_N * KN_WAVE_SCORES + j * KN_COLUMNS, k % KN_TILE_K);
+            load_right(right + k / KN_TILE_K * KN_ALONG_SLICE, column0 + j * KN_COLUMNS, k % KN_TILE_K);
         KN_UNROLL_TILES for (int i = 0; i < KN_TILES_M; i++) {
             const fragment_left rows = KN_LASTING_AT(own, i, k);
             KN_UNROLL_TILES for (int j = 0; j < KN_TILES_K; j++)
@@ -241,7 +247,7 @@ static inline void multiply_sums(sums *sums, local const KN_A *factors) {
                 const int d = at % (KN_TILE_N / KN_STORE_WIDTH) * KN_STORE_WIDTH;                            \
                 const int place = row0 + KN_STAGED_ROW(i, r);                                                \
                 if (place < rows && d < KN_HEAD) {                                                           \
-                    KN_STORE_SUMS(kind, stage + r * KN_STAGE_ROW + d, FACTOR(KN_STAGED_ROW(i, r)),           \
+                    KN_STORE_SUMS(kind, stage + KN_STAGE_LINE(r) * KN_STAGE_ROW + d, FACTOR(KN_STAGED_ROW(i, r)), \
                                   to + (KN_INDEX)place * row + d);                                           \
                 }                                                                                            \
             }                                                                                                \
@@ -287,7 +293,7 @@ KN_WORK_GROUP kernel void kn_attention_forward(global const KN_STORED(KN_HALF_q)
     local KN_A factors[KN_TILE_M];
     KN_HEAD_PLACES
     local KN_NUMBER *key_tile = tiles, *value_tile = tiles + KN_OTHER_TILE, *weights = lefts;
-    local KN_A *score_tile = (local KN_A *)(lefts + KN_LEFT_SLICE), *row_scores = score_tile + own_row * KN_SCORE_ROW;
+    local KN_A *score_tile = (local KN_A *)(lefts + KN_LEFT_SLICE), *row_scores = score_tile + KN_STAGE_LINE(own_row) * KN_SCORE_ROW;
     local KN_A *own_scores = row_scores + part * KN_ROW_SCORES;
     KN_A most = -INFINITY, sum = 0;
     own_rows own;
@@ -311,7 +317,7 @@ KN_WORK_GROUP kernel void kn_attention_forward(global const KN_STORED(KN_HALF_q)
             const int query = first + row, key = key0 + column;
             const bool seen = key < KN_SEEN_KEYS(query);
             const KN_A score = KN_SUM_AT(scores, i, j, e) * scale;
-            score_tile[row * KN_SCORE_ROW + column] = seen ? KN_MASKED(score, query, key) : (KN_A)(-INFINITY);
+            score_tile[KN_STAGE_LINE(row) * KN_SCORE_ROW + column] = seen ? KN_MASKED(score, query, key) : (KN_A)(-INFINITY);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         KN_A4 now4 = *(local const KN_A4 *)row_scores;
@@ -352,6 +358,20 @@ KN_WORK_GROUP kernel void kn_attention_forward(global const KN_STORED(KN_HALF_q)
 #endif
 
 #if KN_WANTED(kn_attention_queries)
+/* The sum of the products of KN_VECTOR numbers of dy and y. */
+static inline KN_A sum_of_4(const KN_A4 four) {
+    return (four.s0 + four.s2) + (four.s1 + four.s3);
+}
+#if KN_VECTOR == 8
+static inline KN_A sum_of_8(const float8 eight) {
+    return sum_of_4(eight.lo + eight.hi);
+}
+#define KN_DELTA_OF(at) sum_of_8(KN_READ_8_AS(KN_HALF_dy, dy + (at)) * KN_READ_8_AS(KN_HALF_y, y + (at)))
+#elif KN_VECTOR == 4
+#define KN_DELTA_OF(at) sum_of_4(KN_READ_4_AS(KN_HALF_dy, dy + (at)) * KN_READ_4_AS(KN_HALF_y, y + (at)))
+#else
+#define KN_DELTA_OF(at) ((KN_A)KN_READ_AS(KN_HALF_dy, dy + (at)) * (KN_A)KN_READ_AS(KN_HALF_y, y + (at)))
+#endif
 KN_WORK_GROUP kernel void kn_attention_queries(global const KN_STORED(KN_HALF_dy) *restrict dy,
                                                global const KN_STORED(KN_HALF_y) *restrict y,
                                                global const KN_T *restrict log_sum, global KN_A *restrict delta,
@@ -365,8 +385,7 @@ KN_WORK_GROUP kernel void kn_attention_queries(global const KN_STORED(KN_HALF_dy
     const int own_query = min(first + own_row, queries - 1);
     const KN_INDEX row_at = y_at + own_query * y_row;
     KN_A delta_part = 0;
-    for (int d = part; d < KN_HEAD; d += KN_ROW_ITEMS)
-        delta_part += (KN_A)KN_READ_AS(KN_HALF_dy, dy + row_at + d) * (KN_A)KN_READ_AS(KN_HALF_y, y + row_at + d);
+    for (int d = part * KN_VECTOR; d < KN_HEAD; d += KN_ROW_ITEMS * KN_VECTOR) delta_part += KN_DELTA_OF(row_at + d);
     delta_parts[item] = delta_part;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (part == 0) {

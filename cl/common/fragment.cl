@@ -80,7 +80,10 @@
 
 /* Where a number is in a slice: of a row and k on the left, of a column and k on the right. Two from an even k on are
  * adjacent, but for units 5 and 6 where each is a word of two: there block reads give the even ones, and the odd ones. For
- * unit 1 the four of those that a lane needs of a row are adjacent. */
+ * unit 1 the four of those that a lane needs of a row are adjacent.
+ *
+ * In other slices lines have a few numbers more, so that lanes which read the same k of adjacent lines find it in
+ * different banks: 16 bytes, or 8 where unit 4 reads so many at a time and its slices begin there. */
 #define KN_SLICE_TILE(i, k, side) (((i) / (side) * (KN_TILE_K / KN_DEPTH) + (k) / KN_DEPTH) * ((side) * KN_DEPTH))
 #define KN_EVEN_AND_ODD(k, rows) ((k) % 2 * ((rows) * KN_DEPTH / 2))
 #if KN_NUMBERS == 4 && KN_FRAGMENT >= 5
@@ -104,6 +107,10 @@
 #define KN_LEFT_PLACE(i, k)                                                                                  \
     ((i) * KN_SLICE_ROW + (k) / 16 * 16 + (k) % 8 / 2 * 4 + (k) % 16 / 8 * 2 + (k) % 2)
 #define KN_RIGHT_PLACE(i, k) KN_LEFT_PLACE(i, k)
+#elif KN_FRAGMENT == 4 && KN_IN_WORD == 2
+#define KN_SLICE_ROW (KN_TILE_K + 4)
+#define KN_LEFT_PLACE(i, k) ((i) * KN_SLICE_ROW + (k))
+#define KN_RIGHT_PLACE(i, k) KN_LEFT_PLACE(i, k)
 #else
 #define KN_SLICE_ROW (KN_TILE_K + 4 * KN_IN_WORD)
 #define KN_LEFT_PLACE(i, k) ((i) * KN_SLICE_ROW + (k))
@@ -114,10 +121,23 @@
 
 /* ---- local memory ------------------------------------------------------------------------------------- */
 
-/* After the last slice it has the rows of sums of one tile of each wave, on their way to the result. */
+/* After the last slice it has the rows of sums of one tile of each wave, on their way to the result. What a wave stores
+ * there at a time is in different banks: of unit 1 pairs of columns in four rows, of unit 2 two adjacent rows, of unit 3
+ * two that are 8 apart, for which KN_STAGE_LINE changes the order of rows. */
 #define KN_STAGES KN_TILES_M
 #define KN_STAGE_ROWS (KN_WAVES_M * KN_ROWS)
+#if KN_FRAGMENT == 1
+#define KN_STAGE_ROW (KN_TILE_N + 8)
+#elif KN_FRAGMENT == 2
+#define KN_STAGE_ROW (KN_TILE_N + 16)
+#else
 #define KN_STAGE_ROW (KN_TILE_N + 4)
+#endif
+#if KN_FRAGMENT == 3
+#define KN_STAGE_LINE(r) ((r) ^ ((r) >> 1 & 4))
+#else
+#define KN_STAGE_LINE(r) (r)
+#endif
 #define KN_STAGE_BYTES (4 * KN_STAGE_ROWS * KN_STAGE_ROW)
 #define KN_SLICE_BYTES(number) (4 / KN_IN_WORD * (number) * (KN_LEFT_SLICE + KN_RIGHT_SLICE))
 #define KN_LOCAL_BYTES(number)                                                                               \
@@ -496,10 +516,17 @@ static inline void sums_add_tiles(sums *sums, local const KN_NUMBER *left,
 #define KN_STAGED_ROW(i, r) ((r) / KN_ROWS * KN_WAVE_M + (i) * KN_ROWS + (r) % KN_ROWS)
 static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) {
     stage += KN_WAVE / KN_WAVES_N * KN_ROWS * KN_STAGE_ROW + KN_WAVE % KN_WAVES_N * KN_WAVE_N;
-    KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++)
-        KN_UNROLL for (int e = 0; e < KN_SUM_EACH; e++)
-            stage[KN_SUM_ROW(KN_LANE, e) * KN_STAGE_ROW + j * KN_COLUMNS + KN_SUM_COLUMN(KN_LANE, e)] =
-                ((const KN_SUM *)&sums->at[i][j])[e];
+#define KN_STAGED(j, e)                                                                                      \
+    (stage + KN_STAGE_LINE(KN_SUM_ROW(KN_LANE, e)) * KN_STAGE_ROW + (j) * KN_COLUMNS + KN_SUM_COLUMN(KN_LANE, e))
+    KN_UNROLL_TILES for (int j = 0; j < KN_TILES_N; j++) {
+        const KN_SUM *each = (const KN_SUM *)&sums->at[i][j];
+#if KN_FRAGMENT == 1
+        KN_UNROLL for (int e = 0; e < KN_SUM_EACH; e += 2) *(local KN_PASTE(KN_A, 2) *)KN_STAGED(j, e) =
+            (KN_PASTE(KN_A, 2))(each[e], each[e + 1]);
+#else
+        KN_UNROLL for (int e = 0; e < KN_SUM_EACH; e++) *KN_STAGED(j, e) = each[e];
+#endif
+    }
 }
 
 /* ---- pieces ------------------------------------------------------------------------------------------- */
@@ -510,7 +537,8 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
  * others along k.
  * Where numbers along k need not be adjacent in memory they are gathered one by one: pieces along k of 2, or deep ones
  * of KN_DEEP_COUNT. Deep pieces are adjacent across, as numbers there are in memory; those of a work-item begin at the
- * same k. */
+ * same k.
+ * Of 16 lines along k, those that are stored at a time are as far from each other as they can be: they fill all banks. */
 #define KN_ALONG 0
 #define KN_ACROSS 1
 #define KN_DEEP 2
@@ -524,11 +552,20 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
 typedef struct position {
     int k, i;
 } position;
+/* Lines of a slice that fill the banks. */
+#define KN_LINES_AT_ONCE (32 * KN_IN_WORD / KN_TILE_K)
+static inline int spread_line(const int line, const int side) {
+#if KN_LINES_AT_ONCE > 1 && KN_LINES_AT_ONCE <= 16 && KN_FRAGMENT < 5
+    if (side % 16 == 0)
+        return line / 16 * 16 + line % KN_LINES_AT_ONCE * (16 / KN_LINES_AT_ONCE) + line % 16 / KN_LINES_AT_ONCE;
+#endif
+    return line;
+}
 static inline position piece_at(const int p, const int order, const int side, const int vector) {
     const int item = get_local_id(0), piece = p * KN_ITEMS + item;
     const int width = order == KN_ACROSS ? 16 / vector : KN_TILE_K / vector;
     const int lines = KN_TILE_K / KN_IN_WORD, line = piece / width, items = KN_ITEMS * vector / KN_TILE_K;
-    const position along = {piece % width * vector, line}, deep = {item / items * vector, p * items + item % items};
+    const position along = {piece % width * vector, spread_line(line, side)}, deep = {item / items * vector, p * items + item % items};
     const position across = {line % lines * KN_IN_WORD, (line / lines * width + piece % width) * vector};
     return order == KN_ACROSS ? across : order == KN_DEEP ? deep : along;
 }
@@ -668,6 +705,11 @@ KN_DEFINE_PIECE(4)
 #else
 #define KN_PUT_LINES(vector)                                                                                 \
     const uint *first = (const uint *)&piece.line[0], *second = (const uint *)&piece.line[1];                \
+    if (!across && KN_FRAGMENT == 4 && vector == 8) {                                                        \
+        KN_UNROLL for (int w = 0; w < vector / 2; w += 2) *(local uint2 *)KN_PUT(left, slice, at.i, at.k + 2 * w) = \
+            (uint2)(first[w], first[w + 1]);                                                                 \
+        return;                                                                                              \
+    }                                                                                                        \
     if (!across && (left || KN_FRAGMENT < 5)) {                                                              \
         *(local KN_RAW_##vector *)KN_PUT(left, slice, at.i, at.k) = piece.line[0];                           \
         return;                                                                                              \

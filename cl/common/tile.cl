@@ -150,6 +150,7 @@ static inline void put_4(const KN_A4 piece, const int p, const bool across, cons
 #define KN_STAGES KN_ITEM_M
 #define KN_STAGE_ROWS KN_ITEMS_M
 #define KN_STAGE_ROW KN_RIGHT_ROW
+#define KN_STAGE_LINE(r) (r)
 #define KN_SLICES(number)                                                                                    \
     local KN_A4 left_slices[(number) * KN_LEFT_SLICE / 4], right_slices[(number) * KN_RIGHT_SLICE / 4];      \
     local KN_A *left = (local KN_A *)left_slices, *right = (local KN_A *)right_slices;                       \
@@ -204,7 +205,7 @@ static inline void sums_stage(const sums *sums, const int i, local KN_A *stage) 
         barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
         for (int r = get_local_id(0) / (KN_TILE_N / (width)); r < KN_STAGE_ROWS;                             \
              r += KN_ITEMS * (width) / KN_TILE_N) {                                                          \
-            STORE(KN_STAGED_ROW(i, r), stage + r * KN_STAGE_ROW + KN_STAGED_COLUMN(width))                   \
+            STORE(KN_STAGED_ROW(i, r), stage + KN_STAGE_LINE(r) * KN_STAGE_ROW + KN_STAGED_COLUMN(width))    \
         }                                                                                                    \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
     }

@@ -192,10 +192,10 @@ KN_WORK_GROUP kernel void kn_conv_blocked(global const KN_STORED(KN_HALF_source)
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int r = get_local_id(0) / KN_TILE_N * KN_BLOCK; r < KN_STAGE_ROWS; r += KN_ITEMS / KN_TILE_N * KN_BLOCK) {
             const int channel = row0 + KN_STAGED_ROW(i, r);
-            local const KN_A *sum = stage + r * KN_STAGE_ROW + (int)get_local_id(0) % KN_TILE_N;
-            const float8 eight = {sum[0], sum[KN_STAGE_ROW], sum[2 * KN_STAGE_ROW], sum[3 * KN_STAGE_ROW],
-                                  sum[4 * KN_STAGE_ROW], sum[5 * KN_STAGE_ROW], sum[6 * KN_STAGE_ROW],
-                                  sum[7 * KN_STAGE_ROW]};
+            local const KN_A *sum = stage + (int)get_local_id(0) % KN_TILE_N;
+#define KN_STAGED_SUM(more) sum[KN_STAGE_LINE(r + (more)) * KN_STAGE_ROW]
+            const float8 eight = {KN_STAGED_SUM(0), KN_STAGED_SUM(1), KN_STAGED_SUM(2), KN_STAGED_SUM(3),
+                                  KN_STAGED_SUM(4), KN_STAGED_SUM(5), KN_STAGED_SUM(6), KN_STAGED_SUM(7)};
             const KN_INDEX to = (image * targets + channel) * target_plane + inner * KN_BLOCK;
             if (channel < targets && column < columns) {
                 if (parts > 1)

@@ -48,58 +48,71 @@
 #define KN_ROW_SUMS_PARAMETERS
 #endif
 
-/* Pieces lie across the tile in a matrix stored (K,side), and along k in one stored (side,K). */
+/* Pieces lie across the tile in a matrix stored (K,side), and along k in one stored (side,K). Of numbers in 32 bits they
+ * have four, so that work-items which load 16 bytes at a time are adjacent; those of units 5 and 6 load 32. */
+#if KN_VECTOR == 8 && KN_HALF_a == 0 && KN_FRAGMENT < 5
+#define KN_A_VECTOR 4
+#else
+#define KN_A_VECTOR KN_VECTOR
+#endif
+#if KN_VECTOR == 8 && KN_HALF_b == 0 && KN_FRAGMENT < 5
+#define KN_B_VECTOR 4
+#else
+#define KN_B_VECTOR KN_VECTOR
+#endif
 #ifndef KN_FRAGMENT
-#define KN_PIECE KN_OF(KN_PIECE_, KN_VECTOR)
-#define KN_PIECES_OF(side, across) KN_PIECES(side, KN_VECTOR)
+#define KN_A_PIECE KN_OF(KN_PIECE_, KN_VECTOR)
+#define KN_B_PIECE KN_A_PIECE
+#define KN_PIECES_OF(side, vector, across) KN_PIECES(side, vector)
 #if KN_VECTOR == 4
 #define KN_LOAD(kind, pointer) KN_TO_A4(KN_READ_4_AS(kind, pointer))
 #else
 #define KN_LOAD(kind, pointer) KN_TO_A(KN_READ_AS(kind, pointer))
 #endif
 #else
-#define KN_PIECE KN_PASTE(piece_, KN_VECTOR)
-#define KN_RAW KN_PASTE(KN_RAW_, KN_VECTOR)
-#define KN_PIECES_OF(side, across) KN_PIECES(side, KN_VECTOR, across)
+#define KN_A_PIECE KN_PASTE(piece_, KN_A_VECTOR)
+#define KN_B_PIECE KN_PASTE(piece_, KN_B_VECTOR)
+#define KN_PIECES_OF(side, vector, across) KN_PIECES(side, vector, across)
 #endif
 
 /* Where piece p of the first slice is in a matrix of rows of `stride`. Pieces beyond the last row or column repeat
  * it, in sums that are not stored. */
-static inline KN_INDEX element_at(const int p, const bool across, const int side, const int i0, const int i_end,
-                                  const KN_INDEX stride) {
-    const position place = piece_at(p, across, side, KN_VECTOR);
+static inline KN_INDEX element_at(const int p, const bool across, const int side, const int vector, const int i0,
+                                  const int i_end, const KN_INDEX stride) {
+    const position place = piece_at(p, across, side, vector);
     const int i = i0 + place.i;
-    return across ? place.k * stride + min(i, i_end - KN_VECTOR) : min(i, i_end - 1) * stride + place.k;
+    return across ? place.k * stride + min(i, i_end - vector) : min(i, i_end - 1) * stride + place.k;
 }
 
 #define KN_B_ACROSS !KN_TRANSPOSE_B
-#define KN_A_PIECES KN_PIECES_OF(KN_TILE_M, KN_TRANSPOSE_A)
-#define KN_B_PIECES KN_PIECES_OF(KN_TILE_N, KN_B_ACROSS)
+#define KN_A_PIECES KN_PIECES_OF(KN_TILE_M, KN_A_VECTOR, KN_TRANSPOSE_A)
+#define KN_B_PIECES KN_PIECES_OF(KN_TILE_N, KN_B_VECTOR, KN_B_ACROSS)
 #ifdef KN_FRAGMENT
 /* A line of a piece: of one across there is a second, `stride` numbers later. */
-#define KN_FETCH_LINE(kind, from, k) ((k) < k_end ? KN_LOAD_RAW(kind, KN_VECTOR, from) : (KN_RAW)0)
-#define KN_FETCH_SIDE(next, pieces, side, across, kind, from, at, stride, k0)                                \
+#define KN_FETCH_LINE(kind, vector, from, k)                                                                 \
+    ((k) < k_end ? KN_LOAD_RAW(kind, vector, from) : (KN_PASTE(KN_RAW_, vector))0)
+#define KN_FETCH_SIDE(next, pieces, side, vector, across, kind, from, at, stride, k0)                        \
     KN_UNROLL for (int p = 0; p < pieces; p++) {                                                             \
-        const int along = (k0) + piece_at(p, across, side, KN_VECTOR).k;                                     \
-        next[p].line[0] = KN_FETCH_LINE(kind, from + at[p], along);                                          \
+        const int along = (k0) + piece_at(p, across, side, vector).k;                                        \
+        next[p].line[0] = KN_FETCH_LINE(kind, vector, from + at[p], along);                                  \
         if (across && KN_IN_WORD == 2)                                                                       \
-            next[p].line[KN_IN_WORD - 1] = KN_FETCH_LINE(kind, from + at[p] + stride, along + 1);            \
+            next[p].line[KN_IN_WORD - 1] = KN_FETCH_LINE(kind, vector, from + at[p] + stride, along + 1);    \
     }                                                                                                        \
     from += across ? KN_TILE_K * (KN_INDEX)stride : KN_TILE_K;
 #define KN_FETCH_SLICE(k0)                                                                                   \
-    KN_FETCH_SIDE(a_next, KN_A_PIECES, KN_TILE_M, KN_TRANSPOSE_A, KN_HALF_a, a, a_at, m, k0)                 \
-    KN_FETCH_SIDE(b_next, KN_B_PIECES, KN_TILE_N, KN_B_ACROSS, KN_HALF_b, b, b_at, n, k0)
+    KN_FETCH_SIDE(a_next, KN_A_PIECES, KN_TILE_M, KN_A_VECTOR, KN_TRANSPOSE_A, KN_HALF_a, a, a_at, m, k0)    \
+    KN_FETCH_SIDE(b_next, KN_B_PIECES, KN_TILE_N, KN_B_VECTOR, KN_B_ACROSS, KN_HALF_b, b, b_at, n, k0)
 #define KN_PUT_SLICE(turn)                                                                                   \
-    KN_PUT_PIECES(a_next, KN_TRANSPOSE_A, KN_TILE_M, KN_VECTOR, 1, left + (turn) * KN_LEFT_SLICE)            \
-    KN_PUT_PIECES(b_next, KN_B_ACROSS, KN_TILE_N, KN_VECTOR, 0, right + (turn) * KN_RIGHT_SLICE)
+    KN_PUT_PIECES(a_next, KN_TRANSPOSE_A, KN_TILE_M, KN_A_VECTOR, 1, left + (turn) * KN_LEFT_SLICE)          \
+    KN_PUT_PIECES(b_next, KN_B_ACROSS, KN_TILE_N, KN_B_VECTOR, 0, right + (turn) * KN_RIGHT_SLICE)
 #define KN_ADD_OWN_SLICES KN_ADD_SLICES(k_first, k_end, KN_FETCH_SLICE, KN_PUT_SLICE)
 #else
 #define KN_IS_WITHIN(count, side, across) ((count) == KN_TILE_K || piece_at(p, across, side, KN_VECTOR).k < (count))
 #define KN_FETCH_SLICE(k0, count)                                                                            \
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_next[p] =                                              \
-        KN_IS_WITHIN(count, KN_TILE_M, KN_TRANSPOSE_A) ? KN_LOAD(KN_HALF_a, a + a_at[p]) : (KN_PIECE)0;      \
+        KN_IS_WITHIN(count, KN_TILE_M, KN_TRANSPOSE_A) ? KN_LOAD(KN_HALF_a, a + a_at[p]) : (KN_A_PIECE)0;    \
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++) b_next[p] =                                              \
-        KN_IS_WITHIN(count, KN_TILE_N, KN_B_ACROSS) ? KN_LOAD(KN_HALF_b, b + b_at[p]) : (KN_PIECE)0;         \
+        KN_IS_WITHIN(count, KN_TILE_N, KN_B_ACROSS) ? KN_LOAD(KN_HALF_b, b + b_at[p]) : (KN_B_PIECE)0;       \
     a += KN_TRANSPOSE_A ? (count) * (KN_INDEX)m : (count);                                                   \
     b += KN_TRANSPOSE_B ? (count) : (count) * (KN_INDEX)n;
 /* Each work-item adds what it loads of A: the sums of rows are complete when those of the group are added. */
@@ -122,7 +135,13 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
 #endif
 
 /* Stores four sums of a row. */
-#if KN_VECTOR >= 4
+#if KN_VECTOR >= 4 && defined(KN_FRAGMENT)
+#define KN_STORE_FOUR(four, row, column)                                                                     \
+    if (parts > 1)                                                                                           \
+        *(global KN_A4 *)(partials + row * n + column) = four;                                               \
+    else                                                                                                     \
+        KN_WRITE_4_AS(KN_HALF_c, KN_EPILOGUE_4(four, batch, row, column), c + row * n + column);
+#elif KN_VECTOR >= 4
 #define KN_RESULT(sum, l) KN_EPILOGUE(sum, batch, row, column + (l))
 #define KN_STORE_FOUR(four, row, column)                                                                     \
     KN_STORE_ADJACENT(KN_HALF_c, c + row * n + column, partials + row * n + column, four, KN_RESULT)
@@ -157,16 +176,17 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict 
     const int k_first = part * part_depth, k_end = parts > 1 ? min(k_first + part_depth, k) : k;
     a += i0 * a_outer + i1 * a_middle + i2 * a_inner + (KN_TRANSPOSE_A ? k_first * (KN_INDEX)m : k_first);
     b += i0 * b_outer + i1 * b_middle + i2 * b_inner + (KN_TRANSPOSE_B ? k_first : k_first * (KN_INDEX)n);
-    KN_PIECE a_next[KN_A_PIECES], b_next[KN_B_PIECES];
+    KN_A_PIECE a_next[KN_A_PIECES];
+    KN_B_PIECE b_next[KN_B_PIECES];
     KN_INDEX a_at[KN_A_PIECES], b_at[KN_B_PIECES];
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++)
-        a_at[p] = element_at(p, KN_TRANSPOSE_A, KN_TILE_M, row0, m, KN_TRANSPOSE_A ? m : k);
+        a_at[p] = element_at(p, KN_TRANSPOSE_A, KN_TILE_M, KN_A_VECTOR, row0, m, KN_TRANSPOSE_A ? m : k);
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)
-        b_at[p] = element_at(p, KN_B_ACROSS, KN_TILE_N, column0, n, KN_TRANSPOSE_B ? k : n);
+        b_at[p] = element_at(p, KN_B_ACROSS, KN_TILE_N, KN_B_VECTOR, column0, n, KN_TRANSPOSE_B ? k : n);
     sums sums;
     sums_clear(&sums);
 #ifdef KN_ROW_SUMS
-    KN_PIECE a_sums[KN_A_PIECES];
+    KN_A_PIECE a_sums[KN_A_PIECES];
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_sums[p] = 0;
 #endif
     KN_ADD_OWN_SLICES

@@ -18,6 +18,7 @@ static const unit_waves units[] = {
 enum {
     DEPTH = 32,         /* of the other side at a time, or half of it */
     LARGEST_HEAD = 128, /* rounded up to a multiple of DEPTH */
+    STAGE_PADDING = 16, /* at most, after a row of sums */
     LOCAL_BYTES = 32768 /* more only where a tile has few rows otherwise: several work-groups are resident */
 };
 
@@ -45,8 +46,8 @@ static int64_t local_bytes(int64_t columns, const kn_attention_tile *tile, kn_at
                  [KN_ATTENTION_QUERIES] = {2, 3, 1},
                  [KN_ATTENTION_KEYS] = {2, 4, 2}};
     const int64_t rows = tile->rows, row = 2 * (tile->depth + fragment->padding);
-    const int64_t own = rows * columns / tile->depth * row;
-    const int64_t stage = 4 * (rows / unit->wave_m) * fragment->rows * (columns + 4);
+    const int64_t own = rows * columns / tile->depth * row + (fragment->padding ? 2 * columns : 0);
+    const int64_t stage = 4 * (rows / unit->wave_m) * fragment->rows * (columns + STAGE_PADDING);
     int64_t loop = (tiles[pass].others * columns + tiles[pass].lefts * rows) * row;
     if (pass == KN_ATTENTION_FORWARD) loop += 4 * rows * (tile->depth + 4);
     if (loop < stage) loop = stage;
