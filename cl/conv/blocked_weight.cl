@@ -2,7 +2,8 @@
  * (K,C,R,S), plain, of dy (N,K/8,P,Q,8) and x (N,C/8,H,W,8). An implicit matrix product (conv/blocked_tile.cl): rows are
  * the channels of dy, columns are (C/8,tap,8), and the sum runs over the pixels of dy in all images, so that eight
  * numbers across it are one load on both sides. A work-item loads the same two pixels of each slice's sum: it counts
- * them as it goes.
+ * them as it goes. They are half a slice apart, so that work-items which load at a time have adjacent pixels; both sides
+ * of a slice have its pixels in that order.
  *
  * Defines, besides those of conv/blocked_tile.cl:
  *   KN_VECTOR 8          numbers that are loaded together
@@ -45,6 +46,19 @@
 typedef struct pixel {
     int image, y, x;
 } pixel;
+static inline pixel pixel_at(const int k, const int out_height, const int out_width) {
+    const pixel place = {k / (out_height * out_width), k / out_width % out_height, k % out_width};
+    return place;
+}
+/* The same place in the next slice. */
+static inline void pixel_on(pixel *of, const int out_height, const int out_width, const int step_images,
+                            const int step_y, const int step_x) {
+    of->x += step_x;
+    of->y += step_y + (of->x >= out_width ? 1 : 0);
+    of->x -= of->x >= out_width ? out_width : 0;
+    of->image += step_images + (of->y >= out_height ? 1 : 0);
+    of->y -= of->y >= out_height ? out_height : 0;
+}
 
 #define KN_LEFT_LINE(pixel, k)                                                                               \
     KN_LOAD_RAW_IF(KN_IS_WANTED(k), KN_HALF_dy, KN_VECTOR, dy,                                               \
@@ -57,28 +71,17 @@ typedef struct pixel {
                    right_at[p] + (KN_INDEX)pixel.image * channels * plane +                                  \
                        ((KN_INDEX)pixel.y * stride_y * width + pixel.x * stride_x) * KN_BLOCK)
 #define KN_FETCH_SLICE(k0)                                                                                   \
-    pixel second = first;                                                                                    \
-    if (++second.x == out_width) {                                                                           \
-        second.x = 0;                                                                                        \
-        if (++second.y == out_height) {                                                                      \
-            second.y = 0;                                                                                    \
-            second.image++;                                                                                  \
-        }                                                                                                    \
-    }                                                                                                        \
     KN_UNROLL for (int p = 0; p < KN_RIGHT_PIECES; p++) {                                                    \
         right_next[p].line[0] = KN_RIGHT_LINE(first, k);                                                     \
-        right_next[p].line[1] = KN_RIGHT_LINE(second, k + 1);                                                \
+        right_next[p].line[1] = KN_RIGHT_LINE(second, k + KN_TILE_K / 2);                                    \
     }                                                                                                        \
     KN_UNROLL for (int p = 0; p < KN_LEFT_PIECES; p++) {                                                     \
         left_next[p].line[0] = KN_LEFT_LINE(first, k);                                                       \
-        left_next[p].line[1] = KN_LEFT_LINE(second, k + 1);                                                  \
+        left_next[p].line[1] = KN_LEFT_LINE(second, k + KN_TILE_K / 2);                                      \
     }                                                                                                        \
     k += KN_TILE_K;                                                                                          \
-    first.x += step_x;                                                                                       \
-    first.y += step_y + (first.x >= out_width ? 1 : 0);                                                      \
-    first.x -= first.x >= out_width ? out_width : 0;                                                         \
-    first.image += step_images + (first.y >= out_height ? 1 : 0);                                            \
-    first.y -= first.y >= out_height ? out_height : 0;
+    pixel_on(&first, out_height, out_width, step_images, step_y, step_x);                                    \
+    pixel_on(&second, out_height, out_width, step_images, step_y, step_x);
 #define KN_PUT_SLICE(turn)                                                                                   \
     KN_PUT_PIECES(left_next, KN_ACROSS, KN_TILE_M, KN_VECTOR, 1, left + (turn) * KN_LEFT_SLICE)              \
     KN_PUT_PIECES(right_next, KN_ACROSS, KN_TILE_N, KN_VECTOR, 0, right + (turn) * KN_RIGHT_SLICE)
@@ -125,9 +128,9 @@ kn_conv_blocked_weight(global const KN_STORED(KN_HALF_dy) *restrict dy, global c
         across[p] = tap % filter_width * dilation_x - pad_left;
         right_at[p] = (block * plane + down[p] * width + across[p]) * KN_BLOCK + i % KN_BLOCK;
     }
-    /* The pixel of the first of its two lines, which is the same of all pieces. */
-    int k = k_first + KN_LEFT_AT(0).k;
-    pixel first = {k / (out_height * out_width), k / out_width % out_height, k % out_width};
+    /* The pixels of its two lines, which are the same of all pieces. */
+    int k = k_first + KN_LEFT_AT(0).k / 2;
+    pixel first = pixel_at(k, out_height, out_width), second = pixel_at(k + KN_TILE_K / 2, out_height, out_width);
     KN_PIECE left_next[KN_LEFT_PIECES], right_next[KN_RIGHT_PIECES];
     sums sums;
     sums_clear(&sums);
