@@ -8,17 +8,20 @@
  *   KN_DATA 0          1: the gradient: source is dy, and the result dx. Pixels whose distance from each other is a
  *                      multiple of the stride get the same taps: they are a phase (conv/phase.cl)
  *   KN_HALF_source, _packed 2, KN_HALF_weight, _result 0   how they are stored (common/storage.cl)
+ *   KN_PACK_ITEMS 64, KN_SOURCES 64, KN_PLACES 16   of kn_pack_blocked
  *
- * kn_pack_blocked(weight, packed, sources, targets, taps, source_stride, target_stride)
- *   packed (targets,taps,sources) in 16 bits of a weight of which numbers of adjacent taps are adjacent; one work-item
- *   for eight sources and a target
+ * kn_pack_blocked(weight, packed, sources, places, source_stride, group_stride)
+ *   packed (places,sources) in 16 bits, places being (targets,taps). A work-group of KN_PACK_ITEMS takes KN_PLACES of
+ *   them, which weight has side by side, and KN_SOURCES, a multiple of 8, through local memory. source_stride and
+ *   group_stride are distances in weight, from source to source and from the places of a group to those of the next.
+ *   Work-groups in number (ceil(places / KN_PLACES), ceil(sources / KN_SOURCES))
  * kn_conv_blocked(source, packed, result, partials, images, sources, source_height, source_width, targets,
  *                 target_height, target_width, filter_height, filter_width, stride_y, stride_x, pad_top, pad_left,
  *                 dilation_y, dilation_x, parts, part_depth, EPILOGUE)
  *   work-groups of (KN_ITEMS,1,1), in number (ceil(pixels / KN_TILE_N), ceil(targets / KN_TILE_M), parts), pixels being
  *   those of all images, for the gradient those of the largest phase, and parts times as many as there are phases.
  *   With parts > 1, part p sums from p * part_depth on, a multiple of KN_TILE_K, and stores its partial sums in
- *   partials (parts, and the result's shape), for
+ *   partials (parts,N,T/4,H',W',4), so that work-items which store or load 16 bytes at a time are adjacent, for
  * kn_sum_blocked(partials, result, vectors, parts, blocks, pixels, EPILOGUE)
  *   one work-item for each of the result's blocks of eight, which adds its parts in order. */
 #include "common/epilogue.cl"
@@ -39,19 +42,37 @@
 #endif
 
 #if KN_WANTED(kn_pack_blocked)
-kernel void kn_pack_blocked(global const KN_STORED(KN_HALF_weight) *restrict weight,
-                            global KN_STORED(KN_HALF_packed) *restrict packed, int sources, int targets, int taps,
-                            int source_stride, int target_stride) {
-    const int item = get_global_id(0), target = item % targets, source = item / targets * 8;
-    if (source >= sources) return;
-    weight += (KN_INDEX)source * source_stride + (KN_INDEX)target * target_stride;
-    packed += (KN_INDEX)target * taps * sources + source;
-#define KN_NUMBER_OF_SOURCE(i) KN_READ_AS(KN_HALF_weight, weight + (KN_INDEX)(i)*source_stride + tap)
-    for (int tap = 0; tap < taps; tap++) {
-        const float8 eight = {KN_NUMBER_OF_SOURCE(0), KN_NUMBER_OF_SOURCE(1), KN_NUMBER_OF_SOURCE(2),
-                              KN_NUMBER_OF_SOURCE(3), KN_NUMBER_OF_SOURCE(4), KN_NUMBER_OF_SOURCE(5),
-                              KN_NUMBER_OF_SOURCE(6), KN_NUMBER_OF_SOURCE(7)};
-        KN_WRITE_8_AS(KN_HALF_packed, eight, packed + (KN_INDEX)tap * sources);
+#ifndef KN_PACK_ITEMS
+#define KN_PACK_ITEMS 64
+#endif
+#ifndef KN_SOURCES
+#define KN_SOURCES 64
+#endif
+#ifndef KN_PLACES
+#define KN_PLACES 16
+#endif
+/* Where a number lies in the tile: those of different sources are in different banks. */
+#define KN_TILE_PLACE(number) ((number) + (number) / 32)
+__attribute__((reqd_work_group_size(KN_PACK_ITEMS, 1, 1))) kernel void
+kn_pack_blocked(global const KN_STORED(KN_HALF_weight) *restrict weight,
+                global KN_STORED(KN_HALF_packed) *restrict packed, KN_INDEX sources, KN_INDEX places,
+                KN_INDEX source_stride, KN_INDEX group_stride) {
+    const KN_INDEX group = KN_GROUP(0, KN_PACK_ITEMS), place0 = group * KN_PLACES;
+    const KN_INDEX source0 = KN_GROUP(1, 1) * KN_SOURCES;
+    local float tile[KN_TILE_PLACE(KN_SOURCES * KN_PLACES)];
+    weight += group * group_stride + source0 * source_stride;
+    for (int i = get_local_id(0); i < KN_SOURCES * KN_PLACES; i += KN_PACK_ITEMS)
+        if (source0 + i / KN_PLACES < sources && place0 + i % KN_PLACES < places)
+            tile[KN_TILE_PLACE(i)] =
+                KN_READ_AS(KN_HALF_weight, weight + i / KN_PLACES * source_stride + i % KN_PLACES);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = get_local_id(0); i < KN_SOURCES / 8 * KN_PLACES; i += KN_PACK_ITEMS) {
+        const int source = i % (KN_SOURCES / 8) * 8, place = i / (KN_SOURCES / 8);
+        if (source0 + source >= sources || place0 + place >= places) continue;
+#define KN_TRANSPOSED(i) tile[KN_TILE_PLACE((source + (i)) * KN_PLACES + place)]
+        const float8 eight = {KN_TRANSPOSED(0), KN_TRANSPOSED(1), KN_TRANSPOSED(2), KN_TRANSPOSED(3),
+                              KN_TRANSPOSED(4), KN_TRANSPOSED(5), KN_TRANSPOSED(6), KN_TRANSPOSED(7)};
+        KN_WRITE_8_AS(KN_HALF_packed, eight, packed + (place0 + place) * sources + source0 + source);
     }
 }
 #endif
@@ -62,13 +83,13 @@ kernel void kn_sum_blocked(global const float *restrict partials,
                            KN_INDEX blocks, KN_INDEX pixels KN_EPILOGUE_PARAMETERS) {
     const KN_INDEX i = get_global_id(0);
     if (i >= vectors) return;
-    global const float8 *from = (global const float8 *)partials + i;
-    float8 sum = *from;
-    for (int part = 1; part < parts; part++) {
-        from += vectors;
-        sum += *from;
-    }
     const KN_INDEX pixel = i % pixels, block = i / pixels % blocks, image = i / pixels / blocks;
+    global const float4 *from = (global const float4 *)partials + 2 * i - pixel;
+    float8 sum = (float8)(from[0], from[pixels]);
+    for (int part = 1; part < parts; part++) {
+        from += 2 * vectors;
+        sum += (float8)(from[0], from[pixels]);
+    }
     KN_WRITE_8_AS(KN_HALF_result, KN_EPILOGUE_VECTOR(sum, image, block * 8, pixel), result + i * 8);
 }
 #endif
@@ -198,10 +219,13 @@ KN_WORK_GROUP kernel void kn_conv_blocked(global const KN_STORED(KN_HALF_source)
                                   KN_STAGED_SUM(4), KN_STAGED_SUM(5), KN_STAGED_SUM(6), KN_STAGED_SUM(7)};
             const KN_INDEX to = (image * targets + channel) * target_plane + inner * KN_BLOCK;
             if (channel < targets && column < columns) {
-                if (parts > 1)
-                    *(global float8 *)(partials + to) = eight;
-                else
+                if (parts > 1) {
+                    global float4 *half_block = (global float4 *)(partials + to - inner * (KN_BLOCK / 2));
+                    half_block[0] = eight.lo;
+                    half_block[target_plane] = eight.hi;
+                } else {
                     KN_WRITE_8_AS(KN_HALF_result, KN_EPILOGUE_VECTOR(eight, image, channel, inner), result + to);
+                }
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);

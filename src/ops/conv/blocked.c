@@ -3,6 +3,12 @@
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
 
+enum {
+    PACKED_PLACES = 16,    /* of weights that a work-group packs for a gradient; each has 64 bytes */
+    PACKED_NUMBERS = 1024, /* that it packs, where a filter has no more than an eighth of them */
+    LARGEST_FILTER = 512   /* whose eight sources are in local memory */
+};
+
 static const char *file_of(const kn_node *node) {
     return node->op == &kn_row_conv2d_weight ? "conv/blocked_weight.cl" : "conv/blocked.cl";
 }
@@ -11,9 +17,10 @@ bool kn_conv_blocked_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     return form.groups == 1 && form.channels % KN_BLOCK_OF_THREADS == 0 &&
-           form.outputs % KN_BLOCK_OF_THREADS == 0 && kn_is_half(node->inputs[0]->shape.dtype) &&
-           kn_takes_kernel_types(target, node) && kn_elements_of(node->inputs[0]) > 0 &&
-           kn_elements_of(node->inputs[1]) > 0 &&
+           form.outputs % KN_BLOCK_OF_THREADS == 0 &&
+           form.filter_height * form.filter_width <= LARGEST_FILTER &&
+           kn_is_half(node->inputs[0]->shape.dtype) && kn_takes_kernel_types(target, node) &&
+           kn_elements_of(node->inputs[0]) > 0 && kn_elements_of(node->inputs[1]) > 0 &&
            (node->op != &kn_row_conv2d_weight || kn_is_half(node->inputs[1]->shape.dtype)) &&
            kn_product_unit(target, node, file_of(node), KN_PRODUCT_MATRIX) != KN_MATRIX_NONE;
 }
@@ -67,22 +74,31 @@ static kn_status add_parts(kn_lowering *lowering, const kn_product *product) {
 static kn_status pack(kn_lowering *lowering, const kn_conv_form *form, int *packed) {
     const kn_node *node = lowering->node;
     const bool data = node->op == &kn_row_conv2d_data;
-    const int64_t taps = form->filter_height * form->filter_width;
-    const int64_t sources = data ? form->outputs : form->channels,
-                  targets = data ? form->channels : form->outputs;
-    *packed = kn_emit_scratch(lowering, 2 * (uint64_t)(sources * targets * taps));
+    const int64_t numbers = kn_elements_of(node->inputs[1]), taps = form->filter_height * form->filter_width;
+    /* Of a filter of one pixel the numbers are in this order, but for the gradient. */
+    const int64_t sources = data ? form->outputs : taps == 1 ? numbers : form->channels;
+    const int64_t places = numbers / sources, group_places = data ? PACKED_PLACES : taps;
+    int64_t group_sources = PACKED_NUMBERS / group_places / KN_BLOCK_OF_THREADS * KN_BLOCK_OF_THREADS;
+    if (group_sources < KN_BLOCK_OF_THREADS) group_sources = KN_BLOCK_OF_THREADS;
+    const size_t items =
+        kn_group_items_for(lowering->target, "conv/blocked.cl", PACKED_NUMBERS / KN_BLOCK_OF_THREADS, 256);
+    *packed = kn_emit_scratch(lowering, 2 * (uint64_t)numbers);
     kn_step *step = kn_step_begin(lowering, "conv/blocked.cl", "kn_pack_blocked");
     kn_step_types(step, node, KN_FLOAT32);
     kn_step_define(step, "KN_HALF_packed", "%d", kn_half_kind(node->inputs[0]->shape.dtype));
+    kn_step_define(step, "KN_PACK_ITEMS", "%d", (int)items);
+    kn_step_define(step, "KN_SOURCES", "%d", (int)group_sources);
+    kn_step_define(step, "KN_PLACES", "%d", (int)group_places);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_scratch(step, "packed", *packed);
-    kn_step_int(step, "sources", sources);
-    kn_step_int(step, "targets", targets);
-    kn_step_int(step, "taps", taps);
-    kn_step_int(step, "source_stride", data ? form->channels * taps : taps);
-    kn_step_int(step, "target_stride", data ? taps : form->channels * taps);
-    kn_step_cost(step, 0, (double)(sources * targets * taps) * 6);
-    kn_step_size_free(step, sources / KN_BLOCK_OF_THREADS * targets, lowering->target);
+    kn_step_index(step, "sources", sources);
+    kn_step_index(step, "places", places);
+    kn_step_index(step, "source_stride", data ? places : taps);
+    kn_step_index(step, "group_stride", data ? PACKED_PLACES : form->channels * taps);
+    kn_step_cost(step, 0, (double)numbers * 6);
+    const size_t groups[3] = {(size_t)kn_divide_up(places, group_places) * items,
+                              (size_t)kn_divide_up(sources, group_sources), 1};
+    kn_step_size3(step, groups, (const size_t[3]){items, 1, 1});
     return kn_step_end(step, lowering);
 }
 
