@@ -58,7 +58,15 @@
 #define KN_LASTING_SLICE KN_LEFT_SLICE
 #endif
 #define KN_OTHER_TILE KN_RIGHT_SLICE
+/* Unit 1 stores to four rows of scores at a time, which lie 8 banks apart. So that loads are without conflicts too, every
+ * second work-item of a row begins with its second four scores. */
+#if KN_FRAGMENT == 1
+#define KN_SCORE_ROW (KN_TILE_K + 8)
+#define KN_SCORE_TURN(part) (KN_ROW_SCORES >= 8 ? (part) % 2 * 4 : 0)
+#else
 #define KN_SCORE_ROW (KN_TILE_K + 4)
+#define KN_SCORE_TURN(part) 0
+#endif
 #define KN_SCORE_BYTES (4 * KN_TILE_M * KN_SCORE_ROW)
 #define KN_MOST(a, b) ((a) > (b) ? (a) : (b))
 /* `own` tiles that do not change stay there, or are on their way to registers, one after the other; the loop has
@@ -327,8 +335,8 @@ KN_WORK_GROUP kernel void kn_attention_forward(global const KN_STORED(KN_HALF_q)
         most = now;
         sum *= shrink;
         KN_UNROLL for (int j = 0; j < KN_ROW_SCORES; j += 4) {
-            KN_A4 weight = exp(*(local const KN_A4 *)(own_scores + j) - base);
-            const int column = part * KN_ROW_SCORES + j;
+            const int turned = j ^ KN_SCORE_TURN(part), column = part * KN_ROW_SCORES + turned;
+            KN_A4 weight = exp(*(local const KN_A4 *)(own_scores + turned) - base);
             sum += (weight.s0 + weight.s2) + (weight.s1 + weight.s3);
 #ifdef KN_DROPOUT
             const int query = first + own_row, key = key0 + column;

@@ -49,13 +49,13 @@
 #endif
 
 /* Pieces lie across the tile in a matrix stored (K,side), and along k in one stored (side,K). Of numbers in 32 bits they
- * have four, so that work-items which load 16 bytes at a time are adjacent; those of units 5 and 6 load 32. */
-#if KN_VECTOR == 8 && KN_HALF_a == 0 && KN_FRAGMENT < 5
+ * have four, so that work-items which load 16 bytes at a time are adjacent. */
+#if KN_VECTOR == 8 && KN_HALF_a == 0
 #define KN_A_VECTOR 4
 #else
 #define KN_A_VECTOR KN_VECTOR
 #endif
-#if KN_VECTOR == 8 && KN_HALF_b == 0 && KN_FRAGMENT < 5
+#if KN_VECTOR == 8 && KN_HALF_b == 0
 #define KN_B_VECTOR 4
 #else
 #define KN_B_VECTOR KN_VECTOR

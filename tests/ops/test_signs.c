@@ -19,9 +19,9 @@ typedef struct turned {
 } turned;
 
 static const turned families[] = {
-    {"attention/fragment.cl", "exp(*(local const KN_A4 *)(own_scores + j) - base)",
-     "exp(-*(local const KN_A4 *)(own_scores + j) - base)", "attention", "matrix", MANY, 0, "emulated-mma",
-     KN_PRECISION_BFLOAT16},
+    {"attention/fragment.cl", "exp(*(local const KN_A4 *)(own_scores + turned) - base)",
+     "exp(-*(local const KN_A4 *)(own_scores + turned) - base)", "attention", "matrix", MANY, 0,
+     "emulated-mma", KN_PRECISION_BFLOAT16},
     {"attention/numbers.cl", "? max(0, limit - queries)", "? max(0, limit + queries)", "attention_gradient",
      "tiled", MANY},
     {"attention/plain.cl", "exp(KN_SCORE(query, j) - most)", "exp(-KN_SCORE(query, j) - most)", "attention",

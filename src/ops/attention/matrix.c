@@ -5,20 +5,23 @@
 
 /* How a unit's waves share a tile: `waves_m` times `wave_m` rows, and of columns of the result `wave_n` each,
  * or about as many. Tiles that do not change are held in registers, where they fit there. The compiler must
- * be told of more than 128 registers of a work-item. */
+ * be told of more than 128 registers of a work-item, in each pass. */
 typedef struct unit_waves {
     int wave_m, waves_m, wave_n;
     bool held;
-    int registers;
+    int registers[3];
 } unit_waves;
-static const unit_waves units[] = {
-    [KN_MATRIX_MMA] = {16, 4, 64, true, 0},     [KN_MATRIX_WMMA] = {16, 4, 32, true, 0},
-    [KN_MATRIX_WMMA12] = {16, 4, 32, true, 0},  [KN_MATRIX_MFMA] = {16, 4, 64, true, 0},
-    [KN_MATRIX_DPAS8] = {8, 8, 16, false, 192}, [KN_MATRIX_DPAS16] = {8, 8, 32, false, 0}};
+static const unit_waves units[] = {[KN_MATRIX_MMA] = {16, 4, 64, true, {0}},
+                                   [KN_MATRIX_WMMA] = {16, 4, 32, true, {0}},
+                                   [KN_MATRIX_WMMA12] = {16, 4, 32, true, {0}},
+                                   [KN_MATRIX_MFMA] = {16, 4, 64, true, {0}},
+                                   [KN_MATRIX_DPAS8] = {8, 8, 16, false, {192, 192, 192}},
+                                   [KN_MATRIX_DPAS16] = {8, 8, 32, false, {[KN_ATTENTION_KEYS] = 192}}};
 enum {
     DEPTH = 32,         /* of the other side at a time, or half of it */
     LARGEST_HEAD = 128, /* rounded up to a multiple of DEPTH */
     STAGE_PADDING = 16, /* at most, after a row of sums */
+    SCORE_PADDING = 8,  /* at most, after a row of scores */
     LOCAL_BYTES = 32768 /* more only where a tile has few rows otherwise: several work-groups are resident */
 };
 
@@ -49,7 +52,7 @@ static int64_t local_bytes(int64_t columns, const kn_attention_tile *tile, kn_at
     const int64_t own = rows * columns / tile->depth * row + (fragment->padding ? 2 * columns : 0);
     const int64_t stage = 4 * (rows / unit->wave_m) * fragment->rows * (columns + STAGE_PADDING);
     int64_t loop = (tiles[pass].others * columns + tiles[pass].lefts * rows) * row;
-    if (pass == KN_ATTENTION_FORWARD) loop += 4 * rows * (tile->depth + 4);
+    if (pass == KN_ATTENTION_FORWARD) loop += 4 * rows * (tile->depth + SCORE_PADDING);
     if (loop < stage) loop = stage;
     if (unit->held && loop < own) loop = own;
     return loop + (unit->held ? 0 : tiles[pass].own * own) + 4 * (2 * rows + (int64_t)tile->items);
@@ -82,6 +85,7 @@ static bool choose(const kn_target *target, const kn_node *node, const kn_attent
         .file = "attention/fragment.cl",
         .unit = kn_fragment_unit(target, node->inputs[kn_attention_first(node)]->shape.dtype)};
     if (!tile->unit || form->head > LARGEST_HEAD) return false;
+    tile->registers = units[tile->unit].registers[pass];
     return choose_within(target, form, pass, units[tile->unit].waves_m / 2, LOCAL_BYTES, tile) ||
            choose_within(target, form, pass, 1, target->local_bytes, tile);
 }
@@ -98,9 +102,9 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_attentio
     kn_step_define(step, "KN_TILE_N", "%d", columns);
     kn_step_define(step, "KN_TILE_K", "%d", tile->depth);
     kn_step_define(step, "KN_HELD", "%d", unit->held);
-    if (unit->registers && target->item_registers &&
-        unit->registers <= target->item_registers(target->device))
-        kn_step_define(step, "KN_REGISTERS", "%d", unit->registers);
+    if (tile->registers && target->item_registers &&
+        tile->registers <= target->item_registers(target->device))
+        kn_step_define(step, "KN_REGISTERS", "%d", tile->registers);
     kn_step_define(step, "KN_VECTOR", "%d", form->head % 8 == 0 ? 8 : form->head % 4 == 0 ? 4 : 1);
 }
 
