@@ -20,6 +20,8 @@ SLOW = "{ volatile float waste = 0; for (int w = 0; w < 100000; w++) waste += 1;
 SLOW_WIDE = SLOW.replace("100000", "3000000")
 # Matrix units have kernels that are not planted.
 NO_UNIT = ("--matrix-unit", "none")
+# Compilers take long for some kernels, longer on a busy machine.
+PATIENT = ("--patience", "300")
 CRASH = "*(volatile global int *)8 = 1;\n"
 HANG = "{ volatile int spin = get_global_id(0) == 0; while (spin) ; }\n"
 
@@ -179,12 +181,12 @@ if ALL:
     def operators_and_training(folder):
         shutil.copytree(KERNELS, os.path.join(folder, "kernels"))
         for kind in ("many", "wide"):
-            words = ("--operators", "softmax,sum", "--json", "--seconds", "200")
+            words = ("--operators", "softmax,sum", "--json", "--seconds", "200", *PATIENT)
             first = tuned(folder, "kernels", *words, kind=kind).needs(0).objects()[-1]
             expect(first["tuned"] >= 2 and not first["left_out"] and not first["refused"], f"found {first}")
             second = tuned(folder, "kernels", *words, kind=kind).needs(0).objects()
             expect(len(second) == 1 and second[0]["known"] == first["tuned"], f"found {second}")
-            words = ("tiny.koine", "--batch", "32", "--json")
+            words = ("tiny.koine", "--batch", "32", "--json", *PATIENT)
             write(folder, "tiny.koine", "koine 1\nmodel tiny\ninput x 3x12x12\nconv 8 3\nbatchnorm\nrelu\nreshape 800\nlogits = linear 10\n")
             first = tuned(folder, "kernels", *words, kind=kind).needs(0).objects()[-1]
             expect(first["tuned"] >= 4 and not first["left_out"] and not first["refused"], f"found {first}")
