@@ -287,9 +287,13 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
     if (write_count) count(&wrapped_calls.unordered);
     if (fails("clEnqueueNDRangeKernel")) return CL_OUT_OF_HOST_MEMORY;
     if (!check_launch(kernel, dimensions, global, local)) return CL_INVALID_WORK_GROUP_SIZE;
-    for (cl_uint i = 1; i < dimensions; i++)
-        if (local && global[i] / local[i] > wrapped_calls.most_groups)
-            wrapped_calls.most_groups = global[i] / local[i];
+    bool divisible = false;
+    for (cl_uint i = 0; local && i < dimensions; i++) {
+        const size_t groups = global[i] / local[i];
+        divisible = divisible || groups > 1;
+        if (i > 0 && groups > wrapped_calls.most_groups) wrapped_calls.most_groups = groups;
+    }
+    if (divisible) count(&wrapped_calls.divisible);
     if (lies(kernel) && !event) return CL_SUCCESS;
     return __real_clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list,
                                          event);

@@ -12,6 +12,7 @@ typedef struct wrapped {
     int buffers, slices, kernels, builds;
     int arguments;      /* set */
     int launches;       /* of kernels */
+    int divisible;      /* of these, with more than one work-group */
     size_t most_groups; /* of a launch, along its second or third dimension */
     size_t uploaded;    /* bytes that were written to buffers */
     int waited_uploads; /* writes to buffers that the caller waits for */
