@@ -178,6 +178,14 @@ KN_API kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool tran
  * exact while it does not overflow. A zero point has its matrix's type and is a scalar, or has one element
  * per row of a or per column of b; NULL: 0. */
 KN_API kn_value *kn_matmul_integer(kn_value *a, kn_value *b, kn_value *a_zero, kn_value *b_zero);
+/* a (...,M,K) times the transpose of weights (N,K) that are stored as codes: weight (n,k) is
+ * (code - zero) * scale. codes are int8 or a type of 8 or 4 bits, (N,K), or uint8 (N,bytes) with codes of
+ * `bits` 8, 4 or 2, of which a byte has several, beginning with its lowest bits. `block` codes of a row share
+ * an element of scale and zero, float32 (N,blocks), and a row has whole blocks; 0: all codes of a row share
+ * one. zero may be NULL: 0, or of uint8 half of what a code can be. With up to 8 rows of a in all the weights
+ * become numbers where they are multiplied, with more of them before. */
+KN_API kn_value *kn_matmul_quantized(kn_value *a, kn_value *codes, kn_value *scale, kn_value *zero, int bits,
+                                     int64_t block);
 /* Einstein summation, as "bij,bjk->bik": a letter for each axis of each value. Letters that are not in the
  * result are summed over; without -> the result has the letters that appear once. A letter twice in one value
  * takes its diagonal. In "...ij,jk->...ik" the dots stand for unnamed axes, which broadcast, and which come
@@ -361,6 +369,9 @@ KN_API kn_value *kn_bit_or(kn_value *x, kn_value *y);
 KN_API kn_value *kn_bit_xor(kn_value *x, kn_value *y);
 KN_API kn_value *kn_bit_left(kn_value *x, kn_value *y);
 KN_API kn_value *kn_bit_right(kn_value *x, kn_value *y);
+/* Codes of `bits` 4, 2 or 1 of which a byte has several: x is uint8 (...,bytes), the result (...,codes),
+ * beginning with the lowest bits of a byte. */
+KN_API kn_value *kn_unpack_bits(kn_value *x, int bits);
 /* condition ? x : y, elementwise. */
 KN_API kn_value *kn_where(kn_value *condition, kn_value *x, kn_value *y);
 /* The same numbers in another type. To a type of 8 or 4 bits it saturates; kn_apply(graph, "cast", …) with

@@ -86,6 +86,8 @@ static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
         return kn_fail_memory_for(error, "an array of a case", (uint64_t)elements, 8);
     for (int64_t i = 0; i < (int64_t)elements; i++) {
         trial->values[input][i] = draw(key, i, special, integer, low, high);
+        if (kn_is_small_float(info->dtype))
+            trial->values[input][i] = rounded(info->dtype, trial->values[input][i]);
         if (kn_is_half(trial->stored) && info->dtype == KN_FLOAT32)
             trial->values[input][i] = rounded(trial->stored, trial->values[input][i]);
         if (trial->tf32 && info->dtype == KN_FLOAT32)

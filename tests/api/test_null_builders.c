@@ -155,6 +155,10 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_matmul(x, NULL, true, false)));
     assert_true(kn_value_failed(kn_matmul_integer(NULL, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_matmul_integer(x, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_matmul_quantized(NULL, NULL, NULL, NULL, 8, 0)));
+    assert_true(kn_value_failed(kn_matmul_quantized(x, NULL, x, NULL, 8, 0)));
+    assert_true(kn_value_failed(kn_unpack_bits(NULL, 4)));
+    assert_true(kn_value_failed(kn_unpack_bits(x, 4)));
     assert_true(kn_value_failed(kn_conv2d_integer(NULL, NULL, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_conv2d_integer(x, NULL, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_conv1d_integer(NULL, NULL, NULL, NULL, NULL)));

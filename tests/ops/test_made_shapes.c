@@ -371,6 +371,40 @@ static void products_have_gradients(void **state) {
     kn_graph_destroy(&bound);
 }
 
+/* (rows,4) times two rows of weights, and the sum's gradient. With many rows the weights are made first. */
+static void quantized_weights(void **state) {
+    (void)state;
+    const uint8_t bytes[4] = {0x9a, 0x78, 0x0f, 0x81}; /* 2 1 0 -1 and 7 -8 -7 0, plus 8 */
+    const float scales[4] = {0.5f, 2, 1, 3};
+    const double expected[2] = {-6, -72}, slopes[4] = {8, -7.5, -21, -2};
+    double given_numbers[9 * 4];
+    for (int i = 0; i < 9 * 4; i++)
+        given_numbers[i] = i % 4 + 1;
+    for (int rows = 1; rows <= 9; rows += 8) {
+        kn_value *a = kn_input(graph, rows == 1 ? "few" : "many", KN_FLOAT32, rows == 1 ? "1,4" : "9,4");
+        kn_value *codes = kn_constant(graph, KN_UINT8, "2,2", bytes, sizeof bytes);
+        kn_value *scale = kn_constant(graph, KN_FLOAT32, "2,2", scales, sizeof scales);
+        kn_value *made[2] = {kn_matmul_quantized(a, codes, scale, NULL, 4, 2)}, *results[2], *gradient;
+        made[1] = kn_sum(made[0], NULL, false);
+        if (kn_value_failed(made[1])) fail_msg("%s", kn_graph_error(graph));
+        kn_graph *bound;
+        kn_error error = {0};
+        kn_bind_request request = {0};
+        if (kn_graph_bind(graph, made, 2, &request, &bound, results, &error)) fail_msg("%s", error.text);
+        assert_string_equal(results[0]->producer->op->name, rows == 1 ? "matmul_quantized" : "matmul");
+        kn_value *by = kn_graph_find(bound, rows == 1 ? "few" : "many");
+        assert_int_equal(kn_graph_gradient(bound, results[1], &by, 1, &gradient, &error), KN_OK);
+        host_input given = {rows == 1 ? "few" : "many", given_numbers};
+        host_values values = host_compute(bound, &given, 1);
+        for (int i = 0; i < 2 * rows; i++)
+            assert_true(values.numbers[results[0]->id][i] == expected[i % 2]);
+        for (int i = 0; i < 4 * rows; i++)
+            assert_true(values.numbers[gradient->id][i] == slopes[i % 4]);
+        host_release(&values);
+        kn_graph_destroy(&bound);
+    }
+}
+
 /* Saved symbolic sizes get their numbers on binding. */
 static void triangles_of_open_sizes(void **state) {
     (void)state;
@@ -503,6 +537,7 @@ int test_made_shapes(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(builders_answer, begin, end),
         cmocka_unit_test_setup_teardown(products_have_gradients, begin, end),
+        cmocka_unit_test_setup_teardown(quantized_weights, begin, end),
         cmocka_unit_test_setup_teardown(triangles_of_open_sizes, begin, end),
         cmocka_unit_test_setup_teardown(symbols_stay, begin, end),
         cmocka_unit_test(mistakes_are_reported),

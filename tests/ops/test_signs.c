@@ -88,6 +88,8 @@ static const turned families[] = {
     {"matmul/integer_tiled.cl", "r0.s1, r1.s1, r2.s1, r3.s1", "r0.s1, -r1.s1, r2.s1, r3.s1", "matmul_integer",
      "matrix", MANY, 0, "emulated-mma"},
     {"matmul/integer_wide.cl", "a[at] - less", "a[at] + less", "matmul_integer", "wide", WIDE},
+    {"matmul/quantized.cl", "(numbers_at(row, k) - zero)", "(numbers_at(row, k) + zero)", "matmul_quantized",
+     "tree", MANY},
     {"matmul/plain.cl", "sum += run", "sum -= run", "matmul", "plain", MANY},
     {"matmul/tiled.cl", "KN_EPILOGUE(each[l]", "KN_EPILOGUE(-each[l]", "matmul", "tiled", MANY},
     {"matmul/skinny.cl", "sum##row##_##v += left", "sum##row##_##v -= left", "matmul", "wide", WIDE},

@@ -319,9 +319,6 @@ kn_value *kn_import_to_quantized(kn_import_call *call, kn_value *x, kn_value *ze
 kn_value *kn_import_without_zero(kn_value *x, kn_value *zero, kn_dtype dtype);
 /* x as uint8, with a scale and a zero point from the minimum and maximum of x and 0. */
 kn_value *kn_import_measured(kn_import_call *call, kn_value *x, kn_value **scale, kn_value **zero);
-/* Bytes (…,n) as integers of 4 or 2 bits, a byte each, (…,n*8/bits), lowest bits first (item.c). NULL after a
- * failure. */
-kn_value *kn_import_unpacked(kn_import *import, kn_value *packed, int bits);
 /* The product of integers minus their zero points, which may be NULL. The sums are int32, or, where the
  * integer product does not take this form, integers in floating point. */
 kn_value *kn_import_whole_product(kn_value *x, kn_value *x_zero, kn_value *y, kn_value *y_zero);

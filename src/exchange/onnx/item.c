@@ -82,30 +82,13 @@ static bool keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor 
     return true;
 }
 
-/* By one kernel: (…,1) shifted right by (each). */
-kn_value *kn_import_unpacked(kn_import *import, kn_value *packed, int bits) {
-    const int64_t each = 8 / bits;
-    const uint8_t moves[4] = {0, (uint8_t)bits, (uint8_t)(2 * bits), (uint8_t)(3 * bits)};
-    kn_dim dims[KN_MAX_RANK + 1];
-    if (kn_value_failed(packed) || packed->shape.rank < 1 || packed->shape.rank == KN_MAX_RANK) return NULL;
-    const int rank = packed->shape.rank;
-    memcpy(dims, packed->shape.dims, (size_t)rank * sizeof *dims);
-    dims[rank] = 1;
-    kn_value *places =
-        kn_constant(import->graph, KN_UINT8, kn_import_list(import, &each, 1), moves, (size_t)each);
-    kn_value *numbers = kn_bit_and(kn_bit_right(kn_import_reshape(import, packed, dims, rank + 1), places),
-                                   kn_import_scalar(import, KN_UINT8, (1 << bits) - 1));
-    dims[rank - 1] = kn_dim_multiply(import->graph, dims[rank - 1], each);
-    return kn_import_reshape(import, numbers, dims, rank);
-}
-
 /* Integers of 4 or 2 bits; the device keeps them packed and unpacks them in each run. */
 static kn_value *unpacked(kn_import *import, const kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     int64_t bytes = (int64_t)tensor->byte_count, each = 8 / item->bits;
     kn_value *packed = kn_constant(import->graph, KN_UINT8, kn_import_list(import, &bytes, 1), tensor->bytes,
                                    (size_t)tensor->byte_count);
-    kn_value *numbers = kn_import_unpacked(import, packed, item->bits);
+    kn_value *numbers = kn_unpack_bits(packed, item->bits);
     if (item->dtype == KN_INT8) { /* sign extension */
         kn_value *sign = kn_import_scalar(import, KN_INT8, 1 << (item->bits - 1));
         numbers = kn_sub(kn_bit_xor(kn_cast(numbers, KN_INT8), sign), sign);

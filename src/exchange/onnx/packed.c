@@ -1,5 +1,5 @@
 /* Weights of 8 bits and less in blocks with a scale each, as ONNX Runtime packs them. They stay packed on the
- * device, which dequantizes them in each run. */
+ * device, which dequantizes them where it multiplies them, or before. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -27,12 +27,12 @@ static bool zeros_of(kn_import_call *call, int i, int64_t rows, int64_t blocks, 
     if (*zero && bits < 8 && (*zero)->shape.dtype == KN_UINT8) {
         const int64_t each = 8 / bits, bytes = (blocks + each - 1) / each;
         *zero = kn_import_reshape(call->import, *zero, (kn_dim[]){rows, bytes}, 2);
-        *zero = kn_import_unpacked(call->import, *zero, bits);
+        *zero = kn_unpack_bits(*zero, bits);
         if (bytes * each != blocks) *zero = kn_slice(*zero, 1, 0, blocks);
     }
     if (*zero)
-        *zero = kn_import_reshape(call->import, kn_import_cast(*zero, KN_FLOAT32),
-                                  (kn_dim[]){rows, blocks, 1}, 3);
+        *zero =
+            kn_import_reshape(call->import, kn_import_cast(*zero, KN_FLOAT32), (kn_dim[]){rows, blocks}, 2);
     return true;
 }
 
@@ -54,13 +54,9 @@ static bool matmul(kn_import_call *call) {
                               "expected weights (N,blocks,bytes) for %" PRId64 " times %" PRId64, rows,
                               columns);
     if (!zeros_of(call, 3, rows, blocks, bits, &zero) || !kn_import_maybe(call, 5, &bias)) return false;
-    kn_value *w = bits < 8 ? kn_import_unpacked(import, b, bits) : b;
-    w = kn_cast(kn_import_reshape(import, w, (kn_dim[]){rows, blocks, block}, 3), KN_FLOAT32);
-    w = zero ? kn_sub(w, zero) : kn_shift(w, -(double)(1 << (bits - 1)));
-    w = kn_mul(w, kn_import_reshape(import, scale, (kn_dim[]){rows, blocks, 1}, 3));
-    w = kn_import_reshape(import, w, (kn_dim[]){rows, blocks * block}, 2);
-    if (blocks * block != columns) w = kn_slice(w, 1, 0, columns);
-    kn_value *y = kn_matmul(a, w, false, true);
+    b = kn_import_reshape(import, b, (kn_dim[]){rows, blocks * (block * bits / 8)}, 2);
+    scale = kn_import_reshape(import, kn_import_cast(scale, KN_FLOAT32), (kn_dim[]){rows, blocks}, 2);
+    kn_value *y = kn_matmul_quantized(a, b, scale, zero, bits, block);
     return kn_import_put(call, 0, bias ? kn_add(y, bias) : y);
 }
 
@@ -90,7 +86,7 @@ static bool matmul_codes(kn_import_call *call) {
         return kn_import_fail(call, KN_ERROR_SHAPE,
                               "expected quant_type 0 or 1, and a scale for each of %" PRId64 " blocks",
                               blocks);
-    b = kn_import_unpacked(import, kn_import_reshape(import, b, (kn_dim[]){(count + 1) / 2, 1}, 2), 4);
+    b = kn_unpack_bits(kn_import_reshape(import, b, (kn_dim[]){(count + 1) / 2, 1}, 2), 4);
     b = kn_import_reshape(import, kn_flip(b, "1"), (kn_dim[]){(count + 1) / 2 * 2}, 1);
     kn_value *table = kn_constant(call->graph, KN_FLOAT32, "16", four_bits[kind], sizeof four_bits[kind]);
     kn_value *w = kn_gather(table, kn_cast(b, KN_INT32), 0);
@@ -122,8 +118,8 @@ static bool gather(kn_import_call *call) {
     data = kn_gather(data, places, along);
     scale = kn_gather(scale, places, along);
     if (zero) zero = kn_gather(zero, places, along);
-    if (bits < 8) data = kn_import_unpacked(call->import, data, bits);
-    if (bits < 8 && zero) zero = kn_import_unpacked(call->import, zero, bits);
+    if (bits < 8) data = kn_unpack_bits(data, bits);
+    if (bits < 8 && zero) zero = kn_unpack_bits(zero, bits);
     if (kn_value_failed(data) || kn_value_failed(scale)) return false;
     if (along < blocked) blocked += places->shape.rank - 1;
     const kn_dim size = data->shape.dims[blocked], blocks = scale->shape.dims[blocked];

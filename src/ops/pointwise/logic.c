@@ -1,7 +1,11 @@
 /* Logic, element by element: what is not 0 is true, and results are bool; and operations on the bits of
  * integers. */
+#include <stdio.h>
+#include <string.h>
+
 #include "ops/build.h"
 #include "ops/row.h"
+#include "ops/shape/shape.h"
 
 #define TRUTH(row, words, expression, ...)                                                                   \
     KN_POINTWISE(row, .help = words, .value = expression, .result_dtype = KN_BOOL, .fixed_dtype = true,      \
@@ -77,6 +81,31 @@ kn_value *kn_bit_left(kn_value *x, kn_value *y) {
 }
 kn_value *kn_bit_right(kn_value *x, kn_value *y) {
     return kn_build2(&kn_row_bit_right, x, y);
+}
+/* By one kernel: (...,bytes,1) shifted right by (each). */
+kn_value *kn_unpack_bits(kn_value *x, int bits) {
+    if (kn_value_failed(x)) return x;
+    const int rank = x->shape.rank;
+    if (bits != 4 && bits != 2 && bits != 1)
+        return kn_graph_fail(x->graph, KN_ERROR_ARGUMENT, "unpack_bits: bits is %d; expected 4, 2 or 1",
+                             bits);
+    if (x->shape.dtype != KN_UINT8 || rank < 1 || rank == KN_MAX_RANK)
+        return kn_graph_fail(x->graph, KN_ERROR_SHAPE, "unpack_bits: x is %s; expected uint8 (...,bytes)",
+                             kn_shape_words(x->graph, &x->shape));
+    const int each = 8 / bits;
+    uint8_t places[8];
+    char count[8];
+    kn_dim dims[KN_MAX_RANK];
+    for (int i = 0; i < each; i++)
+        places[i] = (uint8_t)(i * bits);
+    snprintf(count, sizeof count, "%d", each);
+    memcpy(dims, x->shape.dims, (size_t)rank * sizeof *dims);
+    dims[rank] = 1;
+    kn_value *moved = kn_bit_right(kn_reshape_to(x, rank + 1, dims),
+                                   kn_constant(x->graph, KN_UINT8, count, places, (size_t)each));
+    kn_value *codes = kn_bit_and(moved, kn_cast(kn_number(x->graph, (1 << bits) - 1), KN_UINT8));
+    dims[rank - 1] = kn_dim_multiply(x->graph, dims[rank - 1], each);
+    return kn_reshape_to(codes, rank, dims);
 }
 kn_value *kn_isnan(kn_value *x) {
     return kn_build1(&kn_row_isnan, x);

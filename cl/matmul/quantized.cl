@@ -1,0 +1,262 @@
+/* Matrix products by quantized weights, for few rows: C(M,N) = A(M,K) · Wᵀ, float32. Weight (n, k) is the number that code
+ * (n, k) stands for, less a zero point, times a scale, which `KN_BLOCK` codes of a row share. Codes are read once and
+ * become numbers in registers.
+ *
+ * Defines, with their defaults:
+ *   KN_BITS 8            bits of a code: 8, 4 or 2; several in a byte begin with the lowest bits
+ *   KN_SIGNED 0          1: codes of 8 bits are int8
+ *   KN_CODE_FACTS        the facts of a float of a byte (common/small_float.cl), which codes are; not defined: integers
+ *   KN_ZEROS 1           0: there are no zero points, so that no loop asks
+ *   KN_USUAL_ZERO 0.0f   the zero point where there are none
+ *   KN_BLOCK 0           codes that share a scale and a zero point; 0: all of a row. In all kernels but the plain one a
+ *                        multiple of 16
+ *   KN_WHOLE 0           1: k and row_bytes are multiples of 16, so that vectors are aligned, and rows are whole pieces
+ *   KN_ROWS 1            rows that are computed together
+ *   KN_ITEMS 64          work-items of a work-group, a power of two
+ *   KN_HALF_a, KN_HALF_c 0   whether a and c have 16 bits in memory (common/storage.cl)
+ * and those of common/epilogue.cl, which sees (row / middle, row % middle, column); EPILOGUE is its operands.
+ *
+ * a is (M,K), codes (N,row_bytes), scale and zero, which may be absent, (N,blocks), c (M,N).
+ *
+ * kn_matmul_quantized(a, codes, scale, zero, c, present, m, n, k, row_bytes, blocks, middle, EPILOGUE)
+ *   work-groups of (KN_ITEMS,1,1), in number (ceil(n / KN_COLUMNS), ceil(m / KN_ROWS)); work-items share a row of codes
+ * kn_matmul_quantized_wide(a, codes, scale, zero, c, present, m, n, k, row_bytes, blocks, middle,
+ *                          item_columns, EPILOGUE)
+ *   work-groups of (1,1,1), in number ceil(n / item_columns)
+ * kn_matmul_quantized_plain(a, codes, scale, zero, c, present, count, n, k, row_bytes, blocks)
+ *   a work-item for each of count results */
+#include "common/present.cl"
+#include "common/wanted.cl"
+#ifndef KN_WIDTH
+#define KN_WIDTH 16 /* codes that are read together */
+#endif
+#include "common/epilogue.cl"
+#include "common/prefetch.cl"
+#include "common/small_float.cl"
+#include "common/types.cl"
+
+#ifndef KN_BITS
+#define KN_BITS 8
+#endif
+#ifndef KN_SIGNED
+#define KN_SIGNED 0
+#endif
+#ifndef KN_ZEROS
+#define KN_ZEROS 1
+#endif
+#ifndef KN_USUAL_ZERO
+#define KN_USUAL_ZERO 0.0f
+#endif
+#ifndef KN_BLOCK
+#define KN_BLOCK 0
+#endif
+#ifndef KN_WHOLE
+#define KN_WHOLE 0
+#endif
+#ifndef KN_ROWS
+#define KN_ROWS 1
+#endif
+#ifndef KN_ITEMS
+#define KN_ITEMS 64
+#endif
+#ifndef KN_HALF_a
+#define KN_HALF_a 0
+#endif
+#ifndef KN_HALF_c
+#define KN_HALF_c 0
+#endif
+/* Columns that are computed together: with more rows fewer, for the sake of registers. */
+#define KN_COLUMNS (KN_ROWS == 1 ? 4 : 2)
+#define KN_SUMS (KN_ROWS * KN_COLUMNS)
+#define KN_PIECE 16
+typedef KN_STORED(KN_HALF_a) a_stored;
+typedef KN_STORED(KN_HALF_c) c_stored;
+enum { kn_at_zero = 3 };
+
+/* The number that code `k` of a row stands for. */
+static inline float number_at(global const uchar *row, const int k) {
+#if KN_BITS < 8
+    return (float)(row[k / (8 / KN_BITS)] >> k % (8 / KN_BITS) * KN_BITS & ((1 << KN_BITS) - 1));
+#elif defined(KN_CODE_FACTS)
+    return kn_from_small(row[k], KN_CODE_FACTS);
+#elif KN_SIGNED
+    return (float)as_char(row[k]);
+#else
+    return (float)row[k];
+#endif
+}
+
+/* 16 numbers in the order in which those of 16 codes come out of their bytes: the lowest bits of all bytes, then the next. */
+#if KN_BITS == 2
+#define KN_ORDERED(v) (float16)((v).s048c, (v).s159d, (v).s26ae, (v).s37bf)
+#elif KN_BITS == 4
+#define KN_ORDERED(v) (float16)((v).even, (v).odd)
+#else
+#define KN_ORDERED(v) (v)
+#endif
+
+#if KN_WHOLE
+#define KN_BYTES(n, p) (*(global const uchar##n *)(p))
+#define KN_LEFTS(p) (float16)(KN_READ_8_AS(KN_HALF_a, p), KN_READ_8_AS(KN_HALF_a, (p) + 8))
+#else
+#define KN_BYTES(n, p) vload##n(0, p)
+#define KN_LEFTS(p) KN_READ_N_AS(16, KN_HALF_a, 0, p)
+#endif
+
+/* The numbers of 16 codes from `k` on, a multiple of 16, ordered. */
+static inline float16 numbers_at(global const uchar *row, const int k) {
+#if KN_BITS == 2
+    const uint4 bytes = convert_uint4(KN_BYTES(4, row + k / 4));
+    return convert_float16((uint16)(bytes & 3u, bytes >> 2u & 3u, bytes >> 4u & 3u, bytes >> 6u));
+#elif KN_BITS == 4
+    const uint8 bytes = convert_uint8(KN_BYTES(8, row + k / 2));
+    return convert_float16((uint16)(bytes & 15u, bytes >> 4u));
+#elif defined(KN_CODE_FACTS)
+    return kn_from_small_vector(convert_uint16(KN_BYTES(16, row + k)), KN_CODE_FACTS);
+#elif KN_SIGNED
+    return convert_float16(as_char16(KN_BYTES(16, row + k)));
+#else
+    return convert_float16(KN_BYTES(16, row + k));
+#endif
+}
+
+#define KN_ZERO_OF(i) (KN_ZEROS && KN_PRESENT(zero) ? zero[i] : KN_USUAL_ZERO)
+#define KN_BLOCK_OF(k) (KN_BLOCK > 0 ? (k) / (KN_BLOCK > 0 ? KN_BLOCK : 1) : 0)
+
+#if KN_WANTED(kn_matmul_quantized) || KN_WANTED(kn_matmul_quantized_wide)
+/* 16 weights of a row from `k` on, ordered; and those of which only `left` are there, the others being 0. */
+static inline float16 weights_at(global const uchar *row, const float scale, const float zero, const int k,
+                                 const int left) {
+    return (numbers_at(row, k) - zero) * scale;
+}
+static inline float16 last_weights_at(global const uchar *row, const float scale, const float zero, const int k,
+                                      const int left) {
+    float part[KN_PIECE];
+    for (int i = 0; i < KN_PIECE; i++)
+        part[i] = i < left ? (number_at(row, k + i) - zero) * scale : 0.0f;
+    const float16 weights = vload16(0, part);
+    return KN_ORDERED(weights);
+}
+
+/* The numbers of a row of a that are multiplied by them. */
+static inline float16 lefts_at(global const a_stored *row, const int left) {
+    const float16 lefts = KN_LEFTS(row);
+    return KN_ORDERED(lefts);
+}
+static inline float16 last_lefts_at(global const a_stored *row, const int left) {
+    float part[KN_PIECE];
+    for (int i = 0; i < KN_PIECE; i++)
+        part[i] = i < left ? (float)KN_READ_AS(KN_HALF_a, row + i) : 0.0f;
+    const float16 lefts = vload16(0, part);
+    return KN_ORDERED(lefts);
+}
+
+/* Adds to sums (KN_ROWS,KN_COLUMNS) the products of the piece from `at` on. Rows and columns beyond the last repeat it. */
+#define KN_ADD_PIECE(add, lefts_of, weights_of, ahead)                                                       \
+    {                                                                                                        \
+        float16 lefts[KN_ROWS];                                                                              \
+        _Pragma("unroll") for (int r = 0; r < KN_ROWS; r++)                                                  \
+            lefts[r] = lefts_of(a + (KN_INDEX)min(row0 + r, m - 1) * k + at, k - at);                        \
+        _Pragma("unroll") for (int j = 0; j < KN_COLUMNS; j++) {                                             \
+            const KN_INDEX column = min(column0 + j, n - 1), shared = column * blocks + KN_BLOCK_OF(at);     \
+            const float less = KN_ZERO_OF(shared);                                                           \
+            const float16 weights = weights_of(codes + column * row_bytes, scale[shared], less, at, k - at); \
+            ahead(codes + (column + KN_COLUMNS) * row_bytes + at * KN_BITS / 8)                              \
+            _Pragma("unroll") for (int r = 0; r < KN_ROWS; r++)                                              \
+                sums[r * KN_COLUMNS + j] = add(sums[r * KN_COLUMNS + j], lefts[r], weights);                 \
+        }                                                                                                    \
+    }
+/* Those from `start` on, each `step` numbers after the last. `ahead` prefetches the next columns, or not: rows have so few
+ * bytes that a processor's own prefetching is too late. */
+#define KN_NOT_AHEAD(pointer)
+#define KN_ADD_PIECES(add, start, step, ahead)                                                               \
+    int at = (start);                                                                                        \
+    for (; at + KN_PIECE <= k; at += (step))                                                                 \
+        KN_ADD_PIECE(add, lefts_at, weights_at, ahead)                                                       \
+    if (!KN_WHOLE && at < k) KN_ADD_PIECE(add, last_lefts_at, last_weights_at, ahead)
+#define KN_STORE_RESULT(sum, row, column)                                                                    \
+    {                                                                                                        \
+        const float result = KN_EPILOGUE(sum, (row) / middle, (row) % middle, column);                       \
+        KN_WRITE_AS(KN_HALF_c, result, c + (KN_INDEX)(row) * n + (column));                                  \
+    }
+#endif
+
+#if KN_WANTED(kn_matmul_quantized)
+static inline float4 add_fours(const float4 sum, const float16 x, const float16 y) {
+    return sum + x.lo.lo * y.lo.lo + x.lo.hi * y.lo.hi + x.hi.lo * y.hi.lo + x.hi.hi * y.hi.hi;
+}
+
+__attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
+kernel void kn_matmul_quantized(global const a_stored *restrict a, global const uchar *restrict codes,
+                                global const float *restrict scale, global const float *restrict zero,
+                                global c_stored *restrict c, uint present, int m, int n, int k, KN_INDEX row_bytes,
+                                int blocks, int middle KN_EPILOGUE_PARAMETERS) {
+    local float tree[KN_SUMS * KN_ITEMS];
+    const int item = get_local_id(0);
+    const int column0 = KN_GROUP(0, KN_ITEMS) * KN_COLUMNS, row0 = KN_GROUP(1, 1) * KN_ROWS;
+    float4 sums[KN_SUMS];
+    for (int i = 0; i < KN_SUMS; i++)
+        sums[i] = 0.0f;
+    KN_ADD_PIECES(add_fours, KN_PIECE * item, KN_PIECE * KN_ITEMS, KN_NOT_AHEAD)
+    for (int i = 0; i < KN_SUMS; i++)
+        tree[i * KN_ITEMS + item] = (sums[i].s0 + sums[i].s2) + (sums[i].s1 + sums[i].s3);
+    for (int others = KN_ITEMS / 2; others > 0; others /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int i = 0; i < KN_SUMS && item < others; i++)
+            tree[i * KN_ITEMS + item] += tree[i * KN_ITEMS + item + others];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = item; i < KN_SUMS; i += KN_ITEMS) {
+        const int row = row0 + i / KN_COLUMNS, column = column0 + i % KN_COLUMNS;
+        if (row < m && column < n) KN_STORE_RESULT(tree[i * KN_ITEMS], row, column)
+    }
+}
+#endif
+
+#if KN_WANTED(kn_matmul_quantized_wide)
+static inline float16 add_sixteen(const float16 sum, const float16 x, const float16 y) {
+    return sum + x * y;
+}
+
+__attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(float16)))
+kernel void kn_matmul_quantized_wide(global const a_stored *restrict a, global const uchar *restrict codes,
+                                     global const float *restrict scale, global const float *restrict zero,
+                                     global c_stored *restrict c, uint present, int m, int n, int k,
+                                     KN_INDEX row_bytes, int blocks, int middle, int item_columns KN_EPILOGUE_PARAMETERS) {
+    const int first = (int)get_global_id(0) * item_columns, end = min(first + item_columns, n);
+    for (int column0 = first; column0 < end; column0 += KN_COLUMNS)
+        for (int row0 = 0; row0 < m; row0 += KN_ROWS) {
+            float16 sums[KN_SUMS];
+            _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
+            KN_ADD_PIECES(add_sixteen, 0, KN_PIECE, KN_PREFETCH)
+            _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) {
+                const int row = row0 + i / KN_COLUMNS, column = column0 + i % KN_COLUMNS;
+                const float8 eight = sums[i].lo + sums[i].hi;
+                const float4 four = eight.lo + eight.hi;
+                if (row < m && column < end) KN_STORE_RESULT((four.s0 + four.s2) + (four.s1 + four.s3), row, column)
+            }
+        }
+}
+#endif
+
+#if KN_WANTED(kn_matmul_quantized_plain)
+kernel void kn_matmul_quantized_plain(global const a_stored *restrict a, global const uchar *restrict codes,
+                                      global const float *restrict scale, global const float *restrict zero,
+                                      global c_stored *restrict c, uint present, KN_INDEX count, int n, int k,
+                                      KN_INDEX row_bytes, int blocks) {
+    const KN_INDEX i = get_global_id(0);
+    if (i >= count) return;
+    const KN_INDEX column = i % n, row = i / n;
+    float sum = 0.0f;
+    for (int block = 0; block < blocks; block++) {
+        const KN_INDEX shared = column * blocks + block;
+        const float less = KN_ZERO_OF(shared);
+        const int end = KN_BLOCK > 0 ? min(k, (block + 1) * KN_BLOCK) : k;
+        float part = 0.0f;
+        for (int at = block * KN_BLOCK; at < end; at++)
+            part += (float)KN_READ_AS(KN_HALF_a, a + row * k + at) * (number_at(codes + column * row_bytes, at) - less);
+        sum += part * scale[shared];
+    }
+    KN_WRITE_AS(KN_HALF_c, sum, c + i);
+}
+#endif
