@@ -381,7 +381,7 @@ static void quantized_weights(void **state) {
     for (int i = 0; i < 9 * 4; i++)
         given_numbers[i] = i % 4 + 1;
     for (int rows = 1; rows <= 9; rows += 8) {
-        kn_value *a = kn_input(graph, rows == 1 ? "few" : "many", KN_FLOAT32, rows == 1 ? "1,4" : "9,4");
+        kn_value *a = kn_input(graph, rows == 1 ? "few" : "many", KN_FLOAT32, rows == 1 ? "1,k" : "9,k");
         kn_value *codes = kn_constant(graph, KN_UINT8, "2,2", bytes, sizeof bytes);
         kn_value *scale = kn_constant(graph, KN_FLOAT32, "2,2", scales, sizeof scales);
         kn_value *made[2] = {kn_matmul_quantized(a, codes, scale, NULL, 4, 2)}, *results[2], *gradient;
@@ -389,7 +389,8 @@ static void quantized_weights(void **state) {
         if (kn_value_failed(made[1])) fail_msg("%s", kn_graph_error(graph));
         kn_graph *bound;
         kn_error error = {0};
-        kn_bind_request request = {0};
+        const kn_binding binding = {"k", 4};
+        const kn_bind_request request = {.bindings = &binding, .binding_count = 1};
         if (kn_graph_bind(graph, made, 2, &request, &bound, results, &error)) fail_msg("%s", error.text);
         assert_string_equal(results[0]->producer->op->name, rows == 1 ? "matmul_quantized" : "matmul");
         kn_value *by = kn_graph_find(bound, rows == 1 ? "few" : "many");

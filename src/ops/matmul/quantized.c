@@ -21,9 +21,9 @@ enum { FEW = 8, PIECE = 16 };
 
 typedef struct quantized_form {
     int64_t m, n, k;
-    int64_t middle;        /* rows of the last matrix of a, of m in all */
-    int64_t row_bytes;     /* of codes */
-    int64_t blocks, block; /* scales of a row, and the codes that share one; block 0: all */
+    int64_t middle;             /* rows of the last matrix of a, of m in all */
+    int64_t row_bytes, numbers; /* bytes of a row of codes, and how many codes that is */
+    int64_t blocks, block;      /* scales of a row, and the codes that share one; block 0: all */
     int bits;
     bool is_signed;
     const kn_small_float *small; /* NULL: codes are integers */
@@ -39,20 +39,22 @@ static int64_t rows_of(const kn_shape *a) {
     return rows;
 }
 
-static void describe(const kn_node *node, quantized_form *form) {
-    const kn_shape *a = &node->inputs[A]->shape, *codes = &node->inputs[CODES]->shape;
+/* By bound inputs: those of the node, or of what replaces it. */
+static void describe(const kn_node *node, kn_value *const *inputs, quantized_form *form) {
+    const kn_shape *a = &inputs[A]->shape, *codes = &inputs[CODES]->shape;
     *form = (quantized_form){.n = codes->dims[0],
                              .k = a->dims[a->rank - 1],
                              .middle = a->dims[a->rank - 2],
                              .row_bytes = codes->dims[1],
-                             .blocks = node->inputs[SCALE]->shape.dims[1],
+                             .blocks = inputs[SCALE]->shape.dims[1],
                              .block = kn_attribute_of(node, "block")->integer,
                              .bits = (int)kn_attribute_of(node, "bits")->integer,
                              .is_signed = codes->dtype == KN_INT8,
                              .small = kn_small_float_of(codes->dtype)};
     form->m = rows_of(a);
     form->usual_zero = codes->dtype == KN_UINT8 ? 1 << (form->bits - 1) : 0;
-    form->zero = node->input_count > ZERO ? node->inputs[ZERO] : NULL;
+    form->numbers = form->row_bytes * (8 / form->bits);
+    form->zero = node->input_count > ZERO ? inputs[ZERO] : NULL;
 }
 
 /* a is (...,M,K), codes (N,bytes), scale and zero (N,blocks); the result is (...,M,N). */
@@ -64,6 +66,8 @@ static kn_status shape(kn_shape_call *call) {
     if (a->dtype == KN_FLOAT64 || a->rank < 2)
         return kn_shape_fail(call, KN_ERROR_SHAPE, "a is %s; expected float32 (...,rows,columns)",
                              kn_shape_words_of(call, A));
+    if (!call->inputs[CODES] || !call->inputs[SCALE])
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "codes or scale are missing");
     const kn_small_float *small = kn_small_float_of(codes->dtype);
     const bool whole = codes->dtype == KN_INT8 || (small && small->mantissa_bits > 0);
     if ((!whole && codes->dtype != KN_UINT8) || codes->rank != 2)
@@ -102,7 +106,7 @@ static kn_status shape(kn_shape_call *call) {
 
 static kn_status reference(kn_reference_call *call) {
     quantized_form form;
-    describe(call->node, &form);
+    describe(call->node, call->node->inputs, &form);
     const double *a = call->inputs[A].data, *codes = call->inputs[CODES].data,
                  *scale = call->inputs[SCALE].data;
     const double *zero = form.zero ? call->inputs[ZERO].data : NULL;
@@ -125,7 +129,7 @@ static kn_status reference(kn_reference_call *call) {
 
 static void cost(const kn_node *node, kn_cost *cost) {
     quantized_form form;
-    describe(node, &form);
+    describe(node, node->inputs, &form);
     kn_cost_set(node, 2.0 * (double)form.m * (double)form.n * (double)form.k, cost);
 }
 
@@ -133,25 +137,24 @@ static void cost(const kn_node *node, kn_cost *cost) {
 
 /* The codes' numbers less their zero points, (N,blocks,numbers), from bound inputs. */
 static kn_value *differences(const quantized_form *form, kn_value *const *inputs) {
-    const int64_t numbers = form->row_bytes * (8 / form->bits);
     kn_value *w = form->bits < 8 ? kn_unpack_bits(inputs[CODES], form->bits) : inputs[CODES];
-    w = kn_reshape_to(kn_cast(w, KN_FLOAT32), 3, (kn_dim[]){form->n, form->blocks, numbers / form->blocks});
-    return form->zero ? kn_sub(w, kn_unsqueeze(inputs[ZERO], "2")) : kn_shift(w, -form->usual_zero);
+    w = kn_reshape_to(kn_cast(w, KN_FLOAT32), 3,
+                      (kn_dim[]){form->n, form->blocks, form->numbers / form->blocks});
+    return form->zero ? kn_sub(w, kn_unsqueeze(form->zero, "2")) : kn_shift(w, -form->usual_zero);
 }
 
 /* The weights (N,K) of the differences. */
 static kn_value *weights(const quantized_form *form, kn_value *differences, kn_value *scale) {
-    const int64_t numbers = form->row_bytes * (8 / form->bits);
     kn_value *w =
-        kn_reshape_to(kn_mul(differences, kn_unsqueeze(scale, "2")), 2, (kn_dim[]){form->n, numbers});
-    return numbers > form->k ? kn_slice(w, 1, 0, form->k) : w;
+        kn_reshape_to(kn_mul(differences, kn_unsqueeze(scale, "2")), 2, (kn_dim[]){form->n, form->numbers});
+    return form->numbers > form->k ? kn_slice(w, 1, 0, form->k) : w;
 }
 
 static kn_status with_many_rows(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                 kn_value **results) {
     if (rows_of(&inputs[A]->shape) <= FEW) return KN_OK;
     quantized_form form;
-    describe(node, &form);
+    describe(node, inputs, &form);
     results[0] = kn_matmul(inputs[A], weights(&form, differences(&form, inputs), inputs[SCALE]), false, true);
     return bound->error.status;
 }
@@ -160,20 +163,19 @@ static kn_status gradient(kn_gradient_call *call) {
     kn_value *g = call->output_gradients[0], *const *inputs = call->node->inputs;
     if (!g) return KN_OK;
     quantized_form form;
-    describe(call->node, &form);
+    describe(call->node, call->node->inputs, &form);
     kn_value *less = differences(&form, inputs);
     if (call->wanted[A])
         call->input_gradients[A] = kn_matmul(g, weights(&form, less, inputs[SCALE]), false, false);
     const bool of_scale = call->wanted[SCALE], of_zero = form.zero && call->wanted[ZERO];
     if (!of_scale && !of_zero) return kn_gradient_status(call);
     /* By weight, (N,K), and 0 for those beyond; then by block. */
-    const int64_t numbers = form.row_bytes * (8 / form.bits);
     char amounts[40];
     kn_value *slopes = kn_matmul(kn_reshape_to(g, 2, (kn_dim[]){form.m, form.n}),
                                  kn_reshape_to(inputs[A], 2, (kn_dim[]){form.m, form.k}), true, false);
-    snprintf(amounts, sizeof amounts, "0,0,0,%" PRId64, numbers - form.k);
-    if (numbers > form.k) slopes = kn_pad(slopes, amounts, 0);
-    slopes = kn_reshape_to(slopes, 3, (kn_dim[]){form.n, form.blocks, numbers / form.blocks});
+    snprintf(amounts, sizeof amounts, "0,0,0,%" PRId64, form.numbers - form.k);
+    if (form.numbers > form.k) slopes = kn_pad(slopes, amounts, 0);
+    slopes = kn_reshape_to(slopes, 3, (kn_dim[]){form.n, form.blocks, form.numbers / form.blocks});
     if (of_scale) call->input_gradients[SCALE] = kn_sum(kn_mul(slopes, less), "2", false);
     if (of_zero) call->input_gradients[ZERO] = kn_neg(kn_mul(kn_sum(slopes, "2", false), inputs[SCALE]));
     return kn_gradient_status(call);
@@ -183,7 +185,7 @@ static kn_status gradient(kn_gradient_call *call) {
 
 static bool takes_few(const kn_node *node) {
     quantized_form form;
-    describe(node, &form);
+    describe(node, node->inputs, &form);
     return form.m <= FEW && form.block % PIECE == 0;
 }
 static bool tree_accepts(const kn_target *target, const kn_node *node) {
@@ -232,7 +234,7 @@ static int tile_columns(int rows) {
 
 static kn_status lower_tree(kn_lowering *lowering) {
     quantized_form form;
-    describe(lowering->node, &form);
+    describe(lowering->node, lowering->node->inputs, &form);
     const int rows = tile_rows(&form);
     const size_t items =
         kn_group_items_for(lowering->target, "matmul/quantized.cl", kn_divide_up(form.k, PIECE), 64);
@@ -250,7 +252,7 @@ static kn_status lower_tree(kn_lowering *lowering) {
 
 static kn_status lower_wide(kn_lowering *lowering) {
     quantized_form form;
-    describe(lowering->node, &form);
+    describe(lowering->node, lowering->node->inputs, &form);
     const int64_t units = lowering->target->compute_units, rows = tile_rows(&form);
     const int64_t columns = kn_round_up(kn_divide_up(form.n, 8 * units), tile_columns((int)rows));
     kn_step *step = begin(lowering, &form, "kn_matmul_quantized_wide");
@@ -266,7 +268,7 @@ static kn_status lower_wide(kn_lowering *lowering) {
 
 static kn_status lower_plain(kn_lowering *lowering) {
     quantized_form form;
-    describe(lowering->node, &form);
+    describe(lowering->node, lowering->node->inputs, &form);
     kn_step *step = begin(lowering, &form, "kn_matmul_quantized_plain");
     kn_step_index(step, "count", kn_elements_of(lowering->result));
     end_sizes(step, &form);
