@@ -13,6 +13,7 @@
  *   KN_WHOLE 0           1: k and row_bytes are multiples of 16, so that vectors are aligned, and rows are whole pieces
  *   KN_ROWS 1            rows that are computed together
  *   KN_ITEMS 64          work-items of a work-group, a power of two
+ *   KN_WIDTH 16          numbers of a vector: 16, or 4 for kn_matmul_quantized
  *   KN_HALF_a, KN_HALF_c 0   whether a and c have 16 bits in memory (common/storage.cl)
  * and those of common/epilogue.cl, which sees (row / middle, row % middle, column); EPILOGUE is its operands.
  *
@@ -28,7 +29,7 @@
 #include "common/present.cl"
 #include "common/wanted.cl"
 #ifndef KN_WIDTH
-#define KN_WIDTH 16 /* codes that are read together */
+#define KN_WIDTH 16
 #endif
 #include "common/epilogue.cl"
 #include "common/prefetch.cl"
@@ -86,94 +87,149 @@ static inline float number_at(global const uchar *row, const int k) {
 #endif
 }
 
-/* 16 numbers in the order in which those of 16 codes come out of their bytes: the lowest bits of all bytes, then the next. */
+#if KN_WANTED(kn_matmul_quantized) || KN_WANTED(kn_matmul_quantized_wide)
+/* 16 numbers are computed together, in the order in which codes come out of their bytes: the lowest bits of all bytes,
+ * then the next. KN_FOUR_n is the n-th four of this order, of two halves of 16 numbers. */
+typedef struct halves {
+    float8 lo, hi;
+} halves;
 #if KN_BITS == 2
-#define KN_ORDERED(v) (float16)((v).s048c, (v).s159d, (v).s26ae, (v).s37bf)
+#define KN_FOUR_0(v) (float4)((v).lo.s04, (v).hi.s04)
+#define KN_FOUR_1(v) (float4)((v).lo.s15, (v).hi.s15)
+#define KN_FOUR_2(v) (float4)((v).lo.s26, (v).hi.s26)
+#define KN_FOUR_3(v) (float4)((v).lo.s37, (v).hi.s37)
 #elif KN_BITS == 4
-#define KN_ORDERED(v) (float16)((v).even, (v).odd)
+#define KN_FOUR_0(v) (v).lo.s0246
+#define KN_FOUR_1(v) (v).hi.s0246
+#define KN_FOUR_2(v) (v).lo.s1357
+#define KN_FOUR_3(v) (v).hi.s1357
+#endif
+/* They are vectors of KN_WIDTH in this order, which KN_OF_FOURS and KN_OF_HALVES initialize. */
+#define KN_PARTS (16 / KN_WIDTH)
+#define KN_EACH_PART(i) _Pragma("unroll") for (int i = 0; i < KN_PARTS; i++)
+typedef struct sixteen {
+    KN_FLOATS part[KN_PARTS];
+} sixteen;
+#if KN_WIDTH == 16
+#define KN_OF_FOURS(type, a, b, c, d) {(type##16)(a, b, c, d)}
+#define KN_OF_HALVES(type, a, b) {(type##16)(a, b)}
 #else
-#define KN_ORDERED(v) (v)
+#define KN_OF_FOURS(type, a, b, c, d) {a, b, c, d}
+#define KN_OF_HALVES(type, a, b) {(a).lo, (a).hi, (b).lo, (b).hi}
 #endif
 
 #if KN_WHOLE
 #define KN_BYTES(n, p) (*(global const uchar##n *)(p))
-#define KN_LEFTS(p) (float16)(KN_READ_8_AS(KN_HALF_a, p), KN_READ_8_AS(KN_HALF_a, (p) + 8))
+#define KN_LEFTS(at, p) KN_READ_8_AS(KN_HALF_a, (p) + at * 8)
 #else
 #define KN_BYTES(n, p) vload##n(0, p)
-#define KN_LEFTS(p) KN_READ_N_AS(16, KN_HALF_a, 0, p)
+#define KN_LEFTS(at, p) KN_READ_N_AS(8, KN_HALF_a, at, p)
 #endif
 
-/* The numbers of 16 codes from `k` on, a multiple of 16, ordered. */
-static inline float16 numbers_at(global const uchar *row, const int k) {
+static inline sixteen in_order(const halves numbers) {
+#if KN_BITS < 8
+    const sixteen ordered = {
+        KN_OF_FOURS(float, KN_FOUR_0(numbers), KN_FOUR_1(numbers), KN_FOUR_2(numbers), KN_FOUR_3(numbers))};
+#else
+    const sixteen ordered = {KN_OF_HALVES(float, numbers.lo, numbers.hi)};
+#endif
+    return ordered;
+}
+
+/* The numbers of 16 codes from `k` on, a multiple of 16. */
+static inline sixteen numbers_at(global const uchar *row, const int k) {
 #if KN_BITS == 2
     const uint4 bytes = convert_uint4(KN_BYTES(4, row + k / 4));
-    return convert_float16((uint16)(bytes & 3u, bytes >> 2u & 3u, bytes >> 4u & 3u, bytes >> 6u));
+    const KN_CODES codes[] = KN_OF_FOURS(uint, bytes & 3u, bytes >> 2u & 3u, bytes >> 4u & 3u, bytes >> 6u);
 #elif KN_BITS == 4
     const uint8 bytes = convert_uint8(KN_BYTES(8, row + k / 2));
-    return convert_float16((uint16)(bytes & 15u, bytes >> 4u));
-#elif defined(KN_CODE_FACTS)
-    return kn_from_small_vector(convert_uint16(KN_BYTES(16, row + k)), KN_CODE_FACTS);
-#elif KN_SIGNED
-    return convert_float16(as_char16(KN_BYTES(16, row + k)));
+    const KN_CODES codes[] = KN_OF_HALVES(uint, bytes & 15u, bytes >> 4u);
+#elif KN_WHOLE && KN_WIDTH == 16
+    const uchar16 codes[] = {*(global const uchar16 *)(row + k)};
+#elif KN_WHOLE
+    const uint4 fours = *(global const uint4 *)(row + k);
+    const uchar4 codes[] = {as_uchar4(fours.s0), as_uchar4(fours.s1), as_uchar4(fours.s2), as_uchar4(fours.s3)};
 #else
-    return convert_float16(KN_BYTES(16, row + k));
+    const KN_PASTE(uchar, KN_WIDTH) codes[] = KN_OF_HALVES(uchar, vload8(0, row + k), vload8(1, row + k));
 #endif
+    sixteen numbers;
+    KN_EACH_PART(i)
+#ifdef KN_CODE_FACTS
+        numbers.part[i] = kn_from_small_vector(KN_PASTE(convert_uint, KN_WIDTH)(codes[i]), KN_CODE_FACTS);
+#elif KN_SIGNED
+        numbers.part[i] = KN_PASTE(convert_float, KN_WIDTH)(KN_PASTE(as_char, KN_WIDTH)(codes[i]));
+#else
+        numbers.part[i] = KN_PASTE(convert_float, KN_WIDTH)(codes[i]);
+#endif
+    return numbers;
 }
+#endif
 
 #define KN_ZERO_OF(i) (KN_ZEROS && KN_PRESENT(zero) ? zero[i] : KN_USUAL_ZERO)
 #define KN_BLOCK_OF(k) (KN_BLOCK > 0 ? (k) / (KN_BLOCK > 0 ? KN_BLOCK : 1) : 0)
 
 #if KN_WANTED(kn_matmul_quantized) || KN_WANTED(kn_matmul_quantized_wide)
-/* 16 weights of a row from `k` on, ordered; and those of which only `left` are there, the others being 0. */
-static inline float16 weights_at(global const uchar *row, const float scale, const float zero, const int k,
+/* 16 weights of a row from `k` on; and those of which only `left` are there, the others being 0. */
+static inline sixteen weights_at(global const uchar *row, const float scale, const float zero, const int k,
                                  const int left) {
-    return (numbers_at(row, k) - zero) * scale;
+    sixteen weights = numbers_at(row, k);
+    KN_EACH_PART(i) weights.part[i] = (weights.part[i] - zero) * scale;
+    return weights;
 }
-static inline float16 last_weights_at(global const uchar *row, const float scale, const float zero, const int k,
+static inline sixteen last_weights_at(global const uchar *row, const float scale, const float zero, const int k,
                                       const int left) {
     float part[KN_PIECE];
     for (int i = 0; i < KN_PIECE; i++)
         part[i] = i < left ? (number_at(row, k + i) - zero) * scale : 0.0f;
-    const float16 weights = vload16(0, part);
-    return KN_ORDERED(weights);
+    const halves weights = {vload8(0, part), vload8(1, part)};
+    return in_order(weights);
 }
 
 /* The numbers of a row of a that are multiplied by them. */
-static inline float16 lefts_at(global const a_stored *row, const int left) {
-    const float16 lefts = KN_LEFTS(row);
-    return KN_ORDERED(lefts);
+static inline sixteen lefts_at(global const a_stored *row, const int left) {
+    const halves lefts = {KN_LEFTS(0, row), KN_LEFTS(1, row)};
+    return in_order(lefts);
 }
-static inline float16 last_lefts_at(global const a_stored *row, const int left) {
+static inline sixteen last_lefts_at(global const a_stored *row, const int left) {
     float part[KN_PIECE];
     for (int i = 0; i < KN_PIECE; i++)
         part[i] = i < left ? (float)KN_READ_AS(KN_HALF_a, row + i) : 0.0f;
-    const float16 lefts = vload16(0, part);
-    return KN_ORDERED(lefts);
+    const halves lefts = {vload8(0, part), vload8(1, part)};
+    return in_order(lefts);
 }
 
 /* Adds to sums (KN_ROWS,KN_COLUMNS) the products of the piece from `at` on. Rows and columns beyond the last repeat it. */
-#define KN_ADD_PIECE(add, lefts_of, weights_of, ahead)                                                       \
+#define KN_ADD_PIECE(lefts_of, weights_of, ahead)                                                            \
     {                                                                                                        \
-        float16 lefts[KN_ROWS];                                                                              \
+        sixteen lefts[KN_ROWS];                                                                              \
         _Pragma("unroll") for (int r = 0; r < KN_ROWS; r++)                                                  \
             lefts[r] = lefts_of(a + (KN_INDEX)min(row0 + r, m - 1) * k + at, k - at);                        \
         _Pragma("unroll") for (int j = 0; j < KN_COLUMNS; j++) {                                             \
             const KN_INDEX column = min(column0 + j, n - 1), shared = column * blocks + KN_BLOCK_OF(at);     \
             const float less = KN_ZERO_OF(shared);                                                           \
-            const float16 weights = weights_of(codes + column * row_bytes, scale[shared], less, at, k - at); \
+            const sixteen weights = weights_of(codes + column * row_bytes, scale[shared], less, at, k - at); \
             ahead(codes + (column + KN_COLUMNS) * row_bytes + at * KN_BITS / 8)                              \
             _Pragma("unroll") for (int r = 0; r < KN_ROWS; r++)                                              \
-                sums[r * KN_COLUMNS + j] = add(sums[r * KN_COLUMNS + j], lefts[r], weights);                 \
+                KN_EACH_PART(i) sums[r * KN_COLUMNS + j] += lefts[r].part[i] * weights.part[i];              \
         }                                                                                                    \
     }
 /* Those from `start` on, each `step` numbers after the last. `ahead` prefetches the next columns, or not: rows have so few
  * bytes that a processor's own prefetching is too late. */
 #define KN_NOT_AHEAD(pointer)
-#define KN_ADD_PIECES(add, start, step, ahead)                                                               \
+#define KN_ADD_PIECES(start, step, ahead)                                                                    \
     int at = (start);                                                                                        \
     for (; at + KN_PIECE <= k; at += (step))                                                                 \
-        KN_ADD_PIECE(add, lefts_at, weights_at, ahead)                                                       \
-    if (!KN_WHOLE && at < k) KN_ADD_PIECE(add, last_lefts_at, last_weights_at, ahead)
+        KN_ADD_PIECE(lefts_at, weights_at, ahead)                                                            \
+    if (!KN_WHOLE && at < k) KN_ADD_PIECE(last_lefts_at, last_weights_at, ahead)
+static inline float sum_of(const KN_FLOATS sums) {
+#if KN_WIDTH == 16
+    const float8 eight = sums.lo + sums.hi;
+    const float4 four = eight.lo + eight.hi;
+#else
+    const float4 four = sums;
+#endif
+    return (four.s0 + four.s2) + (four.s1 + four.s3);
+}
 #define KN_STORE_RESULT(sum, row, column)                                                                    \
     {                                                                                                        \
         const float result = KN_EPILOGUE(sum, (row) / middle, (row) % middle, column);                       \
@@ -182,10 +238,6 @@ static inline float16 last_lefts_at(global const a_stored *row, const int left) 
 #endif
 
 #if KN_WANTED(kn_matmul_quantized)
-static inline float4 add_fours(const float4 sum, const float16 x, const float16 y) {
-    return sum + x.lo.lo * y.lo.lo + x.lo.hi * y.lo.hi + x.hi.lo * y.hi.lo + x.hi.hi * y.hi.hi;
-}
-
 __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
 kernel void kn_matmul_quantized(global const a_stored *restrict a, global const uchar *restrict codes,
                                 global const float *restrict scale, global const float *restrict zero,
@@ -194,12 +246,11 @@ kernel void kn_matmul_quantized(global const a_stored *restrict a, global const 
     local float tree[KN_SUMS * KN_ITEMS];
     const int item = get_local_id(0);
     const int column0 = KN_GROUP(0, KN_ITEMS) * KN_COLUMNS, row0 = KN_GROUP(1, 1) * KN_ROWS;
-    float4 sums[KN_SUMS];
+    KN_FLOATS sums[KN_SUMS];
+    _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
+    KN_ADD_PIECES(KN_PIECE * item, KN_PIECE * KN_ITEMS, KN_NOT_AHEAD)
     for (int i = 0; i < KN_SUMS; i++)
-        sums[i] = 0.0f;
-    KN_ADD_PIECES(add_fours, KN_PIECE * item, KN_PIECE * KN_ITEMS, KN_NOT_AHEAD)
-    for (int i = 0; i < KN_SUMS; i++)
-        tree[i * KN_ITEMS + item] = (sums[i].s0 + sums[i].s2) + (sums[i].s1 + sums[i].s3);
+        tree[i * KN_ITEMS + item] = sum_of(sums[i]);
     for (int others = KN_ITEMS / 2; others > 0; others /= 2) {
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int i = 0; i < KN_SUMS && item < others; i++)
@@ -214,10 +265,6 @@ kernel void kn_matmul_quantized(global const a_stored *restrict a, global const 
 #endif
 
 #if KN_WANTED(kn_matmul_quantized_wide)
-static inline float16 add_sixteen(const float16 sum, const float16 x, const float16 y) {
-    return sum + x * y;
-}
-
 __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(float16)))
 kernel void kn_matmul_quantized_wide(global const a_stored *restrict a, global const uchar *restrict codes,
                                      global const float *restrict scale, global const float *restrict zero,
@@ -226,14 +273,12 @@ kernel void kn_matmul_quantized_wide(global const a_stored *restrict a, global c
     const int first = (int)get_global_id(0) * item_columns, end = min(first + item_columns, n);
     for (int column0 = first; column0 < end; column0 += KN_COLUMNS)
         for (int row0 = 0; row0 < m; row0 += KN_ROWS) {
-            float16 sums[KN_SUMS];
+            KN_FLOATS sums[KN_SUMS];
             _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) sums[i] = 0.0f;
-            KN_ADD_PIECES(add_sixteen, 0, KN_PIECE, KN_PREFETCH)
+            KN_ADD_PIECES(0, KN_PIECE, KN_PREFETCH)
             _Pragma("unroll") for (int i = 0; i < KN_SUMS; i++) {
                 const int row = row0 + i / KN_COLUMNS, column = column0 + i % KN_COLUMNS;
-                const float8 eight = sums[i].lo + sums[i].hi;
-                const float4 four = eight.lo + eight.hi;
-                if (row < m && column < end) KN_STORE_RESULT((four.s0 + four.s2) + (four.s1 + four.s3), row, column)
+                if (row < m && column < end) KN_STORE_RESULT(sum_of(sums[i]), row, column)
             }
         }
 }

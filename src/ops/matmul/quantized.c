@@ -241,6 +241,7 @@ static kn_status lower_tree(kn_lowering *lowering) {
     kn_step *step = begin(lowering, &form, "kn_matmul_quantized");
     kn_step_define(step, "KN_ROWS", "%d", rows);
     kn_step_define(step, "KN_ITEMS", "%zu", items);
+    kn_step_define(step, "KN_WIDTH", "4");
     kn_step_int(step, "m", form.m);
     end_sizes(step, &form);
     kn_step_int(step, "middle", form.middle);
