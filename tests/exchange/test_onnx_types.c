@@ -1,4 +1,5 @@
 /* Element types of ONNX files: halves, and numbers of 8 bits and fewer. */
+#include "exchange/onnx/import.h"
 #include "onnx_model.h"
 
 #include "../ops/ops_tests.h"
@@ -158,12 +159,58 @@ static void small_floats_are_refused(void **state) {
     }
 }
 
+/* x (1,4) = 1 2 3 4 times the matrix of 8 codes of the file, dequantized by integers of shape
+ * `scales_shape`, makes y, through the operator `op`. */
+static void product_reads(int type, const char *codes, int rows, const char *scales, const char *scales_shape,
+                          const char *zero, const char *dequantize, const char *product,
+                          const char *attributes, const char *numbers, const char *op) {
+    onnx_graph graph = {.bytes.count = 0};
+    made tensor = {.count = 0};
+    add_number(add_number(&tensor, 1, (uint64_t)rows), 1, (uint64_t)(8 / rows));
+    add_number(&tensor, 2, (uint64_t)type);
+    add_text(&tensor, 8, "w");
+    add_packet(&tensor, 9, (const uint8_t *)codes, 8);
+    add_message(&graph.bytes, 5, &tensor);
+    onnx_wholes(&graph, "x_shape", "1,4");
+    onnx_node(&graph, "Constant", "", "x_whole", "value_ints=1:2:3:4");
+    onnx_node(&graph, "Cast", "x_whole", "x_flat", "to=1");
+    onnx_node(&graph, "Reshape", "x_flat,x_shape", "x", NULL);
+    onnx_wholes(&graph, "s_whole", scales);
+    onnx_wholes(&graph, "s_shape", scales_shape);
+    onnx_node(&graph, "Cast", "s_whole", "s_flat", "to=1");
+    onnx_node(&graph, "Reshape", "s_flat,s_shape", "s", NULL);
+    if (zero) {
+        onnx_wholes(&graph, "z_whole", zero);
+        onnx_node(&graph, "Cast", "z_whole", "z_flat", type == 2 ? "to=2" : "to=3");
+        onnx_node(&graph, "Reshape", "z_flat,s_shape", "z", NULL);
+    }
+    onnx_node(&graph, "DequantizeLinear", zero ? "w,s,z" : "w,s", "b", dequantize);
+    onnx_node(&graph, product, "x,b", "y", attributes);
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "1,2", numbers);
+    assert_string_equal(model->outputs[0]->producer->op->name, op);
+    kn_model_destroy(&model);
+}
+
+static void products_read_codes(void **state) {
+    (void)state;
+    const char *columns = "\1\2\3\4\377\0\2\376", *rows = "\1\2\3\4\5\6\7\10";
+    product_reads(3, columns, 4, "2,4", "2", NULL, "axis=1", "MatMul", NULL, "24 8", "matmul_quantized");
+    product_reads(3, columns, 4, "2", "1", "1", NULL, "MatMul", NULL, "4 -16", "matmul_quantized");
+    product_reads(3, columns, 4, "1,1,1,2", "4", NULL, "axis=0", "MatMul", NULL, "20 -6", "matmul");
+    product_reads(3, columns, 4, "1,2,2,4", "2,2", NULL, "axis=0 block_size=2", "MatMul", NULL, "17 -12",
+                  "matmul_quantized");
+    product_reads(2, rows, 2, "1,2", "2", NULL, "axis=0", "Gemm", "transB=1", "30 140", "matmul_quantized");
+    product_reads(2, rows, 2, "1,2,2,4", "2,2", "1,2,5,8", "axis=1 block_size=2", "Gemm", "transB=1", "24 -8",
+                  "matmul_quantized");
+}
+
 int test_onnx_types(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_below_a_byte),
-        cmocka_unit_test(halves),
-        cmocka_unit_test(small_floats),
-        cmocka_unit_test(small_floats_are_refused),
+        cmocka_unit_test(numbers_below_a_byte), cmocka_unit_test(halves),
+        cmocka_unit_test(small_floats),         cmocka_unit_test(small_floats_are_refused),
+        cmocka_unit_test(products_read_codes),
     };
     return cmocka_run_group_tests_name("onnx types", tests, NULL, NULL);
 }

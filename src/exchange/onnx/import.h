@@ -57,6 +57,13 @@ static inline kn_imported *kn_imported_of(const kn_model *model) {
     return model->origin_data;
 }
 
+/* The matrix of codes that a node dequantizes, so that a product may read them in place of the result. */
+typedef struct kn_import_codes {
+    kn_value *codes, *scale, *zero; /* zero may be NULL */
+    int axis;                       /* along which scale and zero differ; -1: they are scalars */
+    int64_t block;                  /* numbers of that axis that share one */
+} kn_import_codes;
+
 /* What a name stands for. */
 struct kn_item {
     const char *name; /* in the file */
@@ -65,6 +72,7 @@ struct kn_item {
     kn_value *value;  /* NULL until a node computes with it */
     const kn_onnx_tensor *tensor; /* its elements, where they are in the file */
     bool initializer;             /* a tensor that may be learnt */
+    const kn_import_codes *codes; /* of a matrix that is dequantized from the file's; otherwise NULL */
     /* Known integers, as dimensions of the graph: */
     const kn_dim *sizes; /* NULL: none */
     int count;
@@ -319,6 +327,9 @@ kn_value *kn_import_to_quantized(kn_import_call *call, kn_value *x, kn_value *ze
 kn_value *kn_import_without_zero(kn_value *x, kn_value *zero, kn_dtype dtype);
 /* x as uint8, with a scale and a zero point from the minimum and maximum of x and 0. */
 kn_value *kn_import_measured(kn_import_call *call, kn_value *x, kn_value **scale, kn_value **zero);
+/* a (…,M,K) times input b, (K,N), or (N,K) that is transposed, by the codes of b. NULL where it has none that
+ * matmul_quantized takes. */
+kn_value *kn_import_product_by_codes(kn_import_call *call, kn_value *a, int b, bool transposed);
 /* The product of integers minus their zero points, which may be NULL. The sums are int32, or, where the
  * integer product does not take this form, integers in floating point. */
 kn_value *kn_import_whole_product(kn_value *x, kn_value *x_zero, kn_value *y, kn_value *y_zero);

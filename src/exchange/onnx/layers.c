@@ -17,7 +17,8 @@ static bool matmul(kn_import_call *call) {
         a = kn_cast(a, KN_FLOAT64);
         b = kn_cast(b, KN_FLOAT64);
     }
-    kn_value *y = kn_import_cast(kn_matmul(a, b, false, false), dtype);
+    kn_value *y = kn_import_product_by_codes(call, a, 1, false);
+    if (!y) y = kn_import_cast(kn_matmul(a, b, false, false), dtype);
     if (row) y = kn_squeeze(y, column ? "-2,-1" : "-2");
     if (column && !row) y = kn_squeeze(y, "-1");
     return kn_import_put(call, 0, y);
@@ -33,8 +34,10 @@ kn_value *kn_import_gemm(kn_import_call *call) {
         b = kn_cast(b, KN_FLOAT64);
         if (c) c = kn_cast(c, KN_FLOAT64);
     }
-    kn_value *y =
-        kn_matmul(a, b, kn_import_int(call, "transA", 0) != 0, kn_import_int(call, "transB", 0) != 0);
+    const bool turns_a = kn_import_int(call, "transA", 0) != 0,
+               turns_b = kn_import_int(call, "transB", 0) != 0;
+    kn_value *y = turns_a ? NULL : kn_import_product_by_codes(call, a, 1, turns_b);
+    if (!y) y = kn_matmul(a, b, turns_a, turns_b);
     if (alpha != 1) y = kn_scale(y, alpha);
     if (c) y = kn_add(y, beta == 1 ? c : kn_scale(c, beta));
     return kn_import_cast(y, dtype);

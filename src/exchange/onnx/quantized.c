@@ -103,6 +103,23 @@ kn_value *kn_import_without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
     return zero ? kn_sub(x, kn_import_cast(zero, dtype)) : x;
 }
 
+/* Records the codes of a matrix of the file, x (rows,columns), and their scale and zero point. */
+static bool keep_codes(kn_import_call *call, kn_value *x, kn_value *zero) {
+    kn_value *scale = kn_import_in(call, 1);
+    const bool whole = x->shape.dtype == KN_UINT8 || x->shape.dtype == KN_INT8;
+    if (!call->inputs[0]->tensor || x->shape.rank != 2 || (!whole && !kn_is_small_float(x->shape.dtype)))
+        return true;
+    kn_import_codes *codes = kn_arena_take(call->import->arena, 1, sizeof *codes);
+    if (!codes) return kn_import_no_memory(call->import);
+    *codes = (kn_import_codes){
+        .codes = x, .scale = scale, .zero = zero ? kn_import_in(call, 2) : NULL, .axis = -1};
+    const bool single = scale->shape.rank == 0 || (scale->shape.rank == 1 && scale->shape.dims[0] == 1);
+    codes->block = scale->shape.rank == 2 ? kn_import_int(call, "block_size", 0) : 1;
+    if (!single && !kn_import_axis(call, kn_import_int(call, "axis", 1), 2, &codes->axis)) return false;
+    call->outputs[0].codes = codes;
+    return true;
+}
+
 static bool dequantize(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *zero;
     kn_dtype dtype = kn_import_dtype(call, 1);
@@ -115,7 +132,7 @@ static bool dequantize(kn_import_call *call) {
     kn_value *scale = along(call, 1, x);
     if (!scale || !zero_along(call, x, &zero)) return false;
     kn_value *y = kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
-    return kn_import_put_as(call, 0, y, dtype);
+    return kn_import_put_as(call, 0, y, dtype) && (dtype != KN_FLOAT32 || keep_codes(call, x, zero));
 }
 
 kn_value *kn_import_measured(kn_import_call *call, kn_value *x, kn_value **scale, kn_value **zero) {
@@ -137,6 +154,36 @@ static bool dynamic_quantize(kn_import_call *call) {
 }
 
 /* ---- products ------------------------------------------------------------------------------------------ */
+
+/* A scale, or a zero point, of codes as float32 (N,blocks). */
+static kn_value *by_rows(kn_import *import, const kn_import_codes *of, kn_value *value, bool transposed,
+                         kn_dim n, kn_dim blocks) {
+    if (kn_value_failed(value)) return value;
+    value = kn_import_cast(value, KN_FLOAT32);
+    if (of->axis < 0 || value->shape.rank == 0)
+        return kn_import_broadcast(import, value, (kn_dim[]){n, blocks}, 2);
+    if (value->shape.rank == 2) return transposed ? value : kn_transpose(value, "1,0");
+    return kn_import_reshape(import, value, (kn_dim[]){n, blocks}, 2);
+}
+
+kn_value *kn_import_product_by_codes(kn_import_call *call, kn_value *a, int b, bool transposed) {
+    const kn_import_codes *of = call->inputs[b]->codes;
+    if (!of || kn_value_failed(a) || a->shape.rank < 2 || a->shape.dtype != KN_FLOAT32) return NULL;
+    kn_import *import = call->import;
+    const kn_shape *codes = &of->codes->shape, *scale = &of->scale->shape;
+    const int rows = transposed ? 0 : 1; /* the axis of the N rows of codes, of which each has K */
+    const bool blocked = of->axis >= 0 && scale->rank == 2;
+    const kn_dim n = codes->dims[rows], k = codes->dims[1 - rows];
+    if (of->axis >= 0 && of->axis != (blocked ? 1 - rows : rows)) return NULL;
+    if (blocked && (of->block < 1 || k % of->block)) return NULL;
+    const kn_dim blocks = blocked ? k / of->block : 1;
+    kn_value *zero = of->zero;
+    if (!zero && codes->dtype == KN_UINT8) zero = kn_import_scalar(import, KN_FLOAT32, 0);
+    return kn_matmul_quantized(a, transposed ? of->codes : kn_transpose(of->codes, "1,0"),
+                               by_rows(import, of, of->scale, transposed, n, blocks),
+                               zero ? by_rows(import, of, zero, transposed, n, blocks) : NULL, 8,
+                               blocked ? of->block : 0);
+}
 
 static kn_dtype exact_for(const kn_value *value, int axis) {
     int64_t terms = axis < value->shape.rank ? kn_value_dimension(value, axis) : 1;
