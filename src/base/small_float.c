@@ -1,5 +1,6 @@
 /* Floating-point numbers of a byte or less, by the facts in small_float.h. */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/base.h"
 
@@ -27,6 +28,12 @@ const kn_small_float *kn_small_float_of(kn_dtype dtype) {
 #undef ENTRY
     };
     return kn_is_small_float(dtype) ? &formats[dtype - KN_FLOAT8E4M3FN] : NULL;
+}
+
+const char *kn_small_float_facts(const kn_small_float *format, char text[KN_SMALL_FACTS]) {
+    snprintf(text, KN_SMALL_FACTS, "%d, %d, 0x%x, 0x%x, 0x%x, 0x%x", format->mantissa_bits, format->bias,
+             format->sign, format->largest, format->beyond, format->nan);
+    return text;
 }
 
 kn_small_float kn_small_float_plain(int exponent_bits, int mantissa_bits, int bias) {

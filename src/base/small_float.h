@@ -70,6 +70,9 @@ const kn_small_float *kn_small_float_of(kn_dtype dtype);
 static inline bool kn_is_small_float(kn_dtype dtype) {
     return dtype >= KN_FLOAT8E4M3FN && dtype <= KN_FLOAT4E2M1;
 }
+/* Its facts as the functions in cl/common/small_float.cl take them, their last arguments. */
+enum { KN_SMALL_FACTS = 96 };
+const char *kn_small_float_facts(const kn_small_float *format, char text[KN_SMALL_FACTS]);
 /* The format with these bits, without infinities and NaN, for formats that are no element type. */
 kn_small_float kn_small_float_plain(int exponent_bits, int mantissa_bits, int bias);
 

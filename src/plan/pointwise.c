@@ -168,8 +168,8 @@ static void write_row(kernel_text *kernel) {
 
 /* The last arguments of the functions in cl/common/small_float.cl, and the parenthesis after them. */
 static void write_facts(kernel_text *kernel, const kn_small_float *small, kn_text *body) {
-    kn_text_format(body, ", %d, %d, 0x%x, 0x%x, 0x%x, 0x%x)", small->mantissa_bits, small->bias, small->sign,
-                   small->largest, small->beyond, small->nan);
+    char facts[KN_SMALL_FACTS];
+    kn_text_format(body, ", %s)", kn_small_float_facts(small, facts));
     kernel->small = true;
 }
 

@@ -198,12 +198,10 @@ static bool wide_accepts(const kn_target *target, const kn_node *node) {
 
 static kn_step *begin(kn_lowering *lowering, const quantized_form *form, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, "matmul/quantized.cl", kernel);
-    const kn_small_float *small = form->small;
+    char facts[KN_SMALL_FACTS];
     kn_step_define(step, "KN_BITS", "%d", form->bits);
     kn_step_define(step, "KN_SIGNED", "%d", form->is_signed);
-    if (small)
-        kn_step_define(step, "KN_CODE_FACTS", "%d, %d, 0x%xu, 0x%xu, 0x%xu, 0x%xu", small->mantissa_bits,
-                       small->bias, small->sign, small->largest, small->beyond, small->nan);
+    if (form->small) kn_step_define(step, "KN_CODE_FACTS", "%s", kn_small_float_facts(form->small, facts));
     kn_step_define(step, "KN_ZEROS", "%d", form->zero != NULL);
     kn_step_define_number(step, "KN_USUAL_ZERO", form->usual_zero);
     kn_step_define(step, "KN_BLOCK", "%" PRId64, form->block);
