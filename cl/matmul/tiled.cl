@@ -4,6 +4,7 @@
  *   KN_TRANSPOSE_A 0   1: A is stored as (..,K,M)
  *   KN_TRANSPOSE_B 0   1: B is stored as (..,N,K)
  *   KN_HALF_a, _b, _c  whether they are stored in 16 bits (common/storage.cl)
+ *   KN_DIRECT          defined where numbers are not brought to local memory (common/direct.cl); not with KN_FRAGMENT
  *   KN_ROW_SUMS        defined where the sums of A's rows are wanted too; not with KN_FRAGMENT
  *   KN_VECTOR 1        4: the stored rows of A and of B, and N, are multiples of 4 long; reads four at a time; with
  *                      KN_FRAGMENT also 8, of 16 bits
@@ -84,6 +85,9 @@ static inline KN_INDEX element_at(const int p, const bool across, const int side
     return across ? place.k * stride + min(i, i_end - vector) : min(i, i_end - 1) * stride + place.k;
 }
 
+#ifdef KN_DIRECT
+#include "common/direct.cl"
+#endif
 #define KN_B_ACROSS !KN_TRANSPOSE_B
 #define KN_A_PIECES KN_PIECES_OF(KN_TILE_M, KN_A_VECTOR, KN_TRANSPOSE_A)
 #define KN_B_PIECES KN_PIECES_OF(KN_TILE_N, KN_B_VECTOR, KN_B_ACROSS)
@@ -169,13 +173,32 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict 
                                     int m, int n, int k, int batches, int parts, int part_depth, int middle, int inner,
                                     KN_INDEX a_outer, KN_INDEX a_middle, KN_INDEX a_inner, KN_INDEX b_outer,
                                     KN_INDEX b_middle, KN_INDEX b_inner KN_ROW_SUMS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
+#ifndef KN_DIRECT
     KN_SLICES(2)
+#endif
     const int batch = KN_GROUP(2, 1) / parts, part = KN_GROUP(2, 1) % parts;
     const int row0 = KN_GROUP(1, 1) * KN_TILE_M, column0 = KN_GROUP(0, KN_ITEMS) * KN_TILE_N;
     const KN_INDEX i0 = batch / inner / middle, i1 = batch / inner % middle, i2 = batch % inner;
     const int k_first = part * part_depth, k_end = parts > 1 ? min(k_first + part_depth, k) : k;
     a += i0 * a_outer + i1 * a_middle + i2 * a_inner + (KN_TRANSPOSE_A ? k_first * (KN_INDEX)m : k_first);
     b += i0 * b_outer + i1 * b_middle + i2 * b_inner + (KN_TRANSPOSE_B ? k_first : k_first * (KN_INDEX)n);
+    sums sums;
+    sums_clear(&sums);
+#ifdef KN_DIRECT
+#ifdef KN_ROW_SUMS
+    KN_A4 a_sums[KN_ITEM_M / 4];
+    KN_UNROLL for (int f = 0; f < KN_ITEM_M / 4; f++) a_sums[f] = 0;
+#endif
+    KN_ADD_DIRECTLY
+#ifdef KN_ROW_SUMS
+    KN_UNROLL for (int f = 0; f < KN_ITEM_M / 4; f++) {
+        const KN_A each[4] = {a_sums[f].s0, a_sums[f].s1, a_sums[f].s2, a_sums[f].s3};
+        const int row = row0 + KN_ROW(f * 4);
+        for (int i = 0; i < 4 && column0 + KN_COLUMN(0) == 0 && row + i < m; i++)
+            row_sums[part * (KN_INDEX)m + row + i] = each[i];
+    }
+#endif
+#else
     KN_A_PIECE a_next[KN_A_PIECES];
     KN_B_PIECE b_next[KN_B_PIECES];
     KN_INDEX a_at[KN_A_PIECES], b_at[KN_B_PIECES];
@@ -183,8 +206,6 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict 
         a_at[p] = element_at(p, KN_TRANSPOSE_A, KN_TILE_M, KN_A_VECTOR, row0, m, KN_TRANSPOSE_A ? m : k);
     KN_UNROLL for (int p = 0; p < KN_B_PIECES; p++)
         b_at[p] = element_at(p, KN_B_ACROSS, KN_TILE_N, KN_B_VECTOR, column0, n, KN_TRANSPOSE_B ? k : n);
-    sums sums;
-    sums_clear(&sums);
 #ifdef KN_ROW_SUMS
     KN_A_PIECE a_sums[KN_A_PIECES];
     KN_UNROLL for (int p = 0; p < KN_A_PIECES; p++) a_sums[p] = 0;
@@ -199,6 +220,7 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_STORED(KN_HALF_a) *restrict 
             sum += left[at * KN_LEFT_ROW + i];
         row_sums[part * (KN_INDEX)m + row0 + i] = sum;
     }
+#endif
 #endif
     if (parts > 1)
         partials += ((KN_INDEX)part * batches + batch) * m * n;

@@ -72,6 +72,7 @@ typedef struct kn_context_params {
      * bits. Where the driver cannot divide it so often, the whole device is opened (kn_capabilities:
      * used_units), and a program's own context is taken as it is. 0 or 1: the whole device. */
     int part, parts;
+    bool local_is_global; /* take local memory to be a part of global memory, for tests */
 } kn_context_params;
 
 /* Sets every field to its default. */
@@ -129,6 +130,7 @@ typedef struct kn_capabilities {
     bool double_claimed;
     bool integer_dot, integer_dot_claimed; /* adds the products of four pairs of bytes in one instruction */
     int used_units;                        /* of the compute units: fewer than all in a part of the device */
+    bool local_is_global; /* work-groups share a part of global memory; false on CPUs, which cache both */
 } kn_capabilities;
 
 /* Units that multiply small matrices of 16-bit numbers and add in float32, by the instruction that reaches

@@ -147,7 +147,7 @@ struct kn_context {
     /* Copies of the parameters. */
     char *cache_folder, *kernel_folder;
     kn_progress progress;
-    bool wide_indices, trust_claims, precompile, records, used_products;
+    bool wide_indices, local_is_global, trust_claims, precompile, records, used_products;
     bool described; /* by a file: there is no device */
     /* For float16, bfloat16, tf32, int8; known: asked already. */
     kn_matrix_unit matrix_units[KN_MATRIX_TYPES], matrix_only; /* matrix_only: no other is tried */

@@ -21,6 +21,7 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
     context->made = kn_clock();
     context->progress = params->compile_progress;
     context->wide_indices = params->wide_indices;
+    context->local_is_global = params->local_is_global;
     context->trust_claims = params->trust_claims;
     context->precompile = params->precompile;
     context->records = params->timeline;
@@ -87,6 +88,9 @@ static void read_limits(kn_context *context) {
     capabilities->compute_units = info->compute_units;
     if (!capabilities->used_units) capabilities->used_units = info->compute_units;
     capabilities->local_bytes = info->local_bytes;
+    capabilities->local_is_global =
+        context->local_is_global ||
+        (info->type != KN_DEVICE_CPU && kn_device_number(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_GLOBAL);
     capabilities->memory_bytes = info->memory_bytes;
     capabilities->shares_memory = info->shares_memory;
     capabilities->work_group_items = (size_t)kn_device_number(device, CL_DEVICE_MAX_WORK_GROUP_SIZE);

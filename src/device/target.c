@@ -16,7 +16,7 @@ typedef struct description {
         item_registers;
     int64_t local_bytes, memory_bytes, largest_block_bytes;
     double peak_gflops, bandwidth;
-    bool double_precision, integer_dot, shares_memory;
+    bool double_precision, integer_dot, shares_memory, local_is_global;
     bool matrix[KN_MATRIX_LAST + 1]; /* by unit */
 } description;
 
@@ -53,7 +53,8 @@ static const field fields[] = {
     {"alignment", FIELD_BYTES, false, AT(alignment), 1, 1 << 20, "a power of two up to 1MiB"},
     {"opencl_c", FIELD_CHOICE, false, AT(language), 0, 0, "1.2, 2.0 or 3.0"},
     {"capabilities", FIELD_SET, false, 0, 0, 0,
-     "some of double, integer_dot, shared_memory, mma, wmma, wmma12, mfma, dpas8, dpas16, amx"},
+     "some of double, integer_dot, shared_memory, global_local_memory, mma, wmma, wmma12, mfma, dpas8, "
+     "dpas16, amx"},
     {"vector_width", FIELD_COUNT, false, AT(vector_width), 4, 16, "4, 8 or 16"},
     {"vector_registers", FIELD_COUNT, false, AT(vector_registers), 1, 1024, "an integer from 1 to 1024"},
     {"item_registers", FIELD_COUNT, false, AT(item_registers), 16, 4096, "an integer from 16 to 4096"},
@@ -71,6 +72,7 @@ static const struct {
 } capabilities[] = {{"double", AT(double_precision)},
                     {"integer_dot", AT(integer_dot)},
                     {"shared_memory", AT(shares_memory)},
+                    {"global_local_memory", AT(local_is_global)},
                     {"mma", AT(matrix) + KN_MATRIX_MMA * sizeof(bool)},
                     {"wmma", AT(matrix) + KN_MATRIX_WMMA * sizeof(bool)},
                     {"wmma12", AT(matrix) + KN_MATRIX_WMMA12 * sizeof(bool)},
@@ -279,6 +281,7 @@ static void fill_capabilities(kn_context *context, const description *target) {
         .largest_block_bytes = limit && limit < largest ? limit : largest,
         .alignment_bytes = target->alignment > MIN_ALIGNMENT ? (uint32_t)target->alignment : MIN_ALIGNMENT,
         .shares_memory = target->shares_memory,
+        .local_is_global = target->local_is_global,
         .double_precision = target->double_precision,
         .integer_dot = target->integer_dot,
         .double_claimed = target->double_precision,

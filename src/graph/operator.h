@@ -77,6 +77,7 @@ typedef struct kn_target {
     bool emulates_matrix_unit; /* by plain code, for tests */
     void *device;
     uint64_t local_bytes;
+    bool local_is_global;         /* local memory is a part of global memory */
     bool integer_dot;             /* adds four byte products in one instruction, in OpenCL C 3.0 */
     bool wide_indices;            /* 64-bit indices in kernels */
     uint64_t alignment_bytes;     /* of values in a block of memory */

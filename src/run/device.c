@@ -23,6 +23,7 @@ void kn_target_of(kn_context *context, kn_target *target) {
         .emulates_matrix_unit = kn_context_emulates_matrix_unit(context),
         .device = context,
         .local_bytes = device->local_bytes,
+        .local_is_global = device->local_is_global,
         .integer_dot = device->integer_dot,
         .wide_indices = kn_context_wide_indices(context),
         .alignment_bytes = device->alignment_bytes,

@@ -16,8 +16,9 @@ enum { WIDE = 1, MANY = 2, FORCED_OPERATORS = 96 };
 typedef struct forced {
     const char *name;
     int kind, width, registers;
-    bool wide_indices, small_blocks, long_simulated; /* the last: a simulator would take minutes */
-    const char *operators, *quick;                   /* quick: those that run without a part, if any */
+    bool wide_indices, small_blocks, local_is_global;
+    bool long_simulated;           /* a simulator would take minutes */
+    const char *operators, *quick; /* quick: those that run without a part, if any */
     const char *variants;
     const char *matrix_unit;
     kn_precision precision;
@@ -69,6 +70,10 @@ static const forced forcings[] = {
      .quick = "mul,sum,matmul"},
     {"many sums a work-item", MANY, .registers = 256, .operators = "matmul,conv2d,conv2d_data",
      .quick = "matmul,conv2d_data"},
+    {"sums without local memory", MANY, .local_is_global = true, .operators = "matmul", .quick = "matmul",
+     .variants = "direct"},
+    {"sums of 16-bit numbers without local memory", MANY, .local_is_global = true, .operators = "matmul",
+     .quick = "", .variants = "direct", .precision = KN_PRECISION_FLOAT16},
     {"mma in bfloat16", MANY, MATRIX("", "emulated-mma", BFLOAT16, "matmul")},
     {"mma in float16", MANY, MATRIX(":64x64x32", "emulated-mma", FLOAT16, "conv2d_weight")},
     {"mma in tf32", MANY, MATRIX("", "emulated-mma", TF32, "conv2d")},
@@ -171,6 +176,7 @@ static void forced_kernels_are_right(void **state) {
     params.vector_width = forcing->width;
     params.item_registers = forcing->registers;
     params.wide_indices = forcing->wide_indices;
+    params.local_is_global = forcing->local_is_global;
     params.matrix_unit = forcing->matrix_unit;
     if (forcing->small_blocks) params.largest_block_bytes = 16 << 20;
     kn_context *context = device_open(&params);
@@ -341,6 +347,65 @@ static void blocked_images_give_the_same(void **state) {
         different += got[0][i] != got[0][0];
     }
     assert_true(different > RESULTS / 2);
+}
+
+/* A product of a (K,M), transposed, by b (K,N), whose kernel reads them in place, adds the rows of a too. All
+ * numbers are small integers, which are exact. */
+static void rows_are_summed_without_local_memory(void **state) {
+    (void)state;
+    static const struct {
+        int depth, rows, columns;
+        const char *a, *b;
+    } cases[] = {
+        {37, 13, 9, "37,13", "37,9"}, {38, 12, 20, "38,12", "38,20"}, {600, 36, 4, "600,36", "600,4"}};
+    enum { MOST = 600 * 36, RESULTS = 36 * 20 };
+    static float a[MOST], b[MOST], product[RESULTS], sums[RESULTS];
+    for (int i = 0; i < MOST; i++) {
+        a[i] = (float)(i % 7 - 3);
+        b[i] = (float)(i % 5 - 1);
+    }
+    kn_context_params params = device_params();
+    params.kind = MANY;
+    params.local_is_global = true;
+    kn_context *context = device_open(&params);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const int depth = cases[c].depth, rows = cases[c].rows, columns = cases[c].columns;
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *x = kn_input(graph, "a", KN_FLOAT32, cases[c].a),
+                 *w = kn_input(graph, "b", KN_FLOAT32, cases[c].b);
+        kn_value *y[2] = {kn_name(kn_matmul(x, w, true, false), "y"), kn_name(kn_sum(x, "0", false), "s")};
+        kn_session_params how;
+        kn_session_params_init(&how);
+        how.switches = "matmul=direct";
+        kn_session *session = kn_session_create(context, y, 2, &how);
+        kn_graph_destroy(&graph);
+        const kn_feed feeds[2] = {{"a", a, (size_t)(depth * rows) * sizeof *a},
+                                  {"b", b, (size_t)(depth * columns) * sizeof *b}};
+        kn_fetch fetches[2] = {{"y", product, (size_t)(rows * columns) * sizeof *a},
+                               {"s", sums, (size_t)rows * sizeof *a}};
+        if (kn_session_run(session, feeds, 2, fetches, 2) != KN_OK) fail_msg("%s", kn_session_error(session));
+        char *plan = kn_session_plan_text(session);
+        assert_non_null(strstr(plan, "kn_matmul"));
+        assert_null(strstr(plan, "kn_reduce"));
+        kn_session_free_text(session, plan);
+        kn_session_destroy(&session);
+        for (int i = 0; i < rows; i++) {
+            float sum = 0;
+            for (int k = 0; k < depth; k++)
+                sum += a[k * rows + i];
+            if (sums[i] != sum) fail_msg("case %zu, sum %d: %g, not %g", c, i, (double)sums[i], (double)sum);
+            for (int j = 0; j < columns; j++) {
+                float right = 0;
+                for (int k = 0; k < depth; k++)
+                    right += a[k * rows + i] * b[k * columns + j];
+                if (product[i * columns + j] != right)
+                    fail_msg("case %zu, result %d,%d: %g, not %g", c, i, j, (double)product[i * columns + j],
+                             (double)right);
+            }
+        }
+    }
+    assert_int_equal(device_counts(context).variants_refused, 0);
+    device_close(&context);
 }
 
 enum { CHANNELS = 8, HEIGHT = 371, WIDTH = 367, IMAGE = CHANNELS * HEIGHT * WIDTH };
@@ -522,10 +587,11 @@ static void doubles_are_right_or_refused(void **state) {
 /* With PART PARTS: that part of the forced kernels; with one argument, only tests whose name matches it:
  * "blocked*". */
 int main(int count, char **arguments) {
-    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 8 };
+    enum { FORCINGS = sizeof forcings / sizeof *forcings, OTHERS = 9 };
     const struct CMUnitTest others[OTHERS] = {
         cmocka_unit_test(networks_take_the_matrix_unit),
         cmocka_unit_test(blocked_images_give_the_same),
+        cmocka_unit_test(rows_are_summed_without_local_memory),
         cmocka_unit_test(attention_takes_the_matrix_unit),
         cmocka_unit_test(split_products_are_near),
         cmocka_unit_test(tiles_are_computed_in_chunks),

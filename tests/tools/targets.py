@@ -117,6 +117,18 @@ def programs_of_a_device_that_is_here(folder):
 
 
 @case
+def a_target_whose_local_memory_is_global(folder):
+    for capabilities, direct in (("double", False), ("double global_local_memory", True)):
+        path = write(folder, "gpu.target", GPU.replace("double shared_memory", capabilities))
+        programs = os.path.join(folder, f"programs {direct}")
+        plan(folder, "mlp", "--target", path, "--programs", programs).needs(0)
+        texts = [bytes_of(file).decode() for file in glob.glob(os.path.join(programs, "*.cl"))]
+        products = [text for text in texts if "kernel void kn_matmul(" in text]
+        expect(products and all(("#define KN_DIRECT 1" in text) == direct for text in products),
+               f"{len(products)} products, and those with local memory are not as the target has it")
+
+
+@case
 def a_target_of_wide_vectors(folder):
     wide = GPU.replace("many-thread", "wide-vector")
     path = write(folder, "wide.target", wide + "vector_width 16\nvector_registers 32\n")

@@ -233,8 +233,8 @@ static void split_trial_case(const kn_node *node, kn_trial_case *trial) {
              form.transpose_b);
 }
 
-/* Those at which a matrix unit is compared with the work-items. */
-static const kn_trial_case split_sizes = {{"1024,1024", "1024,1024"}, ""};
+/* Those at which a matrix unit, and sums without local memory, are compared with the work-items. */
+static const kn_trial_case measured_sizes = {{"1024,1024", "1024,1024"}, ""};
 
 KN_OPERATOR(
     matmul, .help = "matrix product of a and b; dimensions before the last two broadcast",
@@ -288,9 +288,18 @@ KN_OPERATOR(
                  .choice.pays = kn_product_split_pays,
                  .choice.fast = true,
                  .choice.measured = true,
-                 .choice.measured_at = &split_sizes,
+                 .choice.measured_at = &measured_sizes,
                  .lower = kn_matmul_matrix_split_lower,
                  .promise.stores_between = true,
+                 .promise.takes_epilogue = true},
+                {.name = "direct",
+                 .promise.halves = {3, 1},
+                 .choice.accepts = kn_matmul_direct_accepts,
+                 .choice.measured = true,
+                 .choice.measured_at = &measured_sizes,
+                 .lower = kn_matmul_direct_lower,
+                 .promise.stores_between = true,
+                 .promise.sums = kn_matmul_sums_rows,
                  .promise.takes_epilogue = true},
                 {.name = "tiled",
                  .promise.halves = {3, 1},

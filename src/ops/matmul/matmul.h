@@ -19,6 +19,8 @@ void kn_matmul_merge_batches(kn_matmul_form *form, const kn_epilogue *epilogue);
 /* matmul/tiled.c */
 bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering);
+bool kn_matmul_direct_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_matmul_direct_lower(kn_lowering *lowering);
 /* Whether it can add the rows of A besides. */
 bool kn_matmul_sums_rows(const kn_target *target, const kn_node *node, const kn_node *sum);
 /* By a matrix unit, where an operand has 16 bits. */

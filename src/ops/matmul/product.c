@@ -24,6 +24,7 @@ static const product_tile tiles[] = {
 enum {
     TILES = KN_COUNT_OF(tiles),
     PART_STEP = 16,       /* a multiple of all slices */
+    DIRECT_SUMS = 4,      /* rows and columns of a work-item that reads from global memory */
     MATRIX_PART_STEP = 32 /* of those of matrix units */
 };
 
@@ -108,6 +109,9 @@ static bool is_possible(const kn_target *target, const kn_product *product, cons
     if (tile->matrix != product->number) return false;
     const size_t items = items_of(tile, product->unit);
     const int registers = registers_of(tile, product->unit);
+    /* Numbers that each work-item reads by itself: many sums of one would not share them with the next. */
+    if (product->way == KN_PRODUCT_DIRECT)
+        return tile->item_m == DIRECT_SUMS && items <= kn_group_limit(target, product->file);
     const uint64_t local =
         tile->matrix ? matrix_local_bytes(target, tile, product->unit, items) : local_bytes(tile, element);
     return items <= kn_group_limit(target, product->file) &&
@@ -258,6 +262,7 @@ void kn_product_define_tile(kn_step *step, const kn_product *product) {
     kn_step_define(step, "KN_TILE_M", "%d", product->tile_m);
     kn_step_define(step, "KN_TILE_N", "%d", product->tile_n);
     kn_step_define(step, "KN_TILE_K", "%d", product->slice);
+    if (product->way == KN_PRODUCT_DIRECT) kn_step_define(step, "KN_DIRECT", "1");
     if (product->registers > 128) kn_step_define(step, "KN_REGISTERS", "%d", product->registers);
     if (product->unit) {
         kn_step_fragment(step, product->unit, numbers_of(step->node, product->way), product->emulated,

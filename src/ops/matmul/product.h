@@ -5,10 +5,15 @@
 
 #include "ops/row.h"
 
-/* What multiplies its numbers: the work-items; a matrix unit, in the type of the first input or of 8-bit
- * integers, whose depth then counts pairs; or a unit for bfloat16 that multiplies float32, each number as the
- * sum of two. */
-typedef enum kn_product_way { KN_PRODUCT_ITEMS, KN_PRODUCT_MATRIX, KN_PRODUCT_SPLIT } kn_product_way;
+/* What multiplies its numbers: the work-items, from local memory or from where they are; a matrix unit, in
+ * the type of the first input or of 8-bit integers, whose depth then counts pairs; or a unit for bfloat16
+ * that multiplies float32, each number as the sum of two. */
+typedef enum kn_product_way {
+    KN_PRODUCT_ITEMS,
+    KN_PRODUCT_DIRECT,
+    KN_PRODUCT_MATRIX,
+    KN_PRODUCT_SPLIT
+} kn_product_way;
 
 /* A product of (rows,depth) and (depth,columns), `batches` times. */
 typedef struct kn_product {

@@ -1,4 +1,5 @@
-/* Matrix products on many-thread devices, by work-items or by a matrix unit: steps for cl/matmul/tiled.cl. */
+/* Matrix products on many-thread devices, by work-items, with local memory or without, or by a matrix unit:
+ * steps for cl/matmul/tiled.cl. */
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/product.h"
@@ -12,6 +13,10 @@ bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node) {
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
     return form.levels <= TILED_LEVELS && kn_has_kernels(node->outputs[0]->shape.dtype);
+}
+
+bool kn_matmul_direct_accepts(const kn_target *target, const kn_node *node) {
+    return target->local_is_global && !target->wide_vector && kn_matmul_tiled_accepts(target, node);
 }
 
 bool kn_matmul_matrix_accepts(const kn_target *target, const kn_node *node) {
@@ -119,6 +124,10 @@ static kn_status lower(kn_lowering *lowering, kn_product_way way) {
 
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
     return lower(lowering, KN_PRODUCT_ITEMS);
+}
+
+kn_status kn_matmul_direct_lower(kn_lowering *lowering) {
+    return lower(lowering, KN_PRODUCT_DIRECT);
 }
 
 kn_status kn_matmul_matrix_lower(kn_lowering *lowering) {
