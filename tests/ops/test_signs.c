@@ -88,7 +88,7 @@ static const turned families[] = {
     {"matmul/integer_tiled.cl", "r0.s1, r1.s1, r2.s1, r3.s1", "r0.s1, -r1.s1, r2.s1, r3.s1", "matmul_integer",
      "matrix", MANY, 0, "emulated-mma"},
     {"matmul/integer_wide.cl", "a[at] - less", "a[at] + less", "matmul_integer", "wide", WIDE},
-    {"matmul/quantized.cl", "(numbers_at(row, k) - zero)", "(numbers_at(row, k) + zero)", "matmul_quantized",
+    {"matmul/quantized.cl", "(weights.part[i] - zero)", "(weights.part[i] + zero)", "matmul_quantized",
      "tree", MANY},
     {"matmul/plain.cl", "sum += run", "sum -= run", "matmul", "plain", MANY},
     {"matmul/tiled.cl", "KN_EPILOGUE(each[l]", "KN_EPILOGUE(-each[l]", "matmul", "tiled", MANY},
@@ -216,16 +216,27 @@ static void every_family_has_one(void **state) {
     assert_int_equal(count_missing(KERNEL_FOLDER, ""), 0);
 }
 
+static void every_sign_is_in_its_file(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        char *folder = test_folder_make();
+        link_kernels(KERNEL_FOLDER, folder);
+        change_kernel(folder, families[i].file, families[i].from, families[i].to);
+        test_folder_remove(folder);
+    }
+}
+
 /* With PART PARTS, one of so many parts of the families; with one argument, only tests whose name matches it:
  * "conv*". */
 int main(int argc, char **argv) {
     enum { COUNT = sizeof families / sizeof *families };
-    static struct CMUnitTest tests[COUNT + 1];
+    static struct CMUnitTest tests[COUNT + 2];
     static char names[COUNT][100];
     const test_part wanted = argc > 2 ? test_part_of(argc, argv) : (test_part){0, 1};
     size_t count = 0;
     if (!device_is_there()) return 77;
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(every_family_has_one);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(every_sign_is_in_its_file);
     for (int i = 0; i < COUNT; i++) {
         if (!test_part_has(wanted, (size_t)i)) continue;
         snprintf(names[i], sizeof names[i], "%s: %s", families[i].file, families[i].operators);
