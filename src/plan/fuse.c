@@ -146,6 +146,13 @@ static bool operand_fits_axes(const kn_shape *space, const kn_shape *operand, in
     return true;
 }
 
+/* Whether a result may be blocked and the operand cannot be: it varies between the channels and between the
+ * pixels of an image, but has no axis for the images, (C,H,W), so that no conversion takes it. */
+static bool cannot_be_blocked(const kn_promise *promise, const kn_shape *operand) {
+    if (!promise->any && promise->outputs[0] != KN_LAYOUT_BLOCKED) return false;
+    return operand->rank == 3 && operand->dims[0] != 1 && operand->dims[1] * operand->dims[2] != 1;
+}
+
 static bool is_computed_as_float(const kn_value *value) {
     return value->shape.dtype == KN_FLOAT32 || kn_is_half(value->shape.dtype);
 }
@@ -186,7 +193,8 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
             if (!value || (value->producer && (value->producer == group->anchor ||
                                                pass->planner->group_of[value->producer->id] == group)))
                 continue;
-            if (!is_computed_as_float(value) || !operand_fits_axes(space, &value->shape, middle, inner))
+            if (!is_computed_as_float(value) || !operand_fits_axes(space, &value->shape, middle, inner) ||
+                cannot_be_blocked(&group->variant->promise, &value->shape))
                 return false;
             operands++;
         }

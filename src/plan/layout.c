@@ -84,6 +84,16 @@ static bool is_whole_image(const kn_shape *space, const kn_value *value) {
     return value->shape.rank == 4 && kn_shape_same(space, &value->shape);
 }
 
+/* An epilogue of blocked images loads vectors of channels, so operands that vary between the channels and
+ * between the pixels of an image are blocked too, even if all images share them: (1,C,H,W). Other operands,
+ * such as (C,1,1), have their channels side by side. The fuse pass admits no others. */
+static kn_layout operand_layout(const kn_shape *space, const kn_value *value, kn_layout layout) {
+    if (value->shape.rank != 4) return KN_LAYOUT_PLAIN;
+    for (int d = 1; d < 4; d++)
+        if (value->shape.dims[d] != space->dims[d]) return KN_LAYOUT_PLAIN;
+    return layout;
+}
+
 static kn_status lay_out_epilogue(layout_pass *pass, kn_group *group, kn_layout layout) {
     kn_planner *planner = pass->planner;
     const kn_shape *space = &group->anchor->outputs[0]->shape;
@@ -95,8 +105,7 @@ static kn_status lay_out_epilogue(layout_pass *pass, kn_group *group, kn_layout 
             if (!value || (value->producer && (size_t)value->producer->id < planner->group_of_count &&
                            planner->group_of[value->producer->id] == group))
                 continue;
-            kn_layout wanted = is_whole_image(space, value) ? layout : KN_LAYOUT_PLAIN;
-            kn_status status = require_layout(pass, member, i, wanted);
+            kn_status status = require_layout(pass, member, i, operand_layout(space, value, layout));
             if (status != KN_OK) return status;
         }
     }
@@ -158,10 +167,11 @@ static kn_status lay_out_pointwise(layout_pass *pass, kn_group *group) {
         member->outputs[0]->layout = group->layout;
         for (int i = 0; i < member->input_count; i++) {
             kn_value *value = member->inputs[i];
-            /* Only whole images are read through strides; what a view shows must be plain. */
+            /* A blocked group reads any image through strides. What a view shows must be plain, and so must
+             * what a plain group reads: its axes do not divide the channels. */
             bool view =
                 value && value->kind == KN_VALUE_RESULT && value->producer->op->class == KN_CLASS_VIEW;
-            if (!value || (!view && (value->layout == KN_LAYOUT_PLAIN || group->space.rank == 4))) continue;
+            if (!value || (!view && (value->layout == KN_LAYOUT_PLAIN || blocked))) continue;
             kn_status status = require_layout(pass, member, i, KN_LAYOUT_PLAIN);
             if (status != KN_OK) return status;
         }
