@@ -16,6 +16,7 @@ typedef struct source {
     const char *name;
     char *text; /* without comments, each directive on one line */
     int includes[MAX_FILES], include_count;
+    unsigned char seen[MAX_FILES]; /* by file: is this one, or is included by this one, directly or not */
 } source;
 
 typedef struct macro {
@@ -23,11 +24,20 @@ typedef struct macro {
     const char *name, *value; /* not terminated; the lengths follow */
     size_t name_length, value_length;
     int takes_number; /* NAME(i), whose value has ##i */
+    int next;         /* the next macro in its bucket, or -1 */
 } macro;
+
+/* A chain of macros whose names have the same hash, in the order in which they were read. */
+typedef struct bucket {
+    int first, last; /* -1: none */
+} bucket;
 
 static source files[MAX_FILES];
 static macro macros[MAX_MACROS];
+static bucket buckets[MAX_MACROS];
 static int file_count, macro_count;
+static int kernel_macros[MAX_MACROS], kernel_macro_count; /* macros whose values end with "kernel void" */
+static const char kernel_word[] = "kernel void";
 
 static int fail(const char *what, const char *name) {
     fprintf(stderr, "signatures: %s: %s\n", what, name);
@@ -85,6 +95,42 @@ static int find_file(const char *name, size_t length) {
     return -1;
 }
 
+static bucket *find_bucket(const char *name, size_t length) {
+    unsigned hash = 5381;
+    for (size_t i = 0; i < length; i++)
+        hash = hash * 33 + (unsigned char)name[i];
+    return &buckets[hash % MAX_MACROS];
+}
+
+static int ends_with_kernel_word(const macro *m) {
+    size_t length = m->value_length, wanted = sizeof kernel_word - 1;
+    while (length && isspace((unsigned char)m->value[length - 1]))
+        length--;
+    return length >= wanted && !strncmp(m->value + length - wanted, kernel_word, wanted);
+}
+
+/* Records the macro whose definition follows "#define " at `at`. */
+static int add_macro(int file, const char *at) {
+    if (macro_count == MAX_MACROS) return fail("too many macros", files[file].name);
+    macro *made = &macros[macro_count];
+    *made = (macro){.file = file, .name = at, .next = -1};
+    while (is_word(*at))
+        at++;
+    made->name_length = (size_t)(at - made->name);
+    made->takes_number = *at == '(';
+    if (*at == '(') at += strcspn(at, ")\n") + 1;
+    made->value = skip_blanks(at);
+    made->value_length = strcspn(made->value, "\n");
+    if (ends_with_kernel_word(made)) kernel_macros[kernel_macro_count++] = macro_count;
+    bucket *chain = find_bucket(made->name, made->name_length);
+    if (chain->last >= 0)
+        macros[chain->last].next = macro_count;
+    else
+        chain->first = macro_count;
+    chain->last = macro_count++;
+    return 1;
+}
+
 /* Records the includes and macros of a file. */
 static int read_directives(int file) {
     for (const char *line = files[file].text; line;
@@ -97,17 +143,7 @@ static int read_directives(int file) {
             if (other < 0) return fail("a file is included that is not listed", files[file].name);
             files[file].includes[files[file].include_count++] = other;
         } else if (!strncmp(at, "define ", 7)) {
-            macro *made = &macros[macro_count];
-            at = skip_blanks(at + 7);
-            *made = (macro){.file = file, .name = at};
-            while (is_word(*at))
-                at++;
-            made->name_length = (size_t)(at - made->name);
-            made->takes_number = *at == '(';
-            if (*at == '(') at += strcspn(at, ")\n") + 1;
-            made->value = skip_blanks(at);
-            made->value_length = strcspn(made->value, "\n");
-            if (++macro_count == MAX_MACROS) return fail("too many macros", files[file].name);
+            if (!add_macro(file, skip_blanks(at + 7))) return 0;
         }
     }
     return 1;
@@ -115,31 +151,36 @@ static int read_directives(int file) {
 
 /* ---- writing ------------------------------------------------------------------------------------------ */
 
-static int sees(int file, int other) {
-    if (file == other) return 1;
+/* Marks what `file` includes, directly or not, as seen by `by`. */
+static void mark_seen(int by, int file) {
+    if (files[by].seen[file]) return;
+    files[by].seen[file] = 1;
     for (int i = 0; i < files[file].include_count; i++)
-        if (sees(files[file].includes[i], other)) return 1;
-    return 0;
+        mark_seen(by, files[file].includes[i]);
 }
 
 static int write_list(FILE *output, int file, const char *list, size_t length, int depth);
 
-static int is_called(int file, const macro *m, const char *name, size_t length) {
-    return m->name_length == length && !strncmp(m->name, name, length) && sees(file, m->file);
+/* The first macro of that name that `file` sees, from number `from` on in its bucket; -1: none. */
+static int find_macro_from(int file, int from, const char *name, size_t length) {
+    for (; from >= 0; from = macros[from].next) {
+        const macro *m = &macros[from];
+        if (m->name_length == length && !strncmp(m->name, name, length) && files[file].seen[m->file])
+            return from;
+    }
+    return -1;
 }
 
-static int is_macro(int file, const char *name, size_t length) {
-    for (int i = 0; length && i < macro_count; i++)
-        if (is_called(file, &macros[i], name, length)) return 1;
-    return 0;
+static int find_macro(int file, const char *name, size_t length) {
+    return length ? find_macro_from(file, find_bucket(name, length)->first, name, length) : -1;
 }
 
 /* $NAME{first definition|second definition}, or *NAME{definition} for one that takes a number. */
 static int write_macro(FILE *output, int file, const char *name, size_t length, int depth) {
     const char *separator = NULL;
-    for (int i = 0; i < macro_count; i++) {
+    for (int i = find_macro(file, name, length); i >= 0;
+         i = find_macro_from(file, macros[i].next, name, length)) {
         const macro *m = &macros[i];
-        if (!is_called(file, m, name, length)) continue;
         if (separator)
             fputs(separator, output);
         else
@@ -207,7 +248,7 @@ static int write_list(FILE *output, int file, const char *list, size_t length, i
         size_t first = last;
         while (first && is_word(list[at + first - 1]))
             first--;
-        int called = is_macro(file, list + at + first, last - first);
+        int called = find_macro(file, list + at + first, last - first) >= 0;
         size_t before = called ? first : end;
         while (called && before && !isspace((unsigned char)list[at + before - 1]))
             before--;
@@ -227,18 +268,11 @@ static int write_list(FILE *output, int file, const char *list, size_t length, i
 }
 
 /* The length of "kernel void" at `at`, or of a macro that ends with it; 0: neither. */
-static size_t kernel_word(const char *at) {
-    static const char plain[] = "kernel void";
-    if (!strncmp(at, plain, sizeof plain - 1)) return sizeof plain - 1;
-    for (int i = 0; i < macro_count; i++) {
-        const macro *m = &macros[i];
-        size_t length = m->value_length;
-        while (length && isspace((unsigned char)m->value[length - 1]))
-            length--;
-        if (length >= sizeof plain - 1 &&
-            !strncmp(m->value + length - (sizeof plain - 1), plain, sizeof plain - 1) &&
-            !strncmp(at, m->name, m->name_length) && !is_word(at[m->name_length]))
-            return m->name_length;
+static size_t kernel_word_length(const char *at) {
+    if (!strncmp(at, kernel_word, sizeof kernel_word - 1)) return sizeof kernel_word - 1;
+    for (int i = 0; i < kernel_macro_count; i++) {
+        const macro *m = &macros[kernel_macros[i]];
+        if (!strncmp(at, m->name, m->name_length) && !is_word(at[m->name_length])) return m->name_length;
     }
     return 0;
 }
@@ -248,7 +282,7 @@ static int write_kernels(FILE *output, int file, int from) {
     const char *text = files[from].text;
     for (const char *at = text; *at; at++) {
         if (*at == '#' && (at == text || at[-1] == '\n')) at += strcspn(at, "\n");
-        size_t word = at == text || !is_word(at[-1]) ? kernel_word(at) : 0;
+        size_t word = at == text || !is_word(at[-1]) ? kernel_word_length(at) : 0;
         if (!word) continue;
         const char *name = at + word;
         while (isspace((unsigned char)*name))
@@ -278,8 +312,12 @@ int main(int argc, char **argv) {
         if (!files[file_count].text) good = fail("cannot read", files[file_count].name);
         if (good) simplify(files[file_count].text);
     }
+    for (int i = 0; i < MAX_MACROS; i++)
+        buckets[i] = (bucket){-1, -1};
     for (int i = 0; good && i < file_count; i++)
         good = read_directives(i);
+    for (int i = 0; good && i < file_count; i++)
+        mark_seen(i, i);
     FILE *output = good ? fopen(argv[1], "wb") : NULL;
     if (good && !output) good = fail("cannot write", argv[1]);
     if (output) {
@@ -288,7 +326,7 @@ int main(int argc, char **argv) {
               output);
         for (int i = 0; good && i < file_count; i++)
             for (int from = 0; good && from < file_count; from++)
-                if (sees(i, from)) good = write_kernels(output, i, from);
+                if (files[i].seen[from]) good = write_kernels(output, i, from);
         fputs("    {0, 0, 0}};\n", output);
         int failed = ferror(output);
         failed |= fclose(output);
