@@ -131,8 +131,8 @@ build_packages=(gcc libc6-dev meson ninja-build pkg-config ocl-icd-opencl-dev op
   pocl-opencl-icd)
 # shellcheck disable=SC2034
 # g++ compiles the public headers as C++; binutils reads the library's symbols; cffi and numpy are for the Python package, and
-# images and MPI optional for users.
-test_packages=(g++ binutils python3 python3-cffi python3-numpy libjpeg-dev libpng-dev libarchive-dev
+# images and MPI optional for users. Meson uses ccache where it is installed: a second build folder takes a fraction of the time.
+test_packages=(g++ binutils ccache python3 python3-cffi python3-numpy libjpeg-dev libpng-dev libarchive-dev
   libopenmpi-dev openmpi-bin)
 
 # build_koine FOLDER TARGET [MESON OPTION…]   configures FOLDER where it is new, and builds quietly
