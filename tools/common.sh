@@ -135,11 +135,20 @@ build_packages=(gcc libc6-dev meson ninja-build pkg-config ocl-icd-opencl-dev op
 test_packages=(g++ binutils ccache python3 python3-cffi python3-numpy libjpeg-dev libpng-dev libarchive-dev
   libopenmpi-dev openmpi-bin)
 
-# build_koine FOLDER TARGET [MESON OPTION…]   configures FOLDER where it is new, and builds quietly
+# used_seconds FILE   writes the processor time of this shell's ended children into FILE; in a subshell there are none yet
+used_seconds() {
+  times >"$1"
+  sed -n '2s/[ms]/ /gp' "$1" | awk '{ print $1 * 60 + $2 + $3 * 60 + $4 }' >"$1.sum" && mv "$1.sum" "$1"
+}
+
+# build_koine FOLDER TARGET [MESON OPTION…]   configures FOLDER where it is new, and builds quietly; build_seconds is the
+# processor time that it took, for run_tests
+build_seconds=
 build_koine() {
-  local folder=$1 target=$2 log=$1/build.log
+  local folder=$1 target=$2 log=$1/build.log before=$1/seconds-before after=$1/seconds-after
   shift 2
   mkdir -p "$folder"
+  used_seconds "$before"
   if [ ! -f "$folder/build.ninja" ]; then
     say "configuring $folder"
     with_news "$log" configuring meson setup "$folder" "$@" || { tail -n 25 "$log" >&2; fail "meson setup failed"; }
@@ -151,25 +160,55 @@ build_koine() {
     grep -vE '^\[[0-9]+/[0-9]+\] (Comp|Link|Gen)' "$log" | tail -n 40 >&2
     fail "the build failed; all it said is in $log (if $folder comes from elsewhere, remove it first)"
   }
+  used_seconds "$after"
+  build_seconds=$(cat "$after" "$before" | awk 'NR == 1 { after = $1 } NR == 2 { print after - $1 }')
+  rm -f "$before" "$after"
 }
 
-# run_tests FOLDER NAME PATIENCE [MESON TEST ARGUMENT…]   shows a line for each test and once a minute how far the
-# long ones are, then what failed, then the count
+# test_names FOLDER [MESON TEST ARGUMENT…]   prints the names of the tests that these arguments select
+test_names() {
+  local folder=$1
+  shift
+  meson test -C "$folder" --no-rebuild --list "$@" 2>/dev/null | sed -n 's|.* / ||p'
+}
+
+# say_minutes FOLDER SECONDS [MESON TEST ARGUMENT…]   estimates how long building and these tests take here. SECONDS is the
+# processor time on the processor of test_progress.py with nothing built; what ran here before is known better.
+say_minutes() {
+  local folder=$1 seconds=$2 names minutes
+  shift 2
+  names=$(mktemp)
+  if [ -f "$folder/build.ninja" ]; then test_names "$folder" "$@" >"$names" || true; fi
+  minutes=$(python3 tools/test_progress.py --estimate "$folder/test-durations.tsv" "$names" "$seconds") || minutes=
+  rm -f "$names"
+  [ -z "$minutes" ] || say "about $minutes min on the processors here, more where others work on them"
+}
+
+# run_tests FOLDER NAME PATIENCE [MESON TEST ARGUMENT…]   shows a line for each test and every ten seconds how far they
+# are, then what failed, the slowest tests, what took the time, and the count
 # NAME names the log (meson adds the name of the wrapper). PATIENCE is a factor on the tests' limits. KOINE_SUSPECT: a
-# regular expression; a test whose output matches it has failed.
+# regular expression; a test whose output matches it has failed. FOLDER/test-durations.tsv has the durations of all tests.
 run_tests() {
-  local folder=$1 name=$2 patience=$3 log=$1/meson-logs/$2-python3.json progress=
+  local folder=$1 name=$2 patience=$3 log=$1/meson-logs/$2-python3.json work begin
   shift 3
   rm -f "$log"
-  exec 3>&1
-  if [ -e /proc/$BASHPID/fd/3 ]; then progress=/proc/$BASHPID/fd/3; fi
+  work=$(mktemp -d) || fail "there is no room for temporary files"
+  mkdir "$work/progress"
+  begin=$(date +%s)
+  test_names "$folder" "$@" >"$work/names" || true
   # What a developer has set for the command must not steer the tests.
   env -u KOINE_DEVICE -u KOINE_KERNEL_DIR -u NO_COLOR KOINE_TEST_LIST="$PWD/$folder/meson-info/intro-tests.json" \
-    KOINE_TEST_PATIENCE="$patience" KOINE_TEST_PROGRESS="$progress" \
+    KOINE_TEST_PATIENCE="$patience" KOINE_TEST_PROGRESS="$work/progress" KOINE_TEST_TIMES="$work/times" \
     meson test -C "$folder" --no-rebuild --logbase "$name" --timeout-multiplier 0 \
     --wrapper "python3 $PWD/tools/watch_test.py" "$@" </dev/null 2>&1 |
-    grep -E --line-buffered '^ *[0-9]+/[0-9]+ |ERROR:' || true
-  exec 3>&-
-  [ -s "$log" ] || fail "meson test ran nothing"
-  python3 tools/test_report.py ${KOINE_SUSPECT:+--suspect "$KOINE_SUSPECT"} "$log"
+    python3 tools/test_progress.py "$work/progress" "$folder/test-durations.tsv" "$work/names" || true
+  if [ ! -s "$log" ]; then
+    rm -rf "$work"
+    fail "meson test ran nothing"
+  fi
+  local status=0
+  python3 tools/test_report.py ${KOINE_SUSPECT:+--suspect "$KOINE_SUSPECT"} --times "$work/times" \
+    "$folder/test-durations.tsv" "$folder/tests/cache" "$begin" "$build_seconds" "$log" || status=$?
+  rm -rf "$work"
+  return "$status"
 }

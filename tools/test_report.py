@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the test cases of meson's log files and shows what failed.
 
-usage: test_report.py [--suspect REGEX] TESTLOG.json...
+usage: test_report.py [--suspect REGEX] [--times FILE DURATIONS KERNELS SINCE BUILD] TESTLOG.json...
 
 Every cmocka case counts by itself; a test program without cmocka's lines counts as one. A case
 that started and did not end well has failed, whatever stopped it, but for a timeout (a line of
@@ -9,15 +9,23 @@ tools/watch_test.py), which counts once and says that it is one. With --suspect,
 matches REGEX has failed too. What was skipped is listed by the reason, the indented line before
 SKIPPED. The last line is `N passed, N failed`, and the exit status 1 if any failed, or if there was
 nothing to count.
+
+With --times, the slowest tests of FILE (tools/watch_test.py) are shown and its lines are kept in DURATIONS, which has
+one for each test that ever ran. KERNELS is a folder with PoCL's cache in it, or in a folder in it: what was compiled
+after SINCE (seconds since 1970) is counted. BUILD is the processor time that the build took, or empty.
 """
 import collections
 import json
+import os
 import re
+import subprocess
 import sys
+
+from test_progress import read_durations
 
 CASE = re.compile(r"\[( RUN      |       OK |  SKIPPED |  FAILED  )\] ([^\n]*)")
 TIMEOUT = re.compile(r"^TIMEOUT: (.*)", re.M)
-SHOWN_LINES = 15
+SHOWN_LINES, SLOWEST = 15, 10
 
 
 def reason_of(output, match):
@@ -66,10 +74,67 @@ def why(output, found):
     return lines[:SHOWN_LINES] if found else lines[-SHOWN_LINES:]
 
 
+def changed_at(path):
+    """Seconds since 1970; 0 where the file has been removed."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0
+
+
+def compiled_since(folder, since):
+    """(programs, kernels, seconds) that PoCL compiled and keeps below the folder.
+
+    It makes a folder, compiles a program into it, and does the same for a kernel and each size of its work-groups, so
+    the seconds are those between the birth of the folder and the file's last change. Without GNU stat they are None."""
+    names = []
+    for path, _, found in os.walk(folder):
+        names += [os.path.join(path, name) for name in found if name == "program.bc" or name.endswith(".so")]
+    new = {name: changed_at(name) for name in names}
+    new = {name: end for name, end in new.items() if end >= since and not os.path.basename(name).startswith("temp")}
+    programs, seconds = sum(name.endswith(".bc") for name in new), 0.0
+    folders = sorted({os.path.dirname(name) for name in new})
+    births = {}
+    try:
+        for first in range(0, len(folders), 500):
+            told = subprocess.run(["stat", "--format=%.9W %n", *folders[first:first + 500]], capture_output=True, text=True)
+            births.update((line.partition(" ")[2], float(line.partition(" ")[0])) for line in told.stdout.splitlines())
+    except (OSError, ValueError):
+        return programs, len(new) - programs, None
+    if folders and not any(births.values()):
+        return programs, len(new) - programs, None
+    for name, end in new.items():
+        begin = births.get(os.path.dirname(name), 0)
+        seconds += max(0.0, end - begin) if begin else 0
+    return programs, len(new) - programs, seconds
+
+
+def show_times(times_path, durations_path, kernels, since, build):
+    times, durations = read_durations(times_path), read_durations(durations_path)
+    durations.update(times)
+    with open(durations_path + ".new", "w", encoding="utf-8") as file:
+        file.writelines(f"{name}\t{wall:.2f}\t{used:.2f}\n" for name, (wall, used) in sorted(durations.items()))
+    os.replace(durations_path + ".new", durations_path)
+    print(f"the slowest tests, and their processor time ({durations_path} has all):")
+    for name, (wall, used) in sorted(times.items(), key=lambda item: -item[1][0])[:SLOWEST]:
+        print(f"{wall:8.1f} s {used:8.1f} s  {name}")
+    total, waited = sum(used for _, used in times.values()), sum(wall for wall, _ in times.values())
+    programs, count, seconds = compiled_since(kernels, float(since))
+    parts = [f"build {float(build):.0f} s"] if build else []
+    if seconds is None or not programs + count:
+        parts.append(f"tests {total:.0f} s")
+    else:
+        seconds *= min(1, total / waited)  # compilers wait for a busy processor as all else does
+        parts += [f"kernels about {seconds:.0f} s ({programs} programs, {count} kernels compiled)", f"other {total - seconds:.0f} s"]
+    print("processor time: " + ", ".join(parts))
+
+
 def main(arguments):
-    suspect = None
+    suspect = times = None
     if arguments[:1] == ["--suspect"]:
         suspect, arguments = re.compile(arguments[1]), arguments[2:]
+    if arguments[:1] == ["--times"]:
+        times, arguments = arguments[1:6], arguments[6:]
     if not arguments:
         sys.exit(__doc__)
     passed = failed = 0
@@ -93,6 +158,8 @@ def main(arguments):
                 print("\n".join("    " + line[:300] for line in why(output, found)))
     for reason, count in skipped.most_common():
         print(f"{count} skipped: {reason}")
+    if times:
+        show_times(*times)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

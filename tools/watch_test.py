@@ -9,18 +9,20 @@ the test is ended and its output ends with a line `TIMEOUT: …`, which tools/te
 
   KOINE_TEST_LIST      meson's list of tests (meson-info/intro-tests.json), which tells their limits
   KOINE_TEST_PATIENCE  a factor on the limit, for slow devices and sanitizers
-  KOINE_TEST_PROGRESS  a file to write to once a minute: how far the test is
+  KOINE_TEST_PROGRESS  a folder for a file that says how far the test is, and is removed at its end
+  KOINE_TEST_TIMES     a file to which the test's name, seconds and seconds of processor time are added, with tabs
 """
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
 
-STALL_SECONDS, REPORT_SECONDS, LOOK_SECONDS, END_SECONDS = 300, 60, 2, 3
+STALL_SECONDS, LOOK_SECONDS, END_SECONDS = 300, 2, 3
 MIN_BUSY_FRACTION = 0.01  # of one processor over STALL_SECONDS: less is a hang, more may be a busy machine
 TIMED_OUT = 124
 
@@ -82,23 +84,42 @@ class Output(threading.Thread):
                 self.done += 1
 
 
-def tell(name, output, seconds):
-    path = os.environ.get("KOINE_TEST_PROGRESS")
-    if not path:
-        return
-    where = f", at {output.case}" if output.case else ""
+def progress_file():
+    folder = os.environ.get("KOINE_TEST_PROGRESS")
+    return os.path.join(folder, str(os.getpid())) if folder else None
+
+
+def tell(name, output):
+    """Writes how far the test is."""
+    path = progress_file()
     try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(f"      {name}: {output.done} cases after {seconds:.0f} s{where}\n")
+        if path:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"{name} ({output.done} cases" + (f", now {output.case})" if output.case else ")"))
+    except OSError:
+        pass
+
+
+def record(name, seconds):
+    """Adds the times of the test, which has ended, and removes its progress."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    progress, times = progress_file(), os.environ.get("KOINE_TEST_TIMES")
+    try:
+        if times:
+            with open(times, "a", encoding="utf-8") as file:
+                file.write(f"{name}\t{seconds:.2f}\t{used.ru_utime + used.ru_stime:.2f}\n")
+        if progress:
+            os.remove(progress)
     except OSError:
         pass
 
 
 def watch(child, name, limit, output):
     """Waits for the end; returns why the test was ended, or None."""
-    start = last_work = last_report = time.monotonic()
+    start = last_work = time.monotonic()
     used = worked = 0.0  # worked: the processor time at last_work
     while True:
+        tell(name, output)
         try:
             child.wait(timeout=LOOK_SECONDS)
             return None
@@ -110,9 +131,6 @@ def watch(child, name, limit, output):
         if seconds - worked > MIN_BUSY_FRACTION * STALL_SECONDS:
             last_work, worked = now, seconds
         used = max(used, seconds)
-        if now - last_report >= REPORT_SECONDS:
-            last_report = now
-            tell(name, output, now - start)
         if limit and used > limit:
             return f"{used:.0f} s of processor time, of {limit:.0f} s allowed"
         if now - last_work > STALL_SECONDS:
@@ -134,6 +152,7 @@ def end(child):
 
 def main(command):
     name, limit = name_and_limit(command)
+    start = time.monotonic()
     child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     output = Output(child.stdout)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -143,6 +162,7 @@ def main(command):
         end(child)
         child.wait()
     output.join(timeout=10)
+    record(name, time.monotonic() - start)
     if why:
         print(f"\nTIMEOUT: {name}: {why}; {output.done} cases were done" +
               (f", the next was {output.case}" if output.case else ""), flush=True)

@@ -1,17 +1,18 @@
-"""tools/test_report.py counts what really happened.
+"""tools/test_report.py counts what really happened, and tools/test_progress.py says how far the tests are.
 
-usage: counting.py TEST_REPORT
+usage: counting.py TEST_REPORT TEST_PROGRESS
 """
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
 from report import run
 
-REPORT = sys.argv[1]
+REPORT, PROGRESS = sys.argv[1:3]
 
 
 def entry(result, stdout="", stderr=""):
@@ -38,6 +39,64 @@ def counts(entries, last_line, status, options=(), wanted=""):
         f"found '{found}' and status {result.returncode}, expected '{last_line}' and {status}"]
 
 
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def times_are_shown():
+    """The slowest first, what was compiled since the begin, and durations of earlier runs are kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = write(f"{folder}/log.json", json.dumps(entry("OK", case("a", GOOD))) + "\n")
+        times = write(f"{folder}/times", "fast\t1.00\t0.50\nslow\t20.00\t19.50\n" +
+                      "".join(f"more{i}\t2.00\t2.00\n" for i in range(10)))
+        durations = write(f"{folder}/durations.tsv", "fast\t9.00\t9.00\nother\t3.00\t2.00\n")
+        for kernel in ("old", "new"):
+            write(f"{folder}/cache/unoptimized/pocl/kcache/{kernel}/program.bc", "")
+            write(f"{folder}/cache/unoptimized/pocl/kcache/{kernel}/k/8-1-1/k.so", "")
+        for name in ("program.bc", "k/8-1-1/k.so"):
+            os.utime(f"{folder}/cache/unoptimized/pocl/kcache/old/{name}", (0, 0))
+        result = subprocess.run([sys.executable, REPORT, "--times", times, durations, f"{folder}/cache", "1000", "7", log],
+                                capture_output=True, text=True)
+        lines = result.stdout.splitlines()
+        with open(durations, encoding="utf-8") as file:
+            kept = file.read()
+    bad = [] if lines[-1:] == ["1 passed, 0 failed"] else [f"the last line is not the count: {result}"]
+    bad += [] if len(lines) == 13 and lines[1].split() == ["20.0", "s", "19.5", "s", "slow"] else [f"shown: {lines}"]
+    bad += [] if re.search(r"time: build 7 s, (kernels about 0 s \(1 programs, 1 kernels compiled\), other )?", result.stdout) else lines
+    bad += [] if "(1 programs, 1 kernels" in result.stdout or "tests 40 s" in result.stdout else lines
+    return bad + [f"'{line}' is not kept" for line in ("fast\t1.00\t0.50", "other\t3.00\t2.00") if line not in kept]
+
+
+# As it is, every ten seconds.
+SOON = f"""import runpy, sys
+sys.argv[:] = sys.argv[1:]
+module = runpy.run_path({PROGRESS!r})
+module["main"].__globals__["SECONDS"] = 0.5
+module["main"](*sys.argv)
+"""
+
+
+def progress_is_shown():
+    """With the time that the tests took before."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(f"{folder}/running/1", "b (3 cases)")
+        names, durations = write(f"{folder}/names", "a\nb\nc\n"), write(f"{folder}/durations", "a\t1\t1\nb\t60\t1\nc\t60\t1\n")
+        child = subprocess.Popen([sys.executable, "-c", SOON, f"{folder}/running", durations, names], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, text=True, env={**os.environ, "MESON_TESTTHREADS": "2"})
+        child.stdin.write("noise\n1/3 koine:quick / a   OK   1.00s\n")
+        child.stdin.flush()
+        lines = [child.stdout.readline(), child.stdout.readline()]
+        child.stdin.close()
+        child.wait()
+        child.stdout.close()
+    wanted = ["1/3 koine:quick / a   OK   1.00s\n", "      1 of 3 tests after 0 s, about 60 s to go: b (3 cases)\n"]
+    lines[1] = re.sub(r"after \d+ s", "after 0 s", lines[1])
+    return [] if lines == wanted else [f"shown {lines}"]
+
+
 CASES = [
     ("passed", [entry("OK", case("a", GOOD) + case("b", GOOD))], "2 passed, 0 failed", 0),
     ("failed", [entry("FAIL", case("a", GOOD) + case("b"))], "1 passed, 1 failed", 1),
@@ -57,6 +116,7 @@ SUSPECT = ("--suspect", "data race at")
 REASONS = [entry("OK", "[ RUN      ] a\n  no such device\n[  SKIPPED ] a\n[ RUN      ] b\n  no such device\n"
                        "[  SKIPPED ] b\n" + case("c", SKIPPED) + case("d", GOOD))]
 run([(name, functools.partial(counts, *rest)) for name, *rest in CASES] + [
+    ("times are shown", times_are_shown), ("progress is shown", progress_is_shown),
     ("suspect output", functools.partial(counts, [entry("OK", case("a", GOOD), "Write-write data race at 0x1")],
                                          "1 passed, 1 failed", 1, SUSPECT)),
     ("no suspect output", functools.partial(counts, [entry("OK", case("a", GOOD), "all is well")],

@@ -14,26 +14,25 @@ from report import run
 # The watcher with limits for a test; the first argument is the seconds without progress.
 WATCH = f"""import runpy, sys
 module = runpy.run_path({sys.argv[1]!r})
-module["main"].__globals__.update(STALL_SECONDS=float(sys.argv[1]), REPORT_SECONDS=0.4, LOOK_SECONDS=0.1)
+module["main"].__globals__.update(STALL_SECONDS=float(sys.argv[1]), LOOK_SECONDS=0.1)
 sys.exit(module["main"](sys.argv[2:]))
 """
 
 
 def watched(program, limit=60, patience="1", stall="60"):
-    """A Python program under the watcher: its result, and the reported progress."""
+    """A Python program under the watcher: its result, and the times that it recorded."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", program]
-        tests, progress = os.path.join(folder, "tests.json"), os.path.join(folder, "progress")
+        tests, progress, times = (os.path.join(folder, name) for name in ("tests.json", "progress", "times"))
+        os.mkdir(progress)
         with open(tests, "w", encoding="utf-8") as file:
             json.dump([{"name": "other", "cmd": ["x"], "timeout": 0}, {"name": "room", "cmd": command, "timeout": limit}],
                       file)
         result = subprocess.run([sys.executable, "-c", WATCH, stall, *command], capture_output=True, text=True, env={
-            **os.environ, "KOINE_TEST_LIST": tests, "KOINE_TEST_PATIENCE": patience, "KOINE_TEST_PROGRESS": progress})
-        told = ""
-        if os.path.exists(progress):
-            with open(progress, encoding="utf-8") as file:
-                told = file.read()
-        return result, told
+            **os.environ, "KOINE_TEST_LIST": tests, "KOINE_TEST_PATIENCE": patience, "KOINE_TEST_PROGRESS": progress,
+            "KOINE_TEST_TIMES": times})
+        with open(times, encoding="utf-8") as file:
+            return result, file.read() + "".join(os.listdir(progress))
 
 
 def complaints(result, status, pattern):
@@ -75,8 +74,26 @@ def children_count_and_end():
 
 
 def progress_is_told():
-    _, told = watched(BUSY, limit=2)
-    return [] if re.search(r"room: 1 cases after \d s, at b", told) else [f"told {told!r}"]
+    """The program reads what the watcher wrote about it."""
+    result, _ = watched("""import os, time
+print('[ RUN      ] a\\n[       OK ] a\\n[ RUN      ] b', flush=True)
+folder, told = os.environ['KOINE_TEST_PROGRESS'], ''
+while 'now b' not in told:
+    time.sleep(0.05)
+    told = ''.join(open(os.path.join(folder, name)).read() for name in os.listdir(folder))
+print(told)""")
+    return complaints(result, 0, r"\nroom \(1 cases, now b\)\n")
+
+
+def times_are_recorded():
+    """Also those of a test that is ended; and nothing is left of its progress."""
+    bad = []
+    for program, least in (("import time; time.sleep(0.3)", 0), (BUSY, 1)):
+        _, told = watched(program, limit=1)
+        match = re.fullmatch(r"room\t(\d+\.\d\d)\t(\d+\.\d\d)\n", told)
+        if not match or float(match.group(1)) < 0.3 or float(match.group(2)) < least:
+            bad.append(f"recorded {told!r}")
+    return bad
 
 
 FOLDER = f"""import sys, tempfile, time
@@ -103,5 +120,5 @@ def folders_go_when_a_test_is_told_to_end():
 
 run([(function.__name__.replace("_", " "), function) for function in (
     the_end_is_passed_on, too_much_work_is_a_timeout, patience_is_a_factor, no_work_is_a_timeout,
-    children_count_and_end, progress_is_told,
+    children_count_and_end, progress_is_told, times_are_recorded,
     folders_go_when_a_test_is_told_to_end)])
