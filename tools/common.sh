@@ -184,31 +184,58 @@ say_minutes() {
   [ -z "$minutes" ] || say "about $minutes min on the processors here, more where others work on them"
 }
 
-# run_tests FOLDER NAME PATIENCE [MESON TEST ARGUMENT…]   shows a line for each test and every ten seconds how far they
-# are, then what failed, the slowest tests, what took the time, and the count
-# NAME names the log (meson adds the name of the wrapper). PATIENCE is a factor on the tests' limits. KOINE_SUSPECT: a
-# regular expression; a test whose output matches it has failed. FOLDER/test-durations.tsv has the durations of all tests.
-run_tests() {
-  local folder=$1 name=$2 patience=$3 log=$1/meson-logs/$2-python3.json work begin
-  shift 3
-  rm -f "$log"
-  work=$(mktemp -d) || fail "there is no room for temporary files"
-  mkdir "$work/progress"
-  begin=$(date +%s)
-  test_names "$folder" "$@" >"$work/names" || true
+# run_meson_tests FOLDER NAME PATIENCE WORK ARGUMENT…   runs them under the watcher; WORK is a folder with their names
+run_meson_tests() {
+  local folder=$1 name=$2 patience=$3 work=$4
+  shift 4
   # What a developer has set for the command must not steer the tests.
   env -u KOINE_DEVICE -u KOINE_KERNEL_DIR -u NO_COLOR KOINE_TEST_LIST="$PWD/$folder/meson-info/intro-tests.json" \
     KOINE_TEST_PATIENCE="$patience" KOINE_TEST_PROGRESS="$work/progress" KOINE_TEST_TIMES="$work/times" \
     meson test -C "$folder" --no-rebuild --logbase "$name" --timeout-multiplier 0 \
     --wrapper "python3 $PWD/tools/watch_test.py" "$@" </dev/null 2>&1 |
     python3 tools/test_progress.py "$work/progress" "$folder/test-durations.tsv" "$work/names" || true
+}
+
+# rerun_crashed FOLDER NAME PATIENCE WORK LOG ARGUMENT…   runs those again that crashed or hung by the log
+rerun_crashed() {
+  local folder=$1 name=$2 patience=$3 work=$4 log=$5 suites=() crashed
+  shift 5
+  crashed=$(python3 tools/test_report.py --crashed "$log") || return 0
+  [ -n "$crashed" ] || return 0
+  # Not the names; but without its suite, meson finds no test of the suite full.
+  while [ $# != 0 ]; do
+    case $1 in --suite | --no-suite) suites+=("$1" "$2"); shift ;; esac
+    shift
+  done
+  printf '%s\n' "$crashed" >"$work/names"
+  # shellcheck disable=SC2086
+  say "once more, after a crash:" $crashed
+  # shellcheck disable=SC2086
+  run_meson_tests "$folder" "$name-again" "$patience" "$work" ${suites[@]+"${suites[@]}"} $crashed
+}
+
+# run_tests FOLDER NAME PATIENCE [MESON TEST ARGUMENT…]   shows a line for each test and every ten seconds how far they
+# are, then what failed, the slowest tests, what took the time, and the count
+# NAME names the log (meson adds the name of the wrapper). PATIENCE is a factor on the tests' limits. KOINE_SUSPECT: a
+# regular expression; a test whose output matches it has failed. KOINE_RERUN_CRASHED=yes: a test that crashed or hung runs
+# once more, is listed, and fails if it does so again. FOLDER/test-durations.tsv has the durations of all tests.
+run_tests() {
+  local folder=$1 name=$2 patience=$3 log=$1/meson-logs/$2-python3.json again=$1/meson-logs/$2-again-python3.json work begin
+  shift 3
+  rm -f "$log" "$again"
+  work=$(mktemp -d) || fail "there is no room for temporary files"
+  mkdir "$work/progress"
+  begin=$(date +%s)
+  test_names "$folder" "$@" >"$work/names" || true
+  run_meson_tests "$folder" "$name" "$patience" "$work" "$@"
   if [ ! -s "$log" ]; then
     rm -rf "$work"
     fail "meson test ran nothing"
   fi
+  [ "${KOINE_RERUN_CRASHED:-}" != yes ] || rerun_crashed "$folder" "$name" "$patience" "$work" "$log" "$@"
   local status=0
   python3 tools/test_report.py ${KOINE_SUSPECT:+--suspect "$KOINE_SUSPECT"} --times "$work/times" \
-    "$folder/test-durations.tsv" "$folder/tests/cache" "$begin" "$build_seconds" "$log" || status=$?
+    "$folder/test-durations.tsv" "$folder/tests/cache" "$begin" "$build_seconds" "$log" "$again" || status=$?
   rm -rf "$work"
   return "$status"
 }

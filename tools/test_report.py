@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Counts the test cases of meson's log files and shows what failed.
 
-usage: test_report.py [--suspect REGEX] [--times FILE DURATIONS KERNELS SINCE BUILD] TESTLOG.json...
+usage: test_report.py [--suspect REGEX] [--times FILE DURATIONS KERNELS SINCE BUILD] TESTLOG.json [AGAIN.json]
+       test_report.py --crashed TESTLOG.json
 
 Every cmocka case counts by itself; a test program without cmocka's lines counts as one. A case
 that started and did not end well has failed, whatever stopped it, but for a timeout (a line of
@@ -9,6 +10,9 @@ tools/watch_test.py), which counts once and says that it is one. With --suspect,
 matches REGEX has failed too. What was skipped is listed by the reason, the indented line before
 SKIPPED. The last line is `N passed, N failed`, and the exit status 1 if any failed, or if there was
 nothing to count.
+
+AGAIN, where there is such a file, is the log of tests of the first one that ran once more: the second result counts,
+and the first is shown. --crashed prints the names of tests that a signal or the watcher ended.
 
 With --times, the slowest tests of FILE (tools/watch_test.py) are shown and its lines are kept in DURATIONS, which has
 one for each test that ever ran. KERNELS is a folder with PoCL's cache in it, or in a folder in it: what was compiled
@@ -25,6 +29,7 @@ from test_progress import read_durations
 
 CASE = re.compile(r"\[( RUN      |       OK |  SKIPPED |  FAILED  )\] ([^\n]*)")
 TIMEOUT = re.compile(r"^TIMEOUT: (.*)", re.M)
+CRASH = re.compile(r"killed by signal|failed with exception|^TIMEOUT: ", re.M)
 SHOWN_LINES, SLOWEST = 15, 10
 
 
@@ -129,8 +134,37 @@ def show_times(times_path, durations_path, kernels, since, build):
     print("processor time: " + ", ".join(parts))
 
 
+def read_entries(path):
+    with open(path, encoding="utf-8", errors="replace") as log:
+        return [json.loads(line) for line in log if line.strip()]
+
+
+def output_of(entry):
+    return entry.get("stdout", "") + "\n" + entry.get("stderr", "")
+
+
+def has_crashed(entry):
+    return entry["result"] not in ("OK", "EXPECTEDFAIL", "SKIP") and bool(
+        entry.get("returncode", 0) < 0 or CRASH.search(output_of(entry)))
+
+
+def final_entries(paths):
+    """Those of the first log, with the results of the second in place of its; shows what is replaced."""
+    entries = read_entries(paths[0])
+    again = {entry["name"]: entry for path in paths[1:2] if os.path.exists(path) for entry in read_entries(path)}
+    for entry in entries:
+        if entry["name"] in again:
+            _, bad, _ = cases_of(entry)
+            print(f"FLAKY   {entry['name']}: ran once more after {', '.join(bad[:3])}")
+            print("\n".join("    " + line[:300] for line in why(output_of(entry), None)))
+    return [again.get(entry["name"], entry) for entry in entries]
+
+
 def main(arguments):
     suspect = times = None
+    if arguments[:1] == ["--crashed"]:
+        print("\n".join(entry["name"].split(" / ")[-1] for entry in read_entries(arguments[1]) if has_crashed(entry)))
+        return 0
     if arguments[:1] == ["--suspect"]:
         suspect, arguments = re.compile(arguments[1]), arguments[2:]
     if arguments[:1] == ["--times"]:
@@ -139,23 +173,19 @@ def main(arguments):
         sys.exit(__doc__)
     passed = failed = 0
     skipped = collections.Counter()
-    for path in arguments:
-        with open(path, encoding="utf-8", errors="replace") as log:
-            entries = [json.loads(line) for line in log if line.strip()]
-        for entry in entries:
-            good, bad, left_out = cases_of(entry)
-            output = entry.get("stdout", "") + "\n" + entry.get("stderr", "")
-            found = suspect and suspect.search(output)
-            if found:
-                bad.append(f"{entry['name']} ({found.group(0)})")
-            passed, failed = passed + len(good), failed + len(bad)
-            skipped.update(left_out)
-            for name in bad[:10]:
-                print(f"FAILED  {entry['name']}: {name}")
-            if len(bad) > 10:
-                print(f"FAILED  {entry['name']}: and {len(bad) - 10} more")
-            if bad:
-                print("\n".join("    " + line[:300] for line in why(output, found)))
+    for entry in final_entries(arguments):
+        good, bad, left_out = cases_of(entry)
+        found = suspect and suspect.search(output_of(entry))
+        if found:
+            bad.append(f"{entry['name']} ({found.group(0)})")
+        passed, failed = passed + len(good), failed + len(bad)
+        skipped.update(left_out)
+        for name in bad[:10]:
+            print(f"FAILED  {entry['name']}: {name}")
+        if len(bad) > 10:
+            print(f"FAILED  {entry['name']}: and {len(bad) - 10} more")
+        if bad:
+            print("\n".join("    " + line[:300] for line in why(output_of(entry), found)))
     for reason, count in skipped.most_common():
         print(f"{count} skipped: {reason}")
     if times:

@@ -70,6 +70,30 @@ def times_are_shown():
     return bad + [f"'{line}' is not kept" for line in ("fast\t1.00\t0.50", "other\t3.00\t2.00") if line not in kept]
 
 
+def crashes_run_again():
+    """What crashed or hung is named; its second result counts; what is only wrong has no second run."""
+    crash = {**entry("FAIL", case("a", GOOD) + case("b")), "returncode": -11, "name": "koine:quick / crash"}
+    hang = {**entry("FAIL", case("b") + "\nTIMEOUT: hang: 9 s of processor time\n"), "name": "hang"}
+    caught = {**entry("FAIL", case("c") + "Test failed with exception: Segmentation fault(11)"), "name": "caught"}
+    wrong = {**entry("FAIL", case("a", GOOD) + case("b")), "name": "wrong"}
+    fine = {**entry("OK", case("killed by signal", GOOD)), "name": "fine"}
+    bad = []
+    with tempfile.TemporaryDirectory() as folder:
+        log = write(f"{folder}/log.json", "".join(json.dumps(one) + "\n" for one in (crash, hang, caught, wrong, fine)))
+        named = subprocess.run([sys.executable, REPORT, "--crashed", log], capture_output=True, text=True).stdout.split()
+        bad += [] if named == ["crash", "hang", "caught"] else [f"named {named}"]
+        second = [{**entry("OK", case("a", GOOD) + case("b", GOOD)), "name": "koine:quick / crash"}, hang,
+                  {**entry("OK", case("c", GOOD)), "name": "caught"}]
+        again = write(f"{folder}/again.json", "".join(json.dumps(one) + "\n" for one in second))
+        for paths, last in (((log, again), "5 passed, 2 failed"), ((log, f"{folder}/none"), "3 passed, 4 failed")):
+            result = subprocess.run([sys.executable, REPORT, *paths], capture_output=True, text=True)
+            if result.stdout.splitlines()[-1:] != [last] or result.returncode != 1:
+                bad.append(f"found {result}")
+            if ("FLAKY   koine:quick / crash: ran once more after b, ended by signal 11" in result.stdout) != (again in paths):
+                bad.append(f"flaky: {result.stdout}")
+    return bad
+
+
 # As it is, every ten seconds.
 SOON = f"""import runpy, sys
 sys.argv[:] = sys.argv[1:]
@@ -117,6 +141,7 @@ REASONS = [entry("OK", "[ RUN      ] a\n  no such device\n[  SKIPPED ] a\n[ RUN 
                        "[  SKIPPED ] b\n" + case("c", SKIPPED) + case("d", GOOD))]
 run([(name, functools.partial(counts, *rest)) for name, *rest in CASES] + [
     ("times are shown", times_are_shown), ("progress is shown", progress_is_shown),
+    ("crashes run again", crashes_run_again),
     ("suspect output", functools.partial(counts, [entry("OK", case("a", GOOD), "Write-write data race at 0x1")],
                                          "1 passed, 1 failed", 1, SUSPECT)),
     ("no suspect output", functools.partial(counts, [entry("OK", case("a", GOOD), "all is well")],
