@@ -71,6 +71,45 @@ as_root() {
   fi
 }
 
+# need_root PACKAGE…   ends the script where apt cannot be run as root, and prints what to do instead
+need_root() {
+  if [ "$(id -u)" = 0 ] || command -v sudo >/dev/null 2>&1; then return; fi
+  fail "these packages are missing, and there is no sudo to install them: $*
+As root, type:
+  apt-get update && apt-get install --no-install-recommends $*
+Without root, use a wheel, which needs no packages. tools/wheel makes it on a machine that has them; then:
+  python3 -m pip install 'FILE.whl[cpu]'    (docs/python.md)"
+}
+
+# need_network PACKAGE…   ends the script where none of apt's servers answers. apt itself waits for minutes where packets are
+# dropped, and then reports packages that it cannot find.
+need_network() {
+  local uris uri rest host port silent=
+  # Through a proxy, only apt knows what it reaches.
+  if [ -n "${http_proxy:-}${https_proxy:-}${all_proxy:-}" ] || apt-config dump 2>/dev/null | grep -qi '^Acquire::.*Proxy'; then
+    return
+  fi
+  # shellcheck disable=SC2016
+  uris=$(apt-get indextargets --no-release-info --format '$(REPO_URI)' 2>/dev/null | sort -u) || return 0
+  for uri in $uris; do
+    case $uri in
+      http://*) port=80 ;;
+      https://*) port=443 ;;
+      *) return ;;
+    esac
+    rest=${uri#*://}
+    rest=${rest%%/*}
+    host=${rest##*@}
+    case $host in
+      *:*) port=${host##*:} host=${host%:*} ;;
+    esac
+    case " $silent " in *" $host "*) continue ;; esac
+    if timeout 8 bash -c ": <>'/dev/tcp/$host/$port'" 2>/dev/null; then return; fi
+    silent="$silent $host"
+  done
+  [ -z "$silent" ] || fail "no answer from apt's servers (${silent# }): is there a network? These packages are missing: $*"
+}
+
 # missing_packages PACKAGE…   prints those that are not installed
 missing_packages() {
   local name
@@ -99,6 +138,10 @@ install_packages() {
   fi
   missing=$(missing_packages "$@")
   [ -n "$missing" ] || return 0
+  # shellcheck disable=SC2086
+  need_root $missing
+  # shellcheck disable=SC2086
+  need_network $missing
   say "installing with apt: $missing"
   log=$(mktemp)
   # shellcheck disable=SC2086
@@ -119,8 +162,8 @@ use_meson() {
     say "meson $version is older than 1.0: installing a newer one from PyPI into $folder"
     install_packages python3-venv
     rm -rf "$folder"
-    { python3 -m venv "$folder" && "$folder/bin/pip" install -qq 'meson>=1.0,<2'; } ||
-      fail "PyPI did not give meson"
+    { python3 -m venv "$folder" && "$folder/bin/pip" install -qq --retries 1 --timeout 10 'meson>=1.0,<2'; } ||
+      fail "meson could not be installed from PyPI: is there a network?"
   fi
   PATH=$folder/bin:$PATH
 }
@@ -141,8 +184,17 @@ used_seconds() {
   sed -n '2s/[ms]/ /gp' "$1" | awk '{ print $1 * 60 + $2 + $3 * 60 + $4 }' >"$1.sum" && mv "$1.sum" "$1"
 }
 
-# build_koine FOLDER TARGET [MESON OPTION…]   configures FOLDER where it is new, and builds quietly; build_seconds is the
-# processor time that it took, for run_tests
+# What the compiler did not find is looked for again.
+reconfigure() {
+  meson configure --clearcache "$1" && meson setup --reconfigure "$@"
+}
+
+# Written whenever a package is installed or removed.
+package_list=/var/lib/dpkg/status
+
+# build_koine FOLDER TARGET [MESON OPTION…]   configures FOLDER where it is new or older than the installed packages, and
+# builds quietly. Without reconfiguring, optional libraries that were installed since would not be used. build_seconds is
+# the processor time that it took, for run_tests
 build_seconds=
 build_koine() {
   local folder=$1 target=$2 log=$1/build.log before=$1/seconds-before after=$1/seconds-after
@@ -152,6 +204,9 @@ build_koine() {
   if [ ! -f "$folder/build.ninja" ]; then
     say "configuring $folder"
     with_news "$log" configuring meson setup "$folder" "$@" || { tail -n 25 "$log" >&2; fail "meson setup failed"; }
+  elif [ "$package_list" -nt "$folder/build.ninja" ]; then
+    say "reconfiguring $folder, since packages were installed"
+    with_news "$log" configuring reconfigure "$folder" "$@" || { tail -n 25 "$log" >&2; fail "meson setup failed"; }
   elif [ $# != 0 ]; then
     with_news "$log" configuring meson configure "$folder" "$@" || { tail -n 25 "$log" >&2; fail "meson configure failed"; }
   fi

@@ -1,4 +1,4 @@
-"""The functions of tools/common.sh: progress of slow commands, and a link to the command.
+"""The functions of tools/common.sh: progress of slow commands, packages, building, and a link to the command.
 
 usage: scripts.py TOOLS
 """
@@ -49,6 +49,81 @@ def what_is_short_is_not():
         return [] if (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0) else [f"found {done}"]
 
 
+def fake_commands(folder, **commands):
+    """A folder with these commands, which print what they were called with and run the given text, and a few real ones."""
+    os.makedirs(folder)
+    for name in ("bash", "cat", "cut", "dirname", "env", "getconf", "grep", "head", "mkdir", "mktemp", "nproc", "rm", "sleep", "sort", "tail",
+                 "timeout", "touch", "tr", "uname"):
+        if shutil.which(name):
+            os.symlink(shutil.which(name), os.path.join(folder, name))
+    for name, text in commands.items():
+        path = os.path.join(folder, name.replace("_", "-"))
+        with open(path, "w") as file:
+            file.write(f'#!/bin/sh\necho "{name.replace("_", "-")} $*" >>"$CALLS"\n{text}\n')
+        os.chmod(path, 0o755)
+    return folder
+
+
+def called(folder):
+    path = os.path.join(folder, "calls")
+    with open(path) as file:
+        calls = file.read().splitlines()
+    os.remove(path)
+    return calls
+
+
+def packages_installed_later_are_used():
+    """A build folder that was configured before packages were installed is configured once more, and only once."""
+    complaints = []
+    with tempfile.TemporaryDirectory() as folder:
+        commands = fake_commands(os.path.join(folder, "bin"), meson='[ "$1" != setup ] || touch build/build.ninja', ninja=":")
+        environment = {"PATH": commands, "CALLS": os.path.join(folder, "calls")}
+        setup, clear, build = "meson setup build", "meson configure --clearcache build", "ninja -C build all"
+        again = "meson setup --reconfigure build"
+        for age, options, expected in ((100, "", [setup, build]), (100, "", [build]), (-100, "", [clear, again, build]),
+                                       (100, "-Da=b", ["meson configure build -Da=b", build]),
+                                       (-100, "-Da=b", [clear, again + " -Da=b", build])):
+            listed = os.path.join(folder, "status")
+            open(listed, "w").close()
+            if os.path.exists(os.path.join(folder, "build/build.ninja")):
+                when = os.stat(os.path.join(folder, "build/build.ninja")).st_mtime - age
+                os.utime(listed, (when, when))
+            done = script(f"package_list=status; build_koine build all {options}", folder, **environment)
+            calls = called(folder)
+            if done.returncode or calls != expected:
+                complaints.append(f"packages {age} s older, options '{options}': called {calls}, expected {expected}; {done}")
+    return complaints
+
+
+def without_root_there_is_advice():
+    with tempfile.TemporaryDirectory() as folder:
+        commands = fake_commands(os.path.join(folder, "bin"), apt_get=":", dpkg_query="exit 1", id="echo 1000")
+        done = script("install_packages gcc meson", folder, PATH=commands, CALLS=os.path.join(folder, "calls"))
+        calls = called(folder)
+        right = (done.returncode == 1 and "apt-get update && apt-get install --no-install-recommends gcc meson\n" in done.stderr and
+                 "pip install" in done.stderr and not any(call.startswith("apt-get") for call in calls))
+        return [] if right else [f"found {done}, called {calls}"]
+
+
+def without_a_network_it_ends_at_once():
+    """apt is not even asked to install: it would wait long, then report packages that it cannot find."""
+    complaints = []
+    # 127.0.0.1:9 answers that nothing listens there; apt itself reaches what no server is needed for, or by a proxy.
+    for uri, config, installs in (("http://nowhere.invalid/debian/", "", False), ("http://127.0.0.1:9/debian/", "", False),
+                                  ("file:/media/debian/", "", True), ("http://127.0.0.1:9/debian/", 'Acquire::http::Proxy "x";', True)):
+        with tempfile.TemporaryDirectory() as folder:
+            commands = fake_commands(os.path.join(folder, "bin"), apt_get=f"[ $1 != indextargets ] || echo {uri}",
+                                     apt_config=f"echo '{config}'", dpkg_query="exit 1", id="echo 0")
+            environment = {"PATH": commands, "CALLS": os.path.join(folder, "calls")}
+            environment.update({f"{name}_proxy": "" for name in ("http", "https", "all")})
+            done = script("install_packages gcc meson", folder, **environment)
+            installed = any(" install " in call for call in called(folder))
+            said = "is there a network? These packages are missing: gcc meson" in done.stderr
+            if installed != installs or said == installs or (done.returncode == 0) != installs:
+                complaints.append(f"{uri}, {config}: installed {installed}; {done}")
+    return complaints
+
+
 def a_link_replaces_nothing_else():
     complaints = []
     with tempfile.TemporaryDirectory() as folder:
@@ -78,5 +153,6 @@ def start_refuses_what_it_does_not_know():
 
 
 run((function.__name__.replace("_", " "), function)
-    for function in (what_takes_long_is_told, the_end_of_a_script_stays_its_own, what_is_short_is_not, a_link_replaces_nothing_else,
+    for function in (what_takes_long_is_told, the_end_of_a_script_stays_its_own, what_is_short_is_not, packages_installed_later_are_used,
+                     without_root_there_is_advice, without_a_network_it_ends_at_once, a_link_replaces_nothing_else,
                      start_refuses_what_it_does_not_know))
