@@ -75,13 +75,21 @@ kn_status kn_onnx_check_function(kn_onnx_reader *in, kn_wire bytes, const void *
     return known.status;
 }
 
-kn_status kn_onnx_check_model(kn_onnx_reader *in, kn_wire bytes, const void *object) {
+/* A domain may be listed twice with one version, as programs that merge models write it. */
+static void add_opsets(names *known, const kn_onnx_model *model) {
     static const char domain[] = "a domain of operators";
+    for (size_t i = 0; i < model->opset_count; i++) {
+        const kn_onnx_opset *opset = &model->opsets[i];
+        const int64_t first = kn_onnx_find_opset(model->opsets, model->opset_count, opset->domain);
+        add(known, domain, opset->domain, first == opset->version ? domain : NULL);
+    }
+}
+
+kn_status kn_onnx_check_model(kn_onnx_reader *in, kn_wire bytes, const void *object) {
     const kn_onnx_model *model = object;
     names known = {.in = in, .at = bytes.at};
     kn_map_init(&known.map, in->host);
-    for (size_t i = 0; i < model->opset_count; i++)
-        add(&known, domain, model->opsets[i].domain, NULL);
+    add_opsets(&known, model);
     kn_map_finish(&known.map);
     kn_map_init(&known.map, in->host);
     kn_text name;

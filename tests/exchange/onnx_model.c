@@ -33,8 +33,9 @@ static void add_typed(onnx_graph *graph, uint32_t field, const char *name, int t
     made sizes = {.count = 0}, tensor = {.count = 0}, kind = {.count = 0}, value = {.count = 0};
     while (next_word(&shape, ',', word, sizeof word)) {
         made size = {.count = 0};
-        if (word[0] >= '0' && word[0] <= '9')
-            add_number(&size, 1, strtoull(word, NULL, 10));
+        const char first = word[word[0] == '-'];
+        if (first >= '0' && first <= '9')
+            add_number(&size, 1, (uint64_t)strtoll(word, NULL, 10));
         else
             add_text(&size, 2, word);
         add_message(&sizes, 1, &size);

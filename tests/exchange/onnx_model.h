@@ -13,7 +13,7 @@ typedef struct onnx_graph {
     made bytes;
 } onnx_graph;
 
-/* shape as "batch,3"; "" is a scalar. */
+/* shape as "batch,3,-1"; "" is a scalar. */
 void onnx_input(onnx_graph *graph, const char *name, int type, const char *shape);
 /* Without a type, or with metadata. */
 void onnx_output(onnx_graph *graph, const char *name);

@@ -181,6 +181,26 @@ static void resizes_of_open_axes(void **state) {
         "its size as a number");
 }
 
+/* Negative sizes are open ones, and "?" is a size of its own each time: the batch where the first input
+ * begins with it. */
+static void sizes_that_have_no_name(void **state) {
+    (void)state;
+    static const char *const shapes[] = {"-1,3,?,?", "?,3,-1,-1"};
+    for (size_t i = 0; i < KN_COUNT_OF(shapes); i++) {
+        onnx_graph graph = {.bytes.count = 0};
+        onnx_input(&graph, "image", ONNX_FLOAT, shapes[i]);
+        onnx_input(&graph, "other", ONNX_FLOAT, "?");
+        onnx_node(&graph, "Relu", "image", "out", NULL);
+        onnx_node(&graph, "Relu", "other", "second", NULL);
+        onnx_output(&graph, "out");
+        onnx_output(&graph, "second");
+        kn_model *model = onnx_right(&graph, NULL);
+        has_shape(model, "out", "batch,3,image_2,image_3");
+        has_shape(model, "second", "other_0");
+        kn_model_destroy(&model);
+    }
+}
+
 /* Operators that compute sizes from known numbers, with missing inputs. */
 static void inputs_left_out(void **state) {
     (void)state;
@@ -211,9 +231,9 @@ static void inputs_left_out(void **state) {
 
 int test_onnx_sizes(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_with_symbols),     cmocka_unit_test(sizes_of_an_open_batch),
-        cmocka_unit_test(sizes_of_an_open_image), cmocka_unit_test(resizes_of_open_axes),
-        cmocka_unit_test(inputs_left_out),
+        cmocka_unit_test(sizes_with_symbols),      cmocka_unit_test(sizes_of_an_open_batch),
+        cmocka_unit_test(sizes_of_an_open_image),  cmocka_unit_test(resizes_of_open_axes),
+        cmocka_unit_test(sizes_that_have_no_name), cmocka_unit_test(inputs_left_out),
     };
     return cmocka_run_group_tests_name("onnx sizes", tests, NULL, NULL);
 }

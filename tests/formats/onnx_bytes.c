@@ -89,7 +89,7 @@ made *add_node(made *to, uint32_t field, const char *type, const char *input, co
 void make_small_model(made *model, const made *graph) {
     made opset = {.count = 0};
     *model = (made){.count = 0};
-    add_number(add_text(&opset, 1, "ai.onnx"), 2, 21);
+    add_number(add_text(&opset, 1, "ai.onnx"), 2, SMALL_OPSET);
     add_message(add_message(add_number(model, 1, 10), 8, &opset), 7, graph);
 }
 

@@ -29,7 +29,8 @@ made *add_node(made *to, uint32_t field, const char *type, const char *input, co
 
 /* A model with all features: every kind of attribute, a function, sparse and annotated tensors. */
 void make_model(made *model);
-/* The smallest model around a graph. */
+/* The smallest model around a graph, of this operator set. */
+enum { SMALL_OPSET = 21 };
 void make_small_model(made *model, const made *graph);
 
 #endif

@@ -405,6 +405,20 @@ static void keep_open(kn_model *model, const char *symbol, bool first) {
     model->open_sizes[place].first = model->open_sizes[place].first || first;
 }
 
+/* Whether a dimension has a size in the file. Some exporters write -1 for one that is open. */
+static bool has_number(const kn_onnx_dimension *dimension) {
+    return dimension->known && dimension->length >= 0;
+}
+
+/* The name that open dimensions of one size share; "" if it has none. Words without a letter or digit, such
+ * as "?", are no names: each is a size of its own. */
+static const char *open_name(const kn_onnx_dimension *dimension) {
+    if (dimension->known) return "";
+    for (const char *c = dimension->name; *c; c++)
+        if (isalnum((unsigned char)*c)) return dimension->name;
+    return "";
+}
+
 /* "batch,3,28": the sizes in the file; open ones as the caller sets or gives them. */
 static bool input_shape(kn_import *import, const kn_onnx_value_info *input, const kn_model_given *given,
                         kn_text *text) {
@@ -424,9 +438,7 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
         const kn_onnx_dimension *dimension = type->has_shape ? &type->shape[i] : NULL;
         const int64_t told = given ? given->info.shape[i] : -1;
         if (i) kn_text_add(text, ",");
-        if (dimension && dimension->known && dimension->length < 0)
-            return fail_input(import, input->name, KN_ERROR_FORMAT, "has a negative dimension");
-        const char *name = dimension ? dimension->name : "";
+        const char *name = dimension ? open_name(dimension) : "";
         bool nameless_batch = import->batch && !*import->batch && i == 0 && !import->model->input_count;
         const char *symbol =
             *name            ? symbol_of(import, name)
@@ -434,7 +446,7 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
                              : kn_arena_format(import->arena, "%.150s_%d", symbol_of(import, input->name), i);
         if (!symbol) return kn_import_no_memory(import);
         int64_t number =
-            dimension && dimension->known ? dimension->length : wanted_size(import, name, symbol);
+            dimension && has_number(dimension) ? dimension->length : wanted_size(import, name, symbol);
         if (told >= 0 && number >= 0 && number != told) {
             kn_fail(&import->model->error, KN_ERROR_SHAPE,
                     "%s: input '%.100s': dimension %d has size %" PRId64 ", and %" PRId64
@@ -454,12 +466,12 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
 
 static bool is_open(const kn_onnx_value_info *info, size_t axis) {
     return info->type.kind == KN_ONNX_TENSOR && info->type.has_shape && axis < info->type.rank &&
-           !info->type.shape[axis].known;
+           !has_number(&info->type.shape[axis]);
 }
 
 static bool has_size(const kn_onnx_value_info *info, const char *name) {
     for (size_t i = 0; info->type.kind == KN_ONNX_TENSOR && info->type.has_shape && i < info->type.rank; i++)
-        if (!info->type.shape[i].known && !strcmp(info->type.shape[i].name, name)) return true;
+        if (!has_number(&info->type.shape[i]) && !strcmp(open_name(&info->type.shape[i]), name)) return true;
     return false;
 }
 
@@ -476,13 +488,13 @@ static const char *find_batch(const kn_onnx_graph *graph) {
         if (!first && input->type.kind == KN_ONNX_TENSOR && input->type.has_shape) first = input;
     }
     if (!first) return NULL;
-    if (is_open(first, 0)) return first->type.shape[0].name;
+    if (is_open(first, 0)) return open_name(&first->type.shape[0]);
     for (size_t i = 0; i < graph->input_count; i++) {
         const kn_onnx_value_info *input = &graph->inputs[i];
-        if (is_initializer(graph, input->name) || !is_open(input, 0) || !*input->type.shape[0].name) continue;
-        const char *name = input->type.shape[0].name;
-        if (has_size(first, name) || (graph->output_count && is_open(&graph->outputs[0], 0) &&
-                                      !strcmp(graph->outputs[0].type.shape[0].name, name)))
+        if (is_initializer(graph, input->name) || !is_open(input, 0)) continue;
+        const char *name = open_name(&input->type.shape[0]);
+        if (*name && (has_size(first, name) || (graph->output_count && is_open(&graph->outputs[0], 0) &&
+                                                !strcmp(open_name(&graph->outputs[0].type.shape[0]), name))))
             return name;
     }
     return "batch";
