@@ -78,6 +78,11 @@ KN_API kn_model *kn_model_open(const char *name_or_path, const kn_model_params *
  * parameters, as those of a model from ONNX. Settings and given arrays are ignored. A model that carries an
  * error leaves *graph as it is: KN_ERROR_ARGUMENT without a graph or without outputs, or the graph's own. */
 KN_API kn_model *kn_model_create_from_graph(kn_graph **graph, const kn_model_params *params);
+/* Copies the graph of a model: its inputs in the same order, what its outputs need, and these outputs, marked
+ * as such. Names, initial values, frozen parameters and pins are those of the original; a loss that was added
+ * is left out. Another model can be made of the copy, with a loss of its own. The caller destroys *graph,
+ * which is NULL on failure. */
+KN_API kn_status kn_model_copy_graph(kn_model *model, kn_graph **graph);
 KN_API void kn_model_destroy(kn_model **model);
 /* KN_OK if the model can be used. NULL gives KN_ERROR_MEMORY. */
 KN_API kn_status kn_model_status(const kn_model *model);

@@ -395,6 +395,8 @@ static kn_status copy_graph(const kn_graph *graph, kn_value *const *outputs, siz
     }
     if (status == KN_OK) status = find_needed(&copying, outputs, count);
     if (status == KN_OK && halves) find_direct(&copying, outputs, count);
+    for (size_t i = 0; status == KN_OK && !request && i < count; i++)
+        if (outputs[i]->kind == KN_VALUE_INPUT) status = copy_leaf(&copying, outputs[i]);
     for (size_t i = 0; status == KN_OK && i < graph->node_count; i++)
         if (copying.needed[i]) status = copy_node(&copying, graph->nodes[i]);
     if (status == KN_OK) status = copy_outputs(&copying, outputs, count, copies);

@@ -308,7 +308,8 @@ kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t 
                         const kn_bind_request *request, kn_graph **bound, kn_value **bound_outputs,
                         kn_error *error);
 /* Copies what `outputs` need, for training or inference, with symbols, so that the copy can outlive the
- * caller's graph. The caller destroys *copy, which is NULL on failure. */
+ * caller's graph. Inputs among `outputs` come first in the copy, in this order. The caller destroys *copy,
+ * which is NULL on failure. */
 kn_status kn_graph_copy(const kn_graph *graph, kn_value *const *outputs, size_t count, kn_graph **copy,
                         kn_value **copied_outputs, kn_error *error);
 /* Marks the nodes that `output` needs in training, including assigns (see bind.c); `needed`, by id of the

@@ -226,6 +226,30 @@ kn_model *kn_model_create_from_graph(kn_graph **graph, const kn_model_params *pa
     return model;
 }
 
+kn_status kn_model_copy_graph(kn_model *model, kn_graph **graph) {
+    if (graph) *graph = NULL;
+    if (!model) return KN_ERROR_ARGUMENT;
+    if (model->status != KN_OK) return model->status;
+    kn_error_clear(&model->error);
+    if (!graph) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_copy_graph: graph is NULL");
+    /* The inputs are copied first, as outputs, so that they keep their order and those that nothing reads
+     * stay. */
+    const size_t inputs = (size_t)model->input_count, outputs = (size_t)model->output_count;
+    kn_value **values = kn_allocate(&model->host, 2 * (inputs + outputs), sizeof(kn_value *));
+    if (!values) return kn_fail_memory(&model->error, 2 * (inputs + outputs) * sizeof(kn_value *));
+    memcpy(values, model->inputs, inputs * sizeof(kn_value *));
+    memcpy(values + inputs, model->outputs, outputs * sizeof(kn_value *));
+    kn_status status = kn_graph_copy(model->graph, values, inputs + outputs, graph, values + inputs + outputs,
+                                     &model->error);
+    if (status == KN_OK) {
+        kn_graph *copy = *graph;
+        memmove(copy->outputs, copy->outputs + inputs, outputs * sizeof(kn_value *));
+        copy->output_count = outputs;
+    }
+    kn_release(&model->host, values);
+    return status;
+}
+
 void kn_model_destroy(kn_model **model) {
     if (!model || !*model) return;
     kn_host host = (*model)->host;

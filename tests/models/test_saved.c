@@ -346,6 +346,41 @@ static void from_graphs(void **state) {
     kn_graph_destroy(&graph);
 }
 
+/* A copy of a model's graph has the same inputs and outputs, and lacks the loss of the original. */
+static void copies_of_graphs(void **state) {
+    (void)state;
+    kn_graph *graph = kn_graph_create(NULL), *copy = NULL;
+    kn_value *unused = kn_input(graph, "unused", KN_INT32, "batch");
+    kn_value *second = kn_input(graph, "second", KN_FLOAT32, "batch,3");
+    kn_value *first = kn_input(graph, "first", KN_FLOAT32, "batch,3");
+    kn_output(kn_linear(kn_add(first, second), 2, NULL), "logits");
+    kn_output(kn_dropout(second, 0.5), "dropped");
+    kn_model *model = kn_model_create_from_graph(&graph, NULL);
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    assert_non_null(unused);
+    assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);
+    assert_int_equal(kn_model_copy_graph(model, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_copy_graph(model, &copy), KN_OK);
+    kn_model *other = kn_model_create_from_graph(&copy, NULL);
+    kn_model_destroy(&model);
+    const char *const names[] = {"unused", "second", "first"};
+    assert_int_equal(kn_model_input_count(other), 3);
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(kn_value_name(kn_model_input(other, i)), names[i]);
+    assert_int_equal(kn_model_output_count(other), 2);
+    assert_string_equal(kn_value_name(kn_model_output(other, 0)), "logits");
+    assert_string_equal(kn_value_name(kn_model_output(other, 1)), "dropped");
+    has_parameters(other, "linear1.weight linear1.bias");
+    assert_int_equal(kn_model_add_loss(other, "mse", &loss), KN_OK);
+    kn_model_destroy(&other);
+    /* A failed model has no graph. */
+    model = kn_model_parse("", NULL);
+    assert_true(kn_model_copy_graph(model, &copy) != KN_OK);
+    assert_null(copy);
+    assert_int_equal(kn_model_copy_graph(NULL, &copy), KN_ERROR_ARGUMENT);
+    kn_model_destroy(&model);
+}
+
 int test_saved(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_place, remove_place)
     const struct CMUnitTest tests[] = {
@@ -358,6 +393,7 @@ int test_saved(void) {
         CASE(foreign_files),
         CASE(cut_files),
         CASE(from_graphs),
+        CASE(copies_of_graphs),
     };
 #undef CASE
     return cmocka_run_group_tests_name("saved", tests, NULL, NULL);
