@@ -178,6 +178,54 @@ def threads_may_share_a_session_in_turn():
 
 
 @case
+def threads_may_share_a_model():
+    """Batches of many sizes, and sessions that are made when they are first used."""
+    x = np.random.default_rng(1).random((40, 1, 28, 28), np.float32)
+    wanted = koine.Model("mlp").predict(x)
+    model, wrong = koine.Model("mlp"), []
+
+    def work(number):
+        try:
+            for turn in range(15):
+                count = 1 + (7 * number + 3 * turn) % 40
+                found = model.predict(x[:count], batch=1 + (number + turn) % 9)
+                if not np.allclose(found, wanted[:count], atol=1e-5):
+                    wrong.append((number, turn))
+        except Exception as error:
+            wrong.append(f"{type(error).__name__}: {error}"[:200])
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expect_equal(wrong, [])
+
+
+@case
+def a_model_predicts_while_another_thread_trains_it():
+    x, y = np.random.default_rng(1).random((64, 1, 28, 28), np.float32), np.arange(64) % 10
+    model, wrong, working = koine.Model("mlp"), [], [True]
+
+    def work():
+        try:
+            while working[0]:
+                model.predict(x[:5])
+        except Exception as error:
+            wrong.append(f"{type(error).__name__}: {error}"[:200])
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for data in ((x, y), lambda: iter([(x, y)] * 3)):
+            model.fit(data, epochs=3, batch=16, on_epoch=lambda epoch: model.evaluate(x, y) and None)
+    finally:
+        working[0] = False
+    for thread in threads:
+        thread.join()
+    expect_equal(wrong, [])
+
+
+@case
 def what_is_dropped_during_a_call_is_closed_after_it():
     from koine import _handle
     graph = koine.Graph()

@@ -110,10 +110,44 @@ def models_are_made_of_graphs():
     expect((other.predict(x) == model.predict(x)).all())
     model.to_onnx("graph.onnx")
     expect(np.allclose(koine.Model("graph.onnx").predict(x), model.predict(x), atol=1e-5))
-    with raises(koine.ArgumentError, "keeps the loss"):
+    before = model.predict(x)
+    with raises(koine.ShapeError, "'y' has the shape"):
         model.fit((x, y), loss="mse", epochs=1)
+    expect((model.predict(x) == before).all(), "a loss that did not fit changed the weights")
     with raises(koine.ArgumentError, "no outputs"):
         koine.Model(koine.Graph())
+
+
+@case
+def a_graph_may_have_several_models():
+    """Each has its own weights and its own loss."""
+    script("""
+import koine, numpy as np
+graph = koine.Graph()
+graph.input("x", "batch,2").linear(16, name="one").relu().linear(1, name="two").output("y_hat")
+x = np.random.default_rng(1).random((64, 2), np.float32)
+one = koine.Model(graph)
+one.fit(x, x.sum(1), loss="mse", epochs=2)
+two, three = koine.Model(graph, seed=2), koine.Model(one.graph)
+kept = one.predict(x)
+two.fit(x, x.sum(1), loss="l1", epochs=2)
+assert (one.predict(x) == kept).all() and (two.predict(x) != kept).any() and three.inputs[0].name == "x"
+del graph, one
+two.predict(x), three.predict(x)
+two.close()
+three.predict(x)
+""")
+
+
+@case
+def a_model_of_a_graph_takes_another_loss():
+    x, y = points()
+    model = koine.Model(small())
+    model.fit((x, y), epochs=10, batch=32, learning_rate=0.02)
+    model.fit((x, y), epochs=1, batch=32, class_weights=[1, 3])
+    model.fit((x, y), epochs=1, batch=32, class_weights="balanced")
+    model.fit((x, y), epochs=1, batch=32)
+    expect(model.evaluate((x, y)).accuracy > 0.8, "the weights are lost")
 
 
 @case

@@ -79,6 +79,13 @@ class Core:
             for parent in parents:
                 parent.users += 1
 
+    def owned_by(self, owner: "Core") -> None:
+        """The library destroys it with another handle, which stays open as long as this one is used."""
+        with _closing:
+            self.destroy = None
+            self.parents += (owner,)
+            owner.users += 1
+
     def close(self) -> None:
         if getattr(_in_callback, "depth", 0):
             # The thread that holds _closing may wait for this callback.

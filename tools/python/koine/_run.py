@@ -150,11 +150,12 @@ class Run:
     def go(self) -> History:
         """Trains; callbacks find the model with the weights of the run."""
         model = self.model
-        before = model._states, model._sessions, model._trainer
-        model.history = self.history
-        model._states, model._trainer, model._sessions = self.states, self.trainer, {}
-        if self.judge is not None:
-            model._sessions["judged"] = self.judge
+        with model._guard:
+            before = model._states, model._sessions, model._trainer
+            model.history = self.history
+            model._states, model._trainer, model._sessions = self.states, self.trainer, {}
+            if self.judge is not None:
+                model._sessions["judged"] = self.judge
         try:
             if self.train is None:
                 self._loop()
@@ -162,13 +163,16 @@ class Run:
                 self._fit()
         except BaseException as error:
             # Weights that are spoilt, or not trained, are of no use.
-            if before[0] is not None and (isinstance(error, NotFiniteError) or not self.trainer.steps):
-                model._states, model._sessions, model._trainer = before
-            elif isinstance(error, NotFiniteError):
-                model._states, model._sessions, model._trainer = None, {}, None
-            else:
-                self._end()
+            with model._guard:
+                if before[0] is not None and (isinstance(error, NotFiniteError) or not self.trainer.steps):
+                    model._states, model._sessions, model._trainer = before
+                elif isinstance(error, NotFiniteError):
+                    model._states, model._sessions, model._trainer = None, {}, None
+                else:
+                    self._end()
             raise
+        finally:
+            self.bar.close()
         self._end()
         return self.history
 

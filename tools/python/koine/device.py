@@ -133,9 +133,7 @@ class Context(Handle):
         """Joins another device, which values that are pinned to `name` are computed on. This context owns it from now on."""
         pointer = ffi.new("kn_context **", pointer_of(other, "Context"))
         self._call(lib.kn_context_join, encoded(name), pointer)
-        other._core.destroy = None  # the other one does it
-        other._core.parents = (self._core,)
-        self._core.users += 1
+        other._core.owned_by(self._core)
 
     @property
     def devices(self) -> Dict[str, Device]:

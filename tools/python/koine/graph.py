@@ -211,6 +211,17 @@ class Graph(Handle, ops.GraphOperators):
         return graph
 
     @classmethod
+    def _copied(cls, model: Any) -> "Graph":
+        """A copy of the graph of a kn_model, without a loss that was added to it."""
+        pointer = ffi.new("kn_graph **")
+        code = lib.kn_model_copy_graph(model, pointer)
+        if code:
+            raise error_of(code, text(lib.kn_model_error(model)))
+        graph = cls.__new__(cls)
+        graph._open_checked(pointer[0], lib.kn_graph_destroy, lib.kn_graph_status)
+        return graph
+
+    @classmethod
     def _of(cls, pointer: Any, owner: Handle) -> "Graph":
         """The graph that another handle owns."""
         graph = cls.__new__(cls)

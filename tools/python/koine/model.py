@@ -15,10 +15,12 @@ True
 """
 from __future__ import annotations
 
+import functools
 import math
 import os
+import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 
@@ -39,6 +41,17 @@ from .train import RULE, Trainer, evaluate as _evaluate
 
 Path = Union[str, "os.PathLike[str]"]
 _ONNX = ".onnx"
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _alone(method: Method) -> Method:
+    """A method of Model that one thread runs at a time. Other threads wait."""
+    @functools.wraps(method)
+    def called(self: "Model", *arguments: Any, **words: Any) -> Any:
+        self._pointer  # raises in a forked child, where another thread's lock would stay locked
+        with self._guard:
+            return method(self, *arguments, **words)
+    return called  # type: ignore[return-value]
 
 
 def pairs_of(pairs: Mapping[str, str]) -> Tuple[Any, int, List[Any]]:
@@ -95,17 +108,24 @@ class _Opened(Handle):
         self.loss_key: Any = None
         self.loss_given: Any = None
         if isinstance(source, Graph):
-            pointer = ffi.new("kn_graph **", source._pointer)
-            self._open_checked(lib.kn_model_create_from_graph(pointer, params), lib.kn_model_destroy, lib.kn_model_status,
-                               lock=source._core.lock)
-            source._core.destroy = None  # the model does it
-            source._core.parents += (self._core,)
-            self._core.users += 1
-            self.graph = source
+            self._take(source, params)
             return
         function = lib.kn_model_parse if "\n" in source else lib.kn_model_open
         self._open_checked(function(encoded(source), params), lib.kn_model_destroy, lib.kn_model_status)
         self.graph = Graph._of(lib.kn_model_graph(self._pointer), self)
+
+    def _take(self, graph: Graph, params: Any) -> None:
+        """Takes a graph over. Where another model has it already, this one takes a copy."""
+        with graph._lock:
+            if graph._core.destroy is None:
+                if not graph._core.parents:
+                    raise error_of(2, "this graph is lent to a callback: a model needs a koine.Graph of its own")
+                graph = Graph._copied(graph._core.parents[-1].pointer)
+            pointer = ffi.new("kn_graph **", graph._pointer)
+            self._open_checked(lib.kn_model_create_from_graph(pointer, params), lib.kn_model_destroy, lib.kn_model_status,
+                               lock=graph._core.lock)
+            graph._core.owned_by(self._core)
+            self.graph = graph
 
     def close(self) -> None:
         """With its graph."""
@@ -142,7 +162,8 @@ class Model:
     """A model with its weights on a device.
 
     source: a name of koine.zoo(), "gpt?layers=2"; the text of a model, or the path of one; a file that save() or the command
-    wrote; an ONNX file; a Caffe net; or a koine.Graph with outputs, which the model owns from then on. Numbers in lines
+    wrote; an ONNX file; a Caffe net; or a koine.Graph with outputs, which the model owns from then on; a second model of one
+    graph gets a copy of it. Numbers in lines
     `set NAME N` of its text, and sizes that an ONNX file leaves open, are keywords: koine.Model("lenet", classes=4).
 
     seed: of the weights, before training. math: "fast", or "exact" for the same bits on all devices. precision: how results
@@ -162,6 +183,7 @@ class Model:
         self._settings, self._pins, self._frozen_statistics = dict(settings), dict(pin or {}), frozen_statistics
         self._asked, self._given = set(settings), dict(given or {})
         self.history: Optional[History] = None
+        self._guard = threading.RLock()
         self._trainer: Optional[Trainer] = None
         self._states: Optional[States] = None
         self._sessions: Dict[str, Session] = {}
@@ -172,12 +194,12 @@ class Model:
         made = _Opened(self.source, self._settings, self._frozen_statistics, self._given)
         for pattern, device in self._pins.items():
             self._pin(made, pattern, device)
+        if isinstance(self.source, Graph):
+            self.source = made.graph
         return made
 
     def _reopen(self) -> None:
-        if isinstance(self.source, Graph):
-            raise error_of(2, "a model of a graph keeps the loss that it was first trained or evaluated with: build the graph again for "
-                           "another one")
+        """Opens it again without its loss. Its weights stay."""
         self._made = self._opened()
         self._sessions = {}
 
@@ -283,6 +305,7 @@ class Model:
         """The names of the classes of the data that it was trained on; [] if unknown."""
         return (self._about.get("data.classes") or self.metadata("data.classes") or "").splitlines()
 
+    @_alone
     def pin(self, pattern: str, device: Optional[str]) -> None:
         """Computes layers whose names match on a device that was joined to the context."""
         self._pin(self._made, pattern, device)
@@ -295,6 +318,7 @@ class Model:
             raise error_of(12, made._message() or f"no layer of the model has a name like {pattern!r}")
 
     @property
+    @_alone
     def states(self) -> States:
         """The weights on the device, by name, as arrays."""
         if self._states is None:
@@ -310,6 +334,7 @@ class Model:
                 raise
         return self._states
 
+    @_alone
     def load(self, path: Path, *, incomplete: bool = False) -> int:
         """Loads weights from a safetensors file; incomplete: those that match. Returns their number."""
         return self._made.load(path, self.states, incomplete=incomplete)
@@ -345,6 +370,7 @@ class Model:
         if arrays is not None:
             session.compile(arrays)
 
+    @_alone
     def plan(self, batch: int = 64, *, training: bool = False, **more: Any) -> Plan:
         """What is computed for a batch, before it runs: kernels, work and memory. training: of a training step, with the
         keywords of Trainer."""
@@ -375,7 +401,7 @@ class Model:
 
     def _restore_loss(self, given: Any) -> None:
         """After data that did not fit a new loss."""
-        if isinstance(self.source, Graph) or self._made.loss_given is given:
+        if self._made.loss_given is given:
             return
         self._reopen()
         if given is not None:
@@ -514,6 +540,17 @@ class Model:
                       "workers": workers, "seed": self.seed if seed is None else seed}
         run.options = {"skip_bad": skip_bad or None, "cache": cache or None}
         run.on_step, run.on_epoch = on_step, on_epoch
+        self._pointer  # raises in a forked child
+        with self._guard:
+            self._open_run(run, loss, augment, class_weights, {"optimizer": optimizer, "learning_rate": learning_rate, "schedule": schedule,
+                                                               **rule}, init, checkpoints, resume)
+            run.bar = Progress(progress, run.end())
+            if run.train is not None:
+                return run.go()
+        return run.go()  # what gives the batches may wait for other threads that use the model
+
+    def _open_run(self, run: Run, loss: Optional[str], augment: Optional[str], class_weights: Any, rule: Dict[str, Any],
+                  init: Optional[Path], checkpoints: Optional[Path], resume: bool) -> None:
         before = self._made.loss_given
         try:
             run.open(loss, augment, class_weights)
@@ -521,17 +558,12 @@ class Model:
             self._restore_loss(before)
             raise
         end = run.end()
-        if schedule is None:
-            schedule = "constant" if str(self.source).endswith(_ONNX) or not end else "cosine"
+        if rule["schedule"] is None:
+            rule["schedule"] = "constant" if str(self.source).endswith(_ONNX) or not end else "cosine"
         accumulate = rule.get("accumulate") or 1
-        run.start({"optimizer": optimizer, "learning_rate": learning_rate, "schedule": schedule,
-                   "total_steps": (end + accumulate - 1) // accumulate, **rule}, init, checkpoints, resume)
-        run.bar = Progress(progress, end)
-        try:
-            return run.go()
-        finally:
-            run.bar.close()
+        run.start({"total_steps": (end + accumulate - 1) // accumulate, **rule}, init, checkpoints, resume)
 
+    @_alone
     def evaluate(self, data: Any, y: Any = None, *, batch: int = 64, loss: Optional[str] = None) -> Record:
         """Mean loss and accuracy over all samples: of the test part of a source that has one, otherwise of the whole.
 
@@ -574,6 +606,7 @@ class Model:
 
     # ---- inference ----
 
+    @_alone
     def predict(self, x: Any, *, batch: int = 64) -> Any:
         """The outputs for samples: an array, or a dict of arrays where the model has several outputs.
 
@@ -626,6 +659,7 @@ class Model:
         """The class of each sample, by number; class_names has their names."""
         return np.argmax(self.probabilities(x, batch=batch), -1)
 
+    @_alone
     def generate(self, prompt: str = "", *, length: int = 200, temperature: float = 1.0, top_k: Optional[int] = None,
                  top_p: Optional[float] = None, seed: int = 1) -> str:
         """Writes on from a prompt, with a model that was trained on text. temperature 0 takes the likeliest token."""
@@ -651,6 +685,7 @@ class Model:
         known = {key: self._about.get(key) or self.metadata(key) for key in ("data.vocabulary", "data.columns", "data.classes", "data.rate")}
         return {key: value for key, value in known.items() if value}
 
+    @_alone
     def _write(self, function: Any, path: str, metadata: Optional[Mapping[str, str]], **words: Any) -> None:
         params = make("kn_model_save_params", [], **words)
         params.pairs, params.pair_count, keep = pairs_of({**self._pairs(), **(metadata or {})})
