@@ -32,6 +32,11 @@ KN_API const char *kn_states_entry(const kn_states *states, int position, kn_ten
 KN_API kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t bytes);
 KN_API kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_info *info,
                                const void *data, size_t bytes);
+/* As kn_states_set, for memory that may have changed since the last call for this state: if it has not, and
+ * the state was not written otherwise since then, nothing is copied. *changed says which (NULL: not wanted).
+ * Contents are compared by a hash of 64 bits. */
+KN_API kn_status kn_states_refresh(kn_states *states, const char *name, const kn_tensor_info *info,
+                                   const void *data, size_t bytes, bool *changed);
 KN_API const char *kn_states_error(const kn_states *states);
 
 /* What is computed twice in training, so that it needs no memory between its use in the forward pass and in

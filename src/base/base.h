@@ -178,6 +178,9 @@ uint64_t kn_hash_bytes(uint64_t seed, const void *bytes, size_t count);
 uint64_t kn_hash_text(uint64_t seed, const char *text);
 /* Hashes its eight bytes, little-endian. */
 uint64_t kn_hash_number(uint64_t seed, uint64_t number);
+/* A hash of large memory at about the speed of memory, to see whether it has changed. It differs between
+ * machines of different byte order. */
+uint64_t kn_fingerprint(const void *bytes, size_t count);
 
 /* A map from byte strings to pointers. Keys are copied. Iteration is in insertion order, so that nothing
  * depends on addresses. */

@@ -1,4 +1,4 @@
-/* FNV-1a, 64 bits. */
+/* FNV-1a, 64 bits; and a hash of large memory. */
 #include "base/base.h"
 
 #include <string.h>
@@ -22,4 +22,35 @@ uint64_t kn_hash_number(uint64_t seed, uint64_t number) {
     for (int i = 0; i < 8; i++)
         bytes[i] = (unsigned char)(number >> (8 * i));
     return kn_hash_bytes(seed, bytes, sizeof bytes);
+}
+
+/* Every step is a bijection of the lane, so that one changed word always changes the result. The rotation
+ * carries the highest bit, the sign of a float, to lower ones: changes of two signs do not cancel. */
+static inline uint64_t mix(uint64_t lane, uint64_t word) {
+    lane ^= word;
+    lane = lane << 29 | lane >> 35;
+    return lane * 0x9e3779b185ebca87ull;
+}
+
+uint64_t kn_fingerprint(const void *bytes, size_t count) {
+    enum { LANES = 8, CHUNK = LANES * sizeof(uint64_t) };
+    const unsigned char *byte = bytes;
+    uint64_t lanes[LANES], words[LANES], hash = mix(KN_HASH_START, count);
+    for (int i = 0; i < LANES; i++)
+        lanes[i] = mix(hash, (uint64_t)i);
+    for (; count >= CHUNK; byte += CHUNK, count -= CHUNK) {
+        memcpy(words, byte, CHUNK);
+        for (int i = 0; i < LANES; i++)
+            lanes[i] = mix(lanes[i], words[i]);
+    }
+    if (count) {
+        memset(words, 0, sizeof words);
+        memcpy(words, byte, count);
+        for (int i = 0; i < LANES; i++)
+            lanes[i] = mix(lanes[i], words[i]);
+    }
+    for (int i = 0; i < LANES; i++)
+        hash = mix(hash, lanes[i]);
+    hash = mix(hash, hash >> 32);
+    return hash ^ hash >> 32;
 }

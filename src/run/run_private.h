@@ -26,6 +26,8 @@ typedef struct kn_state {
     uint64_t version;        /* incremented by every write to the state's memory */
     unsigned char scalar[4]; /* what kn_session_set_scalar wrote last */
     uint64_t scalar_version; /* `version` after that write; 0: none */
+    uint64_t fingerprint;    /* of what kn_states_refresh wrote last */
+    uint64_t fresh_version;  /* `version` after that write; 0: none */
 } kn_state;
 
 /* Finds or adds the state of a bound graph's value, for a plan on `context`: that of the states, or one

@@ -558,6 +558,24 @@ kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_inf
     return status;
 }
 
+kn_status kn_states_refresh(kn_states *states, const char *name, const kn_tensor_info *info, const void *data,
+                            size_t bytes, bool *changed) {
+    if (changed) *changed = false;
+    if (!states) return KN_ERROR_ARGUMENT;
+    kn_state *state = name ? kn_states_find(states, name) : NULL;
+    uint64_t fingerprint = data ? kn_fingerprint(data, bytes) : 0;
+    bool same = state && data && state->fresh_version && state->fresh_version == state->version &&
+                state->fingerprint == fingerprint && kn_state_outside_bytes(state) == bytes;
+    if (same && (!info || same_info(&state->info, info))) return KN_OK;
+    kn_status status = kn_states_set(states, name, info, data, bytes);
+    if (status != KN_OK) return status;
+    state = kn_states_find(states, name);
+    state->fingerprint = fingerprint;
+    state->fresh_version = state->version;
+    if (changed) *changed = true;
+    return KN_OK;
+}
+
 void kn_states_drop(kn_states *states, const char *name) {
     kn_state *state = kn_states_find(states, name);
     if (!state || state->planned) return;

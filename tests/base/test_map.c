@@ -14,6 +14,30 @@ static void hash_is_fnv(void **state) {
     assert_true(kn_hash_bytes(KN_HASH_START, "\xff\0", 2) != kn_hash_bytes(KN_HASH_START, "\xff", 1));
 }
 
+static void fingerprints_see_every_change(void **state) {
+    (void)state;
+    unsigned char bytes[300] = {0};
+    for (size_t count = 0; count <= sizeof bytes; count++) {
+        uint64_t plain = kn_fingerprint(bytes, count);
+        assert_true(plain == kn_fingerprint(bytes, count));
+        if (count < sizeof bytes) assert_true(plain != kn_fingerprint(bytes, count + 1));
+        for (size_t i = 0; i < count; i++) {
+            bytes[i] = 0x80;
+            assert_true(plain != kn_fingerprint(bytes, count));
+            for (size_t j = i + 4; j < count; j += 4) { /* as if the signs of two floats change */
+                bytes[j] = 0x80;
+                assert_true(plain != kn_fingerprint(bytes, count));
+                bytes[j] = 0;
+            }
+            bytes[i] = 0;
+        }
+    }
+    float numbers[64], turned[64];
+    for (int i = 0; i < 64; i++)
+        numbers[i] = turned[63 - i] = (float)i;
+    assert_true(kn_fingerprint(numbers, sizeof numbers) != kn_fingerprint(turned, sizeof turned));
+}
+
 static void an_empty_map_has_no_entries(void **state) {
     kn_host host = kn_host_defaults();
     kn_map map;
@@ -195,6 +219,7 @@ static void the_map_survives_failing_memory(void **state) {
 int test_map(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hash_is_fnv),
+        cmocka_unit_test(fingerprints_see_every_change),
         cmocka_unit_test(an_empty_map_has_no_entries),
         cmocka_unit_test(keys_are_bytes),
         cmocka_unit_test(keys_are_copied_and_values_replaced),

@@ -228,6 +228,12 @@ def states_are_arrays_by_name():
     session.states["fc.bias"] = [1, 2, 3]
     expect_equal(session.run(x=[[1, 2]]).tolist(), [[4.0, 5.0, 6.0]])
     expect_equal(session.states["fc.bias"].tolist(), [1.0, 2.0, 3.0])
+    for wanted in (True, False):
+        expect_equal(session.states.refresh("fc.bias", [4, 5, 6]), wanted)
+        expect_equal(session.states["fc.bias"].tolist(), [4.0, 5.0, 6.0])
+    session.states["fc.bias"] = [1, 2, 3]
+    expect_equal(session.states.refresh("fc.bias", [4, 5, 6]), True)
+    session.states["fc.bias"] = [1, 2, 3]
     with raises(koine.ShapeError, "'fc.bias'"):
         session.states["fc.bias"] = [1, 2]
     with raises(KeyError, "nothing"):

@@ -158,6 +158,49 @@ static void what_was_set_before_is_kept(void **state) {
     kn_states_destroy(&states);
 }
 
+static void only_changes_are_written(void **state) {
+    kn_context *context = *state;
+    kn_states *states = kn_states_create(context, 1);
+    float w[6] = {1, 2, 3, 4, 5, 6}, b[2] = {-1, 1}, got[6];
+    kn_tensor_info info = {KN_FLOAT32, 2, {3, 2}};
+    bool changed = false;
+    states_good(states, kn_states_refresh(states, "w", &info, w, sizeof w, &changed)); /* new */
+    assert_true(changed);
+    small_net net = small_net_make();
+    kn_session *session = session_over(context, net.graph, &net.y, 1, states, 9);
+    kn_graph_destroy(&net.graph);
+    float x[3] = {1, 0, -1}, y[2];
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetch = {"y", y, sizeof y};
+    session_good(session, kn_session_compile(session, &feed, 1));
+    for (int round = 0; round < 3; round++) {
+        states_good(states, kn_states_refresh(states, "w", NULL, w, sizeof w, &changed));
+        assert_false(changed);
+        states_good(states, kn_states_refresh(states, "b", NULL, b, sizeof b, &changed));
+        assert_int_equal(changed, round == 0);
+        session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
+        small_net_check(states, x, 1, y);
+    }
+    w[5] = -6;
+    states_good(states, kn_states_refresh(states, "w", &info, w, sizeof w, &changed));
+    assert_true(changed);
+    states_good(states, kn_states_get(states, "w", got, sizeof got));
+    assert_memory_equal(got, w, sizeof w);
+    got[0] = 7; /* written otherwise: what was written last is not there any more */
+    states_good(states, kn_states_set(states, "w", &info, got, sizeof got));
+    states_good(states, kn_states_refresh(states, "w", &info, w, sizeof w, &changed));
+    assert_true(changed);
+    states_good(states, kn_states_get(states, "w", got, sizeof got));
+    assert_memory_equal(got, w, sizeof w);
+    info.shape[0] = 2; /* another shape */
+    assert_int_equal(kn_states_refresh(states, "w", &info, w, sizeof w, NULL), KN_ERROR_SHAPE);
+    assert_int_equal(kn_states_refresh(states, "w", NULL, w, sizeof w - 4, NULL), KN_ERROR_SHAPE);
+    assert_int_equal(kn_states_refresh(states, NULL, NULL, w, sizeof w, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_states_refresh(NULL, "w", NULL, w, sizeof w, NULL), KN_ERROR_ARGUMENT);
+    kn_session_destroy(&session);
+    kn_states_destroy(&states);
+}
+
 static void two_sessions_share_states(void **state) {
     kn_context *context = *state;
     kn_states *states = kn_states_create(context, 3);
@@ -449,6 +492,7 @@ int test_states(void) {
         cmocka_unit_test(normal_numbers_can_be_cut_off_or_straightened),
         cmocka_unit_test(entries_are_listed_in_order),
         cmocka_unit_test(what_was_set_before_is_kept),
+        cmocka_unit_test(only_changes_are_written),
         cmocka_unit_test(two_sessions_share_states),
         cmocka_unit_test(mistakes_are_reported),
         cmocka_unit_test(states_share_blocks_within_the_limit),

@@ -86,6 +86,18 @@ class States(Handle, Mapping[str, np.ndarray]):
         return array
 
     def __setitem__(self, name: str, value: Any) -> None:
+        array, number = self._ready(name, value)
+        self._call(lib.kn_states_set, encoded(name), info_of(array.shape, number), address(array), array.nbytes)
+
+    def refresh(self, name: str, value: Any) -> bool:
+        """Sets a state from memory that may have changed since the last call; returns whether it has. If not, nothing is copied."""
+        array, number = self._ready(name, value)
+        changed = ffi.new("bool *")
+        self._call(lib.kn_states_refresh, encoded(name), info_of(array.shape, number), address(array), array.nbytes, changed)
+        return bool(changed[0])
+
+    def _ready(self, name: str, value: Any) -> Tuple[np.ndarray, int]:
+        """An array for a state, and the state's element type."""
         known = self._find(name)
         if known is None:  # kept for a session that has not been compiled yet; numpy's own type for numbers is rarely meant
             array = np.asarray(value)
@@ -95,7 +107,7 @@ class States(Handle, Mapping[str, np.ndarray]):
         array = ready(value, number, name)
         if known is not None:
             check_shape(array.shape, [str(size) for size in shape_of(known)], name)
-        self._call(lib.kn_states_set, encoded(name), info_of(array.shape, number), address(array), array.nbytes)
+        return array, number
 
     def __repr__(self) -> str:
         return "<koine.States, closed>" if self.closed else f"<koine.States: {', '.join(self)}>"

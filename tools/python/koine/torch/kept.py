@@ -1,4 +1,7 @@
-"""Parameters of compiled models on a device: each is sent once, and again when it was written."""
+"""Parameters of compiled models on a device: each is sent when its memory has changed.
+
+Versions, which PyTorch counts, do not say that: writes through parameter.data and by fused optimizers leave them as they are.
+"""
 from __future__ import annotations
 
 import threading
@@ -6,7 +9,6 @@ import weakref
 from typing import Any, Dict, Iterable, Optional, Tuple
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ..device import Context
 from ..session import States
@@ -24,7 +26,6 @@ class Kept:
         self.context, self.states = context, States(context)
         self.saved = Saved(self.states)
         self._names: Dict[Tuple[Any, ...], str] = {}
-        self._sent: Dict[str, Tuple[Any, int]] = {}
 
     @staticmethod
     def _key(tensor: Any) -> Tuple[Any, ...]:
@@ -37,30 +38,9 @@ class Kept:
     def name_of(self, tensor: Any) -> Optional[str]:
         return self._names.get(self._key(tensor)) if tensor.dtype == torch.float32 else None
 
-    def forget(self, tensor: Any) -> None:
-        """What the device has is not what the tensor has."""
-        self._sent.pop(self.name_of(tensor) or "", None)
-
     def send(self, name: str, tensor: Any) -> None:
-        """To the device, unless it has what is in this memory at this version. The memory is held, so that no other tensor can
-        be at its address."""
-        memory, version = tensor.untyped_storage(), tensor._version
-        sent = self._sent.get(name)
-        if sent is None or sent[1] != version or sent[0]._cdata != memory._cdata:
-            self.states[name] = array_of(tensor)
-            self._sent[name] = (memory, version)
-
-
-def forget_fused(optimizer: Any, *_: Any) -> None:
-    """After a step of any optimizer: fused ones write parameters without counting versions."""
-    for group in optimizer.param_groups:
-        if group.get("fused"):
-            for kept in list(_living):
-                for tensor in group["params"]:
-                    kept.forget(tensor)
-
-
-register_optimizer_step_post_hook(forget_fused)
+        """To the device, unless it has these numbers."""
+        self.states.refresh(name, array_of(tensor))
 
 
 def kept_for(context: Context, parameters: Iterable[Any]) -> Kept:

@@ -215,8 +215,9 @@ class Part(torch.nn.Module):
 
     def _build(self, tensors: Sequence[Any]) -> None:
         graph = self._module[0].graph
-        names = [self._kept.name_of(tensor) for tensor in tensors]
-        saved = [None if name else other for name, other in zip(names, self._kept.saved.names_of(list(tensors)))]
+        saved = self._kept.saved.names_of(list(tensors))
+        # What stands for a saved result may be at the address of a parameter that is gone.
+        names = [None if other else self._kept.name_of(tensor) for tensor, other in zip(tensors, saved)]
         build = PartBuild(graph, names, saved)
         output = next(node for node in graph.nodes if node.op == "output").args[0]
         self._single = not isinstance(output, (tuple, list))
@@ -260,10 +261,10 @@ class Part(torch.nn.Module):
     def _run(self, tensors: Sequence[Any]) -> Any:
         if self._session is None:
             self._build(tensors)
+        saved, slots = self._kept.saved, [result for _, result in self._results if isinstance(result, Slot)]
+        saved.fill_in([tensors[position] for position, _ in self._fed + self._states])
         for position, name in self._states:
             self._kept.send(name, tensors[position])
-        saved, slots = self._kept.saved, [result for _, result in self._results if isinstance(result, Slot)]
-        saved.fill_in([tensors[position] for position, _ in self._fed])
         for position, name in self._held:
             saved.hold(name, tensors[position], array_of)
         for slot in slots:
