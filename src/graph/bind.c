@@ -1,6 +1,7 @@
 /* Binding: copies the part of a graph that some outputs need into a new graph in which symbols are
  * numbers. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/graph_private.h"
@@ -142,11 +143,17 @@ static kn_dtype stored_type(const graph_copying *copying, const kn_value *value)
     return type == own ? own : request->narrows(request->user, value, type);
 }
 
-static kn_status widen(graph_copying *copying, kn_value *value, kn_value **wide) {
-    *wide = kn_apply(copying->to, "cast", &value, 1, "dtype=float32");
-    if (!kn_value_failed(*wide)) return KN_OK;
+static kn_status convert(graph_copying *copying, kn_value *value, kn_dtype dtype, kn_value **converted) {
+    char attributes[32];
+    snprintf(attributes, sizeof attributes, "dtype=%s", kn_dtype_name(dtype));
+    *converted = kn_apply(copying->to, "cast", &value, 1, attributes);
+    if (!kn_value_failed(*converted)) return KN_OK;
     if (copying->error) *copying->error = copying->to->error;
     return copying->to->error.status;
+}
+
+static kn_status widen(graph_copying *copying, kn_value *value, kn_value **wide) {
+    return convert(copying, value, KN_FLOAT32, wide);
 }
 
 /* The narrow value that `value` is a cast of, or NULL. */
@@ -274,11 +281,32 @@ static kn_status widen_result(graph_copying *copying, const kn_node *node, kn_va
     return status;
 }
 
-static kn_status copy_node(graph_copying *copying, const kn_node *node) {
-    kn_value *inputs[KN_MAX_INPUTS];
+/* Widens what a node reads in 16 bits. */
+static kn_status widen_inputs(graph_copying *copying, const kn_node *node, kn_value **inputs) {
+    kn_status status = KN_OK;
+    copying->to->origin = node;
+    for (int i = 0; i < node->input_count && status == KN_OK; i++)
+        if (inputs[i] && kn_is_half(inputs[i]->shape.dtype)) status = widen(copying, inputs[i], &inputs[i]);
+    copying->to->origin = NULL;
+    return status;
+}
+
+/* Gives results that were computed in float32 the types that the caller's graph has. */
+static kn_status narrow_results(graph_copying *copying, const kn_node *node) {
+    kn_status status = KN_OK;
+    copying->to->origin = node;
+    for (int i = 0; i < node->output_count && status == KN_OK; i++) {
+        kn_value **copy = &copying->values[node->outputs[i]->id];
+        const kn_dtype dtype = node->outputs[i]->shape.dtype;
+        if (*copy && kn_is_half(dtype) && (*copy)->shape.dtype != dtype)
+            status = convert(copying, *copy, dtype, copy);
+    }
+    copying->to->origin = NULL;
+    return status;
+}
+
+static kn_status copy_node_with(graph_copying *copying, const kn_node *node, kn_value **inputs) {
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
-    kn_status copied = copy_inputs(copying, node, inputs);
-    if (copied != KN_OK) return copied;
     if (!copying->training && node->op->training_only) {
         copying->values[node->outputs[0]->id] = inputs[0];
         return KN_OK;
@@ -316,6 +344,16 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     for (int i = 0; i < node->output_count && i < copy->output_count; i++)
         copying->values[node->outputs[i]->id] = copy->outputs[i];
     return moves ? widen_result(copying, node, copy->outputs[0]) : KN_OK;
+}
+
+static kn_status copy_node(graph_copying *copying, const kn_node *node) {
+    kn_value *inputs[KN_MAX_INPUTS];
+    kn_status status = copy_inputs(copying, node, inputs);
+    /* While symbols are kept nodes stay as they are. */
+    const bool wide = copying->request && !kn_row_computes_halves(node->op, kn_node_halves(node));
+    if (status == KN_OK && wide) status = widen_inputs(copying, node, inputs);
+    if (status == KN_OK) status = copy_node_with(copying, node, inputs);
+    return status == KN_OK && wide ? narrow_results(copying, node) : status;
 }
 
 static kn_status copy_outputs(graph_copying *copying, kn_value *const *outputs, size_t count,

@@ -30,13 +30,28 @@ static void printer_init(expression_printer *printer, const char *type, const ch
         strcmp(printer->base, "float") && strcmp(printer->base, "double") && strcmp(printer->base, "half");
 }
 
+/* The element type of an integer type of OpenCL. */
+static kn_dtype whole_type(const char *base) {
+    static const struct {
+        const char *name;
+        kn_dtype dtype;
+    } types[] = {{"char", KN_INT8}, {"uchar", KN_UINT8}, {"short", KN_INT16}, {"ushort", KN_UINT16},
+                 {"int", KN_INT32}, {"uint", KN_UINT32}, {"ulong", KN_UINT64}};
+    for (size_t i = 0; i < KN_COUNT_OF(types); i++)
+        if (!strcmp(base, types[i].name)) return types[i].dtype;
+    return KN_INT64;
+}
+
 /* Prints the literal of one lane. Single precision has a suffix; half does not. */
 static void print_lane(const expression_printer *printer, double number) {
     kn_text *text = printer->text;
     bool is_double = strcmp(printer->base, "double") == 0;
     if (printer->whole) {
-        int64_t integer;
-        kn_element_set(KN_INT64, &integer, 0, number);
+        /* An infinite bound is the type's own. */
+        const kn_dtype own = whole_type(printer->base);
+        int64_t integer, bits = 0;
+        kn_element_set(own, &bits, 0, number);
+        kn_element_set(KN_INT64, &integer, 0, kn_element_get(own, &bits, 0));
         kn_text_format(text, integer > INT32_MAX || integer < INT32_MIN ? "%lldL" : "%lld",
                        (long long)integer);
         return;

@@ -29,6 +29,25 @@ void kn_node_cost(const kn_node *node, kn_cost *cost) {
     }
 }
 
+kn_halves kn_node_halves(const kn_node *node) {
+    kn_halves halves = {0, 0};
+    for (int i = 0; i < node->input_count; i++)
+        if (node->inputs[i] && kn_is_half(node->inputs[i]->shape.dtype)) halves.inputs |= 1u << i;
+    for (int i = 0; i < node->output_count; i++)
+        if (kn_is_half(node->outputs[i]->shape.dtype)) halves.results |= 1u << i;
+    return halves;
+}
+
+bool kn_row_takes_halves(const kn_operator *row, kn_halves promised, kn_halves halves) {
+    if (row->class != KN_CLASS_KERNEL || row->moves || row->any_type) return true;
+    return !(halves.inputs & ~(promised.inputs | row->halves)) && !(halves.results & ~promised.results);
+}
+
+bool kn_row_computes_halves(const kn_operator *row, kn_halves halves) {
+    return !row->variant_count ||
+           kn_row_takes_halves(row, row->variants[row->variant_count - 1].promise.halves, halves);
+}
+
 kn_value *kn_value_root(kn_value *value) {
     while (value->kind == KN_VALUE_RESULT && value->producer->op->class == KN_CLASS_VIEW)
         value = value->producer->inputs[0];

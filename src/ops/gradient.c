@@ -7,7 +7,18 @@
 
 kn_value *kn_gradient_build(kn_gradient_call *call, const kn_operator *row, kn_value *const *inputs,
                             int count, const kn_settings *settings) {
-    return kn_node_add(call->graph, row, NULL, inputs, count, settings ? settings->values : NULL);
+    kn_value *wide[KN_MAX_INPUTS];
+    kn_halves halves = {0, 0};
+    for (int i = 0; i < count; i++) {
+        wide[i] = inputs[i];
+        if (inputs[i] && kn_is_half(inputs[i]->shape.dtype)) halves.inputs |= 1u << i;
+    }
+    /* Results have the type of what they are computed from. */
+    if (halves.inputs) halves.results = 1;
+    const bool computes = kn_row_computes_halves(row, halves);
+    for (int i = 0; i < count && !computes; i++)
+        if (halves.inputs >> i & 1) wide[i] = kn_gradient_cast(call, inputs[i], KN_FLOAT32);
+    return kn_node_add(call->graph, row, NULL, wide, count, settings ? settings->values : NULL);
 }
 
 static bool same_dims(const kn_shape *left, const kn_shape *right) {

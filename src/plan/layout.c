@@ -153,6 +153,23 @@ static kn_status lay_out_anchor(layout_pass *pass, kn_group *group) {
     return lay_out_epilogue(pass, group, node->outputs[0]->layout);
 }
 
+typedef struct results_check {
+    const kn_target *target;
+    bool convertible;
+} results_check;
+
+static void check_result(void *user, kn_value *value) {
+    results_check *check = user;
+    check->convertible = check->convertible && can_convert(check->target, value);
+}
+
+/* Whether all results that a pointwise group stores could be made plain for their readers. */
+static bool may_be_blocked(const layout_pass *pass, const kn_group *group) {
+    results_check check = {pass->planner->target, true};
+    kn_group_writes(pass->planner, group, check_result, &check);
+    return check.convertible;
+}
+
 static kn_status lay_out_pointwise(layout_pass *pass, kn_group *group) {
     bool blocked = false;
     for (int m = 0; m < group->member_count; m++)
@@ -161,6 +178,7 @@ static kn_status lay_out_pointwise(layout_pass *pass, kn_group *group) {
             if (value && value->layout == KN_LAYOUT_BLOCKED && is_whole_image(&group->space, value))
                 blocked = true;
         }
+    blocked = blocked && may_be_blocked(pass, group);
     group->layout = blocked ? KN_LAYOUT_BLOCKED : KN_LAYOUT_PLAIN;
     for (int m = 0; m < group->member_count; m++) {
         kn_node *member = group->members[m];

@@ -93,6 +93,8 @@ static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
         if (trial->tf32 && info->dtype == KN_FLOAT32)
             trial->values[input][i] = kn_round_tf32((float)trial->values[input][i]);
         kn_element_set(info->dtype, trial->bytes[input], i, trial->values[input][i]);
+        /* Unsigned types have no negative numbers. */
+        if (integer) trial->values[input][i] = kn_element_get(info->dtype, trial->bytes[input], i);
     }
     return KN_OK;
 }

@@ -24,6 +24,7 @@ typedef struct graph_run {
     size_t gradient_count;
     double shift; /* of inputs and parameters along a random direction */
     bool narrow;  /* results of 16 bits, or integers, between the inputs and the loss */
+    bool halves;  /* results of 16 bits */
 } graph_run;
 
 /* ---- inputs ------------------------------------------------------------------------------------------ */
@@ -121,6 +122,12 @@ static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t c
 /* ---- comparing -------------------------------------------------------------------------------------------
  */
 
+static kn_dtype half_of(const graph_mode *mode) {
+    return mode->precision == KN_PRECISION_FLOAT16    ? KN_FLOAT16
+           : mode->precision == KN_PRECISION_BFLOAT16 ? KN_BFLOAT16
+                                                      : KN_FLOAT32;
+}
+
 /* The references: exact, and with noise. */
 typedef struct references {
     graph_arrays exact, noisy[NOISES];
@@ -134,7 +141,7 @@ static void references_finish(references *all) {
 
 /* The smallest size of an error that counts, besides what noise in the inputs of the operators makes. */
 static double smallest_error(kn_dtype dtype, double largest) {
-    if (dtype == KN_FLOAT64) return 1e-12 * largest + 1e-14;
+    if (dtype == KN_FLOAT64) return 1e-7 * largest;
     if (dtype == KN_FLOAT16) return 0x1p-9 * largest;
     if (dtype == KN_BFLOAT16) return 0x1p-6 * largest;
     return dtype == KN_FLOAT32 ? 4e-6 * largest + 2e-6 : 0;
@@ -154,13 +161,16 @@ static bool compare(graph_run *run, const references *all, const kn_value *value
         }
         rms = fmax(rms, sqrt(squares[n] / fmax(1, (double)exact->elements)));
     }
+    /* With 16 bits some elements of most arrays are so near to a jump of a function that its rounding
+     * decides. */
+    int64_t jumps = half_of(run->mode) != KN_FLOAT32 || run->halves ? 1 + exact->elements / 64 : 0;
     double worst = 0;
     for (int64_t i = 0; i < exact->elements; i++) {
         double allowed = 4 * rms + smallest_error(dtype, largest);
         for (int n = 0; n < NOISES; n++)
             allowed = fmax(allowed, 8 * fabs(all->noisy[n].arrays[value->id].data[i] - exact->data[i]));
         const double found = kn_element_get(dtype, data, i), difference = fabs(found - exact->data[i]);
-        if (difference <= allowed || difference <= worst) continue;
+        if (difference <= allowed || (isfinite(found) && jumps-- > 0) || difference <= worst) continue;
         worst = isnan(difference) ? INFINITY : difference;
         kn_fail(run->error, KN_ERROR_MISMATCH,
                 "%s, element %lld of %lld: the device gives %.9g, the reference %.9g (allowed difference: "
@@ -189,12 +199,6 @@ static kn_status take_states(graph_run *run) {
             memset(data, 0, bytes);
     }
     return KN_OK;
-}
-
-static kn_dtype half_of(const graph_mode *mode) {
-    return mode->precision == KN_PRECISION_FLOAT16    ? KN_FLOAT16
-           : mode->precision == KN_PRECISION_BFLOAT16 ? KN_BFLOAT16
-                                                      : KN_FLOAT32;
 }
 
 static reference_status compute(graph_run *run, graph_arrays *arrays, uint64_t noise) {
@@ -240,8 +244,10 @@ static bool gradients_are_right(graph_run *run, const references *all) {
 
 static graph_outcome fail(graph_run *run, kn_status status, const char *text) {
     kn_fail(run->error, status, "%s", text);
-    /* What is not supported is refused, which is not wrong. */
-    return status == KN_ERROR_UNSUPPORTED ? GRAPH_UNDEFINED : GRAPH_WRONG;
+    /* What Koine refuses is not wrong. */
+    const bool refused =
+        status == KN_ERROR_UNSUPPORTED || status == KN_ERROR_SHAPE || status == KN_ERROR_DTYPE;
+    return refused ? GRAPH_UNDEFINED : GRAPH_WRONG;
 }
 
 static graph_outcome open_session(graph_run *run) {
@@ -363,8 +369,10 @@ graph_outcome graph_check(const random_graph *graph, const graph_mode *mode, uin
     if (kn_model_status(run.model) != KN_OK) {
         outcome = fail(&run, kn_model_status(run.model), kn_model_error(run.model));
     } else {
-        for (int i = 0; i < graph->count; i++)
+        for (int i = 0; i < graph->count; i++) {
+            run.halves = run.halves || kn_is_half(graph->lines[i].dtype);
             run.narrow = run.narrow || (graph->lines[i].kind[0] && graph->lines[i].dtype != KN_FLOAT32);
+        }
         while (run.output_count < MAX_OUTPUTS &&
                (run.outputs[run.output_count] = kn_model_output(run.model, (int)run.output_count)))
             run.output_count++;

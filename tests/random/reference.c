@@ -36,7 +36,7 @@ static bool is_defined(kn_dtype dtype, double number) {
 
 /* The relative error of one operation. */
 static double error_of(kn_dtype dtype, kn_dtype half) {
-    if (dtype == KN_FLOAT64) return 1e-14;
+    if (dtype == KN_FLOAT64) return 1e-7; /* attributes, such as a momentum, are float32 in kernels */
     if (dtype == KN_FLOAT16 || half == KN_FLOAT16) return 0x1p-11;
     if (dtype == KN_BFLOAT16 || half == KN_BFLOAT16) return 0x1p-8;
     return 1e-6;
@@ -68,6 +68,15 @@ static bool casts_beyond(const kn_node *node, const kn_reference_array *from, co
     return beyond;
 }
 
+/* Whether a shift is by fewer bits than none, or by more than the type has. */
+static bool shifts_beyond(const kn_node *node, const kn_reference_array *by, const kn_dtype dtype) {
+    bool beyond = false;
+    if (strcmp(node->op->name, "bit_left") != 0 && strcmp(node->op->name, "bit_right") != 0) return false;
+    for (int64_t i = 0; i < by->elements; i++)
+        beyond = beyond || !(by->data[i] >= 0 && by->data[i] < 8 * (double)kn_dtype_bytes(dtype));
+    return beyond;
+}
+
 static reference_status compute_node(graph_arrays *arrays, const kn_node *node, uint64_t noise, bool fast,
                                      kn_dtype half, kn_error *error) {
     kn_reference_array inputs[KN_MAX_INPUTS] = {{.data = NULL}}, outputs[KN_MAX_OUTPUTS];
@@ -86,7 +95,9 @@ static reference_status compute_node(graph_arrays *arrays, const kn_node *node, 
                               .host = host_of(arrays->bound),
                               .error = error};
     if (kn_node_reference(&call) != KN_OK) return REFERENCE_FAILED;
-    if (casts_beyond(node, &inputs[0], outputs[0].shape.dtype)) return REFERENCE_UNDEFINED;
+    if (casts_beyond(node, &inputs[0], outputs[0].shape.dtype) ||
+        shifts_beyond(node, &inputs[1], outputs[0].shape.dtype))
+        return REFERENCE_UNDEFINED;
     for (int k = 0; k < node->output_count; k++) {
         const kn_dtype dtype = outputs[k].shape.dtype;
         for (int64_t i = 0; i < outputs[k].elements; i++)

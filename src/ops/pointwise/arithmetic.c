@@ -62,6 +62,10 @@ static kn_status clip_shape(kn_shape_call *call) {
     double low = kn_shape_attribute(call, "low")->number, high = kn_shape_attribute(call, "high")->number;
     if (!(low <= high))
         return kn_shape_fail(call, KN_ERROR_ARGUMENT, "low is above high; low must be the smaller bound");
+    if (!kn_dtype_is_float(call->inputs[0]->shape.dtype) && (low != floor(low) || high != floor(high)))
+        return kn_shape_fail(call, KN_ERROR_DTYPE,
+                             "the input is %s and a bound is fractional; cast the input to float32 first",
+                             kn_dtype_name(call->inputs[0]->shape.dtype));
     return kn_shape_like_first(call);
 }
 KN_POINTWISE(
@@ -72,7 +76,10 @@ KN_POINTWISE(
     KN_CASES({.inputs = {"7"}, .attributes = "low=-0.5 high=1", .smallest = true},
              {.inputs = {"31,33"}, .attributes = "low=0"}, {.inputs = {"3,1,93"}, .attributes = "high=0.25"},
              {.inputs = {"2,33"}, .attributes = "low=-1 high=1", .ranges = {"special"}, .no_gradient = true},
-             {.inputs = {"0,5"}}));
+             {.inputs = {"int32 31"}, .attributes = "low=-1", .no_gradient = true, .smallest = true},
+             {.inputs = {"int8 31"}, .attributes = "high=1", .no_gradient = true},
+             {.inputs = {"uint8 31"}, .attributes = "low=-5 high=300", .no_gradient = true},
+             {.inputs = {"int64 31"}, .no_gradient = true}, {.inputs = {"0,5"}}));
 
 /* ---- builders -------------------------------------------------------------------------------- */
 

@@ -220,33 +220,35 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
              {.inputs = {"3,48,9,3"}, .attributes = "axes=2,3 keep=true"},                                   \
              {.inputs = {"1,1,7"}, .attributes = "axes=0,1"}, {.inputs = {"0,5"}, .attributes = "axes=1"},   \
              {.inputs = {"float64 7,31,33"}, .attributes = "axes=0,2", .no_gradient = true}, __VA_ARGS__)
-#define REDUCTION(row, words, ...)                                                                           \
+/* bits_of_results: which results may be stored in 16 bits. */
+#define REDUCTION(row, words, bits_of_results, ...)                                                          \
     KN_OPERATOR(row, .help = words, REDUCE_ATTRIBUTES, .min_inputs = 1, .max_inputs = 1,                     \
                 .shape = reduce_shape, .reference = reduce_reference, .cost = reduce_cost,                   \
                 KN_VARIANTS({.name = "images",                                                               \
                              .choice.accepts = accepts_images,                                               \
                              .lower = lower_images,                                                          \
                              .promise.any = true},                                                           \
-                            KN_METHOD_VARIANTS(lower_reduce, .promise.halves = {1, 1})),                     \
+                            KN_METHOD_VARIANTS(lower_reduce, .promise.halves = {1, bits_of_results})),       \
                 __VA_ARGS__)
 
 REDUCTION(
-    sum, "sum over axes", .gradient = sum_gradient,
+    sum, "sum over axes", 1, .gradient = sum_gradient,
     REDUCE_CASES({.inputs = {"3,33"}, .attributes = "axes=1", .ranges = {"special"}, .no_gradient = true},
                  {.inputs = {"int32 31,7"}, .attributes = "axes=0", .no_gradient = true},
                  {.inputs = {"int64 5,64"}, .attributes = "axes=1", .no_gradient = true},
                  {.inputs = {"7,40,4,1300"}, .attributes = "axes=0,2,3", .no_gradient = true, .large = true},
                  {.inputs = {"0,5"}, .attributes = "axes=0"}));
 REDUCTION(
-    mean, "mean over axes", .gradient = sum_gradient,
+    mean, "mean over axes", 1, .gradient = sum_gradient,
     REDUCE_CASES({.inputs = {"3,33"}, .attributes = "axes=1", .ranges = {"special"}, .no_gradient = true},
                  {.inputs = {"0,5"}, .attributes = "axes=0", .no_gradient = true}));
+/* Gradients look for the elements that equal the result, so it is not rounded. */
 REDUCTION(
-    reduce_max, "largest element over axes; NaN if there is one", .gradient = extreme_gradient,
+    reduce_max, "largest element over axes; NaN if there is one", 0, .gradient = extreme_gradient,
     REDUCE_CASES({.inputs = {"3,33"}, .attributes = "axes=1", .ranges = {"special"}, .no_gradient = true},
                  {.inputs = {"int32 31,7"}, .attributes = "axes=0", .no_gradient = true}));
 REDUCTION(
-    reduce_min, "smallest element over axes; NaN if there is one", .gradient = extreme_gradient,
+    reduce_min, "smallest element over axes; NaN if there is one", 0, .gradient = extreme_gradient,
     REDUCE_CASES({.inputs = {"3,33"}, .attributes = "axes=1", .ranges = {"special"}, .no_gradient = true},
                  {.inputs = {"int32 31,7"}, .attributes = "axes=0", .no_gradient = true}));
 
