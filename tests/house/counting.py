@@ -47,7 +47,7 @@ def write(path, text):
 
 
 def times_are_shown():
-    """The slowest first, what was compiled since the begin, and durations of earlier runs are kept."""
+    """The slowest first, what was compiled in the run, and durations of earlier runs are kept."""
     with tempfile.TemporaryDirectory() as folder:
         log = write(f"{folder}/log.json", json.dumps(entry("OK", case("a", GOOD))) + "\n")
         times = write(f"{folder}/times", "fast\t1.00\t0.50\nslow\t20.00\t19.50\n" +
