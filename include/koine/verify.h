@@ -25,7 +25,9 @@ typedef struct kn_verify_params {
     const char *variants;
     kn_precision precision; /* of 16 bits: only kernels that can store it, with inputs and results in it;
                                TF32: only those that multiply it, with inputs in it */
-    int thoroughness;       /* 0: every case, 1: one case per operator and variant, 2: only the smallest */
+    /* 0: every case, 1: one case per operator and variant, 2: only the smallest, 3: the first of those with
+     * the kernels that are chosen for it, whatever `variants` says */
+    int thoroughness;
     uint64_t seed;
     void *user;
     void (*report)(void *user, const kn_verify_result *result); /* strings are valid during the call */

@@ -56,12 +56,18 @@ static bool lists_variant(const char *list, const char *name, int *tile) {
     return *tile != 0;
 }
 
-static bool is_wanted(const kn_operator *row, int number, int thoroughness) {
-    if (thoroughness <= 0 || row->cases[number].smallest) return true;
-    bool has_smallest = false;
+/* From here on the kernels are those that would be chosen, and there is one case per operator. */
+enum { CHOSEN_KERNELS = 3 };
+
+static int first_smallest(const kn_operator *row) {
     for (int i = 0; i < row->case_count; i++)
-        has_smallest = has_smallest || row->cases[i].smallest;
-    return !has_smallest && number == 0;
+        if (row->cases[i].smallest) return i;
+    return 0;
+}
+
+static bool is_wanted(const kn_operator *row, int number, int thoroughness) {
+    if (thoroughness <= 0 || number == first_smallest(row)) return true;
+    return thoroughness < CHOSEN_KERNELS && row->cases[number].smallest;
 }
 
 /* Whether each word of a list is the name of an operator. */
@@ -162,6 +168,10 @@ static bool takes(const verify_run *run, const kn_operator *row, int number, con
 /* Runs a case with all variants that accept it on the device; pointwise nodes have no variants. */
 static void verify_case(verify_run *run, const kn_operator *row, int number) {
     if (!suits(run->context, &row->cases[number])) return;
+    if (run->params.thoroughness >= CHOSEN_KERNELS) {
+        verify_variant(run, row, number, NULL, 0, false);
+        return;
+    }
     if (row->class != KN_CLASS_KERNEL) {
         if (listed(run->params.variants, "pointwise")) verify_variant(run, row, number, NULL, 0, false);
         return;

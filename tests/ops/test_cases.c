@@ -1,13 +1,14 @@
 /* The operator cases: every row of the operator table, on the device at hand, against its reference in double
  * precision, results and gradients, with a pattern around every value in the device's memory.
  *
- *     test-operator-cases [SHARD SHARDS [KERNELS [one | each | all | VARIANTS [TYPE]]]]
+ *     test-operator-cases [SHARD SHARDS [KERNELS [one | each | all | chosen | VARIANTS [TYPE]]]]
  *
  * runs the cases of each SHARDS-th operator, from number SHARD on: cases of one operator share programs. With
- * `one`, one case for each operator and kernel; with `each`, each SHARDS-th case. KERNELS is which set of
- * them: `probed`, as suits the device, `wide` or `threads`; VARIANTS are only those. TYPE: float16 or
- * bfloat16, in which inputs and results are stored. KOINE_TEST_SEED draws other inputs; a failure names the
- * seed that it had.
+ * `one`, one case for each operator and kernel; with `chosen`, one case for each operator, with the kernels
+ * that are chosen for it; with `each`, each SHARDS-th case. KERNELS is which set of them: `probed`, as suits
+ * the device, `wide` or `threads`; VARIANTS are only those. TYPE: float16 or bfloat16, in which inputs and
+ * results are stored. KOINE_TEST_SEED draws other inputs; a failure names the seed that it had. Where not all
+ * cases run, those of an operator are one test.
  */
 #include "device_support.h"
 
@@ -28,7 +29,7 @@ static kn_context *context;
 static uint64_t seed = 1;
 static int kind;             /* of kn_context_params */
 static const char *variants; /* of kn_verify_params */
-static bool one;
+static int thoroughness;     /* of kn_verify_params */
 static kn_precision precision;
 
 static void run_case(void **state) {
@@ -42,9 +43,10 @@ static void run_case(void **state) {
     params.report = take_verify_result;
     params.variants = variants;
     params.precision = precision;
-    params.thoroughness = TEST_ALL - (int)test_cases_wanted();
-    if (one && params.thoroughness < 1) params.thoroughness = 1;
-    kn_status status = kn_verify_one(context, wanted->position, &params);
+    params.thoroughness = thoroughness;
+    params.operators = wanted->name;
+    kn_status status = thoroughness ? kn_verify(context, &params, NULL, NULL)
+                                    : kn_verify_one(context, wanted->position, &params);
     if (status != KN_OK || seen.failures[0])
         fail_msg("%s (KOINE_TEST_SEED=%llu)%s", kn_status_name(status), (unsigned long long)seed,
                  seen.failures);
@@ -65,12 +67,14 @@ static int close_device(void **state) {
     return 0;
 }
 
-/* "matmul#3": the operator and the number of its case. */
+/* "matmul#3": the operator and the number of its case; "matmul" where its cases are one test. */
 static void name_case(one_case *named, int position) {
     int number = 0;
+    named->position = position;
+    snprintf(named->name, sizeof named->name, "%s", kn_verify_name(position));
+    if (thoroughness) return;
     while (number < position && !strcmp(kn_verify_name(position - number - 1), kn_verify_name(position)))
         number++;
-    named->position = position;
     snprintf(named->name, sizeof named->name, "%s#%d", kn_verify_name(position), number);
 }
 
@@ -92,8 +96,11 @@ int main(int argc, char **argv) {
     }
     if (argc >= 4) kind = !strcmp(argv[3], "wide") ? 1 : !strcmp(argv[3], "threads") ? 2 : 0;
     const bool each = argc >= 5 && !strcmp(argv[4], "each");
-    one = argc >= 5 && !strcmp(argv[4], "one");
-    if (argc >= 5 && !each && !one && strcmp(argv[4], "all") != 0) variants = argv[4];
+    const bool one = argc >= 5 && !strcmp(argv[4], "one"), chosen = argc >= 5 && !strcmp(argv[4], "chosen");
+    thoroughness = TEST_ALL - (int)test_cases_wanted();
+    if (one && thoroughness < 1) thoroughness = 1;
+    if (chosen) thoroughness = 3;
+    if (argc >= 5 && !each && !one && !chosen && strcmp(argv[4], "all") != 0) variants = argv[4];
     if (argc >= 6 && !kn_precision_parse(argv[5], &precision)) return 1;
     const char *given = getenv("KOINE_TEST_SEED");
     if (given && *given) seed = strtoull(given, NULL, 0);
@@ -108,8 +115,9 @@ int main(int argc, char **argv) {
     if (!cases || !tests) return 1;
     if (shard == 0) print_counts(total);
     for (int position = 0, number = 0; position < total; position++) {
-        number += position && (each || strcmp(kn_verify_name(position - 1), kn_verify_name(position)) != 0);
-        if (number % shards != shard) continue;
+        const bool next = !position || strcmp(kn_verify_name(position - 1), kn_verify_name(position)) != 0;
+        number += position && (each || next);
+        if (number % shards != shard || (thoroughness && !next)) continue;
         name_case(&cases[count], position);
         tests[count] = (struct CMUnitTest){
             .name = cases[count].name, .test_func = run_case, .initial_state = &cases[count]};
