@@ -239,6 +239,20 @@ say_minutes() {
   [ -z "$minutes" ] || say "about $minutes min on the processors here, more where others work on them"
 }
 
+# share_test_cache FOLDER   what compilers keep under the hash of its content lies in one place for all build folders, in
+# KOINE_TEST_CACHE; empty: in FOLDER. What devices were measured to do stays in FOLDER.
+share_test_cache() {
+  local folder=$1/tests/cache shared=${KOINE_TEST_CACHE-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/koine-tests} name place
+  [ -n "$shared" ] || return 0
+  for name in pocl koine/programs mesa_shader_cache ccache unoptimized/pocl unoptimized/koine/programs; do
+    place=$folder/$name
+    # A folder of before is left as it is.
+    if [ -d "$place" ] && [ ! -L "$place" ]; then continue; fi
+    mkdir -p "$shared/$name" "${place%/*}" && ln -sfn "$shared/$name" "$place" || return 1
+  done
+  python3 tools/test_cache.py "$shared"
+}
+
 # run_meson_tests FOLDER NAME PATIENCE WORK ARGUMENT…   runs them under the watcher; WORK is a folder with their names
 run_meson_tests() {
   local folder=$1 name=$2 patience=$3 work=$4
@@ -281,6 +295,7 @@ run_tests() {
   work=$(mktemp -d) || fail "there is no room for temporary files"
   mkdir "$work/progress"
   begin=$(date +%s)
+  share_test_cache "$folder" || say "kernels of tests are kept in $folder: there is no other place for them" >&2
   test_names "$folder" "$@" >"$work/names" || true
   run_meson_tests "$folder" "$name" "$patience" "$work" "$@"
   if [ ! -s "$log" ]; then

@@ -93,7 +93,7 @@ def compiled_since(folder, since):
     It makes a folder, compiles a program into it, and does the same for a kernel and each size of its work-groups, so
     the seconds are those between the birth of the folder and the file's last change. Without GNU stat they are None."""
     names = []
-    for path, _, found in os.walk(folder):
+    for path, _, found in os.walk(folder, followlinks=True):
         names += [os.path.join(path, name) for name in found if name == "program.bc" or name.endswith(".so")]
     new = {name: changed_at(name) for name in names}
     new = {name: end for name, end in new.items() if end >= since and not os.path.basename(name).startswith("temp")}

@@ -1,4 +1,4 @@
-"""The functions of tools/common.sh: progress of slow commands, packages, building, and a link to the command.
+"""The functions of tools/common.sh: progress of slow commands, packages, building, links to the command, and the cache of the tests.
 
 usage: scripts.py TOOLS
 """
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from report import Skipped, run
 
@@ -152,7 +153,57 @@ def start_refuses_what_it_does_not_know():
     return complaints
 
 
+def make(path, days, size=10):
+    """A file that was used so many days ago."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(bytes(size))
+    os.utime(path, (time.time() - days * 86400,) * 2)
+    return path
+
+
+def build_folders_share_a_cache():
+    """Only what is kept by content, and an older folder stays as it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(TOOLS, f"{folder}/tools")
+        kept = make(f"{folder}/old/tests/cache/pocl/kcache/x", 0)
+        done = script("share_test_cache one; share_test_cache two; share_test_cache old", folder, KOINE_TEST_CACHE=f"{folder}/shared")
+        make(f"{folder}/one/tests/cache/pocl/kcache/AB/C/program.bc", 0)
+        make(f"{folder}/one/tests/cache/koine/devices/cpu.txt", 0)
+        found = [os.path.exists(f"{folder}/{name}") for name in (
+            "two/tests/cache/pocl/kcache/AB/C/program.bc", "shared/unoptimized/pocl", "two/tests/cache/koine/devices/cpu.txt",
+            "old/tests/cache/pocl/kcache/AB")]
+        apart = script("share_test_cache three; ls three", folder, KOINE_TEST_CACHE="")
+        right = found == [True, True, False, False] and os.path.exists(kept) and done.returncode == 0 and apart.returncode
+        return [] if right else [f"found {found}, {done}, {apart}"]
+
+
+def unused_kernels_are_removed():
+    """After a month, temporary files after a day, and the oldest beyond a size."""
+    with tempfile.TemporaryDirectory() as folder:
+        cache = f"{folder}/pocl/kcache"
+        old, older = make(f"{cache}/AA/old/program.bc", 40), make(f"{folder}/unoptimized/koine/programs/1.bin", 40)
+        used = make(f"{cache}/AA/used/program.bc", 40)
+        make(f"{cache}/AA/used/last_accessed", 1)
+        recent, latest = make(f"{folder}/koine/programs/2.bin", 3, 3000), make(f"{cache}/BB/new/k/8-1-1/k.so", 2, 3000)
+        temporary, made = make(f"{cache}/tempfile_x.so", 2), make(f"{cache}/tempfile_y.so", 0)
+        complaints = []
+
+        def look(wanted, *options, **environment):
+            subprocess.run([sys.executable, f"{TOOLS}/test_cache.py", folder, *options], check=True, env={**os.environ, **environment})
+            there = [path for path in (old, older, used, recent, latest, temporary, made) if os.path.exists(path)]
+            if there != wanted:
+                complaints.append(f"{options} {environment} left {there}, not {wanted}")
+
+        look([used, recent, latest, made])
+        make(old, 40)
+        look([old, used, recent, latest, made])  # once a day
+        look([used, recent, latest, made], "--now")
+        look([used, latest, made], "--now", KOINE_TEST_CACHE_GIB=str(3500 / 2**30))
+        return complaints
+
+
 run((function.__name__.replace("_", " "), function)
     for function in (what_takes_long_is_told, the_end_of_a_script_stays_its_own, what_is_short_is_not, packages_installed_later_are_used,
                      without_root_there_is_advice, without_a_network_it_ends_at_once, a_link_replaces_nothing_else,
-                     start_refuses_what_it_does_not_know))
+                     start_refuses_what_it_does_not_know, build_folders_share_a_cache, unused_kernels_are_removed))
