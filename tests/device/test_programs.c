@@ -227,6 +227,38 @@ static void a_missing_function_is_found_in_the_whole_header(void **state) {
     finish_folder(context, folder);
 }
 
+static void put_embedded(const char *folder, const char *name, const char *more) {
+    char text[1 << 15];
+    for (unsigned long i = 0; i < kn_embedded_file_count; i++) {
+        if (strcmp(kn_embedded_files[i].name, name) != 0) continue;
+        snprintf(text, sizeof text, "%s%s", (const char *)kn_embedded_files[i].bytes, more);
+        put(folder, name, text);
+        return;
+    }
+    fail_msg("%s is not embedded", name);
+}
+
+/* Where claims are trusted, too: the header is no claim of the driver's. */
+static void a_short_header_that_computes_wrongly_is_not_used(void **state) {
+    kn_context *usual = open_context(NULL);
+    for (int wrong = 0; wrong < 2; wrong++) {
+        char *folder = test_folder_make(), path[512];
+        kn_context_params params = test_params();
+        mkdir(test_path(path, sizeof path, folder, "common"), 0700);
+        mkdir(test_path(path, sizeof path, folder, "probe"), 0700);
+        put_embedded(folder, "probe/compiler.cl", "");
+        put_embedded(folder, "common/builtins.cl", wrong ? "\n#define floor(x) ceil(x)\n" : "");
+        params.kernel_folder = folder;
+        params.cache_folder = NULL;
+        params.trust_claims = true;
+        params.device = "0"; /* the kernel that measures is not in that folder */
+        kn_context *context = open_context(&params);
+        assert_int_equal(context->short_header, usual->short_header && !wrong);
+        finish_folder(context, folder);
+    }
+    kn_context_destroy(&usual);
+}
+
 /* KN_ONLY keeps the named kernels only. */
 static void only_named_kernels_are_compiled(void **state) {
     kn_context *context = open_context(NULL);
@@ -412,6 +444,7 @@ int test_programs(void) {
         cmocka_unit_test(each_file_compiles_alone),
         cmocka_unit_test(vectors_of_doubles_need_no_whole_header),
         cmocka_unit_test(a_missing_function_is_found_in_the_whole_header),
+        cmocka_unit_test(a_short_header_that_computes_wrongly_is_not_used),
         cmocka_unit_test(only_named_kernels_are_compiled),
         cmocka_unit_test(a_language_can_be_asked_for),
         cmocka_unit_test(threads_share_one_compilation),
