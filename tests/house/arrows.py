@@ -6,9 +6,10 @@ import pathlib
 import re
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # where tools/affected.py reads the table
 from report import code_only, run
 
-ROOT = pathlib.Path(sys.argv[1])
+ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 SOURCE = ROOT / "src"
 
 # From the top down. A room may include the doors of those named here and nothing else.
@@ -167,5 +168,6 @@ def passes():
     return bad
 
 
-run([("rooms", rooms), ("passes", passes), ("arrows", arrows), ("doors", doors), ("furnished", furnished), ("opencl headers", opencl),
-     ("public headers only", public), ("manners", manners)])
+if __name__ == "__main__":
+    run([("rooms", rooms), ("passes", passes), ("arrows", arrows), ("doors", doors), ("furnished", furnished), ("opencl headers", opencl),
+         ("public headers only", public), ("manners", manners)])

@@ -1,4 +1,5 @@
-"""The functions of tools/common.sh: progress of slow commands, packages, building, links to the command, and the cache of the tests.
+"""The functions of tools/common.sh: progress of slow commands, packages, building, links to the command, and the cache of the
+tests; and what tools/affected.py says of changes.
 
 usage: scripts.py TOOLS
 """
@@ -53,8 +54,8 @@ def what_is_short_is_not():
 def fake_commands(folder, **commands):
     """A folder with these commands, which print what they were called with and run the given text, and a few real ones."""
     os.makedirs(folder)
-    for name in ("bash", "cat", "cut", "dirname", "env", "getconf", "grep", "head", "mkdir", "mktemp", "nproc", "rm", "sleep", "sort", "tail",
-                 "timeout", "touch", "tr", "uname"):
+    for name in ("awk", "bash", "cat", "cut", "dirname", "env", "getconf", "grep", "head", "ln", "mkdir", "mktemp", "mv", "nproc", "rm", "sed",
+                 "sleep", "sort", "tail", "timeout", "touch", "tr", "uname"):
         if shutil.which(name):
             os.symlink(shutil.which(name), os.path.join(folder, name))
     for name, text in commands.items():
@@ -203,7 +204,25 @@ def unused_kernels_are_removed():
         return complaints
 
 
+def a_change_reaches_what_depends_on_it():
+    complaints = []
+    for wanted, paths in (
+            ("documents", ("docs/a.md", "README.md", "src/plan/README.md", "tests/README.md", "LICENSE")),
+            ("above", ("src/formats/csv.c", "src/train/a.c", "src/mpi/x.h", "tests/train/a.c", "tests/tools/a.py", "tools/command/x.c",
+                       "examples/x.c")),
+            ("all", ("src/plan/x.c", "src/verify/x.c", "src/base/x.h", "src/meson.build", "src/new/x.c", "cl/a.cl", "tests/ops/x.c",
+                     "tests/meson.build", "tests/support.c", "meson.build", "include/koine/a.h", "tools/common.sh", ".ci/run",
+                     "docs/a.py", ""))):
+        for path in paths:
+            done = subprocess.run([sys.executable, f"{TOOLS}/affected.py", f"{TOOLS}/.."], input=f"docs/b.md\n{path}\n" if path else "",
+                                  capture_output=True, text=True)
+            if done.stdout != wanted + "\n":
+                complaints.append(f"{path}: expected {wanted}, found {done}")
+    return complaints
+
+
 run((function.__name__.replace("_", " "), function)
     for function in (what_takes_long_is_told, the_end_of_a_script_stays_its_own, what_is_short_is_not, packages_installed_later_are_used,
                      without_root_there_is_advice, without_a_network_it_ends_at_once, a_link_replaces_nothing_else,
-                     start_refuses_what_it_does_not_know, build_folders_share_a_cache, unused_kernels_are_removed))
+                     start_refuses_what_it_does_not_know, build_folders_share_a_cache, unused_kernels_are_removed,
+                     a_change_reaches_what_depends_on_it))
