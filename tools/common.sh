@@ -271,7 +271,7 @@ rerun_crashed() {
   shift 5
   crashed=$(python3 tools/test_report.py --crashed "$log") || return 0
   [ -n "$crashed" ] || return 0
-  # Not the names; but without its suite, meson finds no test of the suite full.
+  # Not the names; but without its suite, meson finds none of the nightly tests.
   while [ $# != 0 ]; do
     case $1 in --suite | --no-suite) suites+=("$1" "$2"); shift ;; esac
     shift

@@ -68,7 +68,7 @@ def tell(what, found):
 def over_a_slow_link(_):
     """Delays are least times, which a busy machine only adds to."""
     if not DELAYED:
-        raise Skipped("in the suite full, for it takes the whole machine")
+        raise Skipped("nightly, for it takes the whole machine")
     for seconds, rate in ((1e-3, 125e6), (1e-3, 1.25e9), (1e-4, 125e6)):
         found, = koine("bench", "mlp", "--scaling", "--json", "--seconds", "2", environment={
             "LD_PRELOAD": DELAYED, "DELAY_SECONDS": str(seconds), "DELAY_RATE": str(rate)}).needs(0).objects()
@@ -83,7 +83,7 @@ def over_a_slow_link(_):
 def in_a_network_namespace(_):
     """Processes whose only way to one another is a shaped interface; netem adds the latency, where the kernel has it."""
     if not LAUNCHER or "openmpi" not in os.path.realpath(LAUNCHER) + LAUNCHER:
-        raise Skipped("in the suite full with Open MPI, whose messages can be led over TCP")
+        raise Skipped("nightly with Open MPI, whose messages can be led over TCP")
     ip, tc = shutil.which("ip"), shutil.which("tc")
     name = f"koine-{os.getpid()}"
     if not ip or not tc or subprocess.run([ip, "netns", "add", name], capture_output=True, check=False).returncode:
