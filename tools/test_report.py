@@ -93,20 +93,21 @@ def compiled_since(folder, since):
     It makes a folder, compiles a program into it, and does the same for a kernel and each size of its work-groups, so
     the seconds are those between the birth of the folder and the file's last change. Without GNU stat they are None."""
     names = []
-    for path, _, found in os.walk(folder, followlinks=True):
+    for path, folders, found in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if name not in ("ccache", "mesa_shader_cache", "programs")]
         names += [os.path.join(path, name) for name in found if name == "program.bc" or name.endswith(".so")]
     new = {name: changed_at(name) for name in names}
     new = {name: end for name, end in new.items() if end >= since and not os.path.basename(name).startswith("temp")}
     programs, seconds = sum(name.endswith(".bc") for name in new), 0.0
-    folders = sorted({os.path.dirname(name) for name in new})
+    places = sorted({os.path.dirname(name) for name in new})
     births = {}
     try:
-        for first in range(0, len(folders), 500):
-            told = subprocess.run(["stat", "--format=%.9W %n", *folders[first:first + 500]], capture_output=True, text=True)
+        for first in range(0, len(places), 500):
+            told = subprocess.run(["stat", "--format=%.9W %n", *places[first:first + 500]], capture_output=True, text=True)
             births.update((line.partition(" ")[2], float(line.partition(" ")[0])) for line in told.stdout.splitlines())
     except (OSError, ValueError):
         return programs, len(new) - programs, None
-    if folders and not any(births.values()):
+    if places and not any(births.values()):
         return programs, len(new) - programs, None
     for name, end in new.items():
         begin = births.get(os.path.dirname(name), 0)
