@@ -62,6 +62,17 @@ static kn_status fail_build(kn_context *context, const char *name, cl_program pr
                    context->found.info.name, kn_cl_name(code), shown);
 }
 
+/* Without warnings where the compiler accepts that: PoCL prints "9 warnings generated." to the user's
+ * terminal. */
+static cl_int build_quietly(kn_context *context, cl_program program, const char *options) {
+    char quiet[sizeof((kn_source *)NULL)->options + sizeof " -w"];
+    snprintf(quiet, sizeof quiet, "%s -w", options);
+    cl_int code = clBuildProgram(program, 1, &context->found.device, quiet, NULL, NULL);
+    if (code == CL_INVALID_BUILD_OPTIONS)
+        code = clBuildProgram(program, 1, &context->found.device, options, NULL, NULL);
+    return code;
+}
+
 static kn_status build_source(kn_context *context, const char *name, const kn_source *source,
                               cl_program *result, kn_error *error) {
     const char *text = source->text.data;
@@ -69,7 +80,7 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
     cl_program program = clCreateProgramWithSource(context->context, 1, &text, &source->text.length, &code);
     if (!program) return kn_fail_cl(error, code, "the source of \"%s\" was not accepted", name);
     double start = kn_clock();
-    code = clBuildProgram(program, 1, &context->found.device, source->options, NULL, NULL);
+    code = build_quietly(context, program, source->options);
     if (code != CL_SUCCESS) {
         kn_status status = fail_build(context, name, program, code, error);
         clReleaseProgram(program);

@@ -281,8 +281,8 @@ static void a_language_can_be_asked_for(void **state) {
     static const struct {
         const char *line, *options;
         int version;
-    } cases[] = {{"// language: CL2.0\n", "-cl-std=CL2.0", 200},
-                 {"// language: CL3.0\n", "-cl-std=CL3.0", 300}};
+    } cases[] = {{"// language: CL2.0\n", "-cl-std=CL2.0 -w", 200},
+                 {"// language: CL3.0\n", "-cl-std=CL3.0 -w", 300}};
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         char text[128];
         snprintf(text, sizeof text, "%skernel void k(global int *y) { y[0] = 1; }\n", cases[i].line);
@@ -309,7 +309,22 @@ static void a_language_can_be_asked_for(void **state) {
                                            "// language: CLx\nkernel void k(global int *y) { y[0] = 1; }\n",
                                            &program, &error),
                      KN_OK);
+    assert_string_equal(wrapped_calls.options, "-cl-std=CL1.2 -w");
+    kn_context_destroy(&context);
+}
+
+static void warnings_are_shown_where_they_must_be(void **state) {
+    kn_context *context = open_context(NULL);
+    kn_program *program = NULL;
+    kn_error error = {0};
+    wrapped_reset();
+    wrapped_calls.shows_warnings = true;
+    kn_status status = kn_program_get_source(
+        context, "loud.cl", "kernel void k(global int *y) { y[0] = 1; }\n", &program, &error);
+    if (status) fail_msg("%s", error.text);
     assert_string_equal(wrapped_calls.options, "-cl-std=CL1.2");
+    assert_int_equal(wrapped_calls.builds, 2);
+    wrapped_reset();
     kn_context_destroy(&context);
 }
 
@@ -447,6 +462,7 @@ int test_programs(void) {
         cmocka_unit_test(a_short_header_that_computes_wrongly_is_not_used),
         cmocka_unit_test(only_named_kernels_are_compiled),
         cmocka_unit_test(a_language_can_be_asked_for),
+        cmocka_unit_test(warnings_are_shown_where_they_must_be),
         cmocka_unit_test(threads_share_one_compilation),
         cmocka_unit_test(many_are_compiled_at_once),
     };

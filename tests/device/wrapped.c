@@ -84,6 +84,7 @@ cl_int __wrap_clBuildProgram(cl_program program, cl_uint devices, const cl_devic
     snprintf(wrapped_calls.options, sizeof wrapped_calls.options, "%s", options ? options : "");
     pthread_mutex_unlock(&one_at_a_time);
     if (fails("clBuildProgram")) return wrapped_calls.fail_code;
+    if (wrapped_calls.shows_warnings && options && strstr(options, " -w")) return CL_INVALID_BUILD_OPTIONS;
     return __real_clBuildProgram(program, devices, device, options, notify, user);
 }
 

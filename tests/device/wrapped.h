@@ -2,6 +2,8 @@
 #ifndef KN_DEVICE_WRAPPED_H
 #define KN_DEVICE_WRAPPED_H
 
+#include <stdbool.h>
+
 #include <koine/opencl.h>
 
 typedef struct wrapped {
@@ -10,6 +12,7 @@ typedef struct wrapped {
     int finishes;
     int calls;             /* of all wrapped functions */
     char options[128];     /* of the last build */
+    bool shows_warnings;   /* a compiler that does not accept -w */
     const char *fail_name; /* the function that fails with fail_code */
     int fail_at;           /* or: the call with this number fails; 0 for none */
     cl_int fail_code;
