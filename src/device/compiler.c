@@ -47,10 +47,26 @@ static kn_status get_program(kn_context *context, const char *prelude, kn_progra
     return kn_program_get(context, &request, program, NULL);
 }
 
+/* Fails where the driver compiles nothing, as LLVM 9 of Debian 11 on a processor that it does not know.
+ * Without this every kernel would fail, each with a warning of its own. */
+static kn_status compile_simplest(kn_context *context, kn_error *error) {
+    static const char source[] = "kernel void kn_simplest(global int *y) { y[0] = 1; }\n";
+    kn_program *program = NULL;
+    kn_error problem = {0};
+    kn_status status = kn_program_get_source(context, "simplest", source, &program, &problem);
+    if (status != KN_ERROR_COMPILE) return KN_OK;
+    return kn_fail(
+        error, status, "%s; its driver does not compile even the simplest kernel: install a newer one%s",
+        problem.text,
+        context->found.info.type == KN_DEVICE_CPU ? ", such as intel-opencl-rt from PyPI (docs/install.md)"
+                                                  : "");
+}
+
 /* Uses the short header if it compiles and computes correctly. */
-static void choose_header(kn_context *context, const char *key) {
+static kn_status choose_header(kn_context *context, const char *key, kn_error *error) {
     double verdict = 0;
     bool right = false;
+    kn_status refused = KN_OK;
     if (!kn_verdict_get(context, key, &verdict)) {
         kn_program *program = NULL;
         kn_attempt attempt;
@@ -59,9 +75,11 @@ static void choose_header(kn_context *context, const char *key) {
         if (!status) status = get_program(context, "", &program);
         verdict = !status && right && !program->full_header;
         if (!status) kn_verdict_put(context, key, verdict);
+        if (status == KN_ERROR_COMPILE) refused = compile_simplest(context, error);
         kn_attempt_end(context, &attempt);
     }
     context->short_header = verdict != 0;
+    return refused;
 }
 
 /* Times it with a program that the driver cannot have seen and kept. Never 0. */
@@ -100,17 +118,19 @@ static void choose_storage(kn_context *context) {
     context->driver_keeps = seconds > slow_seconds;
 }
 
-void kn_compiler_choose(kn_context *context) {
+kn_status kn_compiler_choose(kn_context *context, kn_error *error) {
     kn_source source;
     char key[64];
     context->short_header = true;
     if (kn_source_file(context, "probe/compiler.cl", "", true, &source, NULL)) {
         context->short_header = false; /* a kernel folder that lacks one of the files */
-        return;
+        return KN_OK;
     }
     snprintf(key, sizeof key, "short_header_%016llx",
              (unsigned long long)kn_hash_bytes(KN_HASH_START, source.text.data, source.text.length));
     kn_source_finish(&source);
-    choose_header(context, key); /* no claim of the driver's, so it is tried with trust_claims too */
-    if (!context->trust_claims) choose_storage(context);
+    /* No claim of the driver's, so it is tried with trust_claims too. */
+    kn_status status = choose_header(context, key, error);
+    if (!status && !context->trust_claims) choose_storage(context);
+    return status;
 }

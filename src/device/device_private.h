@@ -251,8 +251,8 @@ bool kn_context_measure(kn_context *context, double *gflops);
 /* Reads a target file in place of opening a device. Sets context->failure on failure. */
 void kn_context_describe(kn_context *context, const char *path);
 
-/* Sets context->short_header and driver_keeps by trial. */
-void kn_compiler_choose(kn_context *context);
+/* Sets context->short_header and driver_keeps by trial. Fails if the driver compiles nothing. */
+kn_status kn_compiler_choose(kn_context *context, kn_error *error);
 
 /* ---- programs (program.c, program_source.c, program_cache.c) ----------------------------------- */
 

@@ -163,8 +163,8 @@ kn_status kn_context_probe(kn_context *context, kn_error *error) {
     capabilities->double_claimed = kn_device_claims(device, "cl_khr_fp64");
     capabilities->integer_dot_claimed = kn_device_claims(device, "cl_khr_integer_dot_product") &&
                                         kn_device_speaks(host, &context->found, 300);
-    kn_compiler_choose(context);
-    kn_status status = doubt_kind(context, error);
+    kn_status status = kn_compiler_choose(context, error);
+    if (!status) status = doubt_kind(context, error);
     if (!status)
         status = decide_feature(context, "double", "probe/double.cl", "", try_double,
                                 capabilities->double_claimed, &capabilities->double_precision, error);

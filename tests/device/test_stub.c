@@ -82,6 +82,26 @@ static void unusable_devices_are_explained(void **state) {
     kn_device_list_destroy(&list);
 }
 
+/* As the driver of Debian 11 does on processors that it does not know. */
+static void a_device_that_compiles_nothing_is_refused(void **state) {
+    static const char *const names[] = {"Stub Tablet", "Stub Honest"}; /* a processor, a GPU */
+    for (size_t i = 0; i < KN_COUNT_OF(names); i++) {
+        kn_context_params params = stub_params(names[i], NULL);
+        setenv("STUB_COMPILES_NOTHING", "1", 1);
+        kn_context *context = kn_context_create(&params);
+        unsetenv("STUB_COMPILES_NOTHING");
+        assert_non_null(context);
+        assert_int_equal(kn_context_status(context), KN_ERROR_COMPILE);
+        const char *error = kn_context_error(context);
+        if (!strstr(error, names[i]) ||
+            !strstr(error, "not compile even the simplest kernel: install a newer one") ||
+            !strstr(error, "unknown type name") || !strstr(error, "intel-opencl-rt") != (i > 0))
+            fail_msg("%s", error);
+        assert_string_equal(messages, ""); /* no warnings about single features */
+        kn_context_destroy(&context);
+    }
+}
+
 static void unusable_devices_are_refused_with_their_reason(void **state) {
     static const char *const cases[][2] = {{"0", "below OpenCL 1.2"},
                                            {"antique", "below OpenCL 1.2"},
@@ -478,6 +498,7 @@ static void the_fastest_that_is_right_is_chosen(void **state) {
 int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unusable_devices_are_explained),
+        cmocka_unit_test(a_device_that_compiles_nothing_is_refused),
         cmocka_unit_test(unusable_devices_are_refused_with_their_reason),
         cmocka_unit_test(claims_are_accepted_after_a_probe),
         cmocka_unit_test(verdicts_are_kept_per_device_and_driver),

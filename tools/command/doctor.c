@@ -59,12 +59,14 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
         folder_makable(cache, reason, sizeof reason))
         params.cache_folder = cache;
     kn_context *context = kn_context_create(&params);
-    const bool open = kn_context_status(context) == KN_OK,
-               computes = open && try_kernel(context, reason, sizeof reason);
+    const kn_status status = kn_context_status(context);
+    const bool open = status == KN_OK, computes = open && try_kernel(context, reason, sizeof reason);
+    const bool compiler_fails = context && status == KN_ERROR_COMPILE;
+    if (compiler_fails) snprintf(reason, sizeof reason, "%s", kn_context_error(context));
     char units[DOCTOR_UNITS] = "";
     if (computes) doctor_units(context, units);
     progress_clear();
-    if (!open) {
+    if (!open && !compiler_fails) {
         finding_tell(&doctor->found, FINDING_PROBLEM, "device", "", "%s (%s) cannot be opened: %s",
                      info->name, info->platform, context ? kn_context_error(context) : "out of memory");
     } else if (!computes) {
