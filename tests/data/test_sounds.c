@@ -187,9 +187,9 @@ static void faults_are_named(void **state) {
     add_level(*state, "no/1.wav", 1000, 20);
     add_file(*state, "no/2.wav", "RIFF", 4);
     add_level(*state, "no/3.wav", 1000, 0);
-    uint8_t real[52] =
+    static const char real[] =
         "RIFF....WAVEfmt \x10\0\0\0\3\0\1\0\x40\x1f\0\0\0\x7d\0\0\4\0\x20\0data\x8\0\0\0\0\0\0\0\0\0\x80\x7f";
-    add_file(*state, "no/4.wav", real, sizeof real);
+    add_file(*state, "no/4.wav", real, sizeof real - 1);
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_FORMAT, "2.wav: not a WAV file");
     assert_failed(open_folder(*state, "?rate=0", NULL), KN_ERROR_ARGUMENT, "rate=NUMBER");
     assert_failed(open_folder(*state, "?rate=20000000", NULL), KN_ERROR_ARGUMENT, "at most 10000000");

@@ -86,7 +86,7 @@ static kn_value *build(kn_graph *graph, const operator_case *wanted) {
     for (const char *text = wanted->inputs; text && count < 8; count++) {
         char shape[64], name[16];
         const char *end = strchr(text, ';');
-        snprintf(shape, sizeof shape, "%.*s", end ? (int)(end - text) : 63, text);
+        snprintf(shape, sizeof shape, "%.*s", end && end - text < 63 ? (int)(end - text) : 63, text);
         snprintf(name, sizeof name, "x%zu", count);
         long below = 0;
         const char *space = strchr(shape, ' ');

@@ -56,7 +56,8 @@ static kn_status watched_sum(void *user, float *data, size_t count) {
 static void watched_abort(void *user, const char *reason) {
     train_watched *own = user;
     char text[WATCH_REASON];
-    snprintf(text, sizeof text, "%s: %s", own->name, reason ? reason : "ended without a reason");
+    snprintf(text, sizeof text, "%s: %.*s", own->name, WATCH_REASON - WATCH_NAME - 2,
+             reason ? reason : "ended without a reason");
     if (own->watch->processes) {
         command_fail("%s%s", text, train_how_to_go_on(own->watch->options));
         fflush(stderr);
