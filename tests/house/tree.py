@@ -2,7 +2,6 @@
 
 usage: tree.py SOURCE_ROOT KERNEL_NAME...
 """
-import fnmatch
 import pathlib
 import subprocess
 import sys
@@ -18,8 +17,6 @@ TOP = {"meson.build", "meson_options.txt", "include", "src", "cl", "tests", "too
 # What may come.
 MAYBE = {"pyproject.toml"}
 README_LINES = 150
-# What accumulates in a working copy besides the files of the project.
-STRAY = ["build*", "*.safetensors", ".git", ".cache", ".vscode", ".idea", "compile_commands.json"]
 
 
 def tracked():
@@ -33,15 +30,21 @@ def tracked():
     return [name for name in result.stdout.decode().split("\0") if name]
 
 
-def top_level():
-    names = tracked()
-    if names:
-        found = {name.split("/")[0] for name in names}
-    else:
-        found = {path.name for path in ROOT.iterdir()}
-        found = {name for name in found if not any(fnmatch.fnmatch(name, pattern) for pattern in STRAY)}
-    return ([f"{name} does not belong at the top" for name in sorted(found - TOP - MAYBE)] +
+def top_level_of(names, present):
+    """`names`: what git tracks, or None. Then what is present and not known is the user's."""
+    found = {name.split("/")[0] for name in names} if names else set(present)
+    return ([f"{name} does not belong at the top" for name in sorted(found - TOP - MAYBE) if names] +
             [f"{name} is missing at the top" for name in sorted(TOP - found)])
+
+
+def top_level():
+    return top_level_of(tracked(), [path.name for path in ROOT.iterdir()])
+
+
+def a_file_of_the_user_is_no_fault():
+    there = sorted(TOP) + ["notes.txt"]
+    return (top_level_of(None, there) + [f"{what} was not noticed" for what, complaints in
+            (("a tracked file", top_level_of(there, there)), ("a missing file", top_level_of(None, there[1:]))) if len(complaints) != 1])
 
 
 def readme_is_short():
@@ -77,5 +80,6 @@ def wraps_only():
             and not name.startswith("subprojects/packagefiles/")]
 
 
-run([("top level", top_level), ("the README is short", readme_is_short), ("kernels listed", kernels_listed),
-     ("no subgroups", no_subgroups), ("families mirrored", families_mirrored), ("wraps only", wraps_only)])
+run([("top level", top_level), ("a file of the user is no fault", a_file_of_the_user_is_no_fault),
+     ("the README is short", readme_is_short), ("kernels listed", kernels_listed), ("no subgroups", no_subgroups),
+     ("families mirrored", families_mirrored), ("wraps only", wraps_only)])
