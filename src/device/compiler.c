@@ -48,7 +48,7 @@ static kn_status get_program(kn_context *context, const char *prelude, kn_progra
 }
 
 /* Fails where the driver compiles nothing, as LLVM 9 of Debian 11 on a processor that it does not know.
- * Without this every kernel would fail, each with a warning of its own. */
+ * Without this every kernel would fail with its own warning. */
 static kn_status compile_simplest(kn_context *context, kn_error *error) {
     static const char source[] = "kernel void kn_simplest(global int *y) { y[0] = 1; }\n";
     kn_program *program = NULL;

@@ -124,7 +124,7 @@ def it_continues_after_what_stopped_the_machine(folder):
     stages = children_of(child.pid)
     child.kill()
     child.wait()
-    # A stage is a process group of its own, which its parent's end leaves alone.
+    # A stage is a separate process group, which the end of its parent does not end.
     for stage in stages:
         os.killpg(stage, signal.SIGKILL)
     expect(len(stages) == 1, f"{len(stages)} stages ran")
