@@ -19,7 +19,7 @@ KEYS = ("case", "mode", "batch", "ranks", "compute_ms", "gradient_bytes", "laten
         "add_gb_s", "transfer_ms", "predicted_ms", "measured_ms", "extrapolated")
 DELAYED = DELAYED and os.path.abspath(DELAYED)
 PARAMETERS = 784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10  # of mlp
-MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, **MPI_VARIABLES, OMPI_MCA_btl="tcp,self", OMPI_MCA_btl_tcp_if_include="lo")
+MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, **MPI_VARIABLES, OMPI_MCA_btl="tcp,self")
 
 
 def check(found, ranks):
