@@ -83,6 +83,25 @@ KN_API kn_model *kn_model_create_from_graph(kn_graph **graph, const kn_model_par
  * is left out. Another model can be made of the copy, with a loss of its own. The caller destroys *graph,
  * which is NULL on failure. */
 KN_API kn_status kn_model_copy_graph(kn_model *model, kn_graph **graph);
+/* Whether the graph is built. An ONNX file may need more than it says for that: sizes that it leaves open, or
+ * the values of an input that a branch depends on. Such a model opens without an error; kn_model_error says
+ * what is missing, its graph has the inputs only, kn_model_output is NULL, and kn_model_bind gives the model
+ * that can be run. True for all other models, and false for a failed one. */
+KN_API bool kn_model_bound(const kn_model *model);
+/* Whether the graph can be computed for inputs of these shapes, which leave no size open. False for a model
+ * that is not bound, and where shapes do not match the inputs or one another, or sizes are equal that were
+ * taken to differ while the graph was built, such as an open size and 1: kn_model_bind then builds the graph
+ * for them. Sessions report the same as KN_ERROR_SHAPE. */
+KN_API bool kn_model_fits(const kn_model *model, const kn_model_given *given, size_t given_count);
+/* Builds the graph of an ONNX file for inputs of these shapes, and of these values where they decide what is
+ * computed; such an input is then no input of the result. An array may leave sizes open (-1), and inputs
+ * without an array stay as the file has them: if what is known does not suffice, the result is not bound
+ * either. Any model that was opened from an ONNX file can be bound, any number of times. The result is a
+ * separate model, which the caller destroys, before or after `model`; the two share the file, and belong to
+ * one thread. The same weight has the same name in all models of one file, so they can share kn_states; load
+ * them once, by the result. Settings and arrays given at opening stay; `given` is needed during the call
+ * only. */
+KN_API kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t given_count);
 KN_API void kn_model_destroy(kn_model **model);
 /* KN_OK if the model can be used. NULL gives KN_ERROR_MEMORY. */
 KN_API kn_status kn_model_status(const kn_model *model);
@@ -109,7 +128,8 @@ KN_API const char *kn_model_loss_name(const kn_model *model);
 KN_API const char *kn_model_augmentation(const kn_model *model);
 /* Owned by the model; NULL for a failed model. */
 KN_API kn_graph *kn_model_graph(const kn_model *model);
-/* In the order of the text; NULL past the last. Targets of a loss are not among the inputs. */
+/* In the order of the text; NULL past the last. Targets of a loss are not among the inputs. Outputs are NULL
+ * while the model is not bound (kn_model_bound); their names are known. */
 KN_API int kn_model_input_count(const kn_model *model);
 KN_API kn_value *kn_model_input(const kn_model *model, int position);
 KN_API int kn_model_output_count(const kn_model *model);

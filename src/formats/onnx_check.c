@@ -80,8 +80,11 @@ static void add_opsets(names *known, const kn_onnx_model *model) {
     static const char domain[] = "a domain of operators";
     for (size_t i = 0; i < model->opset_count; i++) {
         const kn_onnx_opset *opset = &model->opsets[i];
-        const int64_t first = kn_onnx_find_opset(model->opsets, model->opset_count, opset->domain);
-        add(known, domain, opset->domain, first == opset->version ? domain : NULL);
+        bool same = true;
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(model->opsets[k].domain, opset->domain))
+                same = same && model->opsets[k].version == opset->version;
+        add(known, domain, opset->domain, same ? domain : NULL);
     }
 }
 

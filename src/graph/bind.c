@@ -438,6 +438,9 @@ static kn_status copy_graph(const kn_graph *graph, kn_value *const *outputs, siz
     for (size_t i = 0; status == KN_OK && i < graph->node_count; i++)
         if (copying.needed[i]) status = copy_node(&copying, graph->nodes[i]);
     if (status == KN_OK) status = copy_outputs(&copying, outputs, count, copies);
+    if (status == KN_OK)
+        status = request ? kn_differences_check(graph, request, error)
+                         : kn_differences_copy(graph, copying.to, error);
     if (status != KN_OK) {
         add_bindings_to_error(&copying);
         kn_graph_destroy(&copying.to);
@@ -455,6 +458,17 @@ kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t 
     kn_status status = copy_graph(graph, outputs, count, request, bound, bound_outputs, error);
     if (status == KN_OK) status = kn_graph_fold(*bound, error);
     if (status != KN_OK) kn_graph_destroy(bound);
+    return status;
+}
+
+kn_status kn_graph_try(const kn_graph *graph, kn_value *const *outputs, size_t count,
+                       const kn_bind_request *request, kn_error *error) {
+    kn_graph *bound = NULL;
+    kn_value **copies = kn_allocate(&graph->host, count + 1, sizeof(kn_value *));
+    if (!copies) return kn_fail_memory(error, count * sizeof *copies);
+    kn_status status = copy_graph(graph, outputs, count, request, &bound, copies, error);
+    kn_graph_destroy(&bound);
+    kn_release(&graph->host, copies);
     return status;
 }
 

@@ -241,8 +241,9 @@ struct kn_graph {
     const kn_node *origin;      /* the node whose gradient or replacement is being built, or NULL */
     struct kn_pinning *pinning; /* the innermost kn_pin_begin, or NULL */
     bool bound;
-    bool training;             /* bound for training: dropout is active, batch norm uses the batch */
-    struct kn_dim_table *dims; /* private to dimension.c */
+    bool training;                     /* bound for training: dropout is active, batch norm uses the batch */
+    struct kn_dim_table *dims;         /* private to dimension.c */
+    struct kn_difference *differences; /* private to differ.c */
 };
 
 /* ---- building (build.c) ------------------------------------------------------------------- */
@@ -288,6 +289,10 @@ const kn_attribute_value *kn_attribute_in(const kn_operator *row, const kn_attri
 
 /* ---- from graph to graph ------------------------------------------------------------------- */
 
+/* Records that the graph was built as if these sizes differed: binding it to numbers that make them equal is
+ * KN_ERROR_SHAPE; not in training, if `trains`. Fails the graph when out of memory. */
+void kn_graph_differ(kn_graph *graph, kn_dim left, kn_dim right, bool trains);
+
 typedef struct kn_bind_request {
     const kn_binding *bindings;
     size_t binding_count;
@@ -307,6 +312,12 @@ typedef struct kn_bind_request {
 kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t count,
                         const kn_bind_request *request, kn_graph **bound, kn_value **bound_outputs,
                         kn_error *error);
+/* Whether kn_graph_bind would succeed, without folding. */
+kn_status kn_graph_try(const kn_graph *graph, kn_value *const *outputs, size_t count,
+                       const kn_bind_request *request, kn_error *error);
+/* What differ.c does for kn_graph_copy and kn_graph_bind. */
+kn_status kn_differences_copy(const kn_graph *from, kn_graph *to, kn_error *error);
+kn_status kn_differences_check(const kn_graph *graph, const kn_bind_request *request, kn_error *error);
 /* Copies what `outputs` need, for training or inference, with symbols, so that the copy can outlive the
  * caller's graph. Inputs among `outputs` come first in the copy, in this order. The caller destroys *copy,
  * which is NULL on failure. */

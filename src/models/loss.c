@@ -174,7 +174,7 @@ bool kn_loss_check(kn_model *model, const kn_line *line) {
 }
 
 const char *kn_model_loss_name(const kn_model *model) {
-    if (!model || model->status != KN_OK) return "";
+    if (!model || model->status != KN_OK || model->unbound) return "";
     if (model->text && model->text->loss_line) return loss_word(model->text->loss_line)->text;
     return model->task == KN_TASK_REGRESSION ? "mse" : "cross-entropy";
 }
@@ -318,6 +318,7 @@ static kn_status add_chosen(kn_model *model, const char *name, const float *weig
     if (!model) return KN_ERROR_ARGUMENT;
     if (model->status != KN_OK) return model->status;
     kn_error_clear(&model->error);
+    if (kn_model_need_bound(model, "kn_model_add_loss") != KN_OK) return model->error.status;
     const kn_loss_row *row = find(name ? name : kn_model_loss_name(model), guess);
     if (!loss)
         return kn_fail(&model->error, KN_ERROR_ARGUMENT,

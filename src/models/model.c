@@ -23,6 +23,7 @@ static kn_model *model_new(const kn_model_params *params, const char *source) {
     model->error = error;
     model->params = given;
     model->origin = &kn_text_origin;
+    model->users = 1;
     kn_arena_init(&model->arena, &model->host);
     model->source = kn_arena_text(&model->arena, given.source ? given.source : source);
     if (!model->source) kn_model_destroy(&model);
@@ -32,7 +33,7 @@ static kn_model *model_new(const kn_model_params *params, const char *source) {
 /* The end of every function that makes a model: a failure stays in the handle. */
 static kn_model *finish(kn_model *model) {
     if (!model) return NULL;
-    if (model->error.status == KN_OK) kn_model_list_weights(model);
+    if (model->error.status == KN_OK && !model->unbound) kn_model_list_weights(model);
     model->status = model->error.status;
     model->params = (kn_model_params){.size = 0}; /* what they point to is the caller's */
     return model;
@@ -250,19 +251,47 @@ kn_status kn_model_copy_graph(kn_model *model, kn_graph **graph) {
     return status;
 }
 
-void kn_model_destroy(kn_model **model) {
-    if (!model || !*model) return;
-    kn_host host = (*model)->host;
-    kn_text_model *text = (*model)->text;
-    kn_graph_destroy(&(*model)->graph);
-    if ((*model)->origin_data) (*model)->origin->close(*model);
+kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t given_count) {
+    kn_model_params params = KN_MODEL_DEFAULTS;
+    if (model) params.allocator = model->host.allocator;
+    if (model) params.log = model->host.log;
+    kn_model *bound = model_new(&params, model ? model->source : "model");
+    if (!bound || bound->error.status != KN_OK) return finish(bound);
+    if (!model) return refuse(bound, KN_ERROR_ARGUMENT, "kn_model_bind: the model is NULL");
+    if (model->status != KN_OK) return refuse(bound, model->status, model->error.text);
+    if (!model->origin->bind || (given_count && !given))
+        return refuse(bound, KN_ERROR_ARGUMENT,
+                      given_count && !given ? "kn_model_bind: the arrays are NULL"
+                                            : "kn_model_bind: only ONNX files are bound to inputs");
+    bound->origin = model->origin;
+    bound->task = model->task;
+    bound->root = model->root ? model->root : model;
+    bound->root->users++;
+    bound->name = kn_arena_text(&bound->arena, model->name);
+    if (bound->name || kn_model_no_memory(bound)) bound->origin->bind(bound, given, given_count);
+    return finish(bound);
+}
+
+static void release_model(kn_model *model) {
+    kn_host host = model->host;
+    kn_text_model *text = model->text;
+    kn_model *root = model->root;
+    kn_graph_destroy(&model->graph);
+    if (model->origin_data) model->origin->close(model);
     if (text) {
         kn_release(&host, text->blocks);
         kn_release(&host, text->made);
     }
-    kn_release(&host, (*model)->weights);
-    kn_arena_finish(&(*model)->arena);
-    kn_release(&host, *model);
+    kn_release(&host, model->weights);
+    kn_arena_finish(&model->arena);
+    kn_release(&host, model);
+    if (root && --root->users == 0) release_model(root);
+}
+
+/* What models that were bound from this one read of it stays until the last of them is destroyed. */
+void kn_model_destroy(kn_model **model) {
+    if (!model || !*model) return;
+    if ((*model)->root || --(*model)->users == 0) release_model(*model);
     *model = NULL;
 }
 
@@ -333,6 +362,7 @@ int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
     int count = 0;
     if (!usable(model) || !pattern) return 0;
     kn_error_clear(&model->error);
+    if (kn_model_need_bound(model, "kn_model_pin") != KN_OK) return 0;
     if (device && !*device) {
         kn_fail(&model->error, KN_ERROR_ARGUMENT, "'%s': a pin needs the name of a device, which is empty",
                 pattern);
@@ -366,7 +396,8 @@ const char *kn_model_input_name(const kn_model *model, int position) {
 
 const char *kn_model_output_name(const kn_model *model, int position) {
     const kn_value *value = kn_model_output(model, position);
-    return value && model->output_names ? model->output_names[position] : kn_value_name(value);
+    if (position < 0 || position >= kn_model_output_count(model)) return "";
+    return model->output_names ? model->output_names[position] : kn_value_name(value);
 }
 
 uint64_t kn_model_parameter_elements(const kn_model *model) {
@@ -387,7 +418,7 @@ double kn_model_flops(const kn_model *model) {
     kn_graph *bound = NULL;
     double flops = 0;
     int count = kn_model_output_count(model), symbols = 0;
-    if (!graph) return 0;
+    if (!graph || model->unbound) return 0;
     while (kn_graph_symbol(graph, symbols))
         symbols++;
     kn_binding *bindings = kn_allocate(&model->host, (size_t)symbols + 1, sizeof *bindings);

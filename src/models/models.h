@@ -28,6 +28,9 @@ typedef struct kn_model_origin {
     bool (*recognizes)(const uint8_t *bytes, uint64_t count);
     /* Makes the graph, inputs, outputs and metadata, following model->params. */
     bool (*open)(kn_model *model, const char *path);
+    /* Makes the graph of `model` for these inputs from what model->root was opened from. NULL: no model of
+     * this origin needs it. */
+    bool (*bind)(kn_model *model, const kn_model_given *given, size_t given_count);
     /* Sets states from a file with weights; path NULL: from the file that the model was opened from, which
      * has them. */
     kn_status (*load)(kn_model *model, const char *path, kn_states *states,
@@ -58,6 +61,9 @@ struct kn_model {
     kn_error error;         /* the error of the last call */
     const kn_model_origin *origin;
     void *origin_data;   /* private to the origin */
+    kn_model *root;      /* the opened model that this one was bound from; otherwise NULL */
+    int users;           /* of a root: models that were bound from it, and 1 until it is destroyed */
+    bool unbound;        /* see kn_model_bound */
     kn_text_model *text; /* of a model that was made from a text (kn_model_read); otherwise NULL */
     const char *source;  /* name of the text or file in messages */
     const char *name;
@@ -81,6 +87,8 @@ struct kn_model {
 
 /* Reads a text model and makes its graph. */
 bool kn_model_read(kn_model *model, const char *text, size_t bytes);
+/* KN_OK for a model whose graph is built; otherwise records why `function` cannot use it. */
+kn_status kn_model_need_bound(kn_model *model, const char *function);
 /* Records KN_ERROR_MEMORY, unless the model has failed already. Always returns false. */
 bool kn_model_no_memory(kn_model *model);
 /* Whether the value is a parameter or a running statistic. */

@@ -250,6 +250,7 @@ static kn_status save_as(kn_model *model, const char *origin, const char *call, 
     if (model->status != KN_OK) return model->status;
     kn_error_clear(&model->error);
     if (!path) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: path is NULL", call);
+    if (states && kn_model_need_bound(model, call) != KN_OK) return model->error.status;
     kn_model_save_params given = KN_MODEL_SAVE_DEFAULTS;
     if (KN_PARAMS_TAKE(kn_model_save_params, &given, params, &model->error) != KN_OK)
         return model->error.status;
@@ -426,6 +427,7 @@ kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
     kn_model_load_params given = KN_MODEL_LOAD_DEFAULTS;
     if (KN_PARAMS_TAKE(kn_model_load_params, &given, params, &model->error) != KN_OK)
         return model->error.status;
+    if (kn_model_need_bound(model, "kn_model_load") != KN_OK) return model->error.status;
     return model->origin->load(model, path, states, &given, loaded);
 }
 

@@ -122,6 +122,12 @@ static void models(void **state) {
         assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
         kn_model_destroy(&model);
     }
+    model = kn_model_bind(NULL, NULL, 0);
+    assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
+    assert_false(kn_model_bound(model));
+    kn_model_destroy(&model);
+    assert_false(kn_model_bound(NULL));
+    assert_false(kn_model_fits(NULL, NULL, 0));
     assert_int_equal(kn_model_status(NULL), KN_ERROR_MEMORY);
     assert_non_null(kn_model_error(NULL));
     assert_string_equal(kn_model_name(NULL), "");

@@ -6,6 +6,7 @@
 
 int test_caffe(void);
 int test_onnx(void);
+int test_onnx_bind(void);
 int test_onnx_train(void);
 int test_onnx_export(void);
 int test_onnx_pointwise(void);

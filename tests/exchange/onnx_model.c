@@ -197,7 +197,7 @@ kn_model *onnx_open(const onnx_graph *graph, const kn_model_params *params) {
 
 kn_model *onnx_right(const onnx_graph *graph, const kn_model_params *params) {
     kn_model *model = onnx_open(graph, params);
-    if (kn_model_status(model) != KN_OK) fail_msg("%s", kn_model_error(model));
+    if (!kn_model_bound(model)) fail_msg("%s", kn_model_error(model));
     assert_string_equal(kn_model_name(model), "net");
     assert_string_equal(kn_model_text(model), "");
     return model;
@@ -206,10 +206,10 @@ kn_model *onnx_right(const onnx_graph *graph, const kn_model_params *params) {
 void onnx_refused(const onnx_graph *graph, const kn_model_params *params, const char *message) {
     kn_model *model = onnx_open(graph, params);
     const char *found = strstr(kn_model_error(model), "net.onnx: ");
-    assert_int_not_equal(kn_model_status(model), KN_OK);
+    assert_false(kn_model_bound(model));
     if (!found) fail_msg("%s", kn_model_error(model));
     assert_string_equal(found + strlen("net.onnx: "), message);
-    assert_null(kn_model_graph(model));
+    assert_null(kn_model_output(model, 0));
     kn_model_destroy(&model);
 }
 

@@ -41,7 +41,7 @@ void onnx_node_with(onnx_graph *graph, const char *type, const char *inputs, con
 kn_model *onnx_open(const onnx_graph *graph, const kn_model_params *params);
 /* The same for a model that must be valid. */
 kn_model *onnx_right(const onnx_graph *graph, const kn_model_params *params);
-/* Opening it must fail with exactly this message after the file's name. */
+/* Building its graph at opening must fail with exactly this message after the file's name. */
 void onnx_refused(const onnx_graph *graph, const kn_model_params *params, const char *message);
 /* Output `position`, which depends on constants only, computed on the host: its elements as "1 2.5 -3". */
 void onnx_gives(kn_model *model, int position, const char *shape, const char *numbers);

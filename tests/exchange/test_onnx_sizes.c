@@ -181,7 +181,7 @@ static void resizes_of_open_axes(void **state) {
         "its size as a number");
 }
 
-/* Negative sizes are open ones, and "?" is a size of its own each time: the batch where the first input
+/* Negative sizes are open ones, and "?" is a separate size each time: the batch where the first input
  * begins with it. */
 static void sizes_that_have_no_name(void **state) {
     (void)state;

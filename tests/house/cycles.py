@@ -32,7 +32,7 @@ KNOWN = {
     ("formats/onnx_attribute", "formats/onnx_model", "formats/onnx_parts", "formats/onnx_tensor", "formats/onnx_value",
      "formats/onnx_writer"): "messages of the format contain one another: a graph is an attribute of a node of a graph",
     ("formats/caffe", "formats/caffe_binary", "formats/caffe_text"): "one message is read from two encodings",
-    ("exchange/onnx/apart", "exchange/onnx/import", "exchange/onnx/item", "exchange/onnx/learnt", "exchange/onnx/order",
+    ("exchange/onnx/apart", "exchange/onnx/import", "exchange/onnx/item", "exchange/onnx/learnt", "exchange/onnx/names", "exchange/onnx/order",
      "exchange/onnx/sizes"): "subgraphs of a node are imported as the graph around it",
     ("exchange/onnx/export", "exchange/onnx/export_picks", "exchange/onnx/export_rows",
      "exchange/onnx/export_sequences"): "a table of exporters, which add nodes by its helpers",

@@ -121,6 +121,24 @@ def sizes_made_of_an_open_batch(folder):
 
 
 @case
+def shapes_that_decide(folder):
+    """Sizes that are equal for some heights only, names with slashes, and a size of 1 that Squeeze removes."""
+    onnx_file(folder, "net.onnx", value(11, "in/image", ("n", "rows", 2)), tensor("zero", (1,), [0], "q"), tensor("one", (1,), [1], "q"),
+              tensor("two", (1,), [2], "q"), node("Shape", ("in/image",), "shape"), node("Slice", ("shape", "one", "two"), "rows"),
+              node("Div", ("rows", "two"), "half"), node("Mul", ("half", "two"), "even"), node("Concat", ("even", "two"), "size", axis=0),
+              tensor("wide", (1, 1), [1.0]), node("Expand", ("wide", "size"), "ones"), node("Add", ("in/image", "ones"), "sum"),
+              node("Squeeze", ("sum",), "out/sum"), value(12, "out/sum", ("n", "rows", 2)))
+    for shape, wanted in (((1, 4, 2), (4, 2)), ((2, 6, 2), (2, 6, 2)), ((3, 2, 2), (3, 2, 2))):
+        x = numbers_of(shape[0] * shape[1] * 2)
+        write_npy(os.path.join(folder, "x.npy"), "<f4", shape, x)
+        koine("infer", "net.onnx", "--input", "in/image=x.npy", "--output", "out/sum=y.npy", "--overwrite", folder=folder).needs(0)
+        found_shape, found = read_npy(os.path.join(folder, "y.npy"))
+        expect(found_shape == wanted and all(abs(a - b - 1) < 1e-6 for a, b in zip(found, x)), f"found {found_shape} {found}")
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (1, 3, 2), numbers_of(6))
+    koine("infer", "net.onnx", "--input", "in/image=x.npy", "--output", "out/sum=y.npy", "--overwrite", folder=folder).needs(1, err="(Add)")
+
+
+@case
 def rows_of_any_length(folder):
     exported(folder, "rows", ROWS)
     for shape in ((2, 4, 6), (3, 5, 6)):

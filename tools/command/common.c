@@ -220,7 +220,7 @@ bool path_is_onnx(const char *path) {
 
 kn_model *model_open(const char *name) {
     kn_model *model = kn_model_open(name, NULL);
-    if (kn_model_status(model) == KN_OK) return model;
+    if (kn_model_bound(model)) return model;
     command_fail("%s", model ? kn_model_error(model) : "out of memory");
     kn_model_destroy(&model);
     return NULL;

@@ -11,12 +11,30 @@
 
 enum { MAX_FILES = 8 };
 
-void named_file_split(const char *word, named_file *file) {
-    const char *equals = strchr(word, '=');
+/* Whether a word begins with the name and '='; *equals is then that sign. */
+static bool begins_with(const char *word, const char *name, const char **equals) {
+    const size_t length = strlen(name);
+    if (!length || strncmp(word, name, length) || word[length] != '=') return false;
+    *equals = word + length;
+    return true;
+}
+
+/* The sign after the name of an input or output of the model; NULL for none. */
+static const char *end_of_name(const char *word, const kn_model *model) {
+    const char *equals = NULL;
+    for (int i = 0; i < kn_model_input_count(model); i++)
+        if (begins_with(word, kn_model_input_name(model, i), &equals)) return equals;
+    for (int i = 0; i < kn_model_output_count(model); i++)
+        if (begins_with(word, kn_model_output_name(model, i), &equals)) return equals;
+    return NULL;
+}
+
+void named_file_split(const char *word, const kn_model *model, named_file *file) {
+    const char *equals = end_of_name(word, model), *first = strchr(word, '=');
     file->path = word;
     file->name[0] = 0;
-    if (!equals || (size_t)(equals - word) >= sizeof file->name || memchr(word, '/', (size_t)(equals - word)))
-        return;
+    if (!equals && first && !memchr(word, '/', (size_t)(first - word))) equals = first;
+    if (!equals || (size_t)(equals - word) >= sizeof file->name) return;
     snprintf(file->name, sizeof file->name, "%.*s", (int)(equals - word), word);
     file->path = equals + 1;
 }
@@ -57,7 +75,7 @@ static infer_input *begin_input(infer_run *run, kn_value *value) {
 
 static bool open_input(infer_run *run, const char *word) {
     named_file file;
-    named_file_split(word, &file);
+    named_file_split(word, run->model, &file);
     kn_value *value =
         find_value(&file, kn_model_input_count(run->model), kn_model_input, kn_model_input_name, run->model);
     if (!value)
@@ -242,7 +260,7 @@ static int infer(infer_run *run, const char *output) {
     named_file file;
     kn_tensor_info whole;
     size_t row_bytes = 0;
-    named_file_split(output, &file);
+    named_file_split(output, run->model, &file);
     run->output = find_value(&file, kn_model_output_count(run->model), kn_model_output, kn_model_output_name,
                              run->model);
     if (!run->output)
@@ -320,7 +338,7 @@ static int check(infer_run *run, int words, bool onnx, const char *input, const 
     if (!run->batch || run->batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run->batch, INT32_MAX);
     if (onnx && run->weights) return command_misuse("--weights is not for ONNX files");
-    if (output) named_file_split(output, &result);
+    if (output) named_file_split(output, NULL, &result);
     return output_choose(format, result.path, run->common.json, &run->format);
 }
 
@@ -338,7 +356,7 @@ static bool all_arrays(const char *list) {
 static int run_words(infer_run *run, const char **words, int count, const char *input, const char *output,
                      const char *trace) {
     named_file written = {.path = NULL};
-    if (output) named_file_split(output, &written);
+    if (output) named_file_split(output, NULL, &written);
     const output_file outputs[] = {{"--output", written.path}, {"--trace", trace}};
     int status = outputs_apart(outputs, 2);
     if (status != EXIT_DONE) return status;

@@ -7,9 +7,10 @@
 /* "NAME=FILE", or a FILE for the only (or first) input or output. */
 typedef struct named_file {
     const char *path;
-    char name[128];
+    char name[256];
 } named_file;
-void named_file_split(const char *word, named_file *file);
+/* A name that has a '/' is found in the model, which may be NULL; otherwise the word is a path. */
+void named_file_split(const char *word, const kn_model *model, named_file *file);
 
 typedef struct infer_files {
     const char *model, *inputs, *outputs; /* "A=a.npy,B=b.npy" the last two */

@@ -14,6 +14,7 @@ enum { MAX_FILES = 32 };
 typedef struct onnx_run {
     const char *path;
     kn_model *model;
+    kn_model *opened; /* before `model` is known, and what it was bound from, if it was */
     kn_context *context;
     kn_states *states;
     kn_session *session;
@@ -35,12 +36,12 @@ typedef struct onnx_run {
     uint64_t memory;
 } onnx_run;
 
-static bool split_list(char *words, named_file *files, int *count) {
+static bool split_list(char *words, const kn_model *model, named_file *files, int *count) {
     for (char *word = words, *comma; word; word = comma ? comma + 1 : NULL) {
         if (*count == MAX_FILES) return command_fail("more than %d files are named", MAX_FILES) == EXIT_DONE;
         comma = strchr(word, ',');
         if (comma) *comma = '\0';
-        named_file_split(word, &files[(*count)++]);
+        named_file_split(word, model, &files[(*count)++]);
     }
     return true;
 }
@@ -51,8 +52,8 @@ static bool split_lists(onnx_run *run, const char *inputs, const char *outputs) 
     if (!run->words) return command_fail("out of memory") == EXIT_DONE;
     memcpy(run->words, inputs, first);
     strcpy(run->words + first, outputs);
-    return split_list(run->words, run->inputs, &run->input_count) &&
-           split_list(run->words + first, run->outputs, &run->output_count);
+    return split_list(run->words, run->opened, run->inputs, &run->input_count) &&
+           split_list(run->words + first, run->opened, run->outputs, &run->output_count);
 }
 
 /* EXIT_DONE, or says which two outputs would be one file. */
@@ -80,33 +81,66 @@ static bool read_arrays(onnx_run *run) {
     return true;
 }
 
-/* If shapes depend on the values of inputs, or do not match while they are open, the model is opened with
- * these. */
-static bool open_model(onnx_run *run) {
-    run->model = kn_model_open(run->path, NULL);
-    const kn_status status = kn_model_status(run->model);
-    if (run->model && (status == KN_ERROR_UNSUPPORTED || status == KN_ERROR_SHAPE)) {
-        kn_model_params params = KN_MODEL_DEFAULTS;
-        params.given = run->given;
-        params.given_count = (size_t)run->input_count;
-        kn_model_destroy(&run->model);
-        run->model = kn_model_open(run->path, &params);
-    }
-    if (kn_model_status(run->model) == KN_OK) return true;
-    return command_fail("%s", run->model ? kn_model_error(run->model) : "out of memory") == EXIT_DONE;
-}
-
 /* The array for an input: the one of its name, or an unnamed one for the first. */
-static int array_of(const onnx_run *run, int position) {
-    const char *name = kn_model_input_name(run->model, position);
+static int array_of(const onnx_run *run, const kn_model *model, int position) {
+    const char *name = kn_model_input_name(model, position);
     for (int i = 0; i < run->input_count; i++)
         if (!strcmp(run->inputs[i].name, name) || (position == 0 && !run->inputs[i].name[0])) return i;
     return -1;
 }
 
+/* Converts an array to the type of its input, so that the graph may depend on its numbers. */
+static bool match_type(onnx_run *run, const kn_value *input, int i) {
+    kn_tensor_info info = run->given[i].info;
+    uint64_t bytes = 0;
+    if (info.dtype == kn_value_dtype(input)) return true;
+    info.dtype = kn_value_dtype(input);
+    void *data = kn_tensor_bytes(&info, &bytes) ? malloc((size_t)bytes + 1) : NULL;
+    if (!data || kn_npy_file_copy(run->arrays[i], info.dtype, data, (size_t)bytes) != KN_OK) {
+        free(data);
+        return command_fail("'%s' could not be converted to %s, which the model reads", run->inputs[i].path,
+                            kn_dtype_name(info.dtype)) == EXIT_DONE;
+    }
+    free(run->data[i]);
+    run->given[i].data = run->data[i] = data;
+    run->given[i].info = info;
+    return true;
+}
+
+/* Builds the model for the shapes of the arrays, and for their numbers where it depends on them. */
+static bool bind_model(onnx_run *run) {
+    for (int k = 0; k < kn_model_input_count(run->opened); k++) {
+        const int i = array_of(run, run->opened, k);
+        if (i >= 0 && !match_type(run, kn_model_input(run->opened, k), i)) return false;
+    }
+    run->model = kn_model_bind(run->opened, run->given, (size_t)run->input_count);
+    if (kn_model_bound(run->model)) return true;
+    if (kn_model_bound(run->opened)) { /* its inputs say better what does not fit */
+        kn_model_destroy(&run->model);
+        run->model = run->opened;
+        run->opened = NULL;
+        return true;
+    }
+    return command_fail("%s", run->model ? kn_model_error(run->model) : "out of memory") == EXIT_DONE;
+}
+
+static bool open_model(onnx_run *run) {
+    run->opened = kn_model_open(run->path, NULL);
+    if (kn_model_status(run->opened) == KN_OK) return true;
+    return command_fail("%s", run->opened ? kn_model_error(run->opened) : "out of memory") == EXIT_DONE;
+}
+
+/* Takes the opened model, if it can be computed for the arrays, or one that is bound to them. */
+static bool take_model(onnx_run *run) {
+    if (!kn_model_fits(run->opened, run->given, (size_t)run->input_count)) return bind_model(run);
+    run->model = run->opened;
+    run->opened = NULL;
+    return true;
+}
+
 static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
     kn_value *value = kn_model_input(run->model, position);
-    int i = array_of(run, position);
+    int i = array_of(run, run->model, position);
     char wanted[160], found[160];
     kn_value_shape_text(value, wanted, sizeof wanted);
     if (i < 0)
@@ -170,11 +204,11 @@ static bool has_rows(const kn_value *value) {
 /* If all have the same number of rows, at most --batch of them run at once. */
 static void cut_into_batches(onnx_run *run) {
     const int count = kn_model_input_count(run->model);
-    const int64_t samples = count ? run->given[array_of(run, 0)].info.shape[0] : 0;
+    const int64_t samples = count ? run->given[array_of(run, run->model, 0)].info.shape[0] : 0;
     run->by_rows = samples > 0;
     for (int i = 0; i < count && run->by_rows; i++)
-        run->by_rows =
-            has_rows(kn_model_input(run->model, i)) && run->given[array_of(run, i)].info.shape[0] == samples;
+        run->by_rows = has_rows(kn_model_input(run->model, i)) &&
+                       run->given[array_of(run, run->model, i)].info.shape[0] == samples;
     for (int i = 0; i < run->output_count && run->by_rows; i++)
         run->by_rows = has_rows(run->values[i]);
     run->samples = run->by_rows ? samples : 1;
@@ -197,7 +231,7 @@ static kn_status bind_sizes(const onnx_run *run, int64_t batch) {
         const kn_value *input = kn_model_input(run->model, i);
         for (int d = 0; d < kn_value_rank(input); d++) {
             if (!open_size(input, d, name, sizeof name)) continue;
-            const int64_t size = run->given[array_of(run, i)].info.shape[d];
+            const int64_t size = run->given[array_of(run, run->model, i)].info.shape[d];
             kn_status status = kn_session_bind(run->session, name, run->by_rows && d == 0 ? batch : size);
             /* no requested output may depend on it */
             if (status != KN_OK && status != KN_ERROR_NOT_FOUND) return status;
@@ -314,9 +348,9 @@ int infer_onnx(const common_options *common, const infer_files *files) {
         .path = files->model, .common = *common, .asked = (int64_t)files->batch, .memory = files->memory};
     auto_trial trial = {"a run, transfers included,", NULL, &run, prepare, compute, close_session};
     kn_context *context = NULL;
-    const bool split = split_lists(&run, files->inputs, files->outputs);
+    const bool split = open_model(&run) && split_lists(&run, files->inputs, files->outputs);
     const int status = split ? outputs_check(&run) : EXIT_FAILED;
-    bool fine = status == EXIT_DONE && read_arrays(&run) && open_model(&run) && find_outputs(&run) &&
+    bool fine = status == EXIT_DONE && read_arrays(&run) && take_model(&run) && find_outputs(&run) &&
                 fill_feeds(&run) && (trial.model = run.model) && device_auto(&run.common, &trial) &&
                 (context = context_open(&run.common)) && devices_join(context, &run.common, run.model) &&
                 prepare(&run, context) && compute(&run) && save(&run);
@@ -329,6 +363,7 @@ int infer_onnx(const common_options *common, const infer_files *files) {
         free(run.results[i]);
     }
     kn_model_destroy(&run.model);
+    kn_model_destroy(&run.opened);
     kn_context_destroy(&context);
     free(run.words);
     return fine ? EXIT_DONE : status != EXIT_DONE ? status : EXIT_FAILED;

@@ -114,7 +114,8 @@ static kn_status try_open(training_setup *setup, const kn_model_setting *setting
     params.narrow_integers = true;
     kn_model_destroy(&setup->model);
     setup->model = kn_model_open(setup->source, &params);
-    return kn_model_status(setup->model);
+    const kn_status status = kn_model_status(setup->model);
+    return status == KN_OK && !kn_model_bound(setup->model) ? KN_ERROR_SHAPE : status;
 }
 
 /* The sizes that a file left open at the first attempt. */
@@ -138,7 +139,7 @@ static void list_open(const training_setup *setup, open_names *list) {
 static kn_status open_with(training_setup *setup, const kn_model_setting *settings, size_t own,
                            const open_names *open, int64_t number, bool all) {
     kn_model_setting more[sizeof setup->settings / sizeof *setup->settings + 33];
-    kn_status status = kn_model_status(setup->model);
+    kn_status status = kn_model_bound(setup->model) ? KN_OK : KN_ERROR_SHAPE;
     size_t count = own;
     memcpy(more, settings, own * sizeof *settings);
     for (int i = 0; i < open->count; i++)

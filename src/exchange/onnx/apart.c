@@ -206,7 +206,7 @@ static bool read_names(apart *all) {
 
 bool kn_import_take_apart(kn_import *import) {
     const kn_host *host = &import->model->host;
-    kn_onnx_graph *graph = &kn_imported_of(import->model)->file.graph;
+    kn_onnx_graph *graph = &kn_imported_of(import->model)->file->graph;
     apart all = {.import = import,
                  .graph = graph,
                  .list = (kn_onnx_tensor *)(uintptr_t)graph->initializers,

@@ -52,20 +52,6 @@ bool kn_import_settle(kn_import_call *call) {
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 
-const char *kn_import_name(kn_import *import, const char *name) {
-    char *clean = kn_arena_text(import->arena, *name ? name : "value");
-    if (!clean) return NULL;
-    for (char *c = clean; *c; c++) {
-        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9');
-        if (!letter && *c != '_' && *c != '.' && *c != '/' && *c != '-') *c = '_';
-    }
-    const char *unique = clean;
-    /* "y" is the name of the target, should the model be trained. */
-    for (int i = 2; unique && (kn_graph_find(import->graph, unique) || !strcmp(unique, "y")); i++)
-        unique = kn_arena_format(import->arena, "%s_%d", clean, i);
-    return unique;
-}
-
 /* A name of the file made valid as a symbol of a graph, in the arena. */
 static const char *symbol_of(kn_import *import, const char *name) {
     if (import->batch && !strcmp(import->batch, name)) return "batch";
@@ -411,7 +397,7 @@ static bool has_number(const kn_onnx_dimension *dimension) {
 }
 
 /* The name that open dimensions of one size share; "" if it has none. Words without a letter or digit, such
- * as "?", are no names: each is a size of its own. */
+ * as "?", are no names: each is a separate size. */
 static const char *open_name(const kn_onnx_dimension *dimension) {
     if (dimension->known) return "";
     for (const char *c = dimension->name; *c; c++)
@@ -455,7 +441,10 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
             return false;
         }
         if (number < 0) number = told;
-        if (number < 0) keep_open(import->model, symbol, i == 0);
+        if (number < 0) {
+            keep_open(import->model, symbol, i == 0);
+            import->open = true;
+        }
         if (number >= 0)
             kn_text_format(text, "%" PRId64, number);
         else
@@ -512,7 +501,8 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
                 input->name, kn_onnx_type_name(input->type.type));
         return false;
     }
-    if (given && given->info.dtype != item.dtype)
+    const bool widened = given && item.dtype == KN_INT64 && given->info.dtype == KN_INT32;
+    if (given && given->info.dtype != item.dtype && !widened)
         return fail_input(import, input->name, KN_ERROR_DTYPE, "the given array is of another type");
     kn_text shape;
     kn_text_init(&shape, &import->model->host);
@@ -522,7 +512,10 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
     uint64_t bytes = 0;
     if (fine && import->wanted[position]) {
         fine = given && given->data && kn_tensor_bytes(&given->info, &bytes);
-        if (fine) item.value = kn_constant(import->graph, item.dtype, shape.data, given->data, (size_t)bytes);
+        if (fine)
+            item.value =
+                kn_constant(import->graph, given->info.dtype, shape.data, given->data, (size_t)bytes);
+        if (fine && widened) item.value = kn_cast(item.value, KN_INT64);
     } else if (fine) {
         const char *name = kn_import_name(import, import->alone ? "x" : input->name);
         bool narrow = import->params->narrow_integers && item.dtype == KN_INT64;
@@ -595,10 +588,10 @@ static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
 
 /* ---- the whole ----------------------------------------------------------------------------------------- */
 
-static bool build_graph(kn_import *import) {
+/* A new graph with the inputs. */
+static bool begin_graph(kn_import *import) {
     kn_model *model = import->model;
     const kn_onnx_graph *graph = &import->file->graph;
-    kn_import_scope scope = {.opset_count = 0};
     kn_graph_params params = KN_GRAPH_DEFAULTS;
     params.allocator = model->host.allocator;
     params.log = model->host.log;
@@ -608,17 +601,56 @@ static bool build_graph(kn_import *import) {
     model->input_count = model->output_count = model->open_size_count = 0;
     import->state_count = import->training_count = import->nodes = 0;
     import->depth = 0;
-    bool fine = true;
-    open_scope(import, &scope);
+    import->lacks = import->open = false;
     import->alone = has_one_input(import);
+    bool fine = true;
     for (size_t i = 0; fine && i < graph->input_count; i++)
         fine = add_input(import, (int)i, &graph->inputs[i]);
+    return fine;
+}
+
+static bool build_graph(kn_import *import) {
+    const kn_onnx_graph *graph = &import->file->graph;
+    kn_import_scope scope = {.opset_count = 0};
+    open_scope(import, &scope);
+    bool fine = begin_graph(import);
     fine = fine && define_initializers(import, graph) &&
            kn_import_nodes(import, graph->nodes, graph->node_count);
     for (size_t i = 0; fine && i < graph->output_count; i++)
         fine = add_output(import, &graph->outputs[i]);
     close_scope(import, &scope);
     return fine && !import->again;
+}
+
+/* Whether the shapes or the values of inputs, once known, may make a graph that could not be built. */
+static bool may_be_bound(const kn_import *import) {
+    const kn_status status = import->model->error.status;
+    return (status == KN_ERROR_SHAPE && import->open) ||
+           (status == KN_ERROR_UNSUPPORTED && (import->open || import->lacks));
+}
+
+/* Leaves the inputs, the names of the outputs, and the error's text, which says what is missing. */
+static bool keep_inputs(kn_import *import) {
+    kn_model *model = import->model;
+    const kn_onnx_graph *graph = &import->file->graph;
+    const kn_error reason = model->error;
+    kn_import_scope scope = {.opset_count = 0};
+    kn_error_clear(&model->error);
+    import->again = false;
+    memset(import->wanted, 0, graph->input_count * sizeof *import->wanted);
+    open_scope(import, &scope);
+    bool fine = begin_graph(import);
+    close_scope(import, &scope);
+    for (size_t i = 0; i < graph->output_count; i++) {
+        model->outputs[i] = NULL;
+        model->output_names[i] = graph->outputs[i].name;
+    }
+    model->output_count = (int)graph->output_count;
+    if (!fine || !check_wanted(import)) return false;
+    model->unbound = true;
+    model->error = reason;
+    model->error.status = KN_OK;
+    return true;
 }
 
 static bool sort_nodes(kn_import *import) {
@@ -652,21 +684,31 @@ static bool make_room(kn_import *import) {
            kn_import_no_memory(import);
 }
 
+static kn_import import_of(kn_model *model) {
+    return (kn_import){.model = model,
+                       .arena = &model->arena,
+                       .file = kn_imported_of(model)->file,
+                       .params = &model->params};
+}
+
+bool kn_import_prepare(kn_model *model) {
+    kn_import import = import_of(model);
+    return check_operators(&import) && sort_nodes(&import) && kn_import_take_apart(&import) &&
+           kn_import_find_learnt(&import) && kn_import_name_weights(&import);
+}
+
 bool kn_import_onnx(kn_model *model) {
     kn_imported *imported = kn_imported_of(model);
-    kn_import import = {
-        .model = model, .arena = &model->arena, .file = &imported->file, .params = &model->params};
-    if (!make_room(&import) || !check_operators(&import) || !sort_nodes(&import) ||
-        !kn_import_take_apart(&import) || !kn_import_find_learnt(&import))
-        return false;
+    kn_import import = import_of(model);
     bool fine = false;
+    if (!make_room(&import)) return false;
     import.batch = find_batch(&import.file->graph);
     kn_map_init(&import.constants, &model->host);
     do {
         import.again = false;
         fine = build_graph(&import);
     } while (import.again && model->error.status == KN_OK);
-    fine = fine && check_wanted(&import);
+    fine = fine ? check_wanted(&import) : may_be_bound(&import) && keep_inputs(&import);
     kn_map_finish(&import.constants);
     imported->states = import.states;
     imported->state_count = import.state_count;

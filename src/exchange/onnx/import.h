@@ -44,9 +44,12 @@ typedef struct kn_learnt {
 #define KN_OF_MICROSOFT(word, function)                                                                      \
     { .type = word, .build = function, .domain = KN_MICROSOFT }
 
-/* What a model from an ONNX file keeps of it: its origin_data. */
+/* What a model from an ONNX file keeps of it: its origin_data. Models that are bound from one that was opened
+ * have its file, its names and its parameters. */
 typedef struct kn_imported {
-    kn_onnx_model file;
+    kn_onnx_model *file;
+    kn_map *names;          /* of floating-point initializers in the graph, by address, bodies included */
+    kn_model_params params; /* those that the file was opened with, whose memory is the root's arena */
     const kn_import_state *states; /* the graph's parameters and statistics */
     size_t state_count;
     const kn_learnt *learnt;             /* by initializer of the file's graph */
@@ -55,6 +58,10 @@ typedef struct kn_imported {
 } kn_imported;
 static inline kn_imported *kn_imported_of(const kn_model *model) {
     return model->origin_data;
+}
+/* The arena that lives as long as the file. */
+static inline kn_arena *kn_imported_arena(kn_model *model) {
+    return model->root ? &model->root->arena : &model->arena;
 }
 
 /* The matrix of codes that a node dequantizes, so that a product may read them in place of the result. */
@@ -111,6 +118,8 @@ struct kn_import {
     bool *taken;             /* by the caller's settings: it is an open size of an input */
     kn_map constants;        /* initializers whose values must be known, by address: they are not trained */
     bool again;              /* another value must be known: build again */
+    bool lacks;              /* a value must be known that depends on an input without a given array */
+    bool open;               /* an input has an open size */
     kn_import_state *states; /* parameters and statistics, and what they begin with */
     size_t state_count, state_capacity;
     const kn_onnx_node **training; /* nodes that train in the file */
@@ -156,7 +165,10 @@ const kn_import_row *kn_import_find(const char *domain, const char *type);
 /* The row whose `op` this is, or NULL. */
 const kn_import_row *kn_import_find_op(const char *op);
 
-/* Makes the graph of the file that the model has opened. */
+/* Prepares the file that the model has opened for building graphs: sorts nodes, finds what is learnt. */
+bool kn_import_prepare(kn_model *model);
+/* Makes the graph of the file, following model->params. If that takes more than these say, the graph has the
+ * inputs only, and the model is unbound. */
 bool kn_import_onnx(kn_model *model);
 /* Writes the file again with the weights in `states`; NULL: with those of the file. */
 kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
@@ -177,6 +189,11 @@ kn_item *kn_import_item(const kn_import *import, const char *name);
 bool kn_import_define(kn_import *import, const char *name, const kn_item *item);
 /* A name of the file made valid and unique in the graph, in the arena. */
 const char *kn_import_name(kn_import *import, const char *name);
+/* Gives all initializers a name each (kn_imported.names). */
+bool kn_import_name_weights(kn_import *import);
+/* The name of the state that an initializer becomes; *made is that state if the graph has it already,
+ * otherwise NULL. NULL when out of memory. */
+const char *kn_import_weight_name(kn_import *import, const kn_onnx_tensor *tensor, kn_value **made);
 /* Builds the initializers, nodes and outputs of a branch or body: outputs[i] is a copy of the item of output
  * i. */
 bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,

@@ -103,7 +103,8 @@ kn_value *kn_item_statistic(kn_import *import, kn_item *item) {
     if (value) return value->kind == KN_VALUE_STATE && value->role == KN_STATE_STATISTIC ? value : NULL;
     if (!item->tensor || item->sizes || item->tensor->rank != 1 || !is_state(import, item)) return NULL;
     const kn_onnx_tensor *tensor = item->tensor;
-    const char *name = kn_import_name(import, tensor->name);
+    const char *name = kn_import_weight_name(import, tensor, &value);
+    if (value) return value->role == KN_STATE_STATISTIC ? item->value = value : NULL;
     const kn_initializer start = {KN_INITIALIZE_FILL, 0};
     const kn_shape shape = {
         .dtype = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype, .rank = 1, .dims = {tensor->shape[0]}};
@@ -126,7 +127,8 @@ static kn_value *tensor_value(kn_import *import, kn_item *item) {
     kn_dtype computed = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype;
     if (is_learnt(import, item)) {
         const kn_initializer start = {KN_INITIALIZE_FILL, 0};
-        const char *name = kn_import_name(import, tensor->name);
+        const char *name = kn_import_weight_name(import, tensor, &value);
+        if (value) return value; /* of an earlier round of a loop */
         value = name ? kn_parameter(import->graph, name, computed, shape, &start) : NULL;
         if (value && computed != item->dtype) kn_store(value, item->dtype);
         return value && keep_state(import, value, tensor) ? value : NULL;
@@ -234,11 +236,15 @@ static void want_leaf(kn_import *import, const kn_value *value) {
         size_t position = 0;
         for (const kn_map_entry *entry; (entry = kn_map_next(&scope->items, &position)) != NULL;) {
             const kn_item *item = entry->value;
-            if (!item->wanted || !item->given || !item->given->data || *item->wanted) continue;
+            if (!item->wanted || *item->wanted) continue;
             const kn_value *made = item->value;
             if (made && made->kind == KN_VALUE_RESULT)
                 made = made->producer->inputs[0]; /* a half, as float32 */
-            if (made == value) *item->wanted = import->again = true;
+            if (made != value) continue;
+            if (item->given && item->given->data)
+                *item->wanted = import->again = true;
+            else
+                import->lacks = true;
         }
     }
     for (size_t i = 0; i < import->state_count && value->kind == KN_VALUE_STATE; i++) {

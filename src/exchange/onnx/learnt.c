@@ -291,7 +291,7 @@ bool kn_import_find_learnt(kn_import *import) {
 }
 
 const kn_learnt *kn_import_learnt(const kn_imported *imported, const kn_onnx_tensor *tensor) {
-    const kn_onnx_graph *graph = &imported->file.graph;
+    const kn_onnx_graph *graph = &imported->file->graph;
     uintptr_t first = (uintptr_t)graph->initializers, at = (uintptr_t)tensor;
     size_t place = at >= first ? (at - first) / sizeof *tensor : SIZE_MAX;
     return imported->learnt && place < graph->initializer_count ? &imported->learnt[place] : NULL;

@@ -20,21 +20,70 @@ static bool copy_metadata(kn_model *model, const kn_onnx_model *file) {
     return true;
 }
 
-static bool open_onnx(kn_model *model, const char *path) {
-    kn_imported *imported = kn_allocate(&model->host, 1, sizeof *imported);
-    if (!imported) return kn_model_no_memory(model);
-    if (kn_onnx_open(&model->host, path, &imported->file, &model->error) != KN_OK) {
-        kn_release(&model->host, imported);
-        return false;
+/* Moves what params point to into the model's arena, for models that are bound later. */
+static bool keep_params(kn_model *model) {
+    kn_model_params *params = &model->params;
+    kn_arena *arena = &model->arena;
+    kn_model_setting *settings =
+        kn_arena_copy(arena, params->settings, params->setting_count, sizeof *settings);
+    kn_model_given *given = kn_arena_copy(arena, params->given, params->given_count, sizeof *given);
+    bool fine = (settings || !params->setting_count) && (given || !params->given_count);
+    for (size_t i = 0; fine && i < params->setting_count; i++)
+        fine = !settings[i].name || (settings[i].name = kn_arena_text(arena, settings[i].name)) != NULL;
+    for (size_t i = 0; fine && i < params->given_count; i++) {
+        uint64_t bytes = 0;
+        fine = !given[i].name || (given[i].name = kn_arena_text(arena, given[i].name)) != NULL;
+        if (!fine || !given[i].data) continue;
+        const bool whole = kn_tensor_bytes(&given[i].info, &bytes); /* not with open sizes */
+        const void *data = whole ? kn_arena_copy(arena, given[i].data, (size_t)bytes, 1) : NULL;
+        fine = data || !whole;
+        given[i].data = data;
     }
+    if (!fine) return kn_model_no_memory(model);
+    params->settings = settings;
+    params->given = given;
+    kn_imported_of(model)->params = *params;
+    return true;
+}
+
+static bool open_onnx(kn_model *model, const char *path) {
+    kn_imported *imported = kn_arena_take(&model->arena, 1, sizeof *imported);
+    kn_onnx_model *file = kn_arena_take(&model->arena, 1, sizeof *file);
+    kn_map *names = kn_arena_take(&model->arena, 1, sizeof *names);
+    if (!imported || !file || !names) return kn_model_no_memory(model);
+    if (kn_onnx_open(&model->host, path, file, &model->error) != KN_OK) return false;
+    *imported = (kn_imported){.file = file, .names = names};
+    kn_map_init(names, &model->host);
     model->origin_data = imported;
     model->has_weights = true;
-    return copy_metadata(model, &imported->file) && kn_import_onnx(model);
+    return copy_metadata(model, file) && keep_params(model) && kn_import_prepare(model) &&
+           kn_import_onnx(model);
+}
+
+/* The arrays for inputs: those given now, then those of opening, since the first of a name counts. */
+static bool bind_onnx(kn_model *model, const kn_model_given *given, size_t given_count) {
+    kn_model *root = model->root;
+    kn_imported *imported = kn_arena_copy(&model->arena, kn_imported_of(root), 1, sizeof *imported);
+    if (!imported) return kn_model_no_memory(model);
+    const kn_model_params *opened = &imported->params;
+    kn_model_given *all = kn_arena_take(&model->arena, given_count + opened->given_count + 1, sizeof *all);
+    if (!all) return kn_model_no_memory(model);
+    if (given_count) memcpy(all, given, given_count * sizeof *all);
+    if (opened->given_count) memcpy(all + given_count, opened->given, opened->given_count * sizeof *all);
+    model->params = *opened;
+    model->params.given = all;
+    model->params.given_count = given_count + opened->given_count;
+    model->origin_data = imported;
+    model->has_weights = true;
+    model->metadata = root->metadata;
+    model->metadata_count = root->metadata_count;
+    return kn_import_onnx(model);
 }
 
 static void close_onnx(kn_model *model) {
-    kn_onnx_close(&model->host, &kn_imported_of(model)->file);
-    kn_release(&model->host, model->origin_data);
+    if (model->root) return; /* it has the file */
+    kn_onnx_close(&model->host, kn_imported_of(model)->file);
+    kn_map_finish(kn_imported_of(model)->names);
 }
 
 static kn_status load_state(kn_model *model, kn_states *states, const kn_import_state *state) {
@@ -88,6 +137,7 @@ const kn_model_origin kn_onnx_origin = {
     .endings = ".onnx",
     .recognizes = recognizes,
     .open = open_onnx,
+    .bind = bind_onnx,
     .load = load_onnx,
     .save = save_onnx,
     .list_weights = kn_import_list_weights,

@@ -17,7 +17,8 @@ static kn_onnx_tensor *own_tensor(const kn_onnx_tensor *tensor) {
 
 /* Sets an integer attribute, and adds it where it is missing. */
 static bool set_attribute(kn_model *model, kn_onnx_node *node, const char *name, const int64_t *number) {
-    kn_onnx_attribute *list = kn_arena_take(&model->arena, node->attribute_count + 1, sizeof *list);
+    kn_onnx_attribute *list =
+        kn_arena_take(kn_imported_arena(model), node->attribute_count + 1, sizeof *list);
     size_t count = node->attribute_count, place = 0;
     if (!list) return kn_model_no_memory(model);
     if (count) memcpy(list, node->attributes, count * sizeof *list);
@@ -118,7 +119,7 @@ static kn_status write_with(kn_model *model, const char *path, kn_states *states
 kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
                          const kn_model_save_params *params) {
     const kn_imported *imported = kn_imported_of(model);
-    kn_onnx_model file = imported->file;
+    kn_onnx_model file = *imported->file;
     size_t count = file.metadata_count;
     kn_onnx_pair *pairs = kn_arena_take(&model->arena, count + params->pair_count + 1, sizeof *pairs);
     if (!pairs) return kn_fail_memory(&model->error, (count + params->pair_count) * sizeof *pairs);

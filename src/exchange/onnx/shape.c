@@ -65,6 +65,8 @@ static bool squeeze(kn_import_call *call) {
     int count = x ? take_axes(call, 13, axes) : -2;
     if (count == -2) return false;
     if (count == 0) return kn_import_put(call, 0, x);
+    for (int i = 0; count < 0 && i < x->shape.rank; i++) /* an open axis stays */
+        if (!kn_dim_known(x->shape.dims[i])) kn_graph_differ(call->graph, x->shape.dims[i], 1, true);
     return kn_import_put(call, 0,
                          kn_squeeze(x, count < 0 ? NULL : kn_import_list(call->import, axes, count)));
 }

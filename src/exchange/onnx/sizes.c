@@ -242,8 +242,10 @@ static bool combine(kn_import_call *call, kn_dim x, kn_dim y, kn_dim *result) {
         fine = combine_numbers(type, a, b, &number);
         if (fine) *result = kn_dim_of(graph, number);
     } else if (!strcmp(type, "Equal")) {
-        /* Sizes are never negative; different symbols are taken to be different. */
+        /* Sizes are never negative; others are taken to differ. */
         *result = x == y;
+        const bool negative = (number_of(call, x, &a) && a < 0) || (number_of(call, y, &b) && b < 0);
+        if (x != y && !negative) kn_graph_differ(graph, x, y, false);
     } else if (!strcmp(type, "Div") && y > 0) {
         *result = kn_dim_divide(graph, x, y); /* of sizes, which are not negative */
     } else if (x == y && (!strcmp(type, "Min") || !strcmp(type, "Max"))) {

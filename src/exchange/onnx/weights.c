@@ -43,7 +43,7 @@ static bool is_state(const kn_imported *imported, const kn_onnx_tensor *tensor) 
 
 bool kn_import_list_weights(kn_model *model) {
     const kn_imported *imported = kn_imported_of(model);
-    const kn_onnx_graph *graph = &imported->file.graph;
+    const kn_onnx_graph *graph = &imported->file->graph;
     bool fine = true;
     add_rules(model, imported);
     for (size_t i = 0; fine && i < graph->initializer_count; i++)

@@ -48,6 +48,7 @@ class Run:
         weights = None if class_weights is None or isinstance(class_weights, str) else np.ascontiguousarray(class_weights, np.float32)
         if isinstance(class_weights, str) and class_weights != "balanced":
             raise ValueError(f"class_weights is {class_weights!r}; expected 'balanced' or an array")
+        model._take_shapes(self.given, self.batch)
         model._need_loss(loss, weights, mixed, exactly=True)
         if is_samples(self.given):
             self._open_samples()

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 
 from ._arrays import as_array, info_of, type_number
-from .dataset import Dataset
+from .dataset import Dataset, data
 from .errors import error_of
 from .graph import Value
 
@@ -66,6 +66,26 @@ def by_name(data: Any, inputs: Sequence[Value], target: Optional[Value]) -> Dict
     return {name: shaped(found[name], value) for name, value in wanted.items()}
 
 
+def sample_shapes(given: Any, inputs: Sequence[Value]) -> Dict[str, Tuple[int, ...]]:
+    """The shape of a sample for each input that data has one for. A generator is left as it is: it can be run through once."""
+    if isinstance(given, (str, os.PathLike)):
+        given = data(given)
+    if isinstance(given, Dataset):
+        return {value.name: tuple(given.fields[value.name].shape) for value in inputs if value.name in given.fields}
+    if is_torch_dataset(given):
+        given = tuple(np.expand_dims(as_array(part), 0) for part in given[0])
+    elif not is_samples(given):
+        batches = iter(batches_of(given))
+        if batches is given:
+            return {}
+        given = next(batches, None)
+    if isinstance(given, (tuple, list)) and given:
+        given = given[0]
+    if not isinstance(given, Mapping):
+        given = dict(zip((value.name for value in inputs), given if isinstance(given, (tuple, list)) else [given]))
+    return {name: as_array(array).shape[1:] for name, array in given.items() if array is not None}
+
+
 def check_labels(labels: np.ndarray, answers: Optional[int]) -> None:
     """A label without an output would make the loss NaN."""
     if answers is not None and labels.size and labels.dtype.kind in "iu" and (labels.max() >= answers or labels.min() < 0):
@@ -121,5 +141,3 @@ def slices(arrays: Mapping[str, np.ndarray], batch: int) -> Iterator[Tuple[slice
     for first in range(0, max(sizes.values()), batch):
         place = slice(first, first + batch)
         yield place, {name: array[place] for name, array in arrays.items()}
-
-

@@ -25,15 +25,17 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _show
+from ._bound import Shapes, given_rows, in_rows
 from ._arrays import address, as_array, info_of, numpy_type, ready, type_number
 from ._handle import Handle
 from ._library import NULL, encoded, ffi, lib, make, names_of, read, Record, text, unknown, word_of
 from ._log import log_into
 from ._run import Run
-from ._samples import batches_of, by_name, fed, is_samples, is_torch_dataset, of_arrays, of_torch, slices, wanted_of
+from ._samples import (batches_of, by_name, fed, is_samples, is_torch_dataset, of_arrays, of_torch, sample_shapes, slices,
+                       wanted_of)
 from .dataset import Dataset, data
 from .device import Context, default_context
-from .errors import error_of
+from .errors import ShapeError, UnsupportedError, error_of
 from .graph import Graph, Value
 from .history import History, Progress
 from .session import Plan, Session, States
@@ -96,13 +98,8 @@ class _Opened(Handle):
             keep.append(ffi.new("char[]", encoded(name)))
             row.name, row.value = keep[-1], value
         params.settings, params.setting_count = rows, len(settings)
-        arrays = ffi.new("kn_model_given[]", max(1, len(given)))
-        for row, (name, value) in zip(arrays, given.items()):
-            array = as_array(value)
-            array = ready(array, type_number(array.dtype), name)
-            keep += [array, ffi.new("char[]", encoded(name))]
-            row.name, row.info, row.data = keep[-1], info_of(array.shape, type_number(array.dtype))[0], address(array)
-        params.given, params.given_count = arrays, len(given)
+        params.given = given_rows({name: as_array(value) for name, value in given.items()}, keep)
+        params.given_count = len(given)
         self.graph: Any = None
         self.loss: Any = None
         self.loss_key: Any = None
@@ -126,6 +123,55 @@ class _Opened(Handle):
                                lock=graph._core.lock)
             graph._core.owned_by(self._core)
             self.graph = graph
+
+    @classmethod
+    def of(cls, opened: "_Opened", arrays: Mapping[str, Any]) -> "_Opened":
+        """The model of an ONNX file bound to these arrays, or to these (dtype, shape)."""
+        made, keep = cls.__new__(cls), []  # type: ignore[var-annotated]
+        made.graph = made.loss = made.loss_key = made.loss_given = None
+        rows = given_rows(arrays, keep)
+        with opened._lock:
+            made._open_checked(lib.kn_model_bind(opened._pointer, rows, len(arrays)), lib.kn_model_destroy, lib.kn_model_status,
+                               opened, lock=opened._core.lock)
+        if not made.bound:
+            message = made._message()
+            made.close()
+            raise error_of(3, message)
+        made.graph = Graph._of(lib.kn_model_graph(made._pointer), made)
+        return made
+
+    @property
+    def bound(self) -> bool:
+        """Whether its graph is built: that of an ONNX file may need the shapes of inputs."""
+        return bool(lib.kn_model_bound(self._pointer))
+
+    @property
+    def inputs(self) -> List[Value]:
+        return self.graph._all(lambda _: lib.kn_model_input_count(self._pointer), lambda _, i: lib.kn_model_input(self._pointer, i))
+
+    @property
+    def outputs(self) -> List[Value]:
+        if not self.bound:
+            return []
+        return self.graph._all(lambda _: lib.kn_model_output_count(self._pointer), lambda _, i: lib.kn_model_output(self._pointer, i))
+
+    @property
+    def input_names(self) -> List[str]:
+        return [text(lib.kn_model_input_name(self._pointer, i)) or "" for i in range(lib.kn_model_input_count(self._pointer))]
+
+    @property
+    def weights(self) -> List[Record]:
+        found = []
+        for position in range(lib.kn_model_weight_count(self._pointer)):
+            weight = make("kn_model_weight")
+            lib.kn_model_weight_at(self._pointer, position, weight)
+            found.append(read(weight))
+        return found
+
+    @property
+    def state_names(self) -> List[str]:
+        """The names of the weights that states hold."""
+        return [weight.name for weight in self.weights if self.graph.find(weight.name) is not None]
 
     def close(self) -> None:
         """With its graph."""
@@ -188,10 +234,18 @@ class Model:
         self._states: Optional[States] = None
         self._sessions: Dict[str, Session] = {}
         self._about: Dict[str, str] = {}  # of the data, for files: vocabulary, columns, names of classes
+        self._file: _Opened  # as it was opened; `_made` may be bound to shapes
+        self._taken: Dict[str, Any] = {}  # the shapes of the data, where an ONNX file's graph needs them
+        self._shapes = Shapes(self)
         self._made = self._opened()
 
     def _opened(self) -> _Opened:
         made = _Opened(self.source, self._settings, self._frozen_statistics, self._given)
+        self._file = made
+        if self._taken:
+            made = _Opened.of(made, self._taken)
+        if not made.bound:
+            return made
         for pattern, device in self._pins.items():
             self._pin(made, pattern, device)
         if isinstance(self.source, Graph):
@@ -202,6 +256,31 @@ class Model:
         """Opens it again without its loss. Its weights stay."""
         self._made = self._opened()
         self._sessions = {}
+        self._shapes.clear()
+
+    def _bind(self, arrays: Mapping[str, Any]) -> _Opened:
+        """Its ONNX file, bound to arrays or to (dtype, shape)."""
+        made = _Opened.of(self._made, arrays)
+        for pattern, device in self._pins.items():
+            self._pin(made, pattern, device)
+        return made
+
+    def _take_shapes(self, data: Any, batch: int) -> None:
+        """Binds the model to the shapes of data, where its graph needs them; the batch stays open if that suffices."""
+        if self._made.bound:
+            return
+        samples = sample_shapes(data, self.inputs)
+        types = {name: (value.dtype, samples.get(value.name)) for name, value in zip(self.input_names, self.inputs)}
+        if any(shape is None for _, shape in types.values()):
+            raise error_of(3, self._made._message() + "; give sizes as keywords of koine.Model: " + ", ".join(self.open_sizes))
+        for count in (-1, batch):
+            try:
+                taken = {name: (dtype, (count, *shape)) for name, (dtype, shape) in types.items()}
+                self._made, self._taken, self._sessions = self._bind(taken), taken, {}
+                return
+            except (ShapeError, UnsupportedError):
+                if count == batch:
+                    raise
 
     # ---- properties ----
 
@@ -247,16 +326,17 @@ class Model:
 
     @property
     def inputs(self) -> List[Value]:
-        return self.graph._all(lambda _: lib.kn_model_input_count(self._pointer), lambda _, i: lib.kn_model_input(self._pointer, i))
+        return self._made.inputs
 
     @property
     def outputs(self) -> List[Value]:
-        return self.graph._all(lambda _: lib.kn_model_output_count(self._pointer), lambda _, i: lib.kn_model_output(self._pointer, i))
+        """[] for an ONNX file whose graph is not built yet: it needs the shapes of inputs, which predict() and fit() see."""
+        return self._made.outputs
 
     @property
     def input_names(self) -> List[str]:
         """As in the file, which may differ from the names of the values."""
-        return [text(lib.kn_model_input_name(self._pointer, i)) or "" for i in range(lib.kn_model_input_count(self._pointer))]
+        return self._made.input_names
 
     @property
     def output_names(self) -> List[str]:
@@ -289,12 +369,7 @@ class Model:
     @property
     def weights(self) -> List[Record]:
         """The weights: name, type, shape, whether they are trained, and why not."""
-        found = []
-        for position in range(lib.kn_model_weight_count(self._pointer)):
-            weight = make("kn_model_weight")
-            lib.kn_model_weight_at(self._pointer, position, weight)
-            found.append(read(weight))
-        return found
+        return self._made.weights
 
     def metadata(self, key: str) -> Optional[str]:
         """What the file that the model was opened from says for a key."""
@@ -321,6 +396,8 @@ class Model:
     @_alone
     def states(self) -> States:
         """The weights on the device, by name, as arrays."""
+        if self._states is None and not self._made.bound:
+            raise error_of(3, self._made._message())
         if self._states is None:
             states = self._states = States(self.context, self.seed)
             try:
@@ -569,8 +646,9 @@ class Model:
 
         With a mean squared error there is r2, too: 1 minus the fraction of the variance that is not explained.
         """
-        self._need_loss(loss)
         data = data if y is None else (data, y)
+        self._take_shapes(data, batch)
+        self._need_loss(loss)
         if not is_samples(data):
             return self._evaluate_batches(data)
         dataset = self._dataset(data, training=False)
@@ -619,21 +697,35 @@ class Model:
             value = self.inputs[0]
             x = x.adapted(wanted=wanted_of(value), tokens=value.dtype == "int32", **self._reading()) if x.spec is not None else x
             x = {value.name: x.read(value.name) for value in self.inputs}
-        arrays = by_name(x, self.inputs, None)
-        session, outputs = self._session("outputs"), self.outputs
+        inputs = self._file.inputs
+        if isinstance(x, Mapping):
+            names = dict(zip(self._file.input_names, (value.name for value in inputs)))
+            x = {names.get(name, name): array for name, array in x.items()}
+        results = self._results(by_name(x, inputs, None), batch)
+        return results[0] if len(results) == 1 else dict(zip(self._shapes.names, results))
+
+    def _results(self, arrays: Dict[str, np.ndarray], batch: int) -> List[np.ndarray]:
+        """The outputs for samples, a batch at a time where all inputs and outputs have a row for each."""
+        shapes = self._shapes
+        if len(arrays) != len(self.inputs) or not in_rows(self.inputs, self.outputs, arrays):
+            return shapes.at_once(arrays)
         fixed = self.inputs[0]._shape_words[:1]
         batch = int(fixed[0]) if fixed and fixed[0].isdigit() else batch  # as the file says
-        results: Optional[List[np.ndarray]] = None
         total = len(next(iter(arrays.values())))
+        first = {name: arrays[value.name][:batch] for name, value in zip(self.input_names, self.inputs)}
+        if total and (not self._made.bound or not shapes.fits(first)):
+            results = shapes.in_parts(arrays, batch)
+            return results if results is not None else shapes.at_once(arrays)
+        session, outputs = self._session("outputs"), self.outputs
+        shapes.names = [value.name for value in outputs]
+        results = None
         for place, part in slices(arrays, batch):
             part = fed(part, self.inputs)
             if results is None:
                 session.compile(part)
                 results = self._whole(session, outputs, min(batch, total), total)
             session.run(part, out=[result[place] for result in results])
-        if results is None:
-            results = session.run(fed(arrays, self.inputs))
-        return results[0] if len(results) == 1 else {value.name: result for value, result in zip(outputs, results)}
+        return results if results is not None else session.run(fed(arrays, self.inputs))
 
     def _whole(self, session: Session, outputs: Sequence[Value], count: int, total: int) -> List[np.ndarray]:
         """Arrays for all results, whose slices batches are written to."""
@@ -696,11 +788,13 @@ class Model:
         """Frees the device's memory."""
         for session in self._sessions.values():
             session.close()
+        self._shapes.clear()
         if self._trainer is not None:
             self._trainer.close()
         if self._states is not None:
             self._states.close()
         self._made.close()
+        self._file.close()
 
     def summary(self) -> str:
         """Its layers' weights as a table of text."""

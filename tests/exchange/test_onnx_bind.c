@@ -1,0 +1,277 @@
+/* ONNX files whose graph needs the shapes, or the values, of inputs: opened without an error, and built for
+ * each set of inputs. */
+#include "onnx_model.h"
+
+#include <string.h>
+
+#include "../models/fake_states.h"
+#include "../ops/ops_tests.h"
+
+enum { MOST = 512 };
+
+static kn_model_given array(const char *name, kn_dtype dtype, int rank, const int64_t *shape,
+                            const void *data) {
+    kn_model_given given = {.name = name, .info = {.dtype = dtype, .rank = rank}, .data = data};
+    memcpy(given.info.shape, shape, (size_t)rank * sizeof *shape);
+    return given;
+}
+
+static kn_model *bound_to(kn_model *model, const kn_model_given *given, size_t count) {
+    kn_model *bound = kn_model_bind(model, given, count);
+    if (!kn_model_bound(bound)) fail_msg("%s", kn_model_error(bound));
+    return bound;
+}
+
+/* Output 0 for the inputs, by their names in the graph; sizes that are still open are `batch`. */
+static void compute(kn_model *model, int64_t batch, const host_input *inputs, int count, double *numbers,
+                    int64_t elements) {
+    const kn_binding binding = {"batch", batch};
+    const kn_bind_request request = {.bindings = &binding, .binding_count = 1};
+    kn_value *output = kn_model_output(model, 0), *copy = NULL;
+    kn_graph *bound = NULL;
+    kn_error error = {0};
+    if (kn_graph_bind(kn_model_graph(model), &output, 1, &request, &bound, &copy, &error) != KN_OK)
+        fail_msg("%s", error.text);
+    host_values computed = host_compute(bound, inputs, count);
+    assert_int_equal(kn_shape_elements(&copy->shape), elements);
+    memcpy(numbers, computed.numbers[copy->id], (size_t)elements * sizeof *numbers);
+    host_release(&computed);
+    kn_graph_destroy(&bound);
+}
+
+/* Every second pixel, plus every fourth, enlarged: the sizes 2*((height+3)/4) and (height+1)/2 are equal for
+ * some heights only. */
+static void add_scales(onnx_graph *graph) {
+    onnx_input(graph, "image", ONNX_FLOAT, "n,1,height,width");
+    onnx_node(graph, "MaxPool", "image", "half", "kernel_shape=1:1 strides=2:2");
+    onnx_node(graph, "MaxPool", "half", "fourth", "kernel_shape=1:1 strides=2:2");
+    onnx_floats(graph, "scales", "4", 1);
+    onnx_wholes(graph, "scales_of", "1,1,2,2");
+    onnx_node(graph, "Cast", "scales_of", "factors", "to=1");
+    onnx_node(graph, "Resize", "fourth,,factors", "enlarged",
+              "mode='nearest' coordinate_transformation_mode='asymmetric' nearest_mode='floor'");
+    onnx_node(graph, "Add", "half,enlarged", "out", NULL);
+    onnx_output(graph, "out");
+}
+
+static void check_scales(kn_model *model, int64_t batch, int64_t height, int64_t width) {
+    double x[MOST], found[MOST];
+    const int64_t pixels = height * width, rows = height / 2, columns = width / 2;
+    for (int64_t i = 0; i < batch * pixels; i++)
+        x[i] = (double)(i * i % 101);
+    compute(model, batch, &(host_input){kn_value_name(kn_model_input(model, 0)), x}, 1, found,
+            batch * rows * columns);
+    for (int64_t i = 0; i < batch * rows * columns; i++) {
+        const int64_t row = i / columns % rows, column = i % columns;
+        const double *image = x + i / (rows * columns) * pixels;
+        const double half = image[2 * row * width + 2 * column];
+        assert_true(found[i] == half + image[row / 2 * 4 * width + column / 2 * 4]);
+    }
+}
+
+/* Three sizes in a row through one open model; the batch may stay open. */
+static void sizes_of_inputs(void **state) {
+    (void)state;
+    static const int64_t shapes[][4] = {{1, 1, 8, 4}, {2, 1, 4, 12}, {1, 1, 16, 16}};
+    onnx_graph graph = {.bytes.count = 0};
+    add_scales(&graph);
+    kn_model *model = onnx_open(&graph, NULL), *bound = NULL;
+    assert_int_equal(kn_model_status(model), KN_OK);
+    assert_false(kn_model_bound(model));
+    assert_non_null(strstr(kn_model_error(model), "node 'out' (Add)"));
+    assert_int_equal(kn_model_input_count(model), 1);
+    has_shape(model, kn_value_name(kn_model_input(model, 0)), "batch,1,height,width");
+    assert_string_equal(kn_model_input_name(model, 0), "image");
+    assert_string_equal(kn_model_output_name(model, 0), "out");
+    assert_null(kn_model_output(model, 0));
+    assert_string_equal(kn_model_open_size(model, 0, NULL), "height");
+    for (size_t i = 0; i < KN_COUNT_OF(shapes); i++) {
+        const kn_model_given given = array("image", KN_FLOAT32, 4, shapes[i], NULL);
+        assert_false(kn_model_fits(model, &given, 1));
+        bound = bound_to(model, &given, 1);
+        assert_true(kn_model_fits(bound, &given, 1));
+        check_scales(bound, shapes[i][0], shapes[i][2], shapes[i][3]);
+        kn_model_destroy(&bound);
+    }
+    const kn_model_given open = array(NULL, KN_FLOAT32, 4, (int64_t[]){-1, -1, 8, 8}, NULL);
+    bound = bound_to(model, &open, 1);
+    has_shape(bound, "out", "batch,1,4,4");
+    kn_model_destroy(&model); /* the file stays */
+    check_scales(bound, 3, 8, 8);
+    const kn_model_given other = array("image", KN_FLOAT32, 4, (int64_t[]){1, 1, 16, 8}, NULL);
+    kn_model *again = bound_to(bound, &other, 1);
+    kn_model_destroy(&bound);
+    check_scales(again, 1, 16, 8);
+    kn_model_destroy(&again);
+}
+
+static void refusals_of_binding(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    add_scales(&graph);
+    kn_model *model = onnx_open(&graph, NULL), *text = kn_model_open("lenet", NULL);
+    kn_states *states = fake_states_make();
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    /* these cannot be equal */
+    const kn_model_given given[] = {array("image", KN_FLOAT32, 4, (int64_t[]){1, 1, 6, 6}, NULL),
+                                    array("image", KN_FLOAT32, 3, (int64_t[]){1, 8, 8}, NULL),
+                                    array("image", KN_INT32, 4, (int64_t[]){1, 1, 8, 8}, NULL)};
+    static const kn_status statuses[] = {KN_ERROR_SHAPE, KN_ERROR_SHAPE, KN_ERROR_DTYPE};
+    for (size_t i = 0; i < KN_COUNT_OF(given); i++) {
+        kn_model *bound = kn_model_bind(model, &given[i], 1);
+        assert_int_equal(kn_model_status(bound), statuses[i]);
+        assert_non_null(strstr(kn_model_error(bound), i ? "image" : "(Add)"));
+        kn_model_destroy(&bound);
+    }
+    kn_model *same = kn_model_bind(model, NULL, 0);
+    assert_int_equal(kn_model_status(same), KN_OK);
+    assert_false(kn_model_bound(same));
+    kn_model_destroy(&same);
+    kn_model *refused = kn_model_bind(text, NULL, 0);
+    assert_int_equal(kn_model_status(refused), KN_ERROR_ARGUMENT);
+    kn_model_destroy(&refused);
+    refused = kn_model_bind(NULL, NULL, 0);
+    assert_int_equal(kn_model_status(refused), KN_ERROR_ARGUMENT);
+    kn_model_destroy(&refused);
+    assert_int_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_model_error(model), "kn_model_bind"));
+    assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_save_onnx(model, "none.onnx", states, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_pin(model, "*", "other"), 0);
+    assert_true(kn_model_flops(model) == 0);
+    assert_true(kn_model_bound(text));
+    assert_false(kn_model_bound(NULL));
+    fake_states_release(states);
+    kn_model_destroy(&text);
+    kn_model_destroy(&model);
+}
+
+/* A branch that multiplies by weights; both branches call them the same. */
+static onnx_graph branch(float first) {
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_floats(&graph, "weight", "2,1", first);
+    onnx_node(&graph, "MatMul", "x,weight", "product", NULL);
+    onnx_output(&graph, "product");
+    return graph;
+}
+
+/* An input decides which branch is computed: its value is needed, and it is no input of the result. */
+static void values_of_inputs(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0}, wide = branch(1), narrow = branch(10);
+    onnx_input(&graph, "x", ONNX_FLOAT, "1,2");
+    onnx_input(&graph, "rate", ONNX_INT64, "");
+    onnx_wholes(&graph, "sixteen", "16");
+    onnx_node(&graph, "Equal", "rate,sixteen", "is_wide", NULL);
+    onnx_node_with(&graph, "If", "is_wide", "y", "then_branch", &wide, "else_branch", &narrow, NULL);
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_open(&graph, NULL);
+    assert_int_equal(kn_model_status(model), KN_OK);
+    assert_false(kn_model_bound(model));
+    kn_model *bound[2];
+    for (int i = 0; i < 2; i++) {
+        const int64_t rate = i ? 8 : 16;
+        const kn_model_given given = array("rate", KN_INT64, 0, NULL, &rate);
+        kn_states *states = fake_states_make();
+        float weights[2];
+        bound[i] = bound_to(model, &given, 1);
+        assert_int_equal(kn_model_input_count(bound[i]), 1);
+        assert_string_equal(kn_model_input_name(bound[i], 0), "x");
+        assert_int_equal(kn_model_load(bound[i], NULL, states, NULL, NULL), KN_OK);
+        kn_tensor_info info;
+        const char *name = kn_states_entry(states, 0, &info);
+        assert_string_equal(name, i ? "weight_2" : "weight"); /* one set of states may serve both */
+        assert_int_equal(kn_states_get(states, name, weights, sizeof weights), KN_OK);
+        assert_true(weights[0] == (i ? 10 : 1) && weights[1] == (i ? 11 : 2));
+        fake_states_release(states);
+    }
+    kn_model_destroy(&bound[0]);
+    kn_model_destroy(&model);
+    kn_model_destroy(&bound[1]);
+}
+
+/* A weight in the body of a loop is one parameter, however many rounds there are. */
+static void weights_of_loops(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0}, body = {.bytes.count = 0};
+    onnx_input(&body, "round", ONNX_INT64, "");
+    onnx_input(&body, "going_in", ONNX_BOOL, "");
+    onnx_input(&body, "carried", ONNX_FLOAT, "1,2");
+    onnx_floats(&body, "weight", "2,2", 1);
+    onnx_node(&body, "MatMul", "carried,weight", "next", NULL);
+    onnx_node(&body, "Identity", "going_in", "going_out", NULL);
+    onnx_output(&body, "going_out");
+    onnx_output(&body, "next");
+    onnx_input(&graph, "x", ONNX_FLOAT, "1,2");
+    onnx_wholes(&graph, "rounds", "3");
+    onnx_node_with(&graph, "Loop", "rounds,,x", "y", "body", &body, NULL, NULL, NULL);
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_right(&graph, NULL);
+    has_parameters(model, "weight");
+    kn_model_destroy(&model);
+}
+
+/* What was built as if sizes differed is not computed for equal ones: an axis that Squeeze would remove, and
+ * a branch for one sample. */
+static void sizes_that_differ(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        onnx_graph graph = {.bytes.count = 0}, one = {.bytes.count = 0}, more = {.bytes.count = 0};
+        onnx_input(&graph, "x", ONNX_FLOAT, "n,1,3");
+        if (kind == 0) {
+            onnx_node(&graph, "Squeeze", "x", "y", NULL);
+        } else {
+            onnx_node(&one, "Neg", "x", "negative", NULL);
+            onnx_output(&one, "negative");
+            onnx_node(&more, "Abs", "x", "positive", NULL);
+            onnx_output(&more, "positive");
+            onnx_wholes(&graph, "zero", "0");
+            onnx_wholes(&graph, "single", "1");
+            onnx_node(&graph, "Shape", "x", "shape", NULL);
+            onnx_node(&graph, "Gather", "shape,zero", "count", NULL);
+            onnx_node(&graph, "Equal", "count,single", "is_single", NULL);
+            onnx_node_with(&graph, "If", "is_single", "y", "then_branch", &one, "else_branch", &more, NULL);
+        }
+        onnx_output(&graph, "y");
+        kn_model *model = onnx_right(&graph, NULL);
+        kn_model_given given = array("x", KN_FLOAT32, 3, (int64_t[]){2, 1, 3}, NULL);
+        double x[6] = {1, 2, 3, 4, 5, 6}, y[6];
+        assert_true(kn_model_fits(model, &given, 1));
+        compute(model, 2, &(host_input){kn_value_name(kn_model_input(model, 0)), x}, 1, y, 6);
+        assert_true(y[5] == 6);
+        given.info.shape[0] = 1;
+        assert_false(kn_model_fits(model, &given, 1));
+        kn_value *output = kn_model_output(model, 0), *copy = NULL;
+        kn_graph *graphs[2] = {NULL, NULL};
+        kn_error error = {0};
+        const kn_binding binding = {"batch", 1};
+        kn_bind_request request = {.bindings = &binding, .binding_count = 1};
+        /* through a copy, as in a session */
+        assert_int_equal(kn_graph_copy(kn_model_graph(model), &output, 1, &graphs[0], &copy, &error), KN_OK);
+        output = copy;
+        assert_int_equal(kn_graph_bind(graphs[0], &output, 1, &request, &graphs[1], &copy, &error),
+                         KN_ERROR_SHAPE);
+        assert_non_null(strstr(error.text, "batch is not 1"));
+        request.training = true; /* a last batch of one sample is trained like the others */
+        kn_error_clear(&error);
+        const kn_status trained = kn_graph_bind(graphs[0], &output, 1, &request, &graphs[1], &copy, &error);
+        assert_int_equal(trained, kind ? KN_ERROR_SHAPE : KN_OK);
+        kn_graph_destroy(&graphs[1]);
+        kn_graph_destroy(&graphs[0]);
+        kn_model *bound = bound_to(model, &given, 1);
+        has_shape(bound, "y_2", kind ? "1,1,3" : "3");
+        compute(bound, 1, &(host_input){kn_value_name(kn_model_input(bound, 0)), x}, 1, y, 3);
+        assert_true(y[2] == (kind ? -3 : 3));
+        kn_model_destroy(&bound);
+        kn_model_destroy(&model);
+    }
+}
+
+int test_onnx_bind(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_of_inputs),   cmocka_unit_test(refusals_of_binding),
+        cmocka_unit_test(values_of_inputs),  cmocka_unit_test(weights_of_loops),
+        cmocka_unit_test(sizes_that_differ),
+    };
+    return cmocka_run_group_tests_name("onnx bind", tests, NULL, NULL);
+}

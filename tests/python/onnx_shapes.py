@@ -1,0 +1,175 @@
+"""ONNX files in Python: open sizes that the inputs decide, inputs that decide what is computed, scalars, names.
+
+usage: onnx_shapes.py HOUSE_FOLDER
+"""
+import os
+import struct
+import tempfile
+
+from package import case, expect, expect_equal, raises, run
+
+os.chdir(tempfile.mkdtemp(prefix="koine-python-"))
+
+import numpy as np  # noqa: E402
+
+import koine  # noqa: E402
+
+FLOAT, INT64 = 1, 7
+
+
+def field(number, value):
+    """A field of a message: an integer, or a text, bytes or messages."""
+    def varint(rest):
+        return bytes([rest & 127 | 128]) + varint(rest >> 7) if rest > 127 else bytes([rest])
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def value(number, name, kind=FLOAT, sizes=()):
+    """An input (11) or an output (12) of a graph."""
+    shape = b"".join(field(1, field(1 if isinstance(size, int) else 2, size)) for size in sizes)
+    return field(number, field(1, name) + field(2, field(1, field(1, kind) + field(2, shape))))
+
+
+def output(name):
+    return field(12, field(1, name))
+
+
+def tensor(name, array):
+    array = np.asarray(array)
+    kind = FLOAT if array.dtype == np.float32 else INT64
+    return field(5, b"".join(field(1, size) for size in array.shape) + field(2, kind) + field(8, name) + field(9, array.tobytes()))
+
+
+def node(kind, inputs, outputs, **attributes):
+    """A node whose attributes are integers, texts, lists of integers, or graphs (bytes)."""
+    def attribute(given):
+        if isinstance(given, list):
+            return b"".join(field(8, number) for number in given) + field(20, 7)
+        number, kind = {int: (3, 2), str: (4, 3), bytes: (6, 5)}[type(given)]
+        return field(number, given) + field(20, kind)
+    return field(1, b"".join(field(1, name) for name in inputs.split()) + b"".join(field(2, name) for name in outputs.split()) +
+                 field(4, kind) + b"".join(field(5, field(1, key) + attribute(given)) for key, given in attributes.items()))
+
+
+def graph(*fields):
+    return b"".join(fields) + field(2, "net")
+
+
+def onnx_file(name, *fields):
+    with open(name, "wb") as file:
+        file.write(field(1, 10) + field(8, field(1, "") + field(2, 20)) + field(7, graph(*fields)))
+    return name
+
+
+# Every second pixel, plus every fourth, enlarged: sizes that are equal for some heights only.
+SCALES = (value(11, "images:0", sizes=("n", 1, "height", "width")), tensor("twice", np.float32([1, 1, 2, 2])),
+          node("MaxPool", "images:0", "half", kernel_shape=[1, 1], strides=[2, 2]),
+          node("MaxPool", "half", "fourth", kernel_shape=[1, 1], strides=[2, 2]),
+          field(1, field(1, "fourth") + field(1, "") + field(1, "twice") + field(2, "large") + field(4, "Resize") +
+                b"".join(field(5, field(1, key) + field(4, text) + field(20, 3)) for key, text in
+                         (("mode", "nearest"), ("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", "floor")))),
+          node("Add", "half large", "sum"))
+
+
+def scales(x):
+    half, fourth = x[:, :, ::2, ::2], x[:, :, ::4, ::4]
+    return half + fourth.repeat(2, 2).repeat(2, 3)
+
+
+def random(*shape):
+    return np.random.default_rng(len(shape)).random(shape, np.float32)
+
+
+@case
+def sizes_in_a_row():
+    model = koine.Model(onnx_file("scales.onnx", *SCALES, output("sum")))
+    expect_equal(model.input_names, ["images:0"])
+    expect_equal(model.outputs, [])
+    expect_equal(model.open_sizes, ["height", "width"])
+    with raises(koine.ShapeError, "Add"):
+        model.states
+    for shape in ((1, 1, 8, 4), (5, 1, 4, 12), (2, 1, 16, 16), (1, 1, 8, 4), (9, 1, 8, 8), (3, 1, 8, 12), (1, 1, 4, 4)):
+        x = random(*shape)
+        np.testing.assert_array_equal(model.predict({"images:0": x}), scales(x))
+        np.testing.assert_array_equal(model.predict(x, batch=2), scales(x))
+    expect(len(model._shapes.kept) <= 4, f"{len(model._shapes.kept)} graphs are kept")
+    with raises(koine.ShapeError, "Add"):
+        model.predict(random(1, 1, 6, 6))
+    model.close()
+
+
+@case
+def kept_graphs():
+    model = koine.Model(onnx_file("scales.onnx", *SCALES, output("sum")))
+    for _ in range(3):
+        for size in (4, 8, 16):
+            model.predict(random(1, 1, size, size))
+    expect_equal(len(model._shapes.kept), 3)
+    found = list(model._shapes.kept.values())
+    model.predict(random(1, 1, 4, 4))
+    expect(all(bound in found for bound in model._shapes.kept.values()), "a graph was built twice")
+
+
+@case
+def branches():
+    def branch(first):
+        return graph(tensor("weight", np.float32([[first], [first + 1]])), node("MatMul", "x weight", "product"), output("product"))
+    path = onnx_file("branches.onnx", value(11, "x", sizes=("n", 2)), value(11, "rate", INT64), tensor("wide", np.int64([16])),
+                     node("Equal", "rate wide", "is_wide"),
+                     node("If", "is_wide", "out", then_branch=branch(1), else_branch=branch(10)), output("out"))
+    model = koine.Model(path)
+    x = random(3, 2)
+    for rate in (16, 8, 16, 9):
+        first = 1 if rate == 16 else 10
+        np.testing.assert_allclose(model.predict({"x": x, "rate": np.int64(rate)}), x @ np.float32([[first], [first + 1]]), rtol=1e-5)
+    expect_equal(len(model.states), 2)
+
+
+@case
+def no_common_rows():
+    path = onnx_file("state.onnx", value(11, "x", sizes=("batch", 3)), value(11, "state", sizes=(2, "batch", 3)), value(11, "factor"),
+                     tensor("axis", np.int64([0])), node("ReduceSum", "state axis", "before", keepdims=0), node("Add", "x before", "sum"),
+                     node("Mul", "sum factor", "out"), node("Mul", "state factor", "next"), output("out"), output("next"))
+    model = koine.Model(path)
+    for batch in (1, 2, 5):
+        x, state = random(batch, 3), random(2, batch, 3)
+        found = model.predict({"x": x, "state": state, "factor": np.float32(2)})
+        np.testing.assert_allclose(found["out"], (x + state.sum(0)) * 2, rtol=1e-6)
+        np.testing.assert_allclose(found["next"], state * 2, rtol=1e-6)
+    one = koine.Model(onnx_file("scalar.onnx", value(11, "s"), node("Neg", "s", "out"), output("out")))
+    expect_equal(float(one.predict(np.float32(3))), -3.0)
+
+
+@case
+def squeezed():
+    model = koine.Model(onnx_file("squeeze.onnx", value(11, "x", sizes=("batch", 1, 3)), node("Squeeze", "x", "out"), output("out")))
+    for batch in (2, 1, 4):
+        x = random(batch, 1, 3)
+        expect_equal(model.predict(x).shape, np.squeeze(x).shape)
+
+
+@case
+def trained():
+    path = onnx_file("net.onnx", *SCALES, node("GlobalAveragePool", "sum", "mean"), node("Flatten", "mean", "flat"),
+                     tensor("head.weight", np.float32([[1, -1]])), node("MatMul", "flat head.weight", "logits"), output("logits"))
+    model = koine.Model(path)
+    x = random(40, 1, 8, 8)
+    y = (x.mean((1, 2, 3)) > 0.5).astype(np.int32)
+    history = model.fit(x, y, epochs=3, batch=16, progress=False)
+    expect(len(history.losses) == 9, "three batches of each epoch, the last of which is smaller")
+    expect(model.evaluate(x, y).samples == 40, "evaluate")
+    weight = model.states["head.weight"]
+    expect(not np.array_equal(weight, [[1, -1]]), "the weight was not trained")
+    for size in (8, 16, 4):
+        x = random(3, 1, size, size)
+        np.testing.assert_allclose(model.predict(x), scales(x).mean((2, 3)) @ weight, rtol=1e-4, atol=1e-5)
+    model.save("trained.onnx")
+    again = koine.Model("trained.onnx")
+    np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-5, atol=1e-6)
+    expect_equal(again.open_sizes, ["height", "width"])
+
+
+run()

@@ -1,0 +1,140 @@
+"""Models of ONNX files whose graph is built for the inputs at hand: one for each of the last few sets of shapes."""
+from __future__ import annotations
+
+import collections
+import weakref
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+
+from ._arrays import address, info_of, ready, type_number
+from ._library import encoded, ffi, lib
+from ._samples import fed, slices
+from .errors import ArgumentError, ShapeError, UnsupportedError
+from .graph import Value
+from .session import Session, States
+
+if TYPE_CHECKING:
+    from .model import _Opened, Model
+
+KEPT = 4  # sets of shapes
+
+
+def given_rows(arrays: Mapping[str, Any], keep: List[Any]) -> Any:
+    """kn_model_givens, by names in the file: of arrays, or of (dtype, shape) without numbers."""
+    rows = ffi.new("kn_model_given[]", max(1, len(arrays)))
+    for row, (name, array) in zip(rows, arrays.items()):
+        keep.append(ffi.new("char[]", encoded(name)))
+        row.name = keep[-1]
+        if isinstance(array, tuple):
+            row.info = info_of(array[1], type_number(array[0]))[0]
+            continue
+        array = ready(array, type_number(array.dtype), name)
+        keep.append(array)
+        row.info, row.data = info_of(array.shape, type_number(array.dtype))[0], address(array)
+    keep.append(rows)
+    return rows
+
+
+class Bound:
+    """A model bound to shapes, its session, and which inputs its graph was built from the values of."""
+
+    def __init__(self, made: "_Opened", session: Session, folded: Dict[str, bytes]) -> None:
+        self.made, self.session, self.folded = made, session, folded
+
+
+class Shapes:
+    """What Model.predict computes with: the model itself where its graph fits the shapes, otherwise one bound to them."""
+
+    def __init__(self, model: "Model") -> None:
+        self.model = weakref.proxy(model)  # which has this
+        self.names: List[str] = []  # of the results of the last run
+        self.kept: "collections.OrderedDict[Any, Bound]" = collections.OrderedDict()
+        self.fitting: Dict[Any, bool] = {}
+
+    def clear(self) -> None:
+        self.kept.clear()
+        self.fitting.clear()
+
+    # ---- which model ----
+
+    def fits(self, arrays: Mapping[str, np.ndarray]) -> bool:
+        key = tuple((name, array.shape) for name, array in arrays.items())
+        if key not in self.fitting:
+            if len(self.fitting) > 64:
+                self.fitting.clear()
+            keep: List[Any] = []
+            rows = given_rows({name: (array.dtype, array.shape) for name, array in arrays.items()}, keep)
+            self.fitting[key] = bool(lib.kn_model_fits(self.model._pointer, rows, len(arrays)))
+        return self.fitting[key]
+
+    def _find(self, arrays: Mapping[str, np.ndarray]) -> Bound:
+        """The model bound to these arrays, by the file's names."""
+        shapes = tuple((name, array.dtype.str, array.shape) for name, array in arrays.items())
+        for key, bound in self.kept.items():
+            if key[0] == shapes and all(arrays[name].tobytes() == value for name, value in bound.folded.items()):
+                self.kept.move_to_end(key)
+                return bound
+        made = self.model._bind(arrays)
+        folded = {name: array.tobytes() for name, array in arrays.items() if name not in made.input_names}
+        states = self.model._states if self.model._states is not None else States(self.model.context, self.model.seed)
+        session = Session(made.outputs, self.model.context, states=states, **self.model._arithmetic())
+        load_missing(made, states)
+        self.model._states = states
+        bound = Bound(made, session, folded)
+        self.kept[(shapes, tuple(folded.items()))] = bound
+        while len(self.kept) > KEPT:
+            self.kept.popitem(last=False)
+        return bound
+
+    # ---- running ----
+
+    def at_once(self, arrays: Mapping[str, np.ndarray]) -> List[np.ndarray]:
+        """All results for whole arrays, by the names of the graph's inputs."""
+        model = self.model
+        inputs = {value.name: value for value in model._file.inputs}
+        arrays = {name: ready(array, type_number(inputs[name].dtype), name) for name, array in fed(arrays, model.inputs).items()}
+        by_file = {name: arrays[value] for name, value in zip(model._file.input_names, inputs)}
+        bound = None
+        if not model._made.bound or not self.fits(by_file):
+            try:
+                bound = self._find(by_file)
+            except (ArgumentError, ShapeError, UnsupportedError):
+                if not model._made.bound:
+                    raise
+        if bound is None:  # where nothing fits, the session says what does not
+            self.names = [value.name for value in model.outputs]
+            return model._session("outputs").run(arrays)
+        self.names = [value.name for value in bound.made.outputs]
+        own = dict(zip(bound.made.input_names, (value.name for value in bound.made.inputs)))
+        return bound.session.run({own[name]: array for name, array in by_file.items() if name in own})
+
+    def in_parts(self, arrays: Mapping[str, np.ndarray], batch: int) -> Optional[List[np.ndarray]]:
+        """The same for parts of so many samples; None where results have no row for each."""
+        found: List[List[np.ndarray]] = []
+        for _, part in slices(arrays, batch):
+            results = self.at_once(part)
+            count = len(next(iter(part.values())))
+            if any(not result.shape or len(result) != count for result in results):
+                return None
+            found.append(results)
+        return [np.concatenate(parts) for parts in zip(*found)]
+
+
+def in_rows(inputs: Sequence[Value], outputs: Sequence[Value], arrays: Mapping[str, np.ndarray]) -> bool:
+    """Whether all inputs, and the outputs that are known, have a row for each sample."""
+    firsts = {(value._shape_words[:1] or [""])[0] for value in [*inputs, *outputs]}
+    counts = {array.shape[:1] for array in arrays.values()}
+    return len(counts) == 1 and counts != {()} and len(firsts) == 1 and firsts != {""}
+
+
+def load_missing(made: "_Opened", states: States) -> None:
+    """Loads the weights of a file that the states do not have; the others may have been trained."""
+    known = set(states)
+    names = [name for name in made.state_names if name in known]
+    if len(names) == len(made.state_names) and names:
+        return
+    before = {name: states[name] for name in names}
+    made.load(None, states)
+    for name, array in before.items():
+        states[name] = array
