@@ -5,7 +5,7 @@ usage: watch_test.py COMMAND [ARGUMENT...]
 
 A busy machine makes every test slow, so the limit that a test declares in its meson.build counts seconds of
 processor time, of the test and of all that it starts. A test that uses almost none for STALL_SECONDS hangs, too. Either way
-the test is ended and its output ends with a line `TIMEOUT: …`, which tools/test_report.py counts.
+its processes and what they wait for are shown, the test is ended, and its output ends with a line `TIMEOUT: …`, which tools/test_report.py counts.
 
   KOINE_TEST_LIST      meson's list of tests (meson-info/intro-tests.json), which tells their limits
   KOINE_TEST_PATIENCE  a factor on the limit, for slow devices and sanitizers
@@ -16,13 +16,14 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 
-STALL_SECONDS, LOOK_SECONDS, END_SECONDS = 300, 2, 3
+STALL_SECONDS, LOOK_SECONDS, END_SECONDS, STACK_SECONDS = 300, 2, 3, 30
 MIN_BUSY_FRACTION = 0.01  # of one processor over STALL_SECONDS: less is a hang, more may be a busy machine
 TIMED_OUT = 124
 
@@ -38,8 +39,8 @@ def name_and_limit(command):
     return os.path.basename(command[0]), 0
 
 
-def processor_seconds(root):
-    """Of the process and all below it, those that have ended included; None where the system does not tell."""
+def ticks_below(root):
+    """{process: ticks of processor time} of the process and all below it, with those of what they have waited for."""
     ticks, parents = {}, {}
     try:
         for entry in os.listdir("/proc"):
@@ -53,16 +54,50 @@ def processor_seconds(root):
             parents[int(entry)] = int(fields[1])
             ticks[int(entry)] = sum(int(field) for field in fields[11:15])
     except OSError:
-        return None
-    if root not in ticks:
-        return None
-    total = 0
+        return {}
+    found = {}
     for process, used in ticks.items():
         above = process
         while above not in (root, 0, None):
             above = parents.get(above)
-        total += used if above == root else 0
-    return total / os.sysconf("SC_CLK_TCK")
+        if above == root:
+            found[process] = used
+    return found
+
+
+def processor_seconds(root):
+    """Of the process and all below it, those that have ended included; None where the system does not tell."""
+    ticks = ticks_below(root)
+    return sum(ticks.values()) / os.sysconf("SC_CLK_TCK") if root in ticks else None
+
+
+def first_line(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline().replace("\0", " ").strip()
+    except OSError:
+        return "?"
+
+
+def show_processes(root):
+    """What the processes of a test that hangs wait for: the stacks of their threads where gdb is installed, or else the
+    function of the kernel that each sleeps in."""
+    for process in sorted(ticks_below(root)):
+        print(f"\nprocess {process}: {first_line(f'/proc/{process}/cmdline')}", flush=True)
+        if shutil.which("gdb"):
+            words = ["gdb", "-p", str(process), "-batch", "-nx", "-ex", "thread apply all bt 20"]
+            try:
+                subprocess.run(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=STACK_SECONDS, check=True)
+                continue
+            except (OSError, subprocess.SubprocessError):
+                pass
+        try:
+            threads = sorted(os.listdir(f"/proc/{process}/task"), key=int)
+        except OSError:
+            continue
+        for thread in threads:
+            at = f"/proc/{process}/task/{thread}"
+            print(f"  thread {thread} ({first_line(at + '/comm')}) in {first_line(at + '/wchan')}", flush=True)
 
 
 class Output(threading.Thread):
@@ -159,6 +194,7 @@ def main(command):
         signal.signal(number, lambda *_: end(child))
     why = watch(child, name, limit, output)
     if why:
+        show_processes(child.pid)
         end(child)
         child.wait()
     output.join(timeout=10)

@@ -66,6 +66,15 @@ def no_work_is_a_timeout():
     return complaints(result, 124, "TIMEOUT: room: no processor time used for 1.5 s")
 
 
+def what_hangs_is_shown():
+    """Its child too: the command, and where each thread waits."""
+    program = "import time; time.sleep(1001)"
+    result, _ = watched(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {program!r}])", stall="1.5")
+    bad = complaints(result, 124, "process \\d+: .*subprocess.run")
+    bad += complaints(result, 124, r"process \d+: .*-c import time; time.sleep\(1001\)\n(  thread \d+ \(\S+\) in|.*Thread)")
+    return bad
+
+
 def children_count_and_end():
     """The work of a child is the test's, and the child ends with it."""
     program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"
@@ -119,6 +128,6 @@ def folders_go_when_a_test_is_told_to_end():
 
 
 run([(function.__name__.replace("_", " "), function) for function in (
-    the_end_is_passed_on, too_much_work_is_a_timeout, patience_is_a_factor, no_work_is_a_timeout,
+    the_end_is_passed_on, too_much_work_is_a_timeout, patience_is_a_factor, no_work_is_a_timeout, what_hangs_is_shown,
     children_count_and_end, progress_is_told, times_are_recorded,
     folders_go_when_a_test_is_told_to_end)])
