@@ -211,6 +211,65 @@ static void weights_of_loops(void **state) {
     kn_model_destroy(&model);
 }
 
+/* More rounds than one node stacks: a loop that ends on a condition, and a scan of an input's rows. */
+static void long_loops(void **state) {
+    (void)state;
+    enum { ROUNDS = 150 };
+    onnx_graph graph = {.bytes.count = 0}, body = {.bytes.count = 0}, sums = {.bytes.count = 0};
+    double x[ROUNDS], found[ROUNDS], sum = 0;
+    onnx_input(&body, "round", ONNX_INT64, "");
+    onnx_input(&body, "going_in", ONNX_BOOL, "");
+    onnx_input(&body, "carried", ONNX_INT64, "1");
+    onnx_node(&body, "Add", "carried,two", "next", NULL);
+    onnx_node(&body, "Less", "next,limit", "going_out", NULL);
+    onnx_node(&body, "Identity", "next", "number", NULL);
+    onnx_output(&body, "going_out");
+    onnx_output(&body, "next");
+    onnx_output(&body, "number");
+    onnx_input(&sums, "sum", ONNX_FLOAT, "1");
+    onnx_input(&sums, "row", ONNX_FLOAT, "1");
+    onnx_node(&sums, "Add", "sum,row", "sum_out", NULL);
+    onnx_node(&sums, "Identity", "sum_out", "so_far", NULL);
+    onnx_output(&sums, "sum_out");
+    onnx_output(&sums, "so_far");
+    onnx_input(&graph, "x", ONNX_FLOAT, "rows,1");
+    onnx_wholes(&graph, "begin", "0");
+    onnx_wholes(&graph, "two", "2");
+    onnx_wholes(&graph, "limit", "300");
+    onnx_node(&graph, "Constant", "", "nothing", "value_float=0.0f");
+    onnx_wholes(&graph, "shape", "1");
+    onnx_node(&graph, "Reshape", "nothing,shape", "start", NULL);
+    onnx_node_with(&graph, "Loop", ",,begin", "end,numbers", "body", &body, NULL, NULL, NULL);
+    onnx_node_with(&graph, "Scan", "start,x", "total,sums", "body", &sums, NULL, NULL, "num_scan_inputs=1");
+    onnx_output(&graph, "sums");
+    onnx_output(&graph, "numbers");
+    kn_model *model = onnx_open(&graph, NULL);
+    assert_false(kn_model_bound(model));
+    const kn_model_given given = array("x", KN_FLOAT32, 2, (int64_t[]){ROUNDS, 1}, NULL);
+    kn_model *bound = bound_to(model, &given, 1);
+    has_shape(bound, "numbers", "150,1");
+    for (int i = 0; i < ROUNDS; i++)
+        x[i] = (double)(i % 7);
+    compute(bound, 1, &(host_input){kn_value_name(kn_model_input(bound, 0)), x}, 1, found, ROUNDS);
+    for (int i = 0; i < ROUNDS; i++) {
+        sum += x[i];
+        assert_true(found[i] == sum);
+    }
+    kn_value *numbers = kn_model_output(bound, 1), *copy = NULL;
+    kn_graph *folded = NULL;
+    kn_error error = {0};
+    const kn_bind_request request = {.bindings = NULL};
+    if (kn_graph_bind(kn_model_graph(bound), &numbers, 1, &request, &folded, &copy, &error) != KN_OK)
+        fail_msg("%s", error.text);
+    host_values computed = host_compute(folded, NULL, 0);
+    for (int i = 0; i < ROUNDS; i++)
+        assert_true(computed.numbers[copy->id][i] == 2 * (i + 1));
+    host_release(&computed);
+    kn_graph_destroy(&folded);
+    kn_model_destroy(&bound);
+    kn_model_destroy(&model);
+}
+
 /* What was built as if sizes differed is not computed for equal ones: an axis that Squeeze would remove, and
  * a branch for one sample. */
 static void sizes_that_differ(void **state) {
@@ -271,7 +330,7 @@ int test_onnx_bind(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_inputs),   cmocka_unit_test(refusals_of_binding),
         cmocka_unit_test(values_of_inputs),  cmocka_unit_test(weights_of_loops),
-        cmocka_unit_test(sizes_that_differ),
+        cmocka_unit_test(sizes_that_differ), cmocka_unit_test(long_loops),
     };
     return cmocka_run_group_tests_name("onnx bind", tests, NULL, NULL);
 }

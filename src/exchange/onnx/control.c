@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-enum { MAX_ROUNDS = 1024 };
+enum { MAX_ROUNDS = KN_MAX_INPUTS * KN_MAX_INPUTS };
 
 static const kn_onnx_graph *body_of(kn_import_call *call, const char *name) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
@@ -50,6 +50,15 @@ static bool holds(kn_import_call *call, kn_item *item, bool *answer) {
     return true;
 }
 
+/* Stacks up to MAX_ROUNDS values along a new axis: those that one node takes, and then the parts. */
+static kn_value *stack_rounds(kn_value *const *values, size_t count, int axis) {
+    kn_value *parts[KN_MAX_INPUTS];
+    size_t made = 0;
+    for (size_t at = 0; at < count; at += KN_MAX_INPUTS)
+        parts[made++] = kn_stack(values + at, count - at < KN_MAX_INPUTS ? count - at : KN_MAX_INPUTS, axis);
+    return made == 1 ? parts[0] : kn_concat(parts, made, axis);
+}
+
 /* Unrolls a loop; scan outputs are stacked along a new first axis. */
 static bool loop(kn_import_call *call) {
     const kn_onnx_graph *body = body_of(call, "body");
@@ -64,8 +73,10 @@ static bool loop(kn_import_call *call) {
         return false;
     size_t places = body->input_count + body->output_count;
     kn_item *inputs = kn_arena_take(call->import->arena, 2 * places + 2, sizeof *inputs);
-    kn_value **stacked =
-        kn_arena_take(call->import->arena, (size_t)scans * KN_MAX_INPUTS + 1, sizeof *stacked);
+    const size_t most = (size_t)(rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds > 0 ? rounds : 0);
+    if (scans > KN_MAX_INPUTS)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "stacks more than %d results", KN_MAX_INPUTS);
+    kn_value **stacked = kn_arena_take(call->import->arena, (size_t)scans * most + 1, sizeof *stacked);
     if (!inputs || !stacked) return kn_import_no_memory(call->import);
     kn_item *made = inputs + body->input_count;
     kn_dtype types[KN_MAX_INPUTS];
@@ -76,7 +87,7 @@ static bool loop(kn_import_call *call) {
     }
     int64_t round = 0;
     for (; going && round < rounds; round++) {
-        if (round == MAX_ROUNDS || (scans && round == KN_MAX_INPUTS) || scans > KN_MAX_INPUTS)
+        if (round == MAX_ROUNDS)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "takes more than %" PRId64 " rounds", round);
         if (!truth_item(call, KN_INT64, round, &inputs[0]) || !truth_item(call, KN_BOOL, 1, &inputs[1]) ||
             !kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count) ||
@@ -86,14 +97,15 @@ static bool loop(kn_import_call *call) {
             inputs[2 + i] = made[1 + i];
         for (int i = 0; i < scans; i++) {
             types[i] = made[1 + carried + i].dtype;
-            if (!(stacked[i * KN_MAX_INPUTS + round] = kn_item_value(call->import, &made[1 + carried + i])))
+            if (!(stacked[(size_t)i * most + (size_t)round] =
+                      kn_item_value(call->import, &made[1 + carried + i])))
                 return false;
         }
     }
     take_outputs(call, inputs + 2, carried);
     for (int i = 0; i < scans; i++) {
         if (!round) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "scans, and takes no round");
-        if (!kn_import_put_as(call, carried + i, kn_stack(&stacked[i * KN_MAX_INPUTS], (size_t)round, 0),
+        if (!kn_import_put_as(call, carried + i, stack_rounds(&stacked[(size_t)i * most], (size_t)round, 0),
                               types[i]))
             return false;
     }
@@ -128,8 +140,7 @@ static bool scan(kn_import_call *call) {
         return kn_import_fail(call, KN_ERROR_FORMAT, "the body has other inputs or outputs than the node");
     kn_item *inputs = kn_arena_take(call->import->arena, (size_t)call->input_count + 1, sizeof *inputs);
     kn_item *made = kn_arena_take(call->import->arena, (size_t)call->output_count + 1, sizeof *made);
-    stacked = kn_arena_take(call->import->arena, (size_t)stacks * KN_MAX_INPUTS + 1, sizeof *stacked);
-    if (!inputs || !made || !stacked) return kn_import_no_memory(call->import);
+    if (!inputs || !made) return kn_import_no_memory(call->import);
     for (int i = 0; i < call->input_count; i++) {
         if (!call->inputs[i]) return kn_import_fail(call, KN_ERROR_FORMAT, "an input is missing");
         inputs[i] = *call->inputs[i];
@@ -139,12 +150,14 @@ static bool scan(kn_import_call *call) {
         if (!sources[k] || !scan_way(call, "input", k, sources[k]->shape.rank, &axes[k], &backwards[k]))
             return false;
         kn_dim length = sources[k]->shape.dims[axes[k]];
-        if (!kn_dim_known(length) || length < 1 || length > KN_MAX_INPUTS ||
-            (rounds >= 0 && length != rounds))
+        if (!kn_dim_known(length) || length < 1 || length > MAX_ROUNDS || (rounds >= 0 && length != rounds))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "along axes of open or different sizes, or above %d", KN_MAX_INPUTS);
+                                  "along axes of open or different sizes, or above %d", MAX_ROUNDS);
         rounds = length;
     }
+    const size_t most = (size_t)rounds;
+    stacked = kn_arena_take(call->import->arena, (size_t)stacks * most + 1, sizeof *stacked);
+    if (!stacked) return kn_import_no_memory(call->import);
     for (int64_t round = 0; round < rounds; round++) {
         for (int k = 0; k < walked; k++) {
             int64_t at = backwards[k] ? rounds - 1 - round : round;
@@ -157,16 +170,16 @@ static bool scan(kn_import_call *call) {
         for (int i = 0; i < states; i++)
             inputs[i] = made[i];
         for (int i = 0; i < stacks; i++)
-            if (!(stacked[i * KN_MAX_INPUTS + round] = kn_item_value(call->import, &made[states + i])))
+            if (!(stacked[(size_t)i * most + (size_t)round] = kn_item_value(call->import, &made[states + i])))
                 return false;
     }
     take_outputs(call, inputs, states);
     for (int i = 0; i < stacks; i++) {
-        kn_value **parts = &stacked[i * KN_MAX_INPUTS];
+        kn_value **parts = &stacked[(size_t)i * most];
         int axis;
         bool reversed;
         if (!scan_way(call, "output", i, parts[0]->shape.rank + 1, &axis, &reversed)) return false;
-        kn_value *y = kn_stack(parts, (size_t)rounds, axis);
+        kn_value *y = stack_rounds(parts, most, axis);
         if (reversed) y = kn_flip(y, kn_import_list(call->import, (int64_t[]){axis}, 1));
         if (!kn_import_put_as(call, states + i, y, made[states + i].dtype)) return false;
     }
