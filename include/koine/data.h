@@ -352,7 +352,8 @@ typedef struct kn_batch {
 
 /* Returns the next batch and blocks until it is ready. At the end of an epoch it returns KN_OK with count 0
  * once; the call after that continues with the next epoch. A sample that can no longer be decoded fails the
- * loader permanently. */
+ * loader permanently. The first sample of a source whose numbers are not all finite is reported to the
+ * dataset's log, as a warning. */
 KN_API kn_status kn_loader_next(kn_loader *loader, kn_batch *batch);
 /* Continues from another position, as a resumed training run does. `batch` may be kn_loader_batches(), the
  * end of the epoch. */

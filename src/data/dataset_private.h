@@ -43,6 +43,7 @@ struct kn_sample_store {
         *target; /* about: human-readable, of tables and images; target: name of a table's target column */
     double unit_mean, unit_deviation; /* of a standardised target; deviation 0: not standardised */
     uint64_t rate;                    /* of sounds: samples per second; 0: unknown, or not sounds */
+    atomic_uchar reported;            /* a sample that is not finite was reported */
     uint64_t left_out;                /* samples that could not be decoded */
     char *left_out_text;              /* the reasons, one line each; NULL: none */
     char **class_names;               /* one block: the pointers, then the strings; NULL: none */
@@ -119,6 +120,10 @@ static inline uint64_t kn_dataset_row(const kn_dataset *dataset, uint64_t index)
  * read. */
 kn_status kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
                             bool as_bytes, void *destination, kn_error *error);
+/* Logs a warning if numbers of a field that kn_dataset_gather read as float32 are not finite: for the first
+ * such sample of the store, and never again. */
+void kn_dataset_watch(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
+                      const float *numbers);
 /* The scale of kn_field. */
 double kn_field_scale(const kn_sample_field *field);
 /* The size of one sample as kn_dataset_gather reads it. */

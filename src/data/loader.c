@@ -159,6 +159,8 @@ static void fill_slot(kn_loader *loader, slot *target) {
                               (void *)(uintptr_t)feed->data, &target->error) != KN_OK)
             return;
         feed->bytes = (size_t)filled(loader, target) * sample_bytes(loader, f);
+        if (!loader->as_bytes[f])
+            kn_dataset_watch(dataset, f, target->samples, filled(loader, target), feed->data);
     }
     if (loader->augments) augment(loader, target);
     if (loader->mixes) mix(loader, target);

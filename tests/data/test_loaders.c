@@ -1,6 +1,7 @@
 /* Loaders: each sample once per epoch, an order that depends on the seed, no allocations while running. */
 #include "data_tests.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -372,6 +373,44 @@ static void larger_images_are_bytes_too(void **state) {
     }
 }
 
+/* The first sample that is not finite is reported by its place in the source, once for all of its loaders. */
+static void samples_that_are_not_finite_are_reported(void **state) {
+    (void)state;
+    const float broken[] = {NAN, -INFINITY};
+    for (size_t kind = 0; kind < 2; kind++) {
+        watcher memory = {0};
+        kn_dataset_params params = watched(&memory);
+        params.log.level = KN_LOG_WARNING;
+        sample_arrays arrays = arrays_make(40, 10);
+        arrays.x[17 * 3 + 2] = broken[kind];
+        kn_dataset *dataset = arrays_open(&params, &arrays, 10), *parts[2];
+        assert_int_equal(kn_dataset_split(dataset, 0.5, 3, &parts[0], &parts[1]), KN_OK);
+        for (int turn = 0; turn < 2; turn++) {
+            memory.message[0] = 0;
+            for (int p = 0; p < 2; p++) {
+                kn_loader_params how = KN_LOADER_DEFAULTS;
+                kn_batch batch = KN_BATCH_DEFAULTS;
+                how.batch = 7;
+                kn_loader *loader = kn_loader_create(parts[p], &how);
+                do
+                    assert_int_equal(kn_loader_next(loader, &batch), KN_OK);
+                while (batch.count > 0);
+                kn_loader_destroy(&loader);
+            }
+            if (turn == 1)
+                assert_string_equal(memory.message, "");
+            else if (!strstr(memory.message,
+                             kind ? "'x' of sample 17 has infinite" : "'x' of sample 17 has NaN"))
+                fail_msg("'%s'", memory.message);
+        }
+        kn_dataset_destroy(&parts[0]);
+        kn_dataset_destroy(&parts[1]);
+        kn_dataset_destroy(&dataset);
+        arrays_free(&arrays);
+        assert_int_equal(memory.live, 0);
+    }
+}
+
 int test_loaders(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_sample_once, set_up, tear_down),
@@ -386,6 +425,7 @@ int test_loaders(void) {
         cmocka_unit_test(bytes_are_delivered_as_stored),
         cmocka_unit_test(changed_samples_are_numbers),
         cmocka_unit_test(larger_images_are_bytes_too),
+        cmocka_unit_test(samples_that_are_not_finite_are_reported),
     };
     return cmocka_run_group_tests_name("loaders", tests, NULL, NULL);
 }
