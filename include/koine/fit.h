@@ -132,7 +132,9 @@ typedef struct kn_fit_result {
  *
  * Trains on `dataset`, whose fields are fed by name ("x", "y"), as bytes where a loader delivers them
  * (kn_loader_params.bytes). Continues at the trainer's step count, with
- * the same order of samples as an uninterrupted run. A non-finite loss ends it with KN_ERROR_NOT_FINITE. */
+ * the same order of samples as an uninterrupted run. A non-finite loss ends it with KN_ERROR_NOT_FINITE. A
+ * call that nothing could end, without a limit, patience, callbacks and other workers, is
+ * KN_ERROR_ARGUMENT. */
 KN_API kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_params *params,
                         kn_fit_result *result);
 

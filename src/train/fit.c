@@ -475,6 +475,20 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_loader_error(fitting->loader));
 }
 
+/* Another worker's callbacks may end the training, too. */
+static kn_status check_end(fit_run *fitting) {
+    const kn_fit_params *params = fitting->params;
+    if (!(params->seconds >= 0))
+        return fail(fitting, KN_ERROR_ARGUMENT, "the limit of seconds is not a number of at least 0");
+    if (params->epochs || params->steps || params->seconds > 0 || params->patience || params->on_step ||
+        params->on_epoch || fitting->trainer->params.communicator)
+        return KN_OK;
+    return fail(
+        fitting, KN_ERROR_ARGUMENT,
+        "nothing would end the training: expected a limit of epochs, steps or seconds, patience, or a "
+        "callback");
+}
+
 kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_params *params,
                  kn_fit_result *result) {
     kn_fit_params own = KN_FIT_DEFAULTS;
@@ -504,7 +518,7 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
         fail(&fitting, status, kn_trainer_error(trainer));
     else if ((status = kn_dataset_status(dataset)) != KN_OK)
         fail(&fitting, status, kn_dataset_error(dataset));
-    else
+    else if ((status = check_end(&fitting)) == KN_OK)
         status = open_loader(&fitting, dataset);
     if (status == KN_OK) {
         fitting.recalled = own.remember && kn_fit_recall(trainer, &fitting.memory);

@@ -546,8 +546,22 @@ static void failing_inputs_are_reported(void **state) {
     fit.loader.batch = 0;
     assert_int_equal(kn_fit(fit.trainer, fit.data, &fit.params, &fit.result), KN_ERROR_ARGUMENT);
     fit.loader.batch = BATCH;
+    fit.params.seconds = NAN;
+    assert_int_equal(kn_fit(fit.trainer, fit.data, &fit.params, &fit.result), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(fit.result.message, "seconds"));
+    fit.params.seconds = 0;
     fit.params.epochs = 2;
     run(&fit, KN_OK);
+    end(&fit);
+}
+
+/* Parameters that are all left out would train for ever. */
+static void a_training_without_an_end_is_refused(void **state) {
+    fitting fit;
+    kn_fit_result result = KN_FIT_RESULT_DEFAULTS;
+    begin(&fit, *state, NULL);
+    assert_int_equal(kn_fit(fit.trainer, fit.data, NULL, &result), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(result.message, "nothing would end"));
     end(&fit);
 }
 
@@ -567,6 +581,7 @@ int test_fit(void) {
         cmocka_unit_test(not_finite_ends_it),
         cmocka_unit_test(evaluation_uses_every_sample),
         cmocka_unit_test(failing_inputs_are_reported),
+        cmocka_unit_test(a_training_without_an_end_is_refused),
         cmocka_unit_test(overlapping_steps_equal_separate_ones),
         cmocka_unit_test(bytes_train_like_numbers),
         cmocka_unit_test(accuracy_is_reported_with_the_loss),
