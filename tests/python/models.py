@@ -4,6 +4,7 @@ usage: models.py HOUSE_FOLDER KOINE
 """
 import importlib.util
 import json
+import logging
 import os
 import pathlib
 import subprocess
@@ -35,6 +36,20 @@ def small():
     graph = koine.Graph()
     graph.input("x", "batch,2").linear(16, name="one").relu().linear(2, name="two").output("logits")
     return graph
+
+
+class Logged:
+    """with Logged() as lines: what the logger "koine" is told."""
+
+    def __enter__(self):
+        self.lines = []
+        self.handler = logging.Handler()
+        self.handler.emit = lambda record: self.lines.append(record.getMessage())
+        logging.getLogger("koine").addHandler(self.handler)
+        return self.lines
+
+    def __exit__(self, *_):
+        logging.getLogger("koine").removeHandler(self.handler)
 
 
 def points(count=256):
@@ -195,7 +210,7 @@ def data_in_memory_is_used_in_place():
 def wrong_data_is_refused():
     model = koine.Model("mlp")
     for data, kind, part in (((X, Y + 5), koine.ArgumentError, "labels from"), ((X[:5], Y[:4]), koine.ShapeError, "same first dimension"),
-                             ((X[:, :, :9], Y), koine.ShapeError, "'x' has the shape"), ((X, Y.astype(float)), koine.DtypeError, "'y' is float64"),
+                             ((np.moveaxis(X, 1, -1).repeat(3, -1), Y), koine.ShapeError, "'x' has the shape"), ((X, Y.astype(float)), koine.DtypeError, "'y' is float64"),
                              ((X,), koine.ArgumentError, "'y'"), ((X[:0], Y[:0]), koine.ArgumentError, "no samples"),
                              ("nothing:here", koine.KoineError, "nothing"), ((np.array([["a"]]), Y), koine.KoineError, "")):
         with raises(kind, part):
@@ -212,7 +227,21 @@ def wrong_data_is_refused():
     with raises(koine.ShapeError, "'y' has the shape"):
         model.fit((X, Y), loss="mse", epochs=1)
     expect(model.evaluate((X, Y)).accuracy >= 0, "a loss that did not fit stayed")
-    for words, part in (({"patience": 2}, "validation"), ({"validation": 1.5}, "fraction"), ({"class_weights": "equal"}, "balanced"),
+    for words in ({"validation": True}, {"validation": object()}, {"epochs": 2.5}, {"epochs": True}, {"batch": "8"}):
+        with raises(TypeError, f"{next(iter(words))} is"):
+            model.fit((X, Y), **{"steps": 1, **words})
+    for words in ({"epochs": 0}, {"steps": 0}, {"seconds": 0}, {"seconds": float("nan")}, {"epochs": -1}, {"batch": 0}, {"batch": -2}):
+        with raises(ValueError, f"{next(iter(words))} is {next(iter(words.values()))}; expected"):
+            model.fit((X, Y), **words)
+    for call in (model.predict, lambda x, batch: model.evaluate(x, Y, batch=batch)):
+        with raises(ValueError, "batch is 0; expected at least 1"):
+            call(X, batch=0)
+    with raises(koine.FileError, "nothing.csv"):
+        koine.data("csv:nothing.csv?target=a")
+    with raises(koine.FileError, "y.npy"):
+        np.save("x.npy", X[:2])
+        koine.data("npy:x.npy,y.npy")
+    for words, part in (({"patience": 2}, "validation"), ({"patience": -1}, "patience is -1"), ({"validation": 1.5}, "fraction"), ({"class_weights": "equal"}, "balanced"),
                         ({"optimizer": "adamm"}, "is 'adam' meant"), ({"schedule": "cosinus"}, "is 'cosine' meant")):
         with raises(ValueError, part):
             model.fit((X, Y), epochs=1, **words)
@@ -222,6 +251,43 @@ def wrong_data_is_refused():
         model.fit((X, Y), epochs=1, validation_data=(X, Y))
     with raises(koine.ArgumentError, "nesterov applies to sgd"):
         model.fit((X, Y), epochs=1, nesterov=True)
+
+
+@case
+def doubtful_data_is_warned_about_once():
+    x, y = points(90)
+    broken, spoilt = x.copy(), x.copy()
+    broken[[70, 85]], spoilt[33, 1] = np.nan, np.inf
+
+    def warnings(use):
+        with Logged() as lines:
+            try:
+                use(koine.Model(small()))
+            except koine.NotFiniteError:
+                pass
+        return lines
+    for use in (lambda model: model.fit(broken, y, epochs=3), lambda model: model.evaluate(broken, y, batch=7),
+                lambda model: [model.predict(broken, batch=7), model.predict(broken)],
+                lambda model: model.fit(lambda: [(broken[i:i + 30], y[i:i + 30]) for i in (0, 30, 60)], epochs=2),
+                lambda model: model.evaluate(lambda: [(broken[i:i + 30], y[i:i + 30]) for i in (0, 30, 60)]),
+                lambda model: model.fit(x, y, epochs=2, validation=(broken, y))):
+        lines = warnings(use)
+        expect(len(lines) == 1 and ("'x' of sample 70 has NaN" in lines[0] or "'x' of sample 85 has NaN" in lines[0]), str(lines))
+    lines = warnings(lambda model: model.predict(spoilt))
+    expect(len(lines) == 1 and "'x' of sample 33 has infinite numbers" in lines[0], str(lines))
+    lines = warnings(lambda model: model.fit(x, y, epochs=1, batch=10**9))
+    expect(len(lines) == 1 and "larger than the data, which has 90" in lines[0], str(lines))
+    expect_equal(warnings(lambda model: [model.fit(x, y, epochs=1), model.fit(x[:20], y[:20], epochs=1), model.predict(x)]), [])
+
+
+@case
+def validation_data_may_come_in_batches():
+    x, y = points()
+    history = koine.Model(small()).fit(x, y, epochs=2, validation=lambda: [(x[:30], y[:30]), (x[30:40], y[30:40])])
+    expect_equal([epoch.validation.samples for epoch in history.epochs], [40, 40])
+    for nothing in (0, 0.0, False):
+        history = koine.Model("mlp").fit("digits:train", steps=1, validation=nothing)
+        expect_equal([epoch.validation.samples for epoch in history.epochs], [0])
 
 
 @case
@@ -485,6 +551,22 @@ def models_for_tables_take_the_sizes_of_arrays():
         model.fit(np.ones((4, 3)), np.ones(4), epochs=1)  # it is trained
     with raises(koine.ShapeError, "expected (batch,5)"):
         koine.Model("table", inputs=5).fit(x, y.astype(np.float32), epochs=1)
+
+
+@case
+def models_for_images_take_the_shape_of_arrays():
+    random = np.random.default_rng(1)
+    for name, shape in (("mlp", (3, 32, 32)), ("mlp", (9,)), ("mlp", (28, 20)), ("lenet", (12, 16)), ("cifar-cnn", (1, 16, 16))):
+        x, model = random.random((20, *shape), np.float32), koine.Model(name)
+        model.fit(x, np.arange(20) % 5, steps=1)
+        expect_equal((model.predict(x).shape, int(np.prod(model.inputs[0].shape[1:]))), ((20, 5), int(np.prod(shape))))
+        model.save("sized.safetensors")
+        expect((koine.Model("sized.safetensors").predict(x) == model.predict(x)).all())
+        with raises(koine.ShapeError, "'x' has the shape"):
+            model.fit(random.random((20, 5, 5), np.float32), np.arange(20) % 5, steps=1)  # it is trained
+    for model, shape in ((koine.Model("mlp", size=28), (9,)), (koine.Model("lenet"), (9,)), (koine.Model("lenet"), (2, 2)), (koine.Model(small()), (9,))):
+        with raises(koine.ShapeError, "'x' has the shape"):
+            model.fit(random.random((20, *shape), np.float32), np.arange(20) % 2, steps=1)
 
 
 @case

@@ -4,11 +4,12 @@ from __future__ import annotations
 import math
 import os
 import time
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Tuple, Union
 
 import numpy as np
 
 from ._library import Record, lib
+from ._log import logger
 from ._samples import batches_of, by_name, check_labels, fed, is_samples
 from .dataset import Dataset, augmentation
 from .errors import NotFiniteError, error_of
@@ -43,6 +44,7 @@ class Run:
 
     def open(self, loss: Optional[str], augment: Optional[str], class_weights: Any) -> None:
         model = self.model
+        self._check_validation()
         self.augment = augmentation(None if augment == "none" else augment or model.augmentation)
         mixed = self.augment.mix_up != 0 or self.augment.cut_mix != 0
         weights = None if class_weights is None or isinstance(class_weights, str) else np.ascontiguousarray(class_weights, np.float32)
@@ -56,14 +58,24 @@ class Run:
                 model._need_loss(loss, self._balanced(), mixed, exactly=True)
         elif isinstance(class_weights, str):
             raise ValueError("class_weights='balanced' needs to see all samples: give an array")
-        elif isinstance(self.validation, float):
+        elif isinstance(self.validation, (int, float)) and self.validation:
             raise ValueError("a fraction for validation needs all samples: give validation data, as (x, y) or batches")
-        if self.judged is None and self.validation is not None:
+        if self.judged is None and self.validation is not None and not isinstance(self.validation, (int, float)):
             self.judged = model._dataset(self.validation, training=False) if is_samples(self.validation) else self.validation
             if isinstance(self.judged, Dataset) and isinstance(self.validation, (str, Dataset)) and self.judged.spec is not None:
                 self.judged = self.judged.test or self.judged
+            if self.train is not None and not isinstance(self.judged, Dataset):
+                self.judged = model._dataset(self._collected(self.judged), training=False)
         if self.words["patience"] and self.judged is None:
             raise ValueError("patience needs validation data: set some aside with validation=0.1")
+
+    def _check_validation(self) -> None:
+        given = self.validation
+        if given is False:
+            self.validation = 0.0
+        elif given is True or not (given is None or isinstance(given, (int, float)) or is_samples(given) or callable(given) or
+                                   isinstance(given, Iterable)):
+            raise TypeError(f"validation is {given!r}; expected a fraction such as 0.1, or data")
 
     def _open_samples(self) -> None:
         model = self.model
@@ -77,10 +89,18 @@ class Run:
                 raise ValueError(f"validation is {self.validation}; expected a fraction from 0 to below 1, or data")
             if self.validation > 0:
                 self.train, self.judged = whole.split(float(self.validation), self.loader["seed"])
-            else:
-                self.validation = None
         elif self.validation is None:
             self.judged = whole.test
+        if self.batch > max(len(self.train), 64):
+            logger.warning("the batch of %d samples is larger than the data, which has %d: each step takes all of them", self.batch, len(self.train))
+
+    def _collected(self, batches: Any) -> Dict[str, np.ndarray]:
+        """All samples of an iterable over batches."""
+        loss = self.model._made.loss
+        parts = [by_name(given, self.model.inputs, loss.target) for given in batches_of(batches)]
+        if not parts:
+            raise ValueError("the validation data gave no batches")
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _balanced(self) -> np.ndarray:
         """Class weights of the data; a model may distinguish more classes than it has."""
@@ -214,7 +234,7 @@ class Run:
             train_accuracy=self.accuracy.name if self.accuracy is not None else None, averages=self.averages, on_step=self.step_done,
             on_epoch=self.epoch_done, remember=self.checkpoints is not None or None,
             to_best=self._to_best if self.checkpoints is not None else None,
-            **self.words)
+            **{name: number for name, number in self.words.items() if number})
         self.history.result, self.history.end = result, result.end.replace("fit-", "")
 
     # ---- batches of an iterable ----
@@ -283,6 +303,7 @@ class Run:
             arrays[parts.target.name] = model._as_target(arrays[parts.target.name], parts.target)
             if parts.target.dtype == "int32":
                 check_labels(arrays[parts.target.name], model._answers)
+            model._finite.check(arrays, samples)
             count, rate = len(arrays[parts.target.name]), self.trainer.learning_rate
             loss = float(self.trainer.step(arrays, count=count, out=out) or 0)
             if not math.isfinite(loss):

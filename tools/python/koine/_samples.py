@@ -1,12 +1,14 @@
 """What Model takes as data, brought to the shapes and types of a model."""
 from __future__ import annotations
 
+import numbers
 import os
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ._arrays import as_array, info_of, type_number
+from ._log import logger
 from .dataset import Dataset, data
 from .errors import error_of
 from .graph import Value
@@ -14,6 +16,40 @@ from .graph import Value
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or hasattr(value, "detach") or hasattr(value, "__array__")
+
+
+def check_numbers(whole: Sequence[str], **given: Any) -> None:
+    """Refuses limits and sizes that are not above 0; None is one that was not given."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral if name in whole else numbers.Real):
+            raise TypeError(f"{name} is {value!r}; expected {'an integer' if name in whole else 'a number'}")
+        if not value > 0:
+            raise ValueError(f"{name} is {value}; expected {'at least 1' if name in whole else 'a number above 0'}")
+
+
+class Finite:
+    """Warns of the first sample whose numbers are not all finite, once."""
+
+    def __init__(self) -> None:
+        self.warned = False
+
+    def check(self, arrays: Mapping[str, np.ndarray], first: int = 0) -> None:
+        """Checks the arrays of a batch; first: the number of its first sample."""
+        for name, array in () if self.warned else arrays.items():
+            if array.dtype.kind != "f" or not array.size or not array.ndim:
+                continue
+            with np.errstate(all="ignore"):
+                if np.isfinite(array.sum()):  # needs no memory, and is rarely infinite by itself
+                    continue
+            rows = ~np.isfinite(array.reshape(len(array), -1)).all(1)
+            if rows.any():
+                self.warned = True
+                found = array[rows][0]
+                logger.warning("'%s' of sample %d has %s: results that depend on it are of no use. Other samples may have "
+                               "such numbers, too",
+                               name, first + int(np.argmax(rows)), "NaN" if np.isnan(found).any() else "infinite numbers")
 
 
 def is_samples(data: Any) -> bool:

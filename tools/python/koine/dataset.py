@@ -36,6 +36,18 @@ def data(spec: Union[str, "os.PathLike[str]"], **options: Any) -> "Dataset":
     return Dataset(os.fspath(spec), **options)
 
 
+def _is_missing(spec: str) -> bool:
+    """Whether there is no source of this name, or not the file or folder that it reads."""
+    usages = [usage for usage, _ in data_sources()]
+    kind, colon, rest = spec.partition(":")
+    if kind.partition("?")[0] not in {usage.partition(":")[0].partition("?")[0].partition("[")[0] for usage in usages}:
+        return True
+    if not colon or not any(usage.startswith(f"{kind}:") for usage in usages) or os.path.exists(rest):
+        return False
+    path = rest.partition("?")[0]
+    return not all(map(os.path.exists, path.split(",") if kind == "npy" else [path]))
+
+
 class Dataset(Handle):
     """Samples. Dataset(spec) opens a source, Dataset.from_arrays arrays in memory; several threads may use one.
 
@@ -48,6 +60,8 @@ class Dataset(Handle):
         make("kn_dataset_params", [], **{name: value for name, value in options.items() if name != "wanted"})  # refuses others
         self.spec: Optional[str] = spec
         self.options = options
+        if _is_missing(spec):
+            self._open_source()  # fails
 
     def __getattr__(self, name: str) -> Any:
         """Opens a source when its handle is first asked for."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
@@ -31,11 +32,11 @@ from ._handle import Handle
 from ._library import NULL, encoded, ffi, lib, make, names_of, read, Record, text, unknown, word_of
 from ._log import log_into
 from ._run import Run
-from ._samples import (batches_of, by_name, fed, is_samples, is_torch_dataset, of_arrays, of_torch, sample_shapes, slices,
-                       wanted_of)
+from ._samples import (Finite, batches_of, by_name, check_numbers, fed, is_samples, is_torch_dataset, of_arrays, of_torch, sample_shapes,
+                       shaped, slices, wanted_of)
 from .dataset import Dataset, data
 from .device import Context, default_context
-from .errors import ShapeError, UnsupportedError, error_of
+from .errors import KoineError, ShapeError, UnsupportedError, error_of
 from .graph import Graph, Value
 from .history import History, Progress
 from .session import Plan, Session, States
@@ -230,6 +231,7 @@ class Model:
         self._asked, self._given = set(settings), dict(given or {})
         self.history: Optional[History] = None
         self._guard = threading.RLock()
+        self._finite = Finite()
         self._trainer: Optional[Trainer] = None
         self._states: Optional[States] = None
         self._sessions: Dict[str, Session] = {}
@@ -513,10 +515,8 @@ class Model:
             return self._checked(self._answers_itself(made), given.spec)
         if is_torch_dataset(given):
             given = of_torch(given)
-        if training and isinstance(given, (tuple, list)) and len(given) == 2 and len(self.inputs) == 1:
-            x, y = as_array(given[0]), as_array(given[1])
-            if x.ndim == 2:
-                self._take_sizes(x.shape[1], int(y.max()) + 1 if y.dtype.kind in "iu" and y.size else 0)
+        if training:
+            self._take_sizes_of_arrays(given)
         target = self._made.loss.target
         arrays = by_name(given, self.inputs, target)
         arrays[target.name] = self._as_target(arrays[target.name], target)
@@ -536,10 +536,36 @@ class Model:
             return made.adapted(same=True)
         return made
 
+    def _take_sizes_of_arrays(self, given: Any) -> None:
+        """The same for arrays (x, y) and {"x": …, "y": …}."""
+        if isinstance(given, Mapping):
+            given = (given.get(self.inputs[0].name), given.get(self._made.loss.target.name))
+        if not isinstance(given, (tuple, list)) or len(given) != 2 or len(self.inputs) != 1 or any(part is None for part in given):
+            return
+        x, y = as_array(given[0]), as_array(given[1])
+        if x.dtype.kind not in "fiub" or not x.ndim or not y.ndim or len(x) != len(y):
+            return
+        classes = int(y.max()) + 1 if y.dtype.kind in "iu" and y.size else 2 if y.dtype.kind == "b" else 0
+        if "inputs" in self.settings and x.ndim == 2:
+            self._take_sizes(x.shape[1], classes)
+        elif {"channels", "size"} <= set(self.settings) and x.ndim in (2, 3, 4) and not self._fits(x):
+            self._take_shape(x.shape[1:], classes)
+
+    def _fits(self, x: np.ndarray) -> bool:
+        try:
+            shaped(x, self.inputs[0])
+        except ValueError:
+            return False
+        return True
+
+    @property
+    def _untrained(self) -> bool:
+        return self._states is None and not lib.kn_model_has_weights(self._pointer)
+
     def _take_sizes(self, inputs: int, classes: int) -> None:
         """An untrained model with the settings `inputs` and `classes` takes those of a table, where none were given."""
         known = self.settings
-        if self._states is not None or lib.kn_model_has_weights(self._pointer) or "inputs" not in known:
+        if not self._untrained or "inputs" not in known:
             return
         sizes = {"inputs": inputs, "classes": classes}
         sizes = {name: size for name, size in sizes.items() if size and name in known and name not in self._asked and known[name] != size}
@@ -548,6 +574,33 @@ class Model:
             self._settings.update(sizes)
             self._reopen()
             self._add_again(given)
+
+    def _take_shape(self, shape: Sequence[int], classes: int) -> None:
+        """An untrained model of images takes the shape of arrays, where neither was given: (height,width) is one channel, and
+        (features) are as many channels of one pixel. A model whose layers need larger images stays as it is."""
+        if not self._untrained or self._asked & {"channels", "size"} or not all(shape):
+            return
+        if len(shape) == 1 and "conv" in self.text or len(shape) == 3 and shape[2] <= 4 < shape[0]:
+            return  # a table is no image, and channels come first
+        channels, height, width = (shape[0], 1, 1) if len(shape) == 1 else (1, *shape) if len(shape) == 2 else shape
+        sizes = {"classes": classes} if classes and "classes" in self.settings and "classes" not in self._asked else {}
+        before = self.source, self._settings, self._made, self._sessions
+        given = self._made.loss_given
+        try:
+            self._settings = {**self._settings, **sizes, "channels": channels}
+            if height == width:
+                self._settings["size"] = height
+            else:
+                self.source, found = re.subn(r"^input x channels,size,size$", f"input x channels,{height},{width}", self.text, flags=re.M)
+                if not found:
+                    return
+            self._reopen()
+            self._add_again(given)
+            before = self.source, self._settings, self._made, self._sessions
+        except KoineError:
+            pass
+        finally:
+            self.source, self._settings, self._made, self._sessions = before
 
     def _add_again(self, given: Any) -> None:
         name, weights, mixed = given
@@ -609,7 +662,11 @@ class Model:
         for name in rule:
             if name not in RULE:
                 raise TypeError(unknown("argument", name, [*own, *RULE]))
-        if epochs is None and steps is None and seconds is None:
+        limits = {"epochs": epochs, "steps": steps, "seconds": seconds}
+        check_numbers(whole=("epochs", "steps", "batch"), batch=batch, **limits)
+        if patience < 0:
+            raise ValueError(f"patience is {patience}; expected a number of epochs, or 0 to train to the end")
+        if not any(limits.values()):
             epochs = 10
         run = Run(self, data if y is None else (data, y), batch, validation)
         run.words = {"epochs": epochs or 0, "steps": steps or 0, "seconds": seconds or 0, "patience": patience}
@@ -646,6 +703,7 @@ class Model:
 
         With a mean squared error there is r2, too: 1 minus the fraction of the variance that is not explained.
         """
+        check_numbers(whole=("batch",), batch=batch)
         data = data if y is None else (data, y)
         self._take_shapes(data, batch)
         self._need_loss(loss)
@@ -672,6 +730,7 @@ class Model:
         for given in batches_of(batches):
             arrays = fed(by_name(given, self.inputs, parts.target), self.inputs)
             found, target = self._session("judged").run(arrays), arrays[parts.target.name]
+            self._finite.check(arrays, samples)
             samples += len(target)
             counted = len(target) if parts.ignored is None else np.count_nonzero(target != parts.ignored)
             if counted:
@@ -691,6 +750,7 @@ class Model:
         x: an array, a dict or tuple of arrays where the model has several inputs, a Dataset, or a spec such as
         "images:FOLDER". Of a classifier these are mostly logits: classify() has the classes, probabilities() what they say.
         """
+        check_numbers(whole=("batch",), batch=batch)
         if isinstance(x, (str, os.PathLike)):
             x = data(x, inputs_only=True)
         if isinstance(x, Dataset):
@@ -721,6 +781,7 @@ class Model:
         results = None
         for place, part in slices(arrays, batch):
             part = fed(part, self.inputs)
+            self._finite.check(part, place.start)
             if results is None:
                 session.compile(part)
                 results = self._whole(session, outputs, min(batch, total), total)

@@ -18,6 +18,7 @@ import numpy as np
 from ._arrays import fetches_of
 from ._handle import busy, close_late
 from ._library import NULL, encoded, ffi, fields_of, lib, make, number_of, pointer_of, put, read, Record, text, unknown, with_fields
+from ._samples import check_numbers
 from .communicator import Communicator
 from .dataset import Dataset, loader_params
 from .device import Context, default_context, progress_into
@@ -225,10 +226,14 @@ class Trainer(Runs):
             accuracy: Optional[str] = None, on_step: Optional[Callable[[Record], Any]] = None,
             on_epoch: Optional[Callable[[Record], Any]] = None, wait_for: Optional[Callable[[int], bool]] = None,
             to_best: Optional[Callable[[], bool]] = None, **more: Any) -> Record:
-        """The training loop on a dataset. Callbacks get Records; one that returns False, or raises, stops it after the step,
+        """The training loop on a dataset, with at least one limit: epochs, steps or seconds. Callbacks get Records; one that returns False, or raises, stops it after the step,
         with the states kept; what was raised is raised again. So does Ctrl-C."""
         keep: List[Any] = []
         trouble: List[BaseException] = []
+        limits = {name: more.get(name) for name in ("epochs", "steps", "seconds")}
+        check_numbers(whole=("epochs", "steps", "batch"), batch=batch, **limits)
+        if not (any(limits.values()) or more.get("patience") or on_step or on_epoch):
+            raise ValueError("nothing would end the training: give epochs, steps or seconds")
         params = make("kn_fit_params", keep, validation=validation, judge=judge, loss=loss, accuracy=accuracy, **more)
         batches = loader_params(keep, augment, **{"batch": batch, **(loader or {})})
         params.loader = batches
