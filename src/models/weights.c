@@ -87,5 +87,11 @@ int kn_model_weight_count(const kn_model *model) {
 
 bool kn_model_weight_at(const kn_model *model, int position, kn_model_weight *weight) {
     if (!weight || position < 0 || position >= kn_model_weight_count(model)) return false;
-    return KN_RESULT_GIVE(kn_model_weight, weight, &model->weights[position]) == KN_OK;
+    kn_model_weight found = model->weights[position];
+    const kn_value *value = found.trained ? kn_graph_find(model->graph, found.name) : NULL;
+    if (value && value->frozen) { /* after the list was made */
+        found.trained = false;
+        found.why = "frozen";
+    }
+    return KN_RESULT_GIVE(kn_model_weight, weight, &found) == KN_OK;
 }

@@ -326,6 +326,11 @@ static void from_graphs(void **state) {
     assert_string_equal(kn_model_name(model), "graph");
     assert_string_equal(kn_model_text(model), "");
     has_parameters(model, "linear1.weight linear1.bias");
+    kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
+    assert_true(kn_model_weight_at(model, 1, &weight) && weight.trained);
+    kn_freeze(kn_graph_find(kn_model_graph(model), "linear1.bias"));
+    assert_true(kn_model_weight_at(model, 1, &weight) && !weight.trained);
+    assert_string_equal(weight.why, "frozen");
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);
     assert_null(kn_model_step(model, 1, NULL));
