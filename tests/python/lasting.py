@@ -38,6 +38,24 @@ def model():
 def fit():
     koine.Model("linear", context=context).fit((images, labels), steps=1)
 
+def pickled():
+    import copy, pickle
+    made = koine.Model("linear", context=context)
+    made.fit((images, labels), steps=1)
+    copy.deepcopy(pickle.loads(pickle.dumps(made))).predict(images)
+
+def shared():
+    made, y = graph()
+    y.output("y")
+    one, two = koine.Model(made, context=context), koine.Model(made, context=context, seed=2)
+    two.fit((x, [0, 1, 2, 0]), steps=1)
+    one.predict(x)
+
+def estimator():
+    from koine.sklearn import Classifier
+    import pickle
+    pickle.loads(pickle.dumps(Classifier(epochs=1, context=context).fit(x, [0, 1, 1, 0]))).predict(x)
+
 def failed():
     made, y = graph()
     for call in (lambda: koine.Session(y, context).run(x=x[:, :5]), lambda: y + made.input("z", "7"), lambda: koine.Model("nothing", context=context)):
@@ -81,7 +99,7 @@ def level(name):
 
 
 if os.path.exists("/proc/self/statm"):
-    for _name in ("session", "trainer", "model", "fit", "failed", "dataset", "states"):
+    for _name in ("session", "trainer", "model", "fit", "pickled", "shared", "estimator", "failed", "dataset", "states"):
         case(level(_name))
 
 

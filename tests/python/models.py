@@ -166,6 +166,62 @@ def a_model_of_a_graph_takes_another_loss():
 
 
 @case
+def models_are_copied_and_pickled():
+    """A copy predicts, trains on and saves as the original does, bit for bit."""
+    import copy
+    import pickle
+    x, y = points()
+    koine.Model(small()).to_onnx("points.onnx")
+    makers = {"mlp": lambda: koine.Model("mlp", width=32), "points.onnx": lambda: koine.Model("points.onnx"), "graph": lambda: koine.Model(small())}
+    for name, make in makers.items():
+        data = (X, Y) if name == "mlp" else (x, y)
+        for fitted in (False, True):
+            model = make()
+            if fitted:
+                model.fit(data, epochs=2, batch=32, class_weights="balanced")
+            copies = [copy.deepcopy(model), copy.copy(model)] + ([pickle.loads(pickle.dumps(model))] if name != "graph" else [])
+            wanted = model.predict(data[0][:50])
+            model.fit(data, epochs=1, batch=32)
+            model.save("one.safetensors")
+            for made in copies:
+                expect((made.predict(data[0][:50]) == wanted).all(), f"{name}: the copy predicts something else")
+                expect_equal((made.name, made.class_names, repr(made)), (model.name, model.class_names if fitted else [], repr(model)))
+                made.fit(data, epochs=1, batch=32)
+                made.save("two.safetensors")
+                expect(pathlib.Path("one.safetensors").read_bytes() == pathlib.Path("two.safetensors").read_bytes(), f"{name}: it is trained otherwise")
+    model = koine.Model("mlp", width=32)
+    model.graph.find("linear1.weight").freeze()
+    made = pickle.loads(pickle.dumps(model))
+    expect_equal([weight.why for weight in made.weights if weight.name == "linear1.weight"], ["frozen"])
+    made.fit((X, Y), loss="cross-entropy", class_weights=np.ones(10), epochs=1)
+    expect((made.states["linear1.weight"] == koine.Model("mlp", width=32).states["linear1.weight"]).all())
+
+
+@case
+def contexts_are_opened_again():
+    import copy
+    import pickle
+    context = koine.Context("cpu", timeline=True)
+    expect(copy.deepcopy(context) is context)
+    one, two = (pickle.loads(pickle.dumps(context)) for _ in range(2))
+    expect(one is two and one is not context and one.device.name == context.device.name)
+    expect(pickle.loads(pickle.dumps(koine.default_context())) is koine.default_context())
+    model = koine.Model("mlp", context=context, width=8)
+    out = script("""
+import pickle, sys
+model = pickle.load(open(sys.argv[1], "rb"))
+print(model.predict([[[0.5] * 28] * 28])[0].tolist(), model.context.device.type)
+""", str(_written("model.pickle", pickle.dumps(model))))
+    expect_equal(out.strip(), f"{model.predict([[[0.5] * 28] * 28])[0].tolist()} cpu")
+
+
+def _written(name, content):
+    path = pathlib.Path(name).resolve()
+    path.write_bytes(content)
+    return path
+
+
+@case
 def inputs_of_onnx_files_are_given():
     """Arrays give their shapes to what a file leaves open."""
     graph = koine.Graph()

@@ -34,6 +34,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
+def generation() -> int:
+    """Of this process among forks."""
+    return _generation
+
+
 def use_devices() -> None:
     """Before devices are asked for: OpenCL's drivers do not work in a forked child of a process that has used them."""
     global _devices_used

@@ -34,6 +34,7 @@ class Run:
         self.options: Dict[str, Any] = {}
         self.on_step: Any = None
         self.on_epoch: Any = None
+        self.sample_weight: Any = None
         self.bar: Any = None
         self.train: Optional[Dataset] = None  # None: batches
         self.judged: Any = None
@@ -56,6 +57,8 @@ class Run:
             self._open_samples()
             if isinstance(class_weights, str) and self.train is not None:
                 model._need_loss(loss, self._balanced(), mixed, exactly=True)
+        elif self.sample_weight is not None:
+            raise ValueError("sample_weight needs all samples: give arrays")
         elif isinstance(class_weights, str):
             raise ValueError("class_weights='balanced' needs to see all samples: give an array")
         elif isinstance(self.validation, (int, float)) and self.validation:
@@ -79,7 +82,7 @@ class Run:
 
     def _open_samples(self) -> None:
         model = self.model
-        whole = model._dataset(self.given, training=True, **{name: value for name, value in self.options.items() if value})
+        whole = model._dataset(self.given, training=True, sample_weight=self.sample_weight, **{name: value for name, value in self.options.items() if value})
         if not len(whole):
             raise error_of(2, "the data has no samples")
         model._keep_about(whole)
@@ -132,7 +135,12 @@ class Run:
         self.accuracy = loss.accuracy if loss.accuracy is not None and not (self.augment.mix_up or self.augment.cut_mix) else None
         before = model._states
         self.states = States(model.context, self.loader["seed"])
-        self.trainer = Trainer(loss.value, model.context, states=self.states, extra=[self.accuracy] if self.accuracy is not None else [],
+        value = loss.value
+        if self.sample_weight is not None:
+            if self.augment.mix_up or self.augment.cut_mix:
+                raise ValueError("samples that are mixed have no weights: leave out sample_weight, or mixup and cutmix")
+            value = model._weighted_loss(self._samples.read(model.inputs[0].name, np.arange(min(8, len(self._samples)))))
+        self.trainer = Trainer(value, model.context, states=self.states, extra=[self.accuracy] if self.accuracy is not None else [],
                                **model._arithmetic(), **rule)
         values = [loss.judged] + ([loss.accuracy] if loss.accuracy is not None else [])
         self.judge = Session(values, model.context, states=self.states, **model._arithmetic()) if self.judged is not None else None

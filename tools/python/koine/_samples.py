@@ -29,6 +29,21 @@ def check_numbers(whole: Sequence[str], **given: Any) -> None:
             raise ValueError(f"{name} is {value}; expected {'at least 1' if name in whole else 'a number above 0'}")
 
 
+def are_shares(outputs: np.ndarray) -> bool:
+    """Whether outputs (...,classes) are probabilities, not logits."""
+    return bool(outputs.size and outputs.min() >= 0 and np.allclose(outputs.sum(-1), 1, atol=1e-4))
+
+
+def weights_of_samples(given: Any, count: int) -> np.ndarray:
+    """Weights (samples) with a mean of 1."""
+    weights = np.asarray(as_array(given), np.float64)
+    if weights.shape != (count,):
+        raise error_of(3, f"sample_weight has the shape {weights.shape}; expected ({count},)")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise error_of(2, "sample_weight has negative numbers or NaN, or is 0 everywhere: expected numbers of at least 0")
+    return (weights / weights.mean()).astype(np.float32)
+
+
 class Finite:
     """Warns of the first sample whose numbers are not all finite, once."""
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+import weakref
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from . import _show
-from ._handle import Handle, quiet_callback, use_devices
+from ._handle import Handle, generation, quiet_callback, use_devices
 from ._library import NULL, encoded, ffi, lib, make, number_of, pointer_of, read, Record, records_of, text, with_fields, word_of
 from ._log import log_into
 from .errors import error_of
@@ -88,6 +89,7 @@ class Context(Handle):
         KOINE_DEVICE, or else the fastest. cache_folder: False keeps nothing between runs. progress: a function of
         (label, done, total), called while kernels are compiled. kind: "wide" or "many" forces a set of kernels."""
         use_devices()
+        self._given: Any = {"device": device, "cache_folder": cache_folder, "kind": kind, **more}
         if device is None and not more.get("target"):
             device = os.environ.get("KOINE_DEVICE")
             device = None if device == "auto" else device
@@ -111,9 +113,24 @@ class Context(Handle):
         params = make("kn_context_params", keep, **more)
         log_into(params.log)
         made = cls.__new__(cls)
+        made._given = None
         pointers = [ffi.cast("void *", number) for number in (context, device, queue)]
         made._open_checked(lib.kn_context_create_opencl(params, *pointers), lib.kn_context_destroy, lib.kn_context_status)
         return made
+
+    def __reduce__(self) -> Any:
+        """A pickled context is opened again in the process that reads it; that of default_context() is the default there."""
+        if self is _default:
+            return default_context, ()
+        if self._given is None:
+            raise TypeError("a context on the program's own OpenCL objects cannot be pickled")
+        return _opened_again, (self._given,)
+
+    def __copy__(self) -> "Context":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Context":
+        return self
 
     def wait_for(self, events: List[int]) -> None:
         """What is enqueued from now on starts after these events of OpenCL, given as addresses."""
@@ -227,6 +244,16 @@ Context.__init__.__doc__ = with_fields("kn_context_params", "device", "cache_fol
     Context.__init__).__doc__
 
 
+def _opened_again(given: Mapping[str, Any]) -> Context:
+    """The context of a pickled one, opened once in each process."""
+    key = repr(sorted(given.items()))
+    with _choosing:
+        found = _again.get(key)
+        if found is None or found.closed or found._core.generation != generation():
+            found = _again[key] = Context(**given)
+        return found
+
+
 def verify_cases() -> List[str]:
     """The names of the cases that Context.verify runs."""
     return [text(lib.kn_verify_name(i)) or "" for i in range(lib.kn_verify_count())]
@@ -245,6 +272,7 @@ class Buffer(Handle):
 # ---- the default device ----------------------------------------------------------------------------------------------
 
 _default: Optional[Context] = None
+_again: "weakref.WeakValueDictionary[str, Context]" = weakref.WeakValueDictionary()  # those of pickles
 _choosing = threading.Lock()
 
 

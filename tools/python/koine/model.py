@@ -15,25 +15,27 @@ True
 """
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import os
 import re
+import tempfile
 import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 
-from . import _show
+from . import _show, _weighted
 from ._bound import Shapes, given_rows, in_rows
 from ._arrays import address, as_array, info_of, numpy_type, ready, type_number
 from ._handle import Handle
 from ._library import NULL, encoded, ffi, lib, make, names_of, read, Record, text, unknown, word_of
 from ._log import log_into
 from ._run import Run
-from ._samples import (Finite, batches_of, by_name, check_numbers, fed, is_samples, is_torch_dataset, of_arrays, of_torch, sample_shapes,
-                       shaped, slices, wanted_of)
+from ._samples import (Finite, are_shares, batches_of, by_name, check_numbers, fed, is_samples, is_torch_dataset, of_arrays, of_torch,
+                       sample_shapes, shaped, slices, wanted_of, weights_of_samples)
 from .dataset import Dataset, data
 from .device import Context, default_context
 from .errors import KoineError, ShapeError, UnsupportedError, error_of
@@ -105,6 +107,7 @@ class _Opened(Handle):
         self.loss: Any = None
         self.loss_key: Any = None
         self.loss_given: Any = None
+        self.weighted: Any = None  # the value of the loss in which samples have weights
         if isinstance(source, Graph):
             self._take(source, params)
             return
@@ -230,24 +233,42 @@ class Model:
         self._settings, self._pins, self._frozen_statistics = dict(settings), dict(pin or {}), frozen_statistics
         self._asked, self._given = set(settings), dict(given or {})
         self.history: Optional[History] = None
+        self._about: Dict[str, str] = {}  # of the data, for files: vocabulary, columns, names of classes
+        self._prepare()
+        self._made = self._opened()
+
+    def _prepare(self) -> None:
+        """What each model has of its own, a copy too."""
         self._guard = threading.RLock()
         self._finite = Finite()
         self._trainer: Optional[Trainer] = None
         self._states: Optional[States] = None
         self._sessions: Dict[str, Session] = {}
-        self._about: Dict[str, str] = {}  # of the data, for files: vocabulary, columns, names of classes
         self._file: _Opened  # as it was opened; `_made` may be bound to shapes
         self._taken: Dict[str, Any] = {}  # the shapes of the data, where an ONNX file's graph needs them
         self._shapes = Shapes(self)
-        self._made = self._opened()
+        self._made: Any = None
+
+    def _frozen_names(self) -> List[str]:
+        """The parameters that were frozen, which stay so in another graph of the model."""
+        return [weight.name for weight in self.weights if weight.why == "frozen"] if self._made is not None else []
+
+    @staticmethod
+    def _freeze(made: _Opened, names: Iterable[str]) -> None:
+        for name in names:
+            value = made.graph.find(name)
+            if value is not None:
+                value.freeze()
 
     def _opened(self) -> _Opened:
+        frozen = self._frozen_names()
         made = _Opened(self.source, self._settings, self._frozen_statistics, self._given)
         self._file = made
         if self._taken:
             made = _Opened.of(made, self._taken)
         if not made.bound:
             return made
+        self._freeze(made, frozen)
         for pattern, device in self._pins.items():
             self._pin(made, pattern, device)
         if isinstance(self.source, Graph):
@@ -263,6 +284,7 @@ class Model:
     def _bind(self, arrays: Mapping[str, Any]) -> _Opened:
         """Its ONNX file, bound to arrays or to (dtype, shape)."""
         made = _Opened.of(self._made, arrays)
+        self._freeze(made, self._frozen_names())
         for pattern, device in self._pins.items():
             self._pin(made, pattern, device)
         return made
@@ -283,6 +305,60 @@ class Model:
             except (ShapeError, UnsupportedError):
                 if count == batch:
                     raise
+
+    # ---- copies ----
+
+    @_alone
+    def _state(self, source: Any) -> Dict[str, Any]:
+        """What a copy is made of: the model itself, its weights, and all that training needs to go on."""
+        state = {name: getattr(self, name) for name in ("seed", "precision", "math", "context", "history", "_settings", "_pins", "_asked",
+                                                        "_frozen_statistics", "_given")}
+        known = self._states is not None or lib.kn_model_has_weights(self._pointer)
+        return {**state, "_about": {**self._about, **self._pairs()}, "name": self.name, "source": source, "loss": self._made.loss_given,
+                "frozen": self._frozen_names(), "states": self.states.contents() if known else None}
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return self._state(self._portable())
+
+    def _portable(self) -> Any:
+        """Its text; of a model without one, the bytes of an ONNX file."""
+        if self.text:
+            return self.text
+        if isinstance(self.source, Graph):
+            raise TypeError("a model of a koine.Graph cannot be pickled: save it with to_onnx(), or write it as a text; copy.deepcopy() copies it")
+        with tempfile.TemporaryDirectory(prefix="koine-") as folder:
+            path = os.path.join(folder, "model.onnx")
+            self.to_onnx(path)
+            with open(path, "rb") as file:
+                return file.read()
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        state = dict(state)
+        name, loss, frozen, states = (state.pop(key) for key in ("name", "loss", "frozen", "states"))
+        self.__dict__.update(state)
+        self._prepare()
+        if isinstance(self.source, bytes):
+            self._folder = tempfile.TemporaryDirectory(prefix="koine-")  # it is read as long as the model is there
+            path = os.path.join(self._folder.name, os.path.basename(name or "model") + _ONNX)
+            with open(path, "wb") as file:
+                file.write(self.source)
+            self.source = path
+        self._made = self._opened()
+        self._freeze(self._made, frozen)
+        if loss is not None:
+            self._add_again(loss)
+        if states is not None:
+            self._states = States(self.context, self.seed)
+            self._states.fill(states)
+
+    def __deepcopy__(self, memo: Any) -> "Model":
+        made = memo[id(self)] = type(self).__new__(type(self))
+        state = self._state(self.graph if isinstance(self.source, Graph) else self._portable())
+        made.__setstate__({**state, "history": copy.deepcopy(state["history"], memo)})
+        return made
+
+    def __copy__(self) -> "Model":
+        return self.__deepcopy__({})
 
     # ---- properties ----
 
@@ -478,6 +554,15 @@ class Model:
             self._made.add_loss(name, weights, mixed)
         return self._made.loss
 
+    def _weighted_loss(self, x: np.ndarray) -> Value:
+        """The loss of samples with weights; x: some samples."""
+        made = self._made
+        if made.weighted is None:
+            found = self.predict(x)
+            shares = are_shares(next(iter(found.values())) if isinstance(found, dict) else found)
+            made.weighted = _weighted.weighted_loss(self, made.loss, made.loss_key[0] or self.loss_name, made.loss_given[1], shares)
+        return made.weighted
+
     def _restore_loss(self, given: Any) -> None:
         """After data that did not fit a new loss."""
         if self._made.loss_given is given:
@@ -499,10 +584,12 @@ class Model:
         rate = known("data.rate")
         return {"vocabulary": known("data.vocabulary"), "columns": known("data.columns"), "rate": int(rate) if rate else None}
 
-    def _dataset(self, given: Any, *, training: bool, **options: Any) -> Dataset:
+    def _dataset(self, given: Any, *, training: bool, sample_weight: Any = None, **options: Any) -> Dataset:
         """The samples that fit() and evaluate() were given, as the model reads them."""
         if isinstance(given, (str, os.PathLike)):
             given = data(given)
+        if isinstance(given, Dataset) and sample_weight is not None:
+            raise error_of(2, "sample_weight needs arrays: give (x, y)")
         if isinstance(given, Dataset):
             if given.spec is None:
                 return given
@@ -520,6 +607,8 @@ class Model:
         target = self._made.loss.target
         arrays = by_name(given, self.inputs, target)
         arrays[target.name] = self._as_target(arrays[target.name], target)
+        if sample_weight is not None:
+            arrays[_weighted.NAME] = weights_of_samples(sample_weight, len(arrays[target.name]))
         return of_arrays(arrays, self.inputs, target, self._answers)
 
     def _as_target(self, array: np.ndarray, target: Value) -> np.ndarray:
@@ -637,7 +726,7 @@ class Model:
     def fit(self, data: Any, y: Any = None, *, epochs: Optional[int] = None, steps: Optional[int] = None, seconds: Optional[float] = None,
             batch: int = 64, validation: Any = None, optimizer: str = "adam", learning_rate: Optional[float] = None,
             schedule: Optional[str] = None, loss: Optional[str] = None, patience: int = 0, augment: Optional[str] = None,
-            class_weights: Any = None, oversample: bool = False, shuffle: bool = True, drop_last: bool = False,
+            class_weights: Any = None, sample_weight: Any = None, oversample: bool = False, shuffle: bool = True, drop_last: bool = False,
             in_sequence: bool = False, workers: int = 0, seed: Optional[int] = None, init: Optional[Path] = None,
             checkpoints: Optional[Path] = None, resume: bool = False, on_step: Optional[Callable[[Record], Any]] = None,
             on_epoch: Optional[Callable[[Record], Any]] = None, progress: Optional[bool] = None, skip_bad: bool = False,
@@ -649,7 +738,8 @@ class Model:
         validation: a fraction of the samples, or data; without it the test part that the data may have.
         Without epochs, steps or seconds there are 10 epochs. Where the end is known, the schedule is "cosine"; for ONNX files,
         and elsewhere, "constant". Defaults are those of `koine train`.
-        loss: "cross-entropy", "mse", "huber" …; without it the one before, and at first the model's own. class_weights: "balanced" or an array. augment: "flip,crop=4";
+        loss: "cross-entropy", "mse", "huber" …; without it the one before, and at first the model's own. class_weights: "balanced" or an array. sample_weight: a
+        number for each sample of arrays, which its loss is multiplied by. augment: "flip,crop=4";
         "none" ignores the model's text. patience: stops after so many epochs without a lower validation loss, and returns to the best.
         init: a file to start from the matching weights of. checkpoints: a folder for the newest and the best states; resume=True
         goes on from the newest one in it, if there is one.
@@ -673,7 +763,7 @@ class Model:
         run.loader = {"no_shuffle": not shuffle, "drop_last": drop_last or in_sequence, "in_sequence": in_sequence, "balanced": oversample,
                       "workers": workers, "seed": self.seed if seed is None else seed}
         run.options = {"skip_bad": skip_bad or None, "cache": cache or None}
-        run.on_step, run.on_epoch = on_step, on_epoch
+        run.on_step, run.on_epoch, run.sample_weight = on_step, on_epoch, sample_weight
         self._pointer  # raises in a forked child
         with self._guard:
             self._open_run(run, loss, augment, class_weights, {"optimizer": optimizer, "learning_rate": learning_rate, "schedule": schedule,
@@ -803,7 +893,7 @@ class Model:
         """Of a classifier, the probability of each class: the softmax of the first output, unless that is one."""
         found = self.predict(x, batch=batch)
         logits = np.asarray(next(iter(found.values())) if isinstance(found, dict) else found, np.float32)
-        if logits.size and logits.min() >= 0 and np.allclose(logits.sum(-1), 1, atol=1e-4):
+        if are_shares(logits):
             return logits
         powers = np.exp(logits - logits.max(-1, keepdims=True)) if logits.size else logits
         return powers / powers.sum(-1, keepdims=True) if logits.size else powers

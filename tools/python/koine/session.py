@@ -109,6 +109,16 @@ class States(Handle, Mapping[str, np.ndarray]):
             check_shape(array.shape, [str(size) for size in shape_of(known)], name)
         return array, number
 
+    def contents(self) -> Dict[str, Tuple[str, np.ndarray]]:
+        """Element types and arrays of all states by name, on the host: what copies and pickled models have."""
+        return {name: (word_of("kn_dtype", info.dtype), self[name]) for name, info in self._infos().items()}
+
+    def fill(self, contents: Mapping[str, Tuple[str, np.ndarray]]) -> None:
+        """Sets states from what contents() returned; sessions that are compiled later find them."""
+        for name, (dtype, array) in contents.items():
+            array = np.ascontiguousarray(array).reshape(array.shape)
+            self._call(lib.kn_states_set, encoded(name), info_of(array.shape, type_number(dtype)), address(array), array.nbytes)
+
     def __repr__(self) -> str:
         return "<koine.States, closed>" if self.closed else f"<koine.States: {', '.join(self)}>"
 

@@ -13,12 +13,14 @@ True
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, Optional, Union
+import re
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 import numpy as np
 
+from ._table import Unfitted, check_labels, check_table, check_targets, check_weights, ordered
 from .graph import Graph
-from .model import Model
+from .model import Model, zoo
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -38,107 +40,247 @@ except ImportError:
             return self
 
     class ClassifierMixin:  # type: ignore[no-redef]
-        def score(self, X: Any, y: Any) -> float:
-            return float(np.mean(self.predict(X) == np.asarray(y)))  # type: ignore[attr-defined]
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+            y = np.asarray(y)
+            right = self.predict(X) == (y.ravel() if y.ndim == 2 and y.shape[1] == 1 else y)  # type: ignore[attr-defined]
+            return float(np.average(right if right.ndim == 1 else right.all(1), weights=sample_weight))
 
     class RegressorMixin:  # type: ignore[no-redef]
-        def score(self, X: Any, y: Any) -> float:
-            y = np.asarray(y, np.float64)
-            return float(1 - np.square(self.predict(X) - y).sum() / np.square(y - y.mean(0)).sum())  # type: ignore[attr-defined]
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+            y, found = np.asarray(y, np.float64), self.predict(X)  # type: ignore[attr-defined]
+            y = y.reshape(found.shape)
+            left = np.average(np.square(found - y), axis=0, weights=sample_weight)
+            spread = np.average(np.square(y - np.average(y, axis=0, weights=sample_weight)), axis=0, weights=sample_weight)
+            return float(np.mean(1 - left / spread))
+
+Source = Union[str, Callable[[int, int], Graph]]
 
 
 class _Network(BaseEstimator):
     """model: a name of koine.zoo(), the text of a model, or a function that makes a koine.Graph, with one output, for a number of
-    features and of outputs. standardize: features, and the target of a Regressor, get mean 0 and deviation 1. options: more
-    keywords of Model.fit."""
+    features and of outputs. standardize: features, and the target of a Regressor, get mean 0 and deviation 1. random_state: an
+    integer, or a numpy.random.RandomState, in place of seed. options: more keywords of Model.fit.
 
-    def __init__(self, model: Union[str, Callable[[int, int], Graph]] = "", *, epochs: int = 20, batch: int = 32,
-                 optimizer: str = "adam", learning_rate: Optional[float] = None, validation: float = 0.0, patience: int = 0,
-                 standardize: bool = True, seed: int = 1, context: Any = None, options: Optional[Dict[str, Any]] = None) -> None:
-        self.model, self.epochs, self.batch, self.optimizer, self.learning_rate = model, epochs, batch, optimizer, learning_rate
-        self.validation, self.patience, self.standardize, self.seed = validation, patience, standardize, seed
-        self.context, self.options = context, options
+    fit() is the same for samples in any order, unless `options` has shuffle=False. sample_weight: whole numbers count samples as
+    often as they say; others multiply the loss of each sample.
+    """
 
-    def _inputs(self, X: Any) -> np.ndarray:
-        X = np.asarray(X)
-        if X.ndim < 2:
-            raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: reshape it to (samples, features)")
-        if X.dtype.kind not in "fiub":
-            X = X.astype(np.float64)
-        if X.dtype.kind == "f" and not np.isfinite(X).all():
-            raise ValueError("Input X contains NaN or infinity.")
-        if hasattr(self, "n_features_in_") and X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input.")
-        return X
+    model: Source
+    n_features_in_: int
+
+    def _keep(self, **words: Any) -> None:
+        self.__dict__.update(words)
+
+    def _seed(self) -> int:
+        state = self.random_state  # type: ignore[attr-defined]
+        if state is None:
+            return int(self.seed)  # type: ignore[attr-defined]
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(0, 2**31 - 1))
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(0, 2**31 - 1))
+        return int(state)
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        return ((X - self.mean_) / self.scale_).astype(np.float32) if self.standardize else X.astype(np.float32)
+        return ((X - self.mean_) / self.scale_).astype(np.float32) if self.standardize else X.astype(np.float32)  # type: ignore[attr-defined]
 
-    def _train(self, X: np.ndarray, y: np.ndarray, outputs: int, usual: str, loss: Optional[str]) -> None:
-        self.mean_, self.scale_ = X.mean(0), X.std(0)
-        self.scale_ = np.where(self.scale_ > 0, self.scale_, 1.0)
-        source = self.model(X.shape[1], outputs) if callable(self.model) else self.model or usual
-        self.model_ = Model(source, context=self.context, seed=self.seed)
-        self.history_ = self.model_.fit(self._scaled(X), y, epochs=self.epochs, batch=self.batch, optimizer=self.optimizer,
-                                        learning_rate=self.learning_rate, validation=self.validation or None, patience=self.patience,
-                                        loss=loss, progress=False, **(self.options or {}))
+    def _measure(self, X: np.ndarray) -> None:
+        """What features are standardized by."""
+        self.mean_, self.scale_ = X.mean(0, dtype=np.float64), X.std(0, dtype=np.float64)
+        # A constant column differs from its mean by rounding only.
+        self.scale_ = np.where(self.scale_ > 10 * np.finfo(np.float64).eps * np.abs(self.mean_), self.scale_, 1.0)
+
+    def _source(self, features: int, outputs: int) -> Any:
+        raise NotImplementedError
+
+    def _make(self, X: np.ndarray, outputs: int) -> None:
+        """An untrained model."""
+        self._measure(X)
+        source = self.model(X.shape[1], outputs) if callable(self.model) else self.model or self._source(X.shape[1], outputs)
+        words = {"context": self.context, "seed": self._seed()}  # type: ignore[attr-defined]
+        self.model_ = Model(source, **words)
+        if self.model_.settings.get("classes", outputs) != outputs:
+            self.model_ = Model(source, classes=outputs, **words)
+
+    def _train(self, X: np.ndarray, y: np.ndarray, weights: Optional[np.ndarray], loss: str, **more: Any) -> None:
+        words = {"epochs": self.epochs, "batch": self.batch, "optimizer": self.optimizer,  # type: ignore[attr-defined]
+                 "learning_rate": self.learning_rate, "validation": self.validation or None,  # type: ignore[attr-defined]
+                 "patience": self.patience, "loss": loss, "progress": False, **(self.options or {}), **more}  # type: ignore[attr-defined]
+        words["batch"] = min(words["batch"], max(len(X), 64)) if isinstance(words["batch"], int) else words["batch"]
+        self.history_ = self.model_.fit(self._scaled(X), y, sample_weight=weights, **words)
+
+    def _chosen(self, X: np.ndarray, y: np.ndarray, sample_weight: Any, order: bool) -> Tuple[np.ndarray, np.ndarray, Optional[np.ndarray]]:
+        """The samples as often as they count, and weights if some are not whole numbers."""
+        weights = check_weights(sample_weight, len(X))
+        if weights is not None:
+            used = weights > 0
+            X, y, weights = X[used], y[used], weights[used]
+            if (weights == np.round(weights)).all() and weights.sum() <= 1000 + 20 * len(X):
+                times = weights.astype(np.int64)
+                X, y, weights = X.repeat(times, axis=0), y.repeat(times, axis=0), None
+        options = self.options or {}  # type: ignore[attr-defined]
+        if order and options.get("shuffle", True) and not options.get("in_sequence"):
+            places = ordered(X, y, weights)
+            X, y, weights = X[places], y[places], None if weights is None else weights[places]
+        return X, y, weights
 
     def _fitted(self, X: Any) -> np.ndarray:
         """What the model of a fitted estimator reads."""
         if not hasattr(self, "model_"):
-            try:
-                from sklearn.exceptions import NotFittedError as Unfitted
-            except ImportError:
-                Unfitted = ValueError  # type: ignore[misc, assignment]
             raise Unfitted(f"This {type(self).__name__} instance is not fitted yet: call fit() first")
-        return self._scaled(self._inputs(X))
+        return self._scaled(check_table(self, X))
+
+    def _forget(self) -> None:
+        for name in ("model_", "n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
 
 
 class Classifier(ClassifierMixin, _Network):
     __doc__ = f"""A classifier: classes_ are the labels, model_ the koine.Model, history_ the course of its training.
 
+    A y with several columns of 0 and 1 has several labels for each sample; predict_proba() is then that of each label.
+    class_weight: {{label: weight}}, or "balanced". partial_fit() trains for one epoch; it needs all classes at the first call.
+
     {_Network.__doc__}
     """
 
-    def fit(self, X: Any, y: Any) -> "Classifier":
-        self.__dict__.pop("n_features_in_", None)
-        X = self._inputs(X)
-        self.classes_, numbers = np.unique(np.asarray(y).ravel(), return_inverse=True)
-        if len(numbers) != len(X):
-            raise ValueError(f"X has {len(X)} samples and y {len(numbers)}")
-        if len(self.classes_) < 2:
+    def __init__(self, model: Source = "", *, epochs: int = 20, batch: int = 32, optimizer: str = "adam", learning_rate: Optional[float] = None,
+                 validation: float = 0.0, patience: int = 0, standardize: bool = True, class_weight: Any = None, seed: int = 1,
+                 random_state: Any = None, context: Any = None, options: Optional[Dict[str, Any]] = None) -> None:
+        self._keep(model=model, epochs=epochs, batch=batch, optimizer=optimizer, learning_rate=learning_rate, validation=validation,
+                   patience=patience, standardize=standardize, class_weight=class_weight, seed=seed, random_state=random_state,
+                   context=context, options=options)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _source(self, features: int, outputs: int) -> Any:
+        return "table-classes"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Classifier":
+        self._forget()
+        X, y = check_labels(self, X, y)
+        X, y, weights = self._chosen(X, y, sample_weight, True)
+        self._several = y.ndim == 2
+        self.classes_ = np.arange(y.shape[1]) if self._several else np.unique(y)
+        if len(self.classes_) < 2 and not self._several:
             raise ValueError("Classifier needs at least 2 classes; the data has one class only")
-        self.n_features_in_ = X.shape[1]
-        self._train(X, numbers.astype(np.int32).ravel(), len(self.classes_), "table-classes", None)
+        self._make(X, len(self.classes_))
+        self._learn(X, y, weights)
         return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "Classifier":
+        first = not hasattr(self, "model_")
+        X, y = check_labels(self, X, y, first)
+        if first:
+            self._several = y.ndim == 2
+            if classes is None and not self._several:
+                raise ValueError("classes must be passed on the first call to partial_fit.")
+            self.classes_ = np.arange(y.shape[1]) if self._several else np.unique(classes)
+            if len(self.classes_) < 2 and not self._several:
+                raise ValueError("Classifier needs at least 2 classes; there is one class only")
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}")
+        X, y, weights = self._chosen(X, y, sample_weight, False)
+        if first:
+            self._make(X, len(self.classes_))
+        self._learn(X, y, weights, epochs=1, schedule="constant", validation=None, patience=0)
+        return self
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, weights: Optional[np.ndarray], **more: Any) -> None:
+        if self._several:
+            if self.class_weight is not None:  # type: ignore[attr-defined]
+                raise ValueError("class_weight needs one label for each sample; y has several")
+            self._train(X, y.astype(np.float32), weights, "binary-cross-entropy", **more)
+            return
+        unknown = ~np.isin(y, self.classes_)
+        if unknown.any():
+            raise ValueError(f"y has labels that are not in `classes`: {np.unique(y[unknown])[:5]}; expected {self.classes_}")
+        numbers = np.searchsorted(self.classes_, y).astype(np.int32)
+        self._train(X, numbers, weights, "cross-entropy", class_weights=self._class_weights(numbers, weights), **more)
+
+    def _class_weights(self, numbers: np.ndarray, weights: Optional[np.ndarray]) -> Optional[np.ndarray]:
+        given = self.class_weight  # type: ignore[attr-defined]
+        if given is None:
+            return None
+        made = np.ones(max(len(self.classes_), self.model_._answers or 0), np.float32)
+        count = len(self.classes_)
+        if isinstance(given, str):
+            if given != "balanced":
+                raise ValueError(f"class_weight is {given!r}; expected 'balanced', a dict of weights by class, or None")
+            sums = np.bincount(numbers, weights, count)
+            made[:count] = np.where(sums > 0, sums.sum() / count / np.where(sums > 0, sums, 1), 1)
+        else:
+            made[:count] = [given.get(label, 1.0) for label in self.classes_.tolist()]
+        return made
 
     def predict_proba(self, X: Any) -> np.ndarray:
         inputs = self._fitted(X)
+        if self._several:
+            logits = self.model_.predict(inputs).astype(np.float64)
+            return 0.5 + 0.5 * np.tanh(0.5 * logits)
         return self.model_.probabilities(inputs)[:, :len(self.classes_)]
 
     def predict(self, X: Any) -> np.ndarray:
-        places = np.argmax(self.predict_proba(X), -1)
-        return self.classes_[places]
+        shares = self.predict_proba(X)
+        return (shares > 0.5).astype(np.int64) if self._several else self.classes_[np.argmax(shares, -1)]
 
 
 class Regressor(RegressorMixin, _Network):
     __doc__ = f"""A regressor, of one number for each sample or several: model_ is the koine.Model, history_ the course of its training.
 
+    partial_fit() trains for one epoch; features and targets stay standardized as those of the first call.
+
     {_Network.__doc__}
     """
 
-    def fit(self, X: Any, y: Any) -> "Regressor":
-        self.__dict__.pop("n_features_in_", None)
-        X = self._inputs(X)
-        y = np.asarray(y, np.float64)
-        if len(y) != len(X):
-            raise ValueError(f"X has {len(X)} samples and y {len(y)}")
-        self.n_features_in_, self._flat = X.shape[1], y.ndim == 1
-        y = y.reshape(len(y), -1)
-        self.target_mean_ = y.mean(0) if self.standardize else np.zeros(y.shape[1])
-        self.target_scale_ = np.where(y.std(0) > 0, y.std(0), 1.0) if self.standardize else np.ones(y.shape[1])
-        self._train(X, ((y - self.target_mean_) / self.target_scale_).astype(np.float32), y.shape[1], "table", "mse")
+    def __init__(self, model: Source = "", *, epochs: int = 20, batch: int = 32, optimizer: str = "adam", learning_rate: Optional[float] = None,
+                 validation: float = 0.0, patience: int = 0, standardize: bool = True, seed: int = 1, random_state: Any = None,
+                 context: Any = None, options: Optional[Dict[str, Any]] = None) -> None:
+        self._keep(model=model, epochs=epochs, batch=batch, optimizer=optimizer, learning_rate=learning_rate, validation=validation,
+                   patience=patience, standardize=standardize, seed=seed, random_state=random_state, context=context, options=options)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _source(self, features: int, outputs: int) -> Any:
+        return "table" if outputs == 1 else re.sub(r"linear 1$", f"linear {outputs}", zoo()["table"], flags=re.M)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Regressor":
+        self._forget()
+        X, y = check_targets(self, X, y)
+        X, y, weights = self._chosen(X, y, sample_weight, True)
+        self._begin(X, y)
+        self._learn(X, y, weights)
         return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Regressor":
+        first = not hasattr(self, "model_")
+        X, y = check_targets(self, X, y, first)
+        X, y, weights = self._chosen(X, y, sample_weight, False)
+        if first:
+            self._begin(X, y)
+        self._learn(X, y, weights, epochs=1, schedule="constant", validation=None, patience=0)
+        return self
+
+    def _begin(self, X: np.ndarray, y: np.ndarray) -> None:
+        self._flat = y.ndim == 1
+        columns = y.reshape(len(y), -1)
+        self.target_mean_, self.target_scale_ = np.zeros(columns.shape[1]), np.ones(columns.shape[1])
+        if self.standardize:  # type: ignore[attr-defined]
+            self.target_mean_, deviation = columns.mean(0), columns.std(0)
+            self.target_scale_ = np.where(deviation > 0, deviation, 1.0)
+        self._make(X, columns.shape[1])
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, weights: Optional[np.ndarray], **more: Any) -> None:
+        columns = y.reshape(len(y), -1)
+        if columns.shape[1] != len(self.target_mean_):
+            raise ValueError(f"y has {columns.shape[1]} columns, and had {len(self.target_mean_)} at the first call")
+        self._train(X, ((columns - self.target_mean_) / self.target_scale_).astype(np.float32), weights, "mse", **more)
 
     def predict(self, X: Any) -> np.ndarray:
         inputs = self._fitted(X)
