@@ -101,6 +101,9 @@ typedef struct kn_fit_params {
      * that step until on_step returns. Called once a step, before it is queued. NULL: false. With
      * kn_trainer_params.sync_every those within a round are this worker's alone (kn_trainer_steps_alone). */
     bool (*wait_for)(void *user, uint64_t step);
+    /* Called after each batch of an evaluation of the validation data, with the samples that were evaluated
+     * and the number of all. NULL: none. */
+    void (*on_validation)(void *user, uint64_t samples, uint64_t all);
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);
 #define KN_FIT_DEFAULTS KN_DEFAULTS_ZERO(kn_fit_params)

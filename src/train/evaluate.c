@@ -28,7 +28,8 @@ typedef struct judge_run {
     measure measures[MEASURES];
     int measure_count;
     judged (*found)[MEASURES]; /* of each batch */
-    uint64_t batches, samples;
+    uint64_t batches, samples, all;
+    kn_judging_report report;
 } judge_run;
 
 static kn_status run_on(kn_session *session, const kn_batch *batch, const kn_fetch *fetches, size_t count) {
@@ -79,6 +80,8 @@ static kn_status judge_batches(judge_run *judging, kn_loader *loader) {
         if (status != KN_OK || !piece.count) break;
         judging->samples += piece.count;
         status = judge_batch(judging, &piece);
+        if (status == KN_OK && judging->report.call)
+            judging->report.call(judging->report.user, judging->samples, judging->all);
     }
     /* What the others have found is 0 here. */
     if (status == KN_OK && judging->communicator)
@@ -100,7 +103,7 @@ static double mean_of(const judge_run *judging, int place) {
 
 kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *session,
                             const kn_dataset *dataset, uint64_t batch, const char *loss, const char *accuracy,
-                            kn_score *score) {
+                            kn_judging_report report, kn_score *score) {
     if (!session) return KN_ERROR_MEMORY;
     if (!loss || !kn_has_size(score)) return KN_ERROR_ARGUMENT;
     kn_status status = kn_dataset_status(dataset);
@@ -113,7 +116,9 @@ kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *ses
                          .communicator = communicator,
                          .measures = {{.name = loss}, {.name = accuracy}},
                          .measure_count = accuracy ? MEASURES : ACCURACY,
-                         .batches = kn_loader_batches(loader)};
+                         .batches = kn_loader_batches(loader),
+                         .all = kn_dataset_count(dataset),
+                         .report = report};
     judging.found = kn_allocate(host, (size_t)judging.batches + 1, sizeof *judging.found);
     if (!judging.found) status = KN_ERROR_MEMORY;
     for (int m = 0; m < judging.measure_count && status == KN_OK; m++) {
@@ -136,5 +141,5 @@ kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *ses
 
 kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t batch, const char *loss,
                       const char *accuracy, kn_score *score) {
-    return kn_evaluate_among(NULL, session, dataset, batch, loss, accuracy, score);
+    return kn_evaluate_among(NULL, session, dataset, batch, loss, accuracy, (kn_judging_report){0}, score);
 }

@@ -272,7 +272,8 @@ static kn_status judge_weights(fit_run *fitting) {
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
     const kn_communicator *all = others(fitting);
     status = kn_evaluate_among(all, params->judge, params->validation, fitting->batch, params->loss,
-                               params->accuracy, &fitting->result->validation);
+                               params->accuracy, (kn_judging_report){params->on_validation, params->user},
+                               &fitting->result->validation);
     if (status != KN_OK) {
         const char *text = kn_session_error(params->judge);
         if (!text[0] && all) text = all->error(all->user);

@@ -211,10 +211,15 @@ bool kn_fit_recall(const kn_trainer *trainer, kn_fit_memory *memory);
 
 /* ---- evaluate.c ------------------------------------------------------------------------------------- */
 
+/* Reports the progress of an evaluation: kn_fit_params.on_validation. */
+typedef struct kn_judging_report {
+    void (*call)(void *user, uint64_t samples, uint64_t all); /* NULL: none */
+    void *user;
+} kn_judging_report;
 /* kn_evaluate by all workers, which call it with the same dataset; communicator NULL: by this one. */
 kn_status kn_evaluate_among(const kn_communicator *communicator, kn_session *session,
                             const kn_dataset *dataset, uint64_t batch, const char *loss, const char *accuracy,
-                            kn_score *score);
+                            kn_judging_report report, kn_score *score);
 
 /* ---- snapshot.c: a copy of all states of a trainer on the host --------------------------------------- */
 

@@ -22,6 +22,8 @@ typedef struct fitting {
     uint64_t samples, last_count;
     double loss_sum, right_sum, rates[64], losses[16], accuracies[16];
     bool best[16];
+    uint64_t judged; /* samples in this evaluation */
+    int judgements;
 } fitting;
 
 static bool on_step(void *user, const kn_fit_step *step) {
@@ -54,6 +56,14 @@ static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
     if (seen->epochs < 16) seen->accuracies[seen->epochs] = epoch->accuracy;
     seen->epochs++;
     return seen->epochs != seen->stop_at_epoch;
+}
+
+static void on_validation(void *user, uint64_t samples, uint64_t all) {
+    fitting *seen = user;
+    assert_true(samples == seen->judged + BATCH || samples == all);
+    assert_int_equal(all, SAMPLES);
+    seen->judged = samples == all ? 0 : samples;
+    seen->judgements++;
 }
 
 static kn_dataset *dataset_of(const float *x, const int32_t *y, uint64_t count) {
@@ -125,6 +135,17 @@ static void epochs_are_counted(void **state) {
     /* Called again: the trainer has done all epochs already. */
     run(&fit, KN_OK);
     assert_int_equal(fit.steps, 3 * BATCHES);
+    end(&fit);
+}
+
+static void validation_is_followed(void **state) {
+    fitting fit;
+    begin(&fit, *state, NULL);
+    fit.params.epochs = 2;
+    fit.params.on_validation = on_validation;
+    run(&fit, KN_OK);
+    assert_int_equal(fit.judgements, 2 * BATCHES);
+    assert_int_equal(fit.judged, 0);
     end(&fit);
 }
 
@@ -568,6 +589,7 @@ static void a_training_without_an_end_is_refused(void **state) {
 int test_fit(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(epochs_are_counted),
+        cmocka_unit_test(validation_is_followed),
         cmocka_unit_test(it_learns),
         cmocka_unit_test(full_batches_alone),
         cmocka_unit_test(steps_are_of_the_trainer),
