@@ -167,6 +167,29 @@ def the_training_accuracy(folder):
 
 
 @case
+def validation_is_limited_or_left_out(folder):
+    train(folder, "--epochs", "1", "--validation", "0.5", "--validate-samples", "20", "--log", "some")
+    train(folder, "--epochs", "1", "--validation", "0.5", "--log", "all")
+    train(folder, "--epochs", "1", "--validation", "0.5", "--validate-samples", "9999", "--log", "more")
+    some, all, more = (log_of(folder, name)[1]["validation_loss"] for name in ("some", "all", "more"))
+    expect(some != all and more == all, f"validation losses {some}, {all} and {more}")
+    found = koine("train", "mlp", "--data", "digits", "--steps", "1", "--validate-samples", "64", folder=folder)
+    found.needs(0, out="validation loss ")
+    expect(b'"train.validation":"0, at most 64 samples"' in bytes_of(os.path.join(folder, "mlp.safetensors")), "the limit is not in the file")
+    found = koine("train", "mlp", "--data", "digits", "--steps", "1", "--validation", "0", folder=folder)
+    found.needs(0)
+    expect("validation" not in found.out + found.err, f"it validated: {found}")
+    expect(b'"train.validation":"none"' in bytes_of(os.path.join(folder, "mlp-2.safetensors")), "the choice is not in the file")
+    for words, part in ((("--validate-samples", "0"), "--validate-samples is 0"),
+                        (("--validation", "0", "--validate-samples", "5"), "omit --validate-samples"),):
+        koine("train", "mlp", "--data", "digits", *words, folder=folder).needs(2, err=part)
+    for words, part in ((("--validation", "0", "--patience", "2"), "--validation 0 turns it off"),
+                        (("--validate-samples", "5"), "needs validation data")):
+        data = "digits" if "--patience" in words else "npy:x.npy,y.npy"
+        koine("train", "mlp" if data == "digits" else "tiny.koine", "--data", data, *words, folder=folder).needs(1, err=part)
+
+
+@case
 def a_log_without_validation(folder):
     hint = "no validation data: --validation 0.1 sets a tenth of the samples aside and reports the accuracy on them"
     found = train(folder, "--steps", "1", "--log", "log", err=hint)

@@ -49,6 +49,30 @@ static bool outputs_free(train_options *options, const training_setup *setup) {
            (!options->tensorboard || folder_writable(options->tensorboard));
 }
 
+/* --validation 0 and --validate-samples. */
+static bool limit_validation(train_run *run) {
+    const train_options *options = run->options;
+    kn_dataset **whole = &run->setup.validation, *rest = NULL, *some = NULL;
+    if (options->unvalidated) kn_dataset_destroy(whole);
+    if (options->validate_samples == UINT64_MAX) return true;
+    if (!*whole) {
+        command_fail(
+            "--validate-samples needs validation data, but '%s' has no test part: set some aside with "
+            "--validation 0.1",
+            options->data);
+        return false;
+    }
+    const uint64_t count = kn_dataset_count(*whole);
+    if (options->validate_samples >= count) return true;
+    const double share = (double)options->validate_samples / (double)count;
+    const bool fine = kn_dataset_split(*whole, share, options->seed, &rest, &some) == KN_OK;
+    if (!fine) command_fail("--validate-samples: %s", kn_dataset_error(some));
+    kn_dataset_destroy(&rest);
+    kn_dataset_destroy(fine ? whole : &some);
+    if (fine) *whole = some;
+    return fine;
+}
+
 static bool open_data(train_run *run, const char *model) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
@@ -70,7 +94,7 @@ static bool open_data(train_run *run, const char *model) {
     }
     setup->weighted = options->class_weights && !strcmp(options->class_weights, "balanced");
     double begin = clock_now();
-    if (!setup_data(setup, options->validation, options->seed)) return false;
+    if (!setup_data(setup, options->validation, options->seed) || !limit_validation(run)) return false;
     setup->opening = clock_now() - begin;
     if (kn_dataset_classes(setup->all) == 1 && kn_value_dtype(setup->loss.target) == KN_INT32) {
         const char *name = kn_dataset_class_name(setup->all, 0);
@@ -86,6 +110,11 @@ static bool open_data(train_run *run, const char *model) {
         return false;
     }
     bool plateau = options->rule.schedule && !strcmp(options->rule.schedule, "plateau");
+    if ((options->patience || plateau) && options->unvalidated) {
+        command_fail("%s needs validation data, and --validation 0 turns it off",
+                     options->patience ? "--patience" : "--schedule plateau");
+        return false;
+    }
     if ((options->patience || plateau) && !setup->validation) {
         command_fail(
             "%s needs validation data, but '%s' has no test part: set some aside with --validation 0.1",
@@ -140,6 +169,11 @@ static bool on_step(void *user, const kn_fit_step *step) {
     going = (!isfinite(step->loss) || checkpoints_after_step(&run->checkpoints, step->step)) && going;
     trace_stretch(run, "report");
     return going;
+}
+
+static void on_validation(void *user, uint64_t samples, uint64_t all) {
+    train_run *run = user;
+    report_validation(&run->report, samples, all);
 }
 
 static bool on_step_of_follower(void *user, const kn_fit_step *step) {
@@ -221,6 +255,7 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.on_step = options->follows ? on_step_of_follower : on_step;
     params.wait_for = wait_for;
     params.on_epoch = options->follows ? NULL : on_epoch;
+    params.on_validation = options->follows ? NULL : on_validation;
     params.remember = options->checkpoints != NULL;
     params.to_best = to_best;
     return params;
@@ -309,7 +344,7 @@ static void tell_about(const kn_dataset *dataset) {
 /* Suggests how to evaluate the model if there is no validation data. */
 static void tell_judging(const train_run *run) {
     const train_options *options = run->options;
-    if (run->setup.validation || options->check || options->in_sequence) return;
+    if (run->setup.validation || options->unvalidated || options->check || options->in_sequence) return;
     command_tell("no validation data: --validation 0.1 sets a tenth of the samples aside and reports the %s "
                  "on them after each epoch",
                  run->setup.accuracy ? "accuracy" : "loss");
@@ -407,7 +442,11 @@ static int check_numbers(const train_options *own) {
         return command_misuse("--answer-within is %g; expected seconds, or 0 for never", own->answer_within);
     if (!own->batch || own->batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)own->batch, INT32_MAX);
-    if (!(own->validation >= 0 && own->validation < 1))
+    if (own->validate_samples == 0)
+        return command_misuse("--validate-samples is 0; expected at least 1, or --validation 0 for none");
+    if (own->validate_samples != UINT64_MAX && own->validation == 0)
+        return command_misuse("--validation 0 leaves nothing to validate: omit --validate-samples");
+    if (!(isnan(own->validation) || (own->validation >= 0 && own->validation < 1)))
         return command_misuse("--validation is %g; expected a share from 0 to below 1", own->validation);
     if (own->seconds <= 0) return command_misuse("--seconds is %g; expected a number above 0", own->seconds);
     if (own->workers > 16)
@@ -457,6 +496,8 @@ static void settle(train_options *own) {
     if (own->epochs == UINT64_MAX) own->epochs = endless ? 10 : 0;
     if (own->steps == UINT64_MAX) own->steps = 0;
     if (isnan(own->seconds)) own->seconds = 0;
+    own->unvalidated = own->validation == 0;
+    if (isnan(own->validation)) own->validation = 0;
     own->drop_last = own->drop_last || own->in_sequence;
     if (own->check) { /* each step at the full rate, and an update */
         own->rule.schedule = "constant";
@@ -472,6 +513,8 @@ static int run(int count, char **arguments) {
                          .steps = UINT64_MAX,
                          .batch = 64,
                          .seconds = NAN,
+                         .validation = NAN,
+                         .validate_samples = UINT64_MAX,
                          .seed = 1,
                          .keep = UINT64_MAX,
                          .shards = UINT64_MAX,
@@ -486,8 +529,12 @@ static int run(int count, char **arguments) {
         {"data", OPTION_TEXT, "DATA",
          "training data, such as digits or text:FILE; koine datasets lists all sources", &own.data},
         {"validation", OPTION_NUMBER, "F",
-         "set this fraction of the data aside for validation (else the data's test part is used)",
+         "set this fraction of the data aside for validation (else the data's test part is used); 0: no "
+         "validation",
          &own.validation},
+        {"validate-samples", OPTION_COUNT, "N",
+         "validate with at most this many samples, drawn evenly from all classes (all)",
+         &own.validate_samples},
         {"augment", OPTION_TEXT, "LIST", "change samples at random, see above; none: ignore the model's text",
          &own.augment},
         {"class-weights", OPTION_TEXT, "HOW",

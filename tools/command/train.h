@@ -121,7 +121,9 @@ typedef struct train_options {
     int argument_count;
     uint64_t epochs, steps, batch, seed, patience, memory, cache, keep, workers;
     uint64_t part; /* the most samples that a device computes at once, so that they fit; 0: all */
-    double seconds, validation;
+    double seconds, validation; /* validation NaN: not given */
+    uint64_t validate_samples;  /* UINT64_MAX: all */
+    bool unvalidated;           /* --validation 0 */
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
     bool goes_on;                /* --resume was given, whatever it found */
     bool replaces;               /* the file at `path` belongs to this training run or may be replaced */
@@ -328,11 +330,14 @@ typedef struct train_report {
     loss_curve curve;
     double warm_since; /* by clock_now: end of the first step of this run */
     uint64_t warm_at;  /* and its number; 0: none yet */
+    uint64_t epoch;    /* of the last step */
+    double loss;       /* of that step */
 } train_report;
 
 /* For kn_fit_params; `user` is a train_report. */
 bool report_step(void *user, const kn_fit_step *step);
 bool report_epoch(void *user, const kn_fit_epoch *epoch);
+void report_validation(train_report *report, uint64_t samples, uint64_t all);
 /* Writes the last object of the log (path NULL), or prints the result of --json, which also has the total
  * time and the path of the model. */
 void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result,

@@ -116,7 +116,11 @@ static void write_settings(const training_setup *setup, const train_options *opt
     snprintf(values[0], SETTING_BYTES, "%s", options->data);
     snprintf(values[1], SETTING_BYTES, "%llu", (unsigned long long)options->batch);
     snprintf(values[2], SETTING_BYTES, "%llu", (unsigned long long)options->seed);
-    snprintf(values[3], SETTING_BYTES, "%.9g", options->validation);
+    snprintf(values[3], SETTING_BYTES, "none");
+    if (!options->unvalidated) snprintf(values[3], SETTING_BYTES, "%.9g", options->validation);
+    if (options->validate_samples != UINT64_MAX)
+        snprintf(values[3] + strlen(values[3]), SETTING_BYTES - strlen(values[3]), ", at most %llu samples",
+                 (unsigned long long)options->validate_samples);
     snprintf(values[4], SETTING_BYTES, "%s",
              options->in_sequence  ? "no, in sequence"
              : options->no_shuffle ? "no"

@@ -36,6 +36,8 @@ bool report_step(void *user, const kn_fit_step *step) {
     train_report *report = user;
     const train_options *options = report->options;
     char bar[24], time[32], memory[32], epochs[32] = "", quality[80], rest[80] = "";
+    report->epoch = step->epoch;
+    report->loss = step->loss;
     if (report->log) log_step(report->log, step);
     curve_add(&report->curve, step->loss);
     double left = seconds_left(report, step);
@@ -58,6 +60,18 @@ bool report_step(void *user, const kn_fit_step *step) {
         progress_line("epoch %llu%s %s  loss %.4f%s  %.0f samples/s%s", (unsigned long long)step->epoch,
                       epochs, bar, step->loss, quality, step->samples_per_s, rest);
     return !interrupted();
+}
+
+void report_validation(train_report *report, uint64_t samples, uint64_t all) {
+    char bar[24], epochs[32] = "";
+    const unsigned long long epoch = report->epoch, done = samples, count = all;
+    if (report->options->epochs)
+        snprintf(epochs, sizeof epochs, "/%llu", (unsigned long long)report->options->epochs);
+    if (progress_plain_due())
+        command_tell("epoch %llu%s  validating: %llu of %llu samples", epoch, epochs, done, count);
+    progress_bar((double)samples / (double)all, bar, sizeof bar);
+    progress_line("epoch %llu%s %s  validating %llu of %llu  loss %.4f", epoch, epochs, bar, done, count,
+                  report->loss);
 }
 
 bool report_epoch(void *user, const kn_fit_epoch *epoch) {
