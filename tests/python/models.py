@@ -337,6 +337,27 @@ def doubtful_data_is_warned_about_once():
 
 
 @case
+def validation_is_limited():
+    x, y = points()
+    for words, count in (({"validate_samples": 20}, 20), ({"validate_samples": 20, "validation": (x, y)}, 20), ({"validate_samples": 9999}, 64)):
+        history = koine.Model(small()).fit(x, y, epochs=1, **{"validation": 0.25, **words})
+        expect_equal([epoch.validation.samples for epoch in history.epochs], [count])
+    expect_equal(koine.Model("mlp").fit("digits", steps=1, validate_samples=100).epochs[0].validation.samples, 100)
+    for words, part in (({"validate_samples": 5}, "needs validation data"), ({"validate_samples": 0, "validation": 0.1}, "validate_samples is 0")):
+        with raises(ValueError, part):
+            koine.Model(small()).fit(x, y, epochs=1, **words)
+    seen = []
+    graph = koine.Graph()
+    inputs, target = graph.input("x", "batch,2"), graph.input("y", "batch", "int32")
+    loss = inputs.linear(2).cross_entropy(target).named("loss")
+    trainer = koine.Trainer(loss)
+    data = koine.Dataset.from_arrays(x=x, y=y)
+    trainer.fit(data, epochs=1, batch=100, validation=data, judge=koine.Session(loss, states=trainer.states), loss="loss",
+                on_validation=lambda done, all: seen.append((done, all)))
+    expect_equal(seen, [(100, 256), (200, 256), (256, 256)])
+
+
+@case
 def validation_data_may_come_in_batches():
     x, y = points()
     history = koine.Model(small()).fit(x, y, epochs=2, validation=lambda: [(x[:30], y[:30]), (x[30:40], y[30:40])])

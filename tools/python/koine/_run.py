@@ -35,6 +35,7 @@ class Run:
         self.on_step: Any = None
         self.on_epoch: Any = None
         self.sample_weight: Any = None
+        self.validate_samples: Optional[int] = None
         self.bar: Any = None
         self.train: Optional[Dataset] = None  # None: batches
         self.judged: Any = None
@@ -69,6 +70,13 @@ class Run:
                 self.judged = self.judged.test or self.judged
             if self.train is not None and not isinstance(self.judged, Dataset):
                 self.judged = model._dataset(self._collected(self.judged), training=False)
+        limit = self.validate_samples
+        if limit is not None and self.judged is None:
+            raise ValueError("validate_samples needs validation data: set some aside with validation=0.1")
+        if limit is not None and not isinstance(self.judged, Dataset):
+            raise ValueError("validate_samples needs all validation samples: give arrays, or fewer batches")
+        if limit is not None and limit < len(self.judged):
+            self.judged = self.judged.split(limit / len(self.judged), self.loader["seed"])[1]
         if self.words["patience"] and self.judged is None:
             raise ValueError("patience needs validation data: set some aside with validation=0.1")
 
@@ -240,7 +248,7 @@ class Run:
             self._samples, batch=self.batch, augment=self.augment, loader=self.loader, validation=self.judged if given else None,
             judge=self.judge if given else None, loss=parts.judged.name, accuracy=parts.accuracy.name if parts.accuracy is not None else None,
             train_accuracy=self.accuracy.name if self.accuracy is not None else None, averages=self.averages, on_step=self.step_done,
-            on_epoch=self.epoch_done, remember=self.checkpoints is not None or None,
+            on_epoch=self.epoch_done, on_validation=self.bar.validation if self.bar.bar is not None else None, remember=self.checkpoints is not None or None,
             to_best=self._to_best if self.checkpoints is not None else None,
             **{name: number for name, number in self.words.items() if number})
         self.history.result, self.history.end = result, result.end.replace("fit-", "")

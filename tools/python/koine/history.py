@@ -81,6 +81,11 @@ class Progress:
             self.bar.update(1)
             self.bar.set_postfix_str(f"epoch {step.epoch}, loss {step.loss:.4f}", refresh=False)
 
+    def validation(self, done: int, count: int) -> None:
+        if self.bar is not None:
+            self.bar.set_postfix_str(f"validating {done:,} of {count:,}", refresh=False)
+            self.bar.update(0)
+
     def epoch(self, epoch: Record) -> None:
         line = f"epoch {epoch.epoch}: {', '.join(describe(epoch))}"
         if self.bar is not None:

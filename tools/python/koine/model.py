@@ -23,7 +23,7 @@ import re
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 
@@ -724,7 +724,7 @@ class Model:
     # ---- training ----
 
     def fit(self, data: Any, y: Any = None, *, epochs: Optional[int] = None, steps: Optional[int] = None, seconds: Optional[float] = None,
-            batch: int = 64, validation: Any = None, optimizer: str = "adam", learning_rate: Optional[float] = None,
+            batch: int = 64, validation: Any = None, validate_samples: Optional[int] = None, optimizer: str = "adam", learning_rate: Optional[float] = None,
             schedule: Optional[str] = None, loss: Optional[str] = None, patience: int = 0, augment: Optional[str] = None,
             class_weights: Any = None, sample_weight: Any = None, oversample: bool = False, shuffle: bool = True, drop_last: bool = False,
             in_sequence: bool = False, workers: int = 0, seed: Optional[int] = None, init: Optional[Path] = None,
@@ -735,7 +735,8 @@ class Model:
 
         data: "digits", "images:FOLDER" and so on, a Dataset, arrays (x, y), or x and y, a dataset of PyTorch; or what gives batches (x, y):
         a DataLoader, a generator, or a function that returns one for each epoch.
-        validation: a fraction of the samples, or data; without it the test part that the data may have.
+        validation: a fraction of the samples, or data; without it the test part that the data may have; 0: none.
+        validate_samples: validates with at most so many of them, drawn evenly from all classes.
         Without epochs, steps or seconds there are 10 epochs. Where the end is known, the schedule is "cosine"; for ONNX files,
         and elsewhere, "constant". Defaults are those of `koine train`.
         loss: "cross-entropy", "mse", "huber" …; without it the one before, and at first the model's own. class_weights: "balanced" or an array. sample_weight: a
@@ -753,7 +754,7 @@ class Model:
             if name not in RULE:
                 raise TypeError(unknown("argument", name, [*own, *RULE]))
         limits = {"epochs": epochs, "steps": steps, "seconds": seconds}
-        check_numbers(whole=("epochs", "steps", "batch"), batch=batch, **limits)
+        check_numbers(whole=("epochs", "steps", "batch", "validate_samples"), batch=batch, validate_samples=validate_samples, **limits)
         if patience < 0:
             raise ValueError(f"patience is {patience}; expected a number of epochs, or 0 to train to the end")
         if not any(limits.values()):
@@ -763,7 +764,7 @@ class Model:
         run.loader = {"no_shuffle": not shuffle, "drop_last": drop_last or in_sequence, "in_sequence": in_sequence, "balanced": oversample,
                       "workers": workers, "seed": self.seed if seed is None else seed}
         run.options = {"skip_bad": skip_bad or None, "cache": cache or None}
-        run.on_step, run.on_epoch, run.sample_weight = on_step, on_epoch, sample_weight
+        run.on_step, run.on_epoch, run.sample_weight, run.validate_samples = on_step, on_epoch, sample_weight, validate_samples
         self._pointer  # raises in a forked child
         with self._guard:
             self._open_run(run, loss, augment, class_weights, {"optimizer": optimizer, "learning_rate": learning_rate, "schedule": schedule,

@@ -224,10 +224,12 @@ class Trainer(Runs):
     def fit(self, dataset: Dataset, *, batch: int = 64, augment: Any = None, loader: Optional[Mapping[str, Any]] = None,
             validation: Optional[Dataset] = None, judge: Optional[Session] = None, loss: Optional[str] = None,
             accuracy: Optional[str] = None, on_step: Optional[Callable[[Record], Any]] = None,
-            on_epoch: Optional[Callable[[Record], Any]] = None, wait_for: Optional[Callable[[int], bool]] = None,
+            on_epoch: Optional[Callable[[Record], Any]] = None,
+            on_validation: Optional[Callable[[int, int], Any]] = None, wait_for: Optional[Callable[[int], bool]] = None,
             to_best: Optional[Callable[[], bool]] = None, **more: Any) -> Record:
         """The training loop on a dataset, with at least one limit: epochs, steps or seconds. Callbacks get Records; one that returns False, or raises, stops it after the step,
-        with the states kept; what was raised is raised again. So does Ctrl-C."""
+        with the states kept; what was raised is raised again. So does Ctrl-C. on_validation is called with the number of validated
+        samples and that of all."""
         keep: List[Any] = []
         trouble: List[BaseException] = []
         limits = {name: more.get(name) for name in ("epochs", "steps", "seconds")}
@@ -238,7 +240,7 @@ class Trainer(Runs):
         batches = loader_params(keep, augment, **{"batch": batch, **(loader or {})})
         params.loader = batches
 
-        def callback(kind: str, function: Callable[..., Any], error: bool = False) -> Any:
+        def callback(kind: str, function: Callable[..., Any], error: Optional[bool] = False) -> Any:
             made = ffi.callback(kind, function, error=error, onerror=lambda _kind, value, _trace: trouble.append(value))
             keep.append(made)
             return made
@@ -247,6 +249,8 @@ class Trainer(Runs):
             return not trouble and (report is None or report(read(pointer)) is not False)
         params.on_step = callback("bool(void *, kn_fit_step *)", lambda _user, step: goes_on(on_step, step))
         params.on_epoch = callback("bool(void *, kn_fit_epoch *)", lambda _user, epoch: goes_on(on_epoch, epoch))
+        if on_validation is not None:
+            params.on_validation = callback("void(void *, uint64_t, uint64_t)", lambda _user, done, all: on_validation(done, all) and None, None)
         if wait_for is not None:
             params.wait_for = callback("bool(void *, uint64_t)", lambda _user, step: bool(wait_for(step)))
         if to_best is not None:
@@ -268,7 +272,7 @@ class Trainer(Runs):
 
 Trainer.__init__.__doc__ = with_fields("kn_trainer_params", "optimizer", "groups", "milestones", "session", "extra", "communicator", "deal")(Trainer.__init__).__doc__
 Trainer.fit.__doc__ = with_fields("kn_fit_params", "loader", "validation", "judge", "loss", "accuracy", "on_step", "on_epoch",
-                                  "wait_for", "to_best")(Trainer.fit).__doc__
+                                  "on_validation", "wait_for", "to_best")(Trainer.fit).__doc__
 
 
 def evaluate(session: Session, dataset: Dataset, loss: str, accuracy: Optional[str] = None, batch: int = 64) -> Record:
