@@ -3,6 +3,7 @@ folder of vendors.
 
 usage: doctor.py KOINE HOUSE_TESTS KOINE_DOCTOR STUB_DRIVER
 """
+import glob
 import os
 import shutil
 import subprocess
@@ -183,6 +184,19 @@ def with_vendors(folder, *more, status):
 @case
 def a_folder_that_the_environment_names(folder):
     needs(with_vendors(folder, status=1), "problem", "vendors", "OCL_ICD_VENDORS is set", mend="unset OCL_ICD_VENDORS")
+
+
+@case
+def drivers_that_the_environment_hides(folder):
+    system = sorted(glob.glob("/etc/OpenCL/vendors/*.icd"))
+    if not system:
+        raise Skipped("/etc/OpenCL/vendors names no driver")
+    write(folder, "stub.icd", STUB + "\n")
+    needs(with_vendors(folder, status=1), "hint", "vendors", "OCL_ICD_VENDORS hides drivers", os.path.basename(system[0]), mend="unset OCL_ICD_VENDORS")
+    for path in system:
+        shutil.copy(path, folder)
+    found = with_vendors(folder, status=1)
+    expect(not any("hides" in one["what"] for one in found), f"it hides none: {found}")
 
 
 @case

@@ -40,6 +40,8 @@ void doctor_files(doctor_visit *doctor);
  * `count` paths or names of libraries, `files` the ICD files that list them. */
 void doctor_drivers(doctor_visit *doctor, char *const *named, char *const *files, int count);
 /* The package of a driver's library, and the driver's name; "" if unknown. */
+/* Whether two libraries are versions of one: equal up to ".so". */
+bool doctor_same_driver(const char *left, const char *right);
 const char *doctor_package(const char *library);
 /* Calls visit for each path of `name` in the library folders, each file once. Returns their number. */
 int doctor_each_library(const doctor_visit *doctor, const char *name,

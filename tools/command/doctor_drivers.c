@@ -40,8 +40,7 @@ static const char *name_of(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* Whether two libraries are versions of one: equal up to ".so". */
-static bool same_driver(const char *left, const char *right) {
+bool doctor_same_driver(const char *left, const char *right) {
     const char *a = name_of(left), *b = name_of(right), *end = strstr(a, ".so");
     size_t length = end ? (size_t)(end - a) + 3 : strlen(a);
     return !strncmp(a, b, length) && (!b[length] || b[length] == '.');
@@ -49,7 +48,7 @@ static bool same_driver(const char *left, const char *right) {
 
 const char *doctor_package(const char *library) {
     for (int i = 0; i < DRIVERS; i++)
-        if (same_driver(drivers[i].library, library)) return drivers[i].package;
+        if (doctor_same_driver(drivers[i].library, library)) return drivers[i].package;
     return "";
 }
 
@@ -107,7 +106,7 @@ static void tell_copies(doctor_visit *doctor, char *const *named, char *const *f
     char mend[PATH_ROOM];
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++) {
-            if (!same_driver(named[i], named[j])) continue;
+            if (!doctor_same_driver(named[i], named[j])) continue;
             snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", files[i], files[i]);
             if (!strcmp(named[i], named[j]))
                 finding_tell(&doctor->found, FINDING_HINT, "copies", mend,
@@ -128,7 +127,7 @@ void doctor_drivers(doctor_visit *doctor, char *const *named, char *const *files
         unnamed found = {doctor, d, false};
         bool known = false;
         for (int i = 0; i < count; i++)
-            known = known || same_driver(drivers[d].library, named[i]);
+            known = known || doctor_same_driver(drivers[d].library, named[i]);
         char pattern[80];
         snprintf(pattern, sizeof pattern, "%s*", drivers[d].library);
         if (!known) doctor_each_library(doctor, pattern, tell_unnamed, &found);

@@ -10,6 +10,7 @@
 #include "doctor.h"
 
 enum { MAX_FILES = 64, PATH_ROOM = 2048 };
+#define VENDORS "/etc/OpenCL/vendors"
 
 /* ---- the loader ------------------------------------------------------------------------------------ */
 
@@ -140,20 +141,29 @@ static void check_library(doctor_visit *doctor, const char *path, const char *li
                      "%s names a library that is missing, %s: %s", path, library, doctor->reason);
 }
 
+/* Reads the first line of a file; false if it cannot be opened. */
+static bool read_line(const char *path, char *line, int room) {
+    FILE *stream = fopen(path, "r");
+    line[0] = '\0';
+    if (!stream) return false;
+    if (fgets(line, room, stream))
+        line[strcspn(line, "\r\n")] = '\0';
+    else
+        line[0] = '\0';
+    fclose(stream);
+    return true;
+}
+
 /* Checks an ICD file, which contains one line with the name of a library. */
 static void check_file(doctor_visit *doctor, icd_files *files, const char *path) {
-    char line[PATH_ROOM] = "", mend[PATH_ROOM];
-    FILE *stream = fopen(path, "r");
+    char line[PATH_ROOM], mend[PATH_ROOM];
     files->seen++;
-    if (!stream) {
+    if (!read_line(path, line, sizeof line)) {
         snprintf(mend, sizeof mend, "sudo chmod a+r %.1900s", path);
         finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend, "%s cannot be read: %s", path,
                      strerror(errno));
         return;
     }
-    bool read = fgets(line, sizeof line, stream) != NULL;
-    fclose(stream);
-    if (read) line[strcspn(line, "\r\n")] = '\0';
     if (!line[0]) {
         snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", path, path);
         finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend,
@@ -207,6 +217,29 @@ static void check_folder(doctor_visit *doctor, icd_files *files, const char *fol
                      from[0] ? " is set, and " : "", folder);
 }
 
+/* Comments on the drivers of the system that programs do not see because of a variable. */
+static void tell_hidden(doctor_visit *doctor, const icd_files *files, const char *variable) {
+    char hidden[600] = "", path[PATH_ROOM], line[PATH_ROOM], mend[200];
+    struct dirent **names = NULL;
+    int count = scandir(VENDORS, &names, NULL, by_name);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, VENDORS "/%s", names[i]->d_name);
+        bool seen = !ends_with(names[i]->d_name, ".icd") || !read_line(path, line, sizeof line) || !line[0];
+        for (int f = 0; f < files->count && !seen; f++)
+            seen = doctor_same_driver(files->libraries[f], line);
+        size_t used = strlen(hidden);
+        if (!seen)
+            snprintf(hidden + used, sizeof hidden - used, "%s%s (%s)", used ? ", " : "", line,
+                     names[i]->d_name);
+        free(names[i]);
+    }
+    free(names);
+    if (!hidden[0]) return;
+    snprintf(mend, sizeof mend, "unset %s", variable);
+    finding_tell(&doctor->found, FINDING_HINT, "vendors", mend,
+                 "%s hides drivers that " VENDORS " names, and their devices: %s", variable, hidden);
+}
+
 static void check_vendors(doctor_visit *doctor, icd_files *files) {
     static const char *const variables[] = {"OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH"};
     char folder[PATH_ROOM];
@@ -221,9 +254,10 @@ static void check_vendors(doctor_visit *doctor, icd_files *files) {
             check_file(doctor, files, named);
         else
             check_folder(doctor, files, named, variables[i]);
+        tell_hidden(doctor, files, variables[i]);
         return;
     }
-    snprintf(folder, sizeof folder, "%s/etc/OpenCL/vendors", doctor->root);
+    snprintf(folder, sizeof folder, "%s" VENDORS, doctor->root);
     check_folder(doctor, files, folder, "");
 }
 

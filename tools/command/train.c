@@ -109,6 +109,9 @@ static bool open_data(train_run *run, const char *model) {
                      (unsigned long long)run->learner.samples, (unsigned long long)options->batch);
         return false;
     }
+    if (options->batch > run->learner.samples && options->batch > 64)
+        command_tell("--batch %llu is more than the %llu samples of the data: each step takes all of them",
+                     (unsigned long long)options->batch, (unsigned long long)run->learner.samples);
     bool plateau = options->rule.schedule && !strcmp(options->rule.schedule, "plateau");
     if ((options->patience || plateau) && options->unvalidated) {
         command_fail("%s needs validation data, and --validation 0 turns it off",
