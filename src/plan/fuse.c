@@ -172,6 +172,9 @@ static bool add_to_epilogue(fuse_pass *pass, kn_group *group, kn_node *node, kn_
     if (!group->anchor || !group->variant || !group->variant->promise.takes_epilogue) return false;
     if (pass->updates[node->id]) return false;
     kn_node *last = group->member_count ? group->members[group->member_count - 1] : group->anchor;
+    /* An epilogue computes in float32 and rounds only its result: what follows a cast to 16 bits needs the
+     * rounded number. */
+    if (last->op->identity == KN_IDENTITY_ALWAYS && kn_is_half(last->outputs[0]->shape.dtype)) return false;
     const bool shared = is_shared(pass, through);
     if (through != last->outputs[0] || (shared && !can_store_between(pass, group, through))) return false;
     const kn_shape *space = &group->anchor->outputs[0]->shape;

@@ -291,6 +291,23 @@ static void write_rounding(const kn_node *node, kn_text *body) {
                    round ? (int)round->integer : KN_POWER_DOWN);
 }
 
+/* What makes an int wrap around as a stored integer of fewer bits does; NULL: it has as many bits, or is no
+ * integer. */
+static const char *wrap_of(kn_dtype dtype) {
+    switch (dtype) {
+    case KN_INT8:
+        return "(char)(int)(";
+    case KN_UINT8:
+        return "(uchar)(int)(";
+    case KN_INT16:
+        return "(short)(int)(";
+    case KN_UINT16:
+        return "(ushort)(int)(";
+    default:
+        return NULL;
+    }
+}
+
 static kn_status write_member(kernel_text *kernel, int position, kn_text *body) {
     kn_planner *planner = kernel->planner;
     const kn_node *node = kernel->group->members[position];
@@ -319,8 +336,10 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
     }
     const int half = kn_half_kind(result->shape.dtype);
     const kn_small_float *small = kn_small_float_of(result->shape.dtype);
+    const char *wrap = wrap_of(result->shape.dtype);
     const char *rounds = half == 1            ? "kn_as_half"
                          : half == 2          ? "kn_as_bfloat"
+                         : wrap               ? wrap
                          : !small             ? ""
                          : kernel->lanes == 1 ? "kn_as_small("
                                               : "kn_as_small_vector(";
@@ -334,7 +353,7 @@ static kn_status write_member(kernel_text *kernel, int position, kn_text *body) 
         write_rounding(node, body);
         write_facts(kernel, small, body);
     }
-    kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : half ? "); " : "; ");
+    kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : half || wrap ? "); " : "; ");
     for (int i = 0; i < kernel->count; i++) {
         const kernel_operand *operand = &kernel->operands[i];
         if (operand->written != result) continue;

@@ -324,6 +324,24 @@ static void fuse_makes_bias_and_activation_an_epilogue(void **state) {
     passes_end(&passes);
 }
 
+/* An epilogue does not round between its nodes. */
+static void fuse_keeps_what_a_cast_rounds(void **state) {
+    (void)state;
+    for (int half = 0; half < 2; half++) {
+        kn_value *rounded = kn_cast(kn_linear(x, 5, NULL), half ? KN_FLOAT16 : KN_BFLOAT16);
+        kn_value *y = kn_relu(kn_cast(rounded, KN_FLOAT32));
+        check_built();
+        pass_run passes;
+        passes_begin(&passes, &y, 1, false, NULL, NULL);
+        passes_run(&passes, "fuse");
+        kn_group *group = passes_group_of(&passes, "matmul");
+        assert_non_null(group);
+        assert_true(group->member_count <= 2);
+        assert_true(passes_group_of(&passes, "relu") != group);
+        passes_end(&passes);
+    }
+}
+
 /* The gradients of a weight and of a bias read the same slopes; if the product depends on the sum, both are
  * computed separately. */
 static void fuse_gives_a_product_the_sum_over_its_operand(void **state) {
@@ -445,6 +463,7 @@ int main(void) {
         GRAPH_CASE(choose_takes_what_is_measured_to_be_faster),
         GRAPH_CASE(fuse_joins_a_chain),
         GRAPH_CASE(fuse_makes_bias_and_activation_an_epilogue),
+        GRAPH_CASE(fuse_keeps_what_a_cast_rounds),
         GRAPH_CASE(fuse_gives_a_product_the_sum_over_its_operand),
         GRAPH_CASE(fuse_stores_what_an_epilogue_passes_through),
         GRAPH_CASE(fuse_makes_no_cycle),

@@ -51,6 +51,21 @@ def operators_take_axes_and_shapes_as_numbers():
 
 
 @case
+def what_a_cast_drops_is_dropped_in_fused_kernels():
+    """Between nodes of one kernel, too, where numbers are in variables of 32 bits."""
+    numbers = np.array([300, -7, 182, 256, 40000, -40000], np.int32)
+    for name in ("int8", "uint8", "int16", "uint16"):
+        wanted = numbers.astype(name).astype(np.int32)
+        expect_equal(computed(lambda x: x.cast(name).cast("int32") + 1, x=numbers).tolist(), (wanted + 1).tolist())
+    small = numbers.astype(np.uint8)
+    expect_equal(computed(lambda x: (x + x).cast("int32") * 2, x=small).tolist(), ((small + small).astype(np.int32) * 2).tolist())
+    a, b = np.full((3, 5), 300, np.float32), np.full((5, 4), 1.2345, np.float32)
+    for cast, wanted in (("float16", np.inf), ("bfloat16", 139264)):
+        found = computed(lambda a, b: (a * 15.).matmul(b * 5.).cast(cast).cast("float32").relu() * 1., a=a, b=b)
+        expect(np.allclose(found, wanted, rtol=1e-4), f"{found}, expected {wanted}")
+
+
+@case
 def operators_of_gradients_are_checked():
     x, dy = np.ones((2, 3, 5, 4), np.float32), np.ones((2, 6, 3, 2), np.float32)
     made = computed(lambda dy, x: dy.graph.apply("conv2d_weight", dy, x, size=[3, 3]), dy=dy, x=x)
