@@ -257,12 +257,81 @@ def float64_and_random_numbers_are_pytorchs():
 
 
 @case
-def integers_beyond_32_bits_are_refused():
-    call = compiled(lambda x: x + 1)
-    close(call(torch.tensor([2**31 - 2])), torch.tensor([2**31 - 1]))
-    with raises(koine.KoineError, str(2**40), "32 bits"):
-        call(torch.tensor([2**40]))
+def integers_have_64_bits_where_pytorch_has_them():
+    many, large = torch.tensor([100000, -100000, 46341, 3]), torch.full((2, 5), 2**30)
+    small = torch.tensor([300, -7, 182]).short()
+    for function, x in {
+            lambda x: x * x: many, lambda x: (x * x * 2 + 1).float() / 3: many, lambda x: x.sum(): large, lambda x: x.sum(1, keepdim=True) - 7: large,
+            lambda x: x.cumsum(1): large, lambda x: x + x: large, lambda x: -x - 2**31: large, lambda x: x << 3: large, lambda x: x.prod(1): large,
+            lambda x: x * x: small, lambda x: x.int() * x.int() * 40000: small, lambda x: x.sum() * 3: small, lambda x: x.to(torch.uint8) + x.to(torch.int8): small,
+            lambda x: torch.scatter_add(x, 1, torch.zeros(2, 5, dtype=torch.int64), x): large, lambda x: x.abs().neg() * 5: large,
+            lambda x: (x.float() * 1e10).long(): many, lambda x: x.double().mean().long(): large, lambda x: torch.bincount(x.clamp(0, 9)): many,
+            lambda x: (x // 3, x % 7, torch.div(x, -5, rounding_mode="trunc"), x.remainder(-7)): large + 1,
+            lambda x: (x.unsqueeze(1) @ x.unsqueeze(0)).sum(): many, lambda x: torch.where(x > 0, x, 2**33): many}.items():
+        found, wanted = compiled(function)(x), function(x)
+        for one, other in zip(found, wanted) if isinstance(wanted, tuple) else ((found, wanted),):
+            expect(one.dtype == other.dtype and torch.equal(one, other), f"{one}, expected {other}")
+
+
+@case
+def integers_beyond_32_bits_are_pytorchs():
+    call = compiled(lambda x, y: (x + 1, x * y.exp(), x > 2**31 - 1))
+    y = torch.randn(2, generator=torch.Generator().manual_seed(1))
+    for x in (torch.tensor([2**31 - 2, 5]), torch.tensor([2**40, -2**50]), torch.tensor([1, 2])):
+        for one, other in zip(call(x, y), (x + 1, x * y.exp(), x > 2**31 - 1)):
+            close(one, other)
     expect(torch.equal(compiled(lambda x: x + 2**40)(torch.tensor([5])), torch.tensor([2**40 + 5])), "a number of the program is left to PyTorch")
+    with raises(Exception, "32 bits"):
+        compiled(lambda x, y: x.eq(3) * y.exp(), options={"fallback": False})(torch.tensor([2**40, 3]), y)
+
+
+@case
+def indices_stay_in_koine():
+    """Positions, counts and places need no more than 32 bits."""
+    table, x, ids = torch.randn(9, 4), torch.randn(3, 5), torch.tensor([[1, 2, 3, 0, 6]])
+    parts._named.clear()
+    found = []
+
+    def function(table, x, ids):
+        places = torch.arange(ids.shape[1]) + 1
+        counts = (x > 0).sum(1)
+        best = x.argmax(1)
+        return F.embedding(ids, table) + table[places], counts * 2, best + 1, x.gather(1, best[:, None]), (best == counts).sum(), torch.where(ids > 2, ids, 0)
+    messages = messages_of(lambda: found.extend(compiled(function)(table, x, ids)))
+    expect_equal(messages, [])
+    for one, other in zip(found, function(table, x, ids)):
+        close(one, other)
+
+
+@case
+def indices_out_of_range_are_errors():
+    table, x = torch.randn(9, 4), torch.randn(3, 7)
+    good, bad = torch.tensor([0, 8, 3]), torch.tensor([0, 9, 3])
+    for function, wrong in ((lambda i: F.embedding(i.view(1, 3), table), bad), (lambda i: F.embedding(i, table), -bad), (lambda i: F.embedding(i + 1, table) * 2, good),
+                            (lambda i: table[i] * 2, bad), (lambda i: table.exp()[i], -bad - 1), (lambda i: table.index_select(0, i) * 2, bad),
+                            (lambda i: table.gather(0, i[:, None]) * 2, bad), (lambda i: F.cross_entropy(x, i), torch.tensor([7, 1, 2])),
+                            (lambda i: F.cross_entropy(x, i), torch.tensor([-1, 1, 2])), (lambda i: table.scatter(0, i[:, None], 1.) * 2, bad),
+                            (lambda i: table.index_add(0, i, table[:3]) * 2, bad)):
+        for call in (compiled(function), function):
+            with raises(Exception):
+                call(wrong)
+    with raises(IndexError, "aten.embedding.default of module '0'", "the index 9 is out of range", "0 to 8"):
+        compiled(nn.Sequential(nn.Embedding(9, 4), nn.ReLU()))(bad)
+    close(compiled(lambda i: F.cross_entropy(x, i))(torch.tensor([-100, 6, 0])), F.cross_entropy(x, torch.tensor([-100, 6, 0])))
+    close(compiled(lambda i: table[i] * 2)(-bad), table[-bad] * 2)
+
+
+@case
+def float16_overflows_as_pytorchs():
+    x, w = torch.tensor([1000., 1, -2000]).half(), torch.full((3, 4), 300.).half()
+    for function in (lambda x: x * 100 / 100, lambda x: (x.square().sum() / 1e4).sqrt(), lambda x: (x @ (w * 10)).relu() / 4, lambda x: x.exp().log(), lambda x: (x + 6e4) - 6e4,
+                     lambda x: torch.full((2,), 6e4).half() * 2 - x[:2], lambda x: F.softmax(x * 100, 0), lambda x: (x * 1e-6) * 1e6, lambda x: x.sum() + (x * 40).amax()):
+        found, wanted = compiled(function)(x), function(x)
+        expect(torch.allclose(found, wanted, rtol=2e-3, atol=1e-6, equal_nan=True), f"{found}, expected {wanted}")
+    given = [x.clone().requires_grad_(), x.clone().requires_grad_()]
+    for function, one in zip((compiled(lambda x: (x * x).sum().float()), lambda x: (x * x).sum().float()), given):
+        (function(one) * 100).backward()
+    expect(torch.equal(given[0].grad, given[1].grad), f"{given[0].grad}, expected {given[1].grad}")
 
 
 @case

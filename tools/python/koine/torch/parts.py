@@ -3,18 +3,19 @@ from __future__ import annotations
 
 import logging
 import operator
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from ..errors import KoineError, error_of
+from ..errors import ArgumentError, KoineError, error_of
 from ..graph import Value
 from ..session import Session
 from .exchange import array_of
 from .kept import Kept
 from .operators import REASONS, ROWS
+from .ranges import EXACT_MOVES, NARROW, RANGE, UNCHECKED, WIDE, Ranges, indices_of, source_of, within
 from .saved import Slot, watched
 from .trace import TYPES, Nodes, koine_type
 
@@ -93,16 +94,20 @@ def why_not(node: Any) -> Optional[str]:
 class Support(OperatorSupportBase):
     """Asks the table, and keeps the reasons."""
 
-    def __init__(self) -> None:
-        self.reasons: Dict[Any, Optional[str]] = {}
+    def __init__(self, graph: Any) -> None:
+        nodes = [node for node in graph.nodes if node.op == "call_function" and node.target is not operator.getitem]
+        self.reasons: Dict[Any, Optional[str]] = {node: why_not(node) for node in nodes}
+        ranges, narrow = (Ranges(graph, self.reasons, limits) for limits in (WIDE, NARROW))
+        if narrow.refused() < ranges.refused():
+            ranges = narrow
+        ranges.note()
+        self.reasons.update(ranges.reasons)
 
     def is_node_supported(self, submodules: Mapping[str, Any], node: Any) -> bool:
         if node.op != "call_function":
             return False
         if node.target is operator.getitem:
             return self.is_node_supported(submodules, node.args[0])
-        if node not in self.reasons:
-            self.reasons[node] = why_not(node)
         return self.reasons[node] is None
 
 
@@ -148,6 +153,8 @@ class PartBuild(Nodes):
         super().__init__(ROWS, REASONS)
         self._states, self._saved, self.fed, self._position = names, saved, {}, 0  # type: Any, Any, Dict[int, str], int
         self._leaving: Dict[str, Value] = {}
+        self.checks: List[IndexCheck] = []
+        self._places = {node: position for position, node in enumerate(node for node in graph.nodes if node.op == "placeholder")}
         for node in graph.nodes:
             self._add(node)
 
@@ -165,6 +172,25 @@ class PartBuild(Nodes):
         self.fed[position] = f"input{position}"
         return self.graph.input(self.fed[position], list(fake.shape), koine_type(fake.dtype, f"input {position}"))
 
+    def _call(self, node: Any) -> Any:
+        for index, size, negative in indices_of(node):
+            place = self._places.get(source_of(index))
+            if place in self.fed:
+                self.checks.append(IndexCheck(place, -size if negative else 0, size - 1, f"{node.target} of {self.place(node)}"))
+        made = super()._call(node)
+        if node.target is operator.getitem or str(node.target) in EXACT_MOVES:
+            return made
+        found = node.meta.get("val")
+        if isinstance(found, (tuple, list)):
+            return [self._rounded(value, fake) for value, fake in zip(made, found)] if isinstance(made, (tuple, list)) else made
+        return self._rounded(made, found)
+
+    @staticmethod
+    def _rounded(value: Any, fake: Any) -> Any:
+        """float16 is computed as float32. A result is rounded as PyTorch rounds it, so that what is too large is infinite."""
+        if isinstance(value, Value) and isinstance(fake, torch.Tensor) and fake.dtype == torch.float16 and value.dtype == "float32":
+            return value.cast("float16").cast("float32")
+        return value
 
     def leaving(self, value: Value, fake: Any) -> Value:
         """A result as it leaves the graph."""
@@ -177,6 +203,23 @@ class PartBuild(Nodes):
     def statistic(self, name: str, fake: Any) -> Value:
         found = self.graph.find(name)
         return self.graph.statistic(name, list(fake.shape), kept_type(fake)) if found is None else found
+
+
+class IndexCheck(NamedTuple):
+    """An argument whose numbers are indices from `low` to `high` of an operator."""
+
+    position: int
+    low: int
+    high: int
+    what: str
+
+
+class WrongIndex(ArgumentError, IndexError):
+    """An index out of range."""
+
+
+class Beyond(Exception):
+    """Numbers that Koine does not compute with."""
 
 
 class Result:
@@ -225,6 +268,12 @@ class Part(torch.nn.Module):
         self._states = [(position, name) for position, name in enumerate(names) if name is not None]
         self._held = [(position, name) for position, name in enumerate(saved) if name is not None]
         self._fed = list(build.fed.items())
+        holders = [node for node in graph.nodes if node.op == "placeholder"]
+        self._limits = {position: holders[position].meta.get(RANGE) or WIDE for position in build.fed
+                        if holders[position].meta["val"].dtype == torch.int64}
+        self._checks: Dict[int, List[IndexCheck]] = {}
+        for check in build.checks:
+            self._checks.setdefault(check.position, []).append(check)
         values: List[Value] = []
         places: Dict[str, int] = {}
         self._results: List[Tuple[int, Any]] = []  # position among the values, and what becomes of it: a Result, or a Slot that stays
@@ -235,7 +284,9 @@ class Part(torch.nn.Module):
                 places[value.name] = len(values)
                 values.append(value)
             made_here = node.op == "call_function" and result.device.type == "cpu" and 0 not in result.shape
-            if position in self.stays and is_new and made_here and sum(other is node for other in nodes) == 1:
+            # Another graph takes the numbers to be within limits, which the host does not see.
+            known = result.dtype != torch.int64 or within(node.meta.get(RANGE) or WIDE, NARROW)
+            if position in self.stays and is_new and made_here and known and sum(other is node for other in nodes) == 1:
                 result = self._kept.saved.add(result.shape, result.strides, result.dtype)
                 # A node, which the plan removes again: what no node computes, such as a constant, would not be written.
                 values[-1] = build.graph.apply("cast", value, dtype=value.dtype)
@@ -250,8 +301,14 @@ class Part(torch.nn.Module):
         if not self._failed:
             try:
                 return self._run(tensors)
+            except Beyond as reason:
+                if self._strict:
+                    raise error_of(4, str(reason)) from None
+                name_once_beyond(str(reason))
+                self._kept.saved.fill_in(list(tensors))
+                return self._module[0](*tensors)
             except KoineError as error:
-                if error.code == 4 or self._strict:
+                if self._strict or isinstance(error, IndexError):
                     raise
                 self._failed = True
                 logger.warning("torch.compile: PyTorch computes a part of the model, which Koine could not: %s", error)
@@ -261,6 +318,7 @@ class Part(torch.nn.Module):
     def _run(self, tensors: Sequence[Any]) -> Any:
         if self._session is None:
             self._build(tensors)
+        self._check_integers(tensors)
         saved, slots = self._kept.saved, [result for _, result in self._results if isinstance(result, Slot)]
         saved.fill_in([tensors[position] for position, _ in self._fed + self._states])
         for position, name in self._states:
@@ -286,6 +344,21 @@ class Part(torch.nn.Module):
         return results[0] if self._single else tuple(results)
 
 
+    def _check_integers(self, tensors: Sequence[Any]) -> None:
+        for position in {**self._limits, **self._checks}:
+            tensor = tensors[position]
+            if not tensor.numel():
+                continue
+            low, high = (int(number) for number in torch.aminmax(tensor))
+            for check in self._checks.get(position, ()):
+                if low < check.low or high > check.high:
+                    raise WrongIndex(f"{check.what}: the index {low if low < check.low else high} is out of range; expected "
+                                   f"{check.low} to {check.high}")
+            limits = self._limits.get(position, WIDE)
+            if low < limits[0] or high > limits[1]:
+                raise Beyond(f"an input of shape {tuple(tensor.shape)} has the integers {low} to {high}: Koine computes integers in 32 bits")
+
+
 # ---- the whole -------------------------------------------------------------------------------------------------------
 
 
@@ -296,8 +369,14 @@ def name_once(reasons: Mapping[Any, Optional[str]]) -> None:
             continue
         _named.add((str(node.target), why))
         where = Trial.place(node)
-        log = logger.info if node.meta.get(_HOST) else logger.warning
+        log = logger.info if node.meta.get(_HOST) or why == UNCHECKED else logger.warning
         log("torch.compile: PyTorch computes %s of %s: %s", node.target, where, why)
+
+
+def name_once_beyond(why: str) -> None:
+    if ("", why) not in _named:
+        _named.add(("", why))
+        logger.info("torch.compile: PyTorch computes a call: %s", why)
 
 
 def only_saved(graph: Any, first: Optional[int]) -> Set[Any]:
@@ -323,12 +402,12 @@ def split(module: Any, kept: Kept, training: bool, settings: Mapping[str, Any], 
     settings = dict(settings)
     fallback = settings.pop("fallback", True)
     draw_first(module.graph)
-    support = Support()
+    support = Support(module.graph)
     partitioner = CapabilityBasedPartitioner(module, support, allows_single_node_partition=True, non_compute_ops=sorted(_LIGHT))
     parts = [part for part in partitioner.propose_partitions()
              if any(node.target is not operator.getitem and str(node.target) not in _LIGHT for node in part.nodes)]
     if not fallback:
-        refused = next(((node, why) for node, why in support.reasons.items() if why is not None and not node.meta.get(_HOST)), None)
+        refused = next(((node, why) for node, why in support.reasons.items() if why not in (None, UNCHECKED) and not node.meta.get(_HOST)), None)
         if refused:
             raise error_of(5, f"torch.compile: {refused[0].target} of {Trial.place(refused[0])}: {refused[1]}")
     name_once(support.reasons)
