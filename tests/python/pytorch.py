@@ -312,12 +312,12 @@ def training_is_resumed_from_state_dicts():
         step(x, y)
     file = io.BytesIO()
     torch.save({"model": one.state_dict(), "optimizer": optimizer.state_dict()}, file)
-    file.seek(0)
-    saved = torch.load(file)
     new = net()
     its_own = make(new)
     for model, optimizer, step in ((new, its_own, koine.torch.train_step(new, F.cross_entropy, its_own)), (one, optimizer, step)):
         step(*data[7])
+        file.seek(0)
+        saved = torch.load(file)  # load_state_dict() takes the tensors themselves
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         found = [step(x, y).item() for x, y in data[4:]]

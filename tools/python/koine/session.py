@@ -85,6 +85,12 @@ class States(Handle, Mapping[str, np.ndarray]):
         self._call(lib.kn_states_get, encoded(name), address(array), array.nbytes)
         return array
 
+    def copy_to(self, name: str, array: np.ndarray) -> None:
+        """Copies a state into an array of its type and shape, which is contiguous."""
+        info = self._info(name)
+        target_of(array, info, name)
+        self._call(lib.kn_states_get, encoded(name), address(array), array.nbytes)
+
     def __setitem__(self, name: str, value: Any) -> None:
         array, number = self._ready(name, value)
         self._call(lib.kn_states_set, encoded(name), info_of(array.shape, number), address(array), array.nbytes)

@@ -32,15 +32,17 @@ def backend(module: Any, given: Any, **more: Any) -> Any:
     return compiled(module, given, **more)
 
 
-def train_step(model: _torch.nn.Module, loss: Callable[..., Any], optimizer: _torch.optim.Optimizer, *,
+def train_step(model: _torch.nn.Module, loss: Optional[Callable[..., Any]], optimizer: _torch.optim.Optimizer, *,
                context: Optional[Context] = None, seed: int = 1, **more: Any) -> TrainStep:
     """A function step(x, y) that computes a whole training step in Koine: forward, loss, backward, update.
 
-    loss: a function of (output, target), such as torch.nn.CrossEntropyLoss(). optimizer: its rates are read at each step, so that
-    schedulers work. Parameters, buffers and moments stay on the device; step.sync(), and state_dict() of model and optimizer,
-    bring them back. The number of a loss is read when it is asked for, by float(), item(), or in a text.
+    loss: a function of (output, target), such as torch.nn.CrossEntropyLoss(); a function of the output alone; or None, if the model
+    returns its loss. optimizer: its rates are read at each step, so that schedulers work. Parameters, buffers and moments stay on the
+    device; PyTorch gets each back when it reads or writes it, and step.sync() brings all back. The number of a loss is read when it is
+    asked for, by float(), item(), or in a text.
 
-    seed: of dropout. Keywords: clip_norm, clip_value, skip_not_finite, precision, memory_bytes, recompute, fast_math, switches and
-    progress, as those of koine.Trainer; fast_math is on, as in koine.Model, and fast_math=False turns it off.
+    seed: of dropout. accumulate: the number of steps whose mean gradient makes an update. Other keywords: clip_norm, clip_value,
+    skip_not_finite, precision, memory_bytes, recompute, fast_math, switches and progress, as those of koine.Trainer; fast_math is on,
+    as in koine.Model, and fast_math=False turns it off.
     """
     return TrainStep(model, loss, optimizer, context, seed, more)

@@ -307,6 +307,30 @@ def recurrent_part(on: Call, kind: str, x: Value, weights: Sequence[Value], star
     return (made, *(made.result(position + 1) for position in range(2 if kind == "lstm" else 1)))
 
 
+def projected_part(on: Call, x: Value, weights: Sequence[Value], start: Sequence[Value], reverse: bool) -> Tuple[Value, ...]:
+    """The same of an LSTM whose state is projected (proj_size), step by step."""
+    by_input, by_state, *biases, projection = weights
+    if not isinstance(x.shape[1], int):
+        raise on.refuse("projections of the states (proj_size) need a sequence of known length")
+    given, units = x.matmul(by_input, transpose_b=True), by_state.shape[0] // 4
+    for bias in biases:
+        given = given + bias
+    state, cell = start if start else (None, None)
+    results: List[Value] = []
+    for place in reversed(range(x.shape[1])) if reverse else range(x.shape[1]):
+        gates = given.slice(1, place, place + 1).squeeze(1)
+        if state is not None:
+            gates = gates + state.matmul(by_state, transpose_b=True)
+        enters, keeps, new, leaves = (gates.slice(1, part * units, (part + 1) * units) for part in range(4))
+        fresh = enters.sigmoid() * new.tanh()
+        cell = fresh if cell is None else keeps.sigmoid() * cell + fresh
+        state = (leaves.sigmoid() * cell.tanh()).matmul(projection, transpose_b=True)
+        results.append(state.unsqueeze(1))
+    made = ops.concat(results[::-1] if reverse else results, 1) if len(results) > 1 else results[0]
+    assert state is not None and cell is not None
+    return made, state, cell
+
+
 @row("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
 def recurrent(on: Call, x: Value, start: Any, weights: Sequence[Value], has_biases: bool, layers: int, dropout: float, train: bool,
               bidirectional: bool, batch_first: bool) -> Tuple[Value, ...]:
@@ -314,8 +338,7 @@ def recurrent(on: Call, x: Value, start: Any, weights: Sequence[Value], has_bias
     kind = str(on.node.target).split(".")[1].split("_")[0]
     starts = list(start) if kind == "lstm" else [start]
     each = len(weights) // (layers * (2 if bidirectional else 1))
-    if each not in ((4,) if has_biases else (2,)):
-        raise on.refuse("projections of the states (proj_size) are not covered")
+    is_projected = each in (3, 5)
     x = x if batch_first else on.permuted(x, [1, 0, 2])
     is_zero = all(value.name in on.build.zeros for value in starts)
     lasts: List[List[Value]] = [[] for _ in starts]
@@ -324,7 +347,8 @@ def recurrent(on: Call, x: Value, start: Any, weights: Sequence[Value], has_bias
         for side in range(2 if bidirectional else 1):
             part = layer * (2 if bidirectional else 1) + side
             begin = [] if is_zero else [value.slice(0, part, part + 1).squeeze(0) for value in starts]
-            made, *last = recurrent_part(on, kind, x, weights[part * each:(part + 1) * each], begin, side == 1)
+            own = weights[part * each:(part + 1) * each]
+            made, *last = projected_part(on, x, own, begin, side == 1) if is_projected else recurrent_part(on, kind, x, own, begin, side == 1)
             sides.append(made)
             for kept, value in zip(lasts, last):
                 kept.append(value.unsqueeze(0))

@@ -1,13 +1,20 @@
 """The loss of a step, which is on the device until its number is asked for."""
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+import weakref
+from typing import Any, Callable, List, Optional
+
+import numpy as np
+import torch
 
 from ..errors import error_of
+from ..session import States
+from .trace import KEPT_LOSSES, LOSSES
 
 
 class Loss:
-    """A number that is read when it is needed: by float(loss), loss.item(), in a text, in arithmetic."""
+    """A number that is read when it is needed. It is used like a tensor without dimensions: float(loss), loss.item(), arithmetic,
+    torch.stack(losses), loss.cpu().numpy(). What is computed from it is PyTorch's."""
 
     def __init__(self, read: Callable[[], None], number: int) -> None:
         self._read, self.number, self.value = read, number, None  # type: Any, int, Optional[float]
@@ -21,7 +28,15 @@ class Loss:
 
     __float__ = item
 
+    def tensor(self) -> torch.Tensor:
+        """The loss as a tensor of PyTorch, without dimensions."""
+        return torch.tensor(self.item(), dtype=torch.float32)
+
     def detach(self) -> "Loss":
+        return self
+
+    @property
+    def data(self) -> "Loss":
         return self
 
     def backward(self, *_: Any, **__: Any) -> None:
@@ -36,12 +51,75 @@ class Loss:
 
     __hash__ = object.__hash__
 
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __round__(self, digits: Optional[int] = None) -> Any:
+        return round(self.item(), digits)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.array(self.item(), np.float32 if dtype is None else dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("_read", "number", "value"):
+            raise AttributeError(name)
+        return getattr(self.tensor(), name)
+
+    def __reduce__(self) -> Any:
+        return torch.tensor, (self.item(),)
+
+    def __deepcopy__(self, memo: Any) -> torch.Tensor:
+        return self.tensor()
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, given: Any = (), keywords: Any = None) -> Any:
+        return function(*_plain(tuple(given)), **_plain(dict(keywords or {})))
+
+
+def _plain(value: Any) -> Any:
+    """With tensors in place of losses."""
+    if isinstance(value, Loss):
+        return value.tensor()
+    if type(value) in (list, tuple):
+        return type(value)(_plain(item) for item in value)
+    return {key: _plain(item) for key, item in value.items()} if type(value) is dict else value
+
 
 def _arithmetic(name: str) -> Callable[..., Any]:
     def function(self: Loss, *others: Any) -> Any:
-        return getattr(self.item(), name)(*(other.item() if isinstance(other, Loss) else other for other in others))
+        return getattr(self.tensor(), name)(*(_plain(other) for other in others))
     return function
 
 
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "neg", "abs", "lt", "le", "gt", "ge", "eq", "ne"):
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow", "floordiv", "mod", "neg", "abs", "lt", "le", "gt", "ge",
+              "eq", "ne"):
     setattr(Loss, f"__{_name}__", _arithmetic(f"__{_name}__"))
+
+
+class Losses:
+    """The last losses of the steps that share states, which a state keeps."""
+
+    def __init__(self, states: States) -> None:
+        self._states = states
+        self._count = 0
+        self._pending: Any = weakref.WeakValueDictionary()  # losses that have not been read, by their number
+
+    def next(self) -> Loss:
+        """The place of a loss in the state: a loss that may still be asked for is read before."""
+        if self._count - KEPT_LOSSES in self._pending:
+            self.read()
+        loss = Loss(self.read, self._count)
+        self._pending[self._count] = loss
+        self._count += 1
+        return loss
+
+    def read(self) -> None:
+        pending: List[Any] = list(self._pending.items())
+        if pending:
+            kept = self._states[LOSSES].reshape(-1)
+            for number, loss in pending:
+                loss.value = float(kept[number % KEPT_LOSSES])
+            self._pending.clear()

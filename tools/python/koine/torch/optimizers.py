@@ -1,7 +1,7 @@
 """Which optimizers of PyTorch are Koine's, by a table: with the same formula, the same options and the same moments."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -72,22 +72,19 @@ def rates_of(optimizer: Any) -> List[float]:
     return [float(group["lr"]) for group in optimizer.param_groups]
 
 
-def steps_of(optimizer: Any) -> int:
-    """How many steps the optimizer has made: what it keeps for all parameters alike."""
-    rule, found = RULES[type(optimizer)], set()
-    for state in optimizer.state.values():
-        if rule.counts and "step" in state:
-            found.add(int(state["step"]))
-        elif not rule.counts and state.get("momentum_buffer") is not None:
-            found.add(1)  # not the first, which is undampened
-    if rule.name == "adagrad" and found == {0}:
-        return 0  # it makes its sums at once
-    if len(found) > 1:
-        raise ValueError(f"the optimizer has made {', '.join(map(str, sorted(found)))} steps with different parameters; expected "
-                         "one number for all: begin with a new optimizer")
-    return found.pop() if found else 0
+def kinds_of(optimizer: Any) -> List[Tuple[str, str]]:
+    """PyTorch's and Koine's names of what an optimizer keeps for a parameter, with its present options."""
+    rule, first = RULES[type(optimizer)], optimizer.param_groups[0]
+    needs = {"momentum_buffer": "momentum", "max_exp_avg_sq": "amsgrad", "grad_avg": "centered"}
+    return [(theirs, ours) for theirs, ours in rule.moments.items() if theirs not in needs or first.get(needs[theirs])]
 
 
-def keep_steps(state: Dict[str, Any], steps: int, rule: Rule) -> None:
-    if rule.counts:
-        state["step"] = torch.tensor(float(steps), dtype=torch.float32)
+def start_of(optimizer: Any, kind: str) -> float:
+    """What a moment is before the first step."""
+    return float(optimizer.param_groups[0].get("initial_accumulator_value", 0)) if kind == "sum" else 0.0
+
+
+def counts_matter(optimizer: Any) -> bool:
+    """Whether an update depends on the number of steps."""
+    first = optimizer.param_groups[0]
+    return bool({"sgd": first.get("dampening"), "adagrad": first.get("lr_decay"), "adam": True, "adamw": True}.get(RULES[type(optimizer)].name))

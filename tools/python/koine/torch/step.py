@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
+import re
 import weakref
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -13,19 +15,23 @@ from torch.utils import _pytree as pytree
 from .._library import unknown
 from ..device import Context, default_context
 from ..errors import KoineError, error_of
-from ..session import States
 from ..train import Trainer
-from .exchange import Exchange, array_of
+from .exchange import array_of
+from .guards import Guards
 from .loss import Loss
-from .optimizers import decays_of, rates_of, settings_of, why_not
+from .moments import Kept, Moments
+from .optimizers import counts_matter, decays_of, rates_of, settings_of, why_not
+from .resident import Added, Baked, Pool, Slot, pool_for, release
 from .table import REASONS, ROWS, operators_kept
-from .trace import KEPT_LOSSES, LOSSES, SLOT, Build, StepModule, exported
+from .trace import KEPT_LOSSES, SLOT, Build, Captured, Names, StepModule, exported
 
 logger = logging.getLogger("koine")
 # Keywords of koine.Trainer that a step takes; the others are the optimizer's, or would change what it counts.
-TAKEN = ("clip_norm", "clip_value", "skip_not_finite", "precision", "memory_bytes", "recompute", "fast_math", "switches", "progress")
+TAKEN = ("accumulate", "clip_norm", "clip_value", "skip_not_finite", "precision", "memory_bytes", "recompute", "fast_math", "switches", "progress")
 # After so many changes of a momentum, a decay and the like, each of which compiles the step again, PyTorch updates.
 _CHANGES = 3
+# So many traces are kept; a warning comes after so many of one value.
+_MOST_TRACES, _MANY = 16, 8
 
 
 @functools.lru_cache
@@ -41,8 +47,28 @@ def flattened(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Tuple[Li
     return pytree.tree_flatten((tuple(arguments), dict(keywords)))
 
 
+def takes_target(loss: Any) -> bool:
+    """Whether a loss is a function of the output and a target, and not of the output alone."""
+    try:
+        parameters = inspect.signature(loss.forward if isinstance(loss, torch.nn.Module) else loss).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    kinds = [parameter.kind for parameter in parameters]
+    return inspect.Parameter.VAR_POSITIONAL in kinds or \
+        sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds) > 1
+
+
+def loss_in(output: Any) -> Any:
+    """The loss that a model returns: the output, its attribute or key "loss", or the first of several."""
+    if isinstance(output, Mapping) and "loss" in output:
+        return output["loss"]
+    if getattr(output, "loss", None) is not None:
+        return output.loss
+    return output[0] if isinstance(output, (tuple, list)) and output else output
+
+
 class Hook:
-    """Calls a method of a step before or after one of the model or optimizer. A copy of these has a hook that does nothing."""
+    """Calls a method of a step before or after one of the optimizer. A copy of the optimizer has a hook that does nothing."""
 
     def __init__(self, step: Optional["TrainStep"], method: str) -> None:
         self._step: Callable[[], Optional["TrainStep"]] = (lambda: None) if step is None else weakref.ref(step)
@@ -57,240 +83,494 @@ class Hook:
         return Hook, (None, self._method)
 
 
+class Tensors(Names):
+    """The tensors of a step's module, and their slots in a pool."""
+
+    def __init__(self, module: StepModule, optimizer: Any, pool: Pool) -> None:
+        self.parameters = dict(module.named_parameters(remove_duplicate=False))
+        self.buffers = dict(module.named_buffers(remove_duplicate=False))
+        self._group_of = {id(tensor): position for position, group in enumerate(optimizer.param_groups) for tensor in group["params"]}
+        self._several, self._pool = len(optimizer.param_groups) > 1, pool
+
+    @staticmethod
+    def _name(path: str) -> str:
+        """In the letters that names of states have."""
+        path = path[len("model."):] if path.startswith("model.") else path
+        return re.sub(r"[^A-Za-z0-9_./-]", "_", path)
+
+    def parameter(self, path: str) -> Tuple[Slot, bool]:
+        """If there are several groups, the name of a trained parameter begins with its group's."""
+        tensor = self.parameters[path]
+        group = self._group_of.get(id(tensor))
+        trained = group is not None and tensor.requires_grad
+        return self._pool.slot(tensor, self._name(path), f"group{group}/" if self._several and trained else ""), trained
+
+    def buffer(self, path: str, changed: bool) -> Tuple[Optional[Slot], Any]:
+        tensor = self.buffers[path]
+        if changed or tensor in self._pool.changing or tensor in self._pool.slots:
+            return self._pool.slot(tensor, self._name(path)), tensor
+        return None, tensor
+
+
 class Traced:
     """A step as a graph, for arguments of certain shapes, and what runs it."""
 
-    def __init__(self, build: Build, leaves: Sequence[Any], spec: Any, training: bool) -> None:
-        self.build, self.spec, self.training = build, spec, training
-        self.trainer: Optional[Trainer] = None
-        self.groups: List[int] = []  # positions of the optimizer's groups, for each of the trainer's
+    def __init__(self, build: Build, leaves: Sequence[Any], spec: Any, guards: Guards, tensors: Tensors, optimizer: Any, pool: Pool) -> None:
+        self.build, self.spec, self.guards = build, spec, guards
+        self.lifted: List[Tuple[Any, Any]] = []  # places of numbers that are inputs
+        self.effects: List[Tuple[Any, Any, Any]] = []  # of values that the model changes: where, its name, what it is after a step
+        self.trainers: Dict[Any, Trainer] = {}  # by what does the update
         self.settings: Any = None  # for which the trainer was made
+        self.groups: List[int] = []  # positions of the optimizer's groups, for each of the trainer's
+        self.slots: List[Slot] = list(build.slots.values())
+        self.trained = list(build.trained_slots.values())
+        self.changed = set(build.changed_slots.values())
+        self.tensors = [slot.tensor for slot in self.slots]
+        self.counters: List[Tuple[Added, int]] = []
+        for tensor, by in build.counters:
+            added = pool.counters.get(tensor)
+            if added is None:
+                added = pool.counters[tensor] = Added(pool, "", tensor)
+            self.counters.append((added, by))
+            self.tensors.append(tensor)
+        self.baked = [Baked(pool, path, tensor, array) for path, tensor, array in build.constants]
+        self.tensors += [tensor for _, tensor, _ in build.constants]
+        self.moments: Optional[Moments] = None
+        self.seen: Any = None  # releases of the pool after its last run
+        self.is_exposed = False
         self._is_tensor = [isinstance(leaf, torch.Tensor) for leaf in leaves]
         self._fixed = [(position, leaf) for position, leaf in enumerate(leaves) if not isinstance(leaf, torch.Tensor)]
-        self._versions = [tensor._version for tensor in build.constants]
-        self._shapes = [(position, build.graph.find(name).shape) for position, name in build.inputs]
+        self.inputs = [(position, name) for position, name in build.inputs if position < len(leaves)]
+        self.numbers = [(position - len(leaves), name) for position, name in build.inputs if position >= len(leaves)]
+        self._shapes = [(position, build.graph.find(name).shape) for position, name in self.inputs]
+        self._dtypes = [(position, leaves[position].dtype) for position, _ in self.inputs]
+        self._parameters = list(tensors.parameters.values())
+        self._required = [tensor.requires_grad for tensor in self._parameters]
+        self._groups = groups_of(optimizer)
 
-    def takes(self, leaves: Sequence[Any], spec: Any, training: bool) -> bool:
+    def takes(self, leaves: Sequence[Any], spec: Any, optimizer: Any) -> bool:
         """Whether it computes the step on these arguments."""
-        if training != self.training or (spec is not self.spec and spec != self.spec):
+        if spec is not self.spec and spec != self.spec:
             return False
-        if any(tensor._version != version for tensor, version in zip(self.build.constants, self._versions)):
-            return False
-        if [isinstance(leaf, torch.Tensor) for leaf in leaves] != self._is_tensor or any(leaves[place] != leaf for place, leaf in self._fixed):
+        if [isinstance(leaf, torch.Tensor) for leaf in leaves] != self._is_tensor or any(not equal(leaves[place], leaf) for place, leaf in self._fixed):
             return False
         sizes: Dict[str, int] = {}
-        return all(len(leaves[position].shape) == len(shape) and
-                   all(size == word if isinstance(word, int) else sizes.setdefault(word, size) == size
-                       for size, word in zip(leaves[position].shape, shape)) for position, shape in self._shapes)
+        return all(leaves[position].dtype == dtype for position, dtype in self._dtypes) and \
+            all(len(leaves[position].shape) == len(shape) and
+                all(size == word if isinstance(word, int) else sizes.setdefault(word, size) == size
+                    for size, word in zip(leaves[position].shape, shape)) for position, shape in self._shapes) and \
+            self.holds(optimizer)
+
+    def holds(self, optimizer: Any) -> bool:
+        """Whether what the trace has read is as it was."""
+        with torch._C.DisableTorchFunctionSubclass():
+            if [tensor.requires_grad for tensor in self._parameters] != self._required:
+                return False
+        return groups_of(optimizer) == self._groups and self.guards.holds() and all(baked.same() for baked in self.baked)
+
+    def close(self) -> None:
+        for trainer in self.trainers.values():
+            trainer.close()
+        self.trainers.clear()
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Of arguments that are no tensors."""
+    if one is other:
+        return True
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+
+
+def groups_of(optimizer: Any) -> List[List[int]]:
+    return [list(map(id, group["params"])) for group in optimizer.param_groups]
 
 
 class TrainStep:
     """What train_step returns: step(x, y) trains on a batch and returns its loss."""
 
-    def __init__(self, model: torch.nn.Module, loss: Callable[..., Any], optimizer: torch.optim.Optimizer, context: Optional[Context],
+    def __init__(self, model: torch.nn.Module, loss: Optional[Callable[..., Any]], optimizer: torch.optim.Optimizer, context: Optional[Context],
                  seed: int, more: Mapping[str, Any]) -> None:
         for name in more:
             if name not in TAKEN:
                 raise TypeError(unknown("argument", name, TAKEN))
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"the model is a {type(model).__name__}; expected a torch.nn.Module")
         self.model, self.loss, self.optimizer = model, loss, optimizer
-        self.context, self._more = context or default_context(), {"fast_math": True, **more, "seed": seed}
-        self.states = States(self.context, seed)
-        self._exchange = Exchange(model, loss, optimizer, self.states)
+        self.context, self._seed = context or default_context(), seed
+        self._more = {"fast_math": True, **more, "seed": seed}
+        self._accumulate = int(self._more.pop("accumulate", 1) or 1)
+        if self._accumulate < 1:
+            raise ValueError(f"accumulate is {self._accumulate}; expected at least 1")
+        self._place = 0  # of the next step in its update
+        self._has_target = loss is not None and takes_target(loss)
+        self.pool: Pool = None  # type: ignore[assignment]
+        pool_for(self.context, seed, self._tensors(), self, self._enter)
         self._traced: List[Traced] = []
-        self._why_not: Optional[str] = None  # Koine's trainer does not update the parameters
+        self._warned: set = set()
+        self._lifted: Dict[Tuple[int, Any], Any] = {}  # places of numbers that have changed, which are inputs from then on
+        self._not_lifted: set = set()  # those with which this was tried in vain
+        self._retraced: Dict[str, int] = {}
         self._changes = -1
         self._settings: Any = None
-        self._steps = 0  # of the optimizer
-        self._losses = 0
-        self._pending: Any = weakref.WeakValueDictionary()  # losses that have not been read, by their number
-        self._is_ahead = False  # the device has what model and optimizer have not
-        self._has_moments = False  # the device has the optimizer's
-        reason = why_not(optimizer)
-        if reason:
-            self._leave_updates(reason)
-        self._hooks = [model.register_state_dict_pre_hook(Hook(self, "sync")), model.register_forward_pre_hook(Hook(self, "sync")),
-                       optimizer.register_state_dict_pre_hook(Hook(self, "sync")),
-                       optimizer.register_load_state_dict_post_hook(Hook(self, "_take_moments"))]
+        self._is_closed = False
+        self._why_not = self._follow_settings()
+        self._hooks = [optimizer.register_state_dict_pre_hook(Hook(self, "_release_moments"))]
+
+    def _tensors(self) -> List[Any]:
+        modules = [self.model] + ([self.loss] if isinstance(self.loss, torch.nn.Module) else [])
+        return [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())] + \
+            [tensor for group in self.optimizer.param_groups for tensor in group["params"]]
+
+    def _enter(self, pool: Pool) -> None:
+        """The step has the states of this pool from now on."""
+        if self.pool is not None and self.pool is not pool:
+            for traced in self._traced:
+                traced.close()
+            self._traced = []
+        self.pool = pool
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Loss:
-        """Trains on a batch: the arguments of the model, and the target last; keywords are the model's."""
+        """Trains on a batch: the arguments of the model, and the target last; keywords are the model's. Where the model returns its
+        loss, or the loss is a function of the output alone, all arguments are the model's."""
+        self._check()
         traced, leaves = self._traced_for(arguments, keywords)
-        self._exchange.push()
-        if not self._has_moments and not self._why_not:
-            self._steps, self._has_moments = self._exchange.push_moments(), True
-        trainer = self._ready(traced)
-        loss = self._next_loss()
-        trainer.step(self._feeds(traced, leaves, loss.number), wait=False)
-        self._exchange.count(traced.build)
-        self._is_ahead = True
-        self._steps += 1
-        if self._why_not:
-            self._update_in_pytorch()
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # what schedulers look at
-        return loss
+        return self._run(traced, leaves)
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise error_of(2, "the step is closed")
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                raise error_of(5, f"the step is called under torch.autocast({kind!r}), which does not reach what Koine computes: call it outside, "
+                               "and give train_step(precision=\"bfloat16\") or \"float16\"")
 
     # ---- building ----------------------------------------------------------------------------------------------------
 
     def _traced_for(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Tuple[Traced, List[Any]]:
         """The step for these arguments, and their leaves."""
-        if len(arguments) < 2:
-            raise TypeError(f"a step takes the model's arguments and the target, as step(x, y); {len(arguments)} were given")
+        if self._has_target and len(arguments) < 2 and not (arguments and keywords):
+            raise TypeError(f"a step takes the model's arguments and the target, as step(x, y); {len(arguments)} were given. Where the model "
+                            "returns its loss, the loss of train_step is None")
         leaves, spec = flattened(arguments, keywords)
-        self._follow_settings()
-        traced = next((traced for traced in self._traced if traced.takes(leaves, spec, self.model.training)), None)
+        traced = next((traced for traced in self._traced if traced.takes(leaves, spec, self.optimizer)), None)
         return traced or self._trace(leaves, spec), leaves
 
     @staticmethod
     def _feeds(traced: Traced, leaves: Sequence[Any], number: int) -> Dict[str, np.ndarray]:
-        feeds = {name: array_of(leaves[position], f"argument {position}") for position, name in traced.build.inputs}
+        feeds = {name: array_of(leaves[position], f"argument {position}") for position, name in traced.inputs}
+        for position, name in traced.numbers:
+            bag, key = traced.lifted[position]
+            feeds[name] = np.array(bag.get(key), np.float32)
         feeds[SLOT] = np.array([number % KEPT_LOSSES], np.int32)
         return feeds
 
+    def _compute(self, model: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        if self._has_target:
+            return self.loss(model(*arguments[:-1], **keywords), arguments[-1])  # type: ignore[misc]
+        output = model(*arguments, **keywords)
+        return loss_in(output) if self.loss is None else self.loss(output)
+
     def _trace(self, leaves: Sequence[Any], spec: Any) -> Traced:
-        self.sync()
-        module, kept = StepModule(self.model, self.loss, lambda given: pytree.tree_unflatten(list(given), spec)), operators_kept()
+        self._note_changes()
+        self._refuse_hooks()
+        for tensor in self._tensors():
+            release(tensor)
+        guards = Guards({"model": self.model, **({} if self.loss is None else {"loss": self.loss})})
+        lifted = [(bag, key) for bag in guards.bags if bag.can_set for key, value in zip(bag.kept_keys, bag.kept)
+                  if type(value) is float and (id(bag.holder), key) in self._lifted]
+        if lifted:
+            try:
+                return self._trace_with(leaves, spec, guards, lifted)
+            except KoineError as error:
+                logger.info("numbers that change are in the graph: %s", error)
+            self._not_lifted.update((id(bag.holder), key) for bag, key in lifted)
+            self._lifted.clear()
+        return self._trace_with(leaves, spec, guards, [])
+
+    def _trace_with(self, leaves: Sequence[Any], spec: Any, guards: Guards, lifted: Sequence[Tuple[Any, Any]]) -> Traced:
+        """A trace; numbers at the places `lifted` are inputs."""
+        captured = Captured(guards.tensors)
+        effects: List[Any] = []
+        module = StepModule(self.model, self._compute, self.loss, lambda given: pytree.tree_unflatten(list(given), spec), guards.modules,
+                            captured, lifted, lambda: effects.__setitem__(slice(None), undone(guards)))
+        everything = [*self._tensors(), *module.parameters(), *module.buffers()]
+        for tensor in everything:
+            release(tensor)
+        pool_for(self.context, self._seed, everything, self, self._enter)
+        tensors = Tensors(module, self.optimizer, self.pool)
 
         def build(dynamic: bool) -> Build:
-            return Build(exported(module, leaves, dynamic, kept), ROWS, REASONS, self._exchange.parameters, self._exchange.buffers)
+            numbers = [torch.tensor(bag.get(key), dtype=torch.float32) for bag, key in lifted]
+            return Build(exported(module, [*leaves, *numbers], dynamic, operators_kept()), ROWS, REASONS, tensors)
+        made: Optional[Build] = None
         try:
             made = build(True)
-        except KoineError as error:
-            made = build(False)  # some operators want numbers where the batch is open
+        except KoineError as error:  # some operators want numbers where the batch is open
             logger.info("each size of a batch is traced by itself: %s", error)
-        self._exchange.add(made)
-        self._traced.append(Traced(made, leaves, spec, self.model.training))
-        return self._traced[-1]
+        made = made or build(False)
+        refuse_overlaps(made)
+        traced = Traced(made, leaves, spec, guards, tensors, self.optimizer, self.pool)
+        traced.effects, traced.lifted = list(effects), list(lifted)
+        for bag, key in lifted:
+            bag.free.add(key)
+        traced.moments = Moments(self.pool, self.optimizer, [Kept(slot, slot.tensor) for slot in traced.trained]) if not why_not(self.optimizer) else None
+        self._traced.append(traced)
+        while len(self._traced) > _MOST_TRACES:
+            self._traced.pop(0).close()
+        return traced
 
-    def _ready(self, traced: Traced) -> Trainer:
-        """The trainer, with the optimizer's settings, rates and number of steps."""
-        if traced.trainer is None or traced.settings != self._settings:
-            if traced.trainer is not None:
-                traced.trainer.close()
-            self._make_trainer(traced)
-        trainer = traced.trainer
-        assert trainer is not None
-        if self._why_not:
-            trainer.steps = 0
-            return trainer
-        if trainer.steps != self._steps:
-            trainer.steps = self._steps
-        rates = rates_of(self.optimizer)
-        for place, position in enumerate(traced.groups):
-            trainer.set_rate(rates[position], place)
-        if not traced.groups:
-            trainer.set_rate(rates[0])
+    def _note_changes(self) -> None:
+        """Before another trace: what has changed since the last one. A tensor in a graph that is written becomes a state."""
+        for traced in self._traced:
+            for baked in traced.baked:
+                if baked.tensor is not None and not baked.same():
+                    self.pool.changing[baked.tensor] = None
+        if not self._traced:
+            return
+        for bag, key, before, now in self._traced[-1].guards.changed():
+            name = bag.name_of(key)
+            if type(before) is type(now) is float and (id(bag.holder), key) not in self._not_lifted:
+                self._lifted[(id(bag.holder), key)] = bag.holder
+            self._retraced[name] = self._retraced.get(name, 0) + 1
+            if self._retraced[name] == _MANY:
+                logger.warning("%s changes again and again, and the step is traced again each time, which takes long: give it to the step as an "
+                               "argument, or make it a buffer of the model", name)
+
+    def _refuse_hooks(self) -> None:
+        for name, module in self.model.named_modules():
+            if module._backward_hooks or module._backward_pre_hooks:
+                raise error_of(5, f"module '{name}' has backward hooks, which Koine does not call: remove them, or train with PyTorch")
+
+    def _trainer_for(self, traced: Traced, reason: Optional[str]) -> Trainer:
+        """The trainer that updates, or, with a reason, the one that only computes gradients; with the optimizer's rates."""
+        key = reason is not None
+        if not key and traced.settings != self._settings and key in traced.trainers:
+            traced.trainers.pop(key).close()
+        if key not in traced.trainers:
+            traced.trainers[key] = self._make_trainer(traced, key)
+        trainer = traced.trainers[key]
+        if not key:
+            rates = rates_of(self.optimizer)
+            for place, position in enumerate(traced.groups):
+                trainer.set_rate(rates[position], place)
+            if not traced.groups:
+                trainer.set_rate(rates[0])
         return trainer
 
-    def _make_trainer(self, traced: Traced) -> None:
+    def _make_trainer(self, traced: Traced, only_gradients: bool) -> Trainer:
         build, more = traced.build, dict(self._more)
-        if self._why_not:
-            # The first of two steps that make an update, again and again: half its gradients stay in the states.
-            settings: Dict[str, Any] = {"optimizer": "sgd", "momentum": 0.0, "accumulate": 2}
+        if only_gradients:
+            # The first steps of an update that one more would end, again and again: the sum of gradients stays in the states.
+            settings: Dict[str, Any] = {"optimizer": "sgd", "momentum": 0.0, "accumulate": self._accumulate + 1}
             more = {name: value for name, value in more.items() if name not in ("clip_norm", "clip_value")}
         else:
             settings, decays = self._settings
-            settings = dict(settings)
+            settings = {**settings, "accumulate": self._accumulate}
             if len(decays) == 1:
                 settings["weight_decay"] = decays[0]
             else:
-                traced.groups = [i for i in range(len(decays)) if any(name.startswith(f"group{i}/") for name in build.parameters)]
+                traced.groups = [i for i in range(len(decays)) if any(name.startswith(f"group{i}/") for name in build.trained_slots)]
                 settings["groups"] = [{"pattern": f"group{i}/*", "weight_decay": decays[i]} for i in traced.groups]
-        traced.settings = self._settings
-        traced.trainer = Trainer(build.loss, self.context, extra=build.extra, states=self.states, **settings, **more)
+            traced.settings = self._settings
+        return Trainer(build.loss, self.context, extra=build.extra, states=self.pool.states, **settings, **more)
+
+    # ---- running -----------------------------------------------------------------------------------------------------
+
+    def _run(self, traced: Traced, leaves: Sequence[Any]) -> Loss:
+        pool, is_last = self.pool, self._place == self._accumulate - 1
+        self._check_accumulation(traced)
+        is_held = pool.last is traced and traced.seen == pool.releases and not traced.is_exposed
+        if not is_held:
+            self._send(traced)
+        reason = self._reason_for(traced)
+        if reason and self._place == 0:
+            self._warn(reason)
+        if not reason:
+            assert traced.moments is not None
+            traced.moments.send()
+        trainer = self._trainer_for(traced, reason)
+        trainer.steps = self._place if reason else self._steps * self._accumulate + self._place
+        loss = pool.losses.next()
+        trainer.step(self._feeds(traced, leaves, loss.number), wait=False)
+        for bag, key, value in traced.effects:
+            bag.set(key, value)
+        self._place = (self._place + 1) % self._accumulate
+        pool.accumulating = None if is_last else (self, traced.build.trained_slots.keys())
+        updates = is_last and not reason
+        if not is_held or not updates:
+            self._hold(traced, updates)
+        for added, by in traced.counters:
+            added.waiting += by
+            added.hold(True)
+        if updates:
+            assert traced.moments is not None
+            traced.moments.hold()
+        pool.last, traced.seen = traced if updates else None, pool.releases
+        if is_last:
+            self._finish(traced, reason)
+        return loss
+
+    def _check_accumulation(self, traced: Traced) -> None:
+        if self.pool.accumulating is None:
+            return
+        step, names = self.pool.accumulating
+        if step is not self and self._accumulate > 1:
+            raise error_of(2, "another step that shares tensors with this one is between two updates: end its update first")
+        if step is self and names != traced.build.trained_slots.keys():
+            raise error_of(5, "the steps of one update train different parameters, which Koine does not add up")
+
+    def _send(self, traced: Traced) -> None:
+        for slot in traced.slots:
+            slot.send()
+        for added, _ in traced.counters:
+            added.send()
+        if self._place == 0:
+            for group in self.optimizer.param_groups:
+                for tensor in group["params"]:
+                    if tensor.grad is not None:
+                        tensor.grad = None
+
+    def _hold(self, traced: Traced, updates: bool) -> None:
+        trained = set(traced.trained) if updates else set()
+        for slot in traced.slots:
+            slot.hold(slot in trained or slot in traced.changed)
+        for baked in traced.baked:
+            baked.hold(False)
+        traced.is_exposed = not all(slot.resident for slot in traced.slots)
+
+    def _finish(self, traced: Traced, reason: Optional[str]) -> None:
+        if reason:
+            self._update_in_pytorch(traced)
+            return
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # what schedulers look at
+        for hook in list(self.optimizer._optimizer_step_post_hooks.values()):
+            hook(self.optimizer, (), {})
 
     # ---- the optimizer -----------------------------------------------------------------------------------------------
 
-    def _follow_settings(self) -> None:
-        """Reads the optimizer's options; its rates are read at each step, and may change without a cost."""
-        if self._why_not:
-            return
-        reason = why_not(self.optimizer)
-        settings = None if reason else (settings_of(self.optimizer), decays_of(self.optimizer))
-        if not reason and settings == self._settings:
-            return
-        self._changes += 1
-        if not reason and self._changes > _CHANGES:
-            reason = "the optimizer's options, other than its rates, change again and again"
+    def _reason_for(self, traced: Traced) -> Optional[str]:
+        """Why Koine does not update the parameters in this step; None: it does."""
+        reason = self._why_not = self._follow_settings()
         if reason:
-            self.sync()
-            self._leave_updates(reason)
-        else:
-            self._settings = settings
+            return reason
+        if traced.moments is None:
+            traced.moments = Moments(self.pool, self.optimizer, [Kept(slot, slot.tensor) for slot in traced.trained])
+        if self.optimizer._optimizer_step_pre_hooks:
+            return "the optimizer has hooks before its steps"
+        with torch._C.DisableTorchFunctionSubclass():
+            for slot in traced.trained:
+                tensor = slot.tensor
+                if tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None):
+                    return f"the parameter {slot.name} has hooks for its gradient"
+        if self._place == 0:
+            steps = traced.moments.steps()
+            if len(steps) > 1 and counts_matter(self.optimizer):
+                return f"the optimizer has made {', '.join(map(str, sorted(steps)))} steps with different parameters"
+            self._steps = max(steps, default=0)
+        return None
 
-    def _leave_updates(self, reason: str) -> None:
+    def _follow_settings(self) -> Optional[str]:
+        """Reads the optimizer's options; its rates are read at each step, and may change without a cost. Returns why Koine does not
+        update."""
         if isinstance(self.optimizer, torch.optim.LBFGS):
             raise error_of(5, "LBFGS computes the loss several times in a step, which Koine does not: choose another optimizer")
-        self._why_not, self._settings = reason, reason
-        logger.warning("%s: Koine computes the gradients, and PyTorch's %s updates the parameters, which are copied in each step",
-                       reason, type(self.optimizer).__name__)
+        if self._changes > _CHANGES:
+            return "the optimizer's options, other than its rates, change again and again"
+        reason = why_not(self.optimizer)
+        if reason:
+            return reason
+        settings = (settings_of(self.optimizer), decays_of(self.optimizer))
+        if settings != self._settings:
+            self._changes += 1
+            if self._changes > _CHANGES:
+                return self._follow_settings()
+            self._settings = settings
+        return None
 
-    def _update_in_pytorch(self) -> None:
-        self._exchange.pull_gradients(2)
+    def _warn(self, reason: str) -> None:
+        kind = re.sub(r"\d+", "", reason)
+        if kind not in self._warned:
+            self._warned.add(kind)
+            logger.warning("%s: Koine computes the gradients, and PyTorch's %s updates the parameters, which are copied in each step",
+                           reason, type(self.optimizer).__name__)
+
+    def _update_in_pytorch(self, traced: Traced) -> None:
+        factor = (self._accumulate + 1) / self._accumulate
+        for tensor in (tensor for group in self.optimizer.param_groups for tensor in group["params"]):
+            release(tensor)
+            tensor.grad = None
+        for slot in traced.trained:
+            name, tensor = f"{slot.name}.gradient", slot.tensor
+            if name in self.pool.states:
+                tensor.grad = torch.from_numpy(self.pool.states[name]).mul_(factor).to(tensor.device)
+        self._call_hooks(traced)
         parameters = [tensor for group in self.optimizer.param_groups for tensor in group["params"]]
         if self._more.get("clip_value"):
             torch.nn.utils.clip_grad_value_(parameters, self._more["clip_value"])
         if self._more.get("clip_norm"):
             torch.nn.utils.clip_grad_norm_(parameters, self._more["clip_norm"])
         self.optimizer.step()
-        self._exchange.written()
+
+    @staticmethod
+    def _call_hooks(traced: Traced) -> None:
+        """The hooks of tensors, which PyTorch calls in the backward pass."""
+        for slot in traced.trained:
+            tensor = slot.tensor
+            for hook in list((tensor._backward_hooks or {}).values()):
+                found = hook(tensor.grad)
+                if found is not None:
+                    tensor.grad = found
+            for hook in list((getattr(tensor, "_post_accumulate_grad_hooks", None) or {}).values()):
+                hook(tensor)
 
     # ---- between PyTorch and the device ------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Brings parameters, buffers and moments back into model and optimizer, and waits for the device. Their state_dict(), and a
-        call of the model, do it by themselves. What was written in PyTorch since the last step is kept."""
-        if not self._is_ahead:
-            return
-        self._is_ahead = False
-        self._exchange.pull(only_buffers=bool(self._why_not))
-        if not self._why_not and self._has_moments:
-            self._exchange.pull_moments(self._steps)
+        """Brings parameters, buffers and moments back into model and optimizer, and waits for the device. PyTorch does it by itself
+        for each tensor that it reads or writes."""
+        for traced in self._traced:
+            for tensor in traced.tensors:
+                release(tensor)
+        for tensor in self._tensors():
+            release(tensor)
+        self._release_moments()
 
-    def _take_moments(self) -> None:
-        """After optimizer.load_state_dict."""
-        self._has_moments = False
-
-    # ---- losses ------------------------------------------------------------------------------------------------------
-
-    def _next_loss(self) -> Loss:
-        """The place of a loss in the state that keeps the last ones: a loss that may still be asked for is read before."""
-        if self._losses - KEPT_LOSSES in self._pending:
-            self._read_losses()
-        loss = Loss(self._read_losses, self._losses)
-        self._pending[self._losses] = loss
-        self._losses += 1
-        return loss
-
-    def _read_losses(self) -> None:
-        kept = self.states[LOSSES].reshape(-1)
-        for number, loss in list(self._pending.items()):
-            loss.value = float(kept[number % KEPT_LOSSES])
-        self._pending.clear()
+    def _release_moments(self) -> None:
+        for kept in self.optimizer.state.values():
+            for tensor in kept.values() if isinstance(kept, dict) else ():
+                if isinstance(tensor, torch.Tensor):
+                    release(tensor)
 
     def plan(self, *arguments: Any, **keywords: Any) -> Any:
         """What a step on these arguments does on the device; it is compiled, but not run. Without arguments: what the last traced step
         does."""
         if arguments or keywords:
             traced, leaves = self._traced_for(arguments, keywords)
-            trainer = self._ready(traced)
+            trainer = self._trainer_for(traced, self._reason_for(traced))
             trainer.compile(feeds=self._feeds(traced, leaves, 0))
             return trainer.plan()
-        if not self._traced or self._traced[-1].trainer is None:
+        if not self._traced or not self._traced[-1].trainers:
             raise error_of(2, "nothing is planned before the first step")
-        return self._traced[-1].trainer.plan()
+        return list(self._traced[-1].trainers.values())[-1].plan()
 
     def close(self) -> None:
-        """Brings all back and frees the device's memory; model and optimizer are PyTorch's alone again."""
-        if not self.states.closed:
-            self.sync()
-            if self._pending:
-                self._read_losses()
-            for hook in self._hooks:
-                hook.remove()
-            for traced in self._traced:
-                if traced.trainer is not None:
-                    traced.trainer.close()
-            self.states.close()
+        """Brings all back and frees the device's memory, unless other steps share it; model and optimizer are PyTorch's alone again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.sync()
+        self.pool.losses.read()
+        for hook in self._hooks:
+            hook.remove()
+        for traced in self._traced:
+            traced.close()
+        self.pool.steps.discard(self)
+        if not self.pool.steps:
+            self.pool.release()
+            self.pool.states.close()
 
     def __enter__(self) -> "TrainStep":
         return self
@@ -300,3 +580,28 @@ class TrainStep:
 
     def __repr__(self) -> str:
         return f"<koine.torch.TrainStep of {type(self.model).__name__}>"
+
+
+def undone(guards: Guards) -> List[Tuple[Any, Any, Any]]:
+    """Takes back what the model changed while it was traced, and returns the changes of plain values, which each step makes."""
+    effects = []
+    for bag, key, before, after in list(guards.changed()):
+        if not bag.can_set or bag.is_registered:
+            continue
+        bag.set(key, before)
+        if isinstance(after, (bool, int, float, str)) or after is None and not isinstance(before, torch.Tensor):
+            effects.append((bag, key, after))
+    return effects
+
+
+def refuse_overlaps(build: Build) -> None:
+    """Two tensors in one memory would be two states."""
+    owners: Dict[int, Any] = {}
+    written = {*build.trained_slots, *build.changed_slots}
+    for name, tensor in [(slot.name, slot.tensor) for slot in build.slots.values()] + [(path, tensor) for path, tensor, _ in build.constants]:
+        if not tensor.numel():
+            continue
+        place = tensor.untyped_storage().data_ptr()
+        other, other_tensor = owners.setdefault(place, (name, tensor))
+        if other_tensor is not tensor and (name in written or other in written):
+            raise error_of(5, f"{other} and {name} are two tensors in the same memory, of which a step writes one: use one parameter for both")

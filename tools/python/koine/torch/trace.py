@@ -2,8 +2,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import logging
 import operator
+import os
 import re
+import traceback
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -14,8 +18,12 @@ from torch.export.graph_signature import InputKind, OutputKind
 from .._arrays import as_array
 from ..errors import KoineError, error_of
 from ..graph import Graph, Value
+from .patched import patched
 
 UNSUPPORTED = 5
+# Where the lines of a traceback are not the user's.
+_INSTALLED = (os.path.dirname(os.path.dirname(torch.__file__)) + os.sep, os.path.dirname(os.__file__) + os.sep,
+              os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
 
 # Floats are computed in float32, integers of more than 8 bits in int32.
 TYPES = {torch.float32: "float32", torch.float64: "float32", torch.float16: "float32", torch.bfloat16: "float32",
@@ -24,6 +32,8 @@ TYPES = {torch.float32: "float32", torch.float64: "float32", torch.float16: "flo
 # Ends of names that no other symbol of a shape may have.
 LOSSES, SLOT = "koine.losses", "koine.slot"
 KEPT_LOSSES = 1024
+# Operators through which no gradient goes.
+_WITHOUT_GRADIENT = ("aten.detach.default", "aten.detach_.default", "aten.lift_fresh_copy.default")
 
 
 def koine_type(dtype: Any, what: str) -> str:
@@ -33,19 +43,90 @@ def koine_type(dtype: Any, what: str) -> str:
         raise error_of(UNSUPPORTED, f"{what} is {dtype}; expected one of {', '.join(map(str, TYPES))}") from None
 
 
-class StepModule(torch.nn.Module):
-    """The model and the loss as one module, whose arguments are the leaves of what a step is given."""
+class Captured(torch.nn.Module):
+    """Tensors that functions of the step refer to, as parameters and buffers of a module: the tracer sees what is written to them."""
 
-    def __init__(self, model: torch.nn.Module, loss: Callable[..., Any], unflatten: Callable[[Sequence[Any]], Tuple[tuple, dict]]) -> None:
+    def __init__(self, found: Sequence[Tuple[Any, Any, torch.Tensor]]) -> None:
         super().__init__()
-        self.model, self._unflatten = model, unflatten
+        self._places: List[Tuple[Any, Any, torch.Tensor, str]] = []
+        names: Dict[int, str] = {}
+        for bag, key, tensor in found:
+            name = names.setdefault(id(tensor), f"tensor{len(names)}")
+            if name not in self._parameters and name not in self._buffers:
+                if isinstance(tensor, torch.nn.Parameter):
+                    self.register_parameter(name, tensor)
+                else:
+                    self.register_buffer(name, tensor)
+            self._places.append((bag, key, tensor, name))
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """While the model runs, the tracer's tensors are where the user's were."""
+        try:
+            for bag, key, _, name in self._places:
+                bag.set(key, getattr(self, name))
+            yield
+        finally:
+            for bag, key, tensor, _ in self._places:
+                bag.set(key, tensor)
+
+
+class StepModule(torch.nn.Module):
+    """The model and the loss as one module, whose arguments are the leaves of what a step is given, and then tensors for the numbers at
+    the places `lifted`. modules, captured: what functions of the step refer to. after: is called each time that the model has run."""
+
+    def __init__(self, model: torch.nn.Module, compute: Callable[..., Any], loss: Any, unflatten: Callable[[Sequence[Any]], Tuple[tuple, dict]],
+                 modules: Sequence[torch.nn.Module], captured: Captured, lifted: Sequence[Tuple[Any, Any]],
+                 after: Callable[[], None]) -> None:
+        super().__init__()
+        self.model, self._unflatten, self._compute = model, unflatten, compute
         self.loss = loss if isinstance(loss, torch.nn.Module) else None
-        self._loss_function = loss
+        self.modules_of_functions = torch.nn.ModuleList(modules)
+        self.captured, self._lifted, self._after = captured, lifted, after
         self.training = model.training
 
     def forward(self, *leaves: Any) -> Any:
-        arguments, keywords = self._unflatten(leaves)
-        return self._loss_function(self.model(*arguments[:-1], **keywords), arguments[-1])
+        count = len(leaves) - len(self._lifted)
+        arguments, keywords = self._unflatten(leaves[:count])
+        kept = [bag.get(key) for bag, key in self._lifted]
+        try:
+            with self.captured.in_place(), patched(self):
+                for (bag, key), number in zip(self._lifted, leaves[count:]):
+                    bag.set(key, number)
+                return self._compute(self.model, arguments, keywords)
+        finally:
+            for (bag, key), before in zip(self._lifted, kept):
+                bag.set(key, before)
+            self._after()
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """PyTorch's tracer prints the whole graph, several times, when it fails; the error has the reason."""
+    loggers = [logging.getLogger(name) for name in ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export", "torch.fx",
+                                                    "torch._dynamo", "torch._functorch", "torch.fx.experimental.recording", "torch")]
+    before = [(found, found.level) for found in loggers]
+    try:
+        for found in loggers:
+            found.setLevel(logging.CRITICAL + 1)
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        for found, level in before:
+            found.setLevel(level)
+
+
+def reason_of(error: BaseException) -> str:
+    """What the tracer complains about, in a line, and the user's line that it comes from."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    first = lines[0] if lines else type(error).__name__
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+    where = f" at {os.path.basename(own[-1].filename)}:{own[-1].lineno} (`{own[-1].line}`)" if own and own[-1].line else ""
+    return f"{type(error).__name__}: {first}{where}"
+
+
+def is_users(file: str) -> bool:
+    return not file.startswith(_INSTALLED) and not file.startswith("<")
 
 
 def exported(module: StepModule, leaves: Sequence[Any], dynamic: bool, kept: Sequence[Any]) -> Any:
@@ -53,11 +134,16 @@ def exported(module: StepModule, leaves: Sequence[Any], dynamic: bool, kept: Seq
     shapes = tuple({0: Dim.AUTO} if dynamic and isinstance(leaf, torch.Tensor) and leaf.dim() else None for leaf in leaves)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the tracer's own, about modules that are as they are
+        made: Optional[KoineError] = None
         try:
-            program = export(module, tuple(leaves), dynamic_shapes={"leaves": shapes}, strict=False)
+            with silent():
+                program = export(module, tuple(leaves), dynamic_shapes={"leaves": shapes}, strict=False)
         except Exception as error:
-            raise error_of(UNSUPPORTED, f"torch.export does not trace the step: {type(error).__name__}: "
-                           f"{str(error).strip().splitlines()[0]}") from error
+            # Without the tracer's own traceback, of hundreds of lines.
+            made = error_of(UNSUPPORTED, f"torch.export does not trace the step: {reason_of(error)}")
+            made.reason = error  # type: ignore[attr-defined]
+        if made is not None:
+            raise made
         block_gradients(program.graph)
         table = default_decompositions()
         for kept_one in kept:
@@ -276,21 +362,32 @@ class Nodes:
             raise error_of(error.code, f"{name} of {self.place(node)}: {error}") from error
 
 
-class Build(Nodes):
-    """Builds the graph of a program. `names`: the state of each parameter that is trained or kept frozen, and of each buffer, by
-    the name in the program; `trained`: those that the optimizer has."""
+class Names:
+    """What a graph calls the tensors of a step's module; step.py has the one that is used."""
 
-    def __init__(self, program: Any, rows: Mapping[str, Callable[..., Any]], reasons: Mapping[str, str],
-                 parameters: Mapping[str, Tuple[str, Any, bool]], buffers: Mapping[str, Tuple[str, Any]]) -> None:
+    def parameter(self, path: str) -> Tuple[Any, bool]:
+        """The slot of a parameter, and whether it is trained."""
+        raise NotImplementedError
+
+    def buffer(self, path: str, changed: bool) -> Tuple[Optional[Any], Any]:
+        """The slot of a buffer, or None if its numbers go into the graph; and the tensor. changed: by the step."""
+        raise NotImplementedError
+
+
+class Build(Nodes):
+    """Builds the graph of a program."""
+
+    def __init__(self, program: Any, rows: Mapping[str, Callable[..., Any]], reasons: Mapping[str, str], names: Names) -> None:
         super().__init__(rows, reasons)
         self.program = program
-        self.parameters: Dict[str, Any] = {}  # states and their tensors
-        self.buffers: Dict[str, Any] = {}
+        self.slots: Dict[str, Any] = {}  # of the states that the graph has
+        self.trained_slots: Dict[str, Any] = {}  # of those that the loss's gradient reaches
+        self.changed_slots: Dict[str, Any] = {}  # of buffers that a step changes
         self.extra: List[Value] = []  # what a step computes besides the loss, for the states that it changes
-        self.counters: Dict[str, Tuple[Any, int]] = {}  # buffers that nothing reads, and what each step adds to them
-        self.constants: List[Any] = []  # tensors whose elements are in the graph
+        self.counters: List[Tuple[Any, int]] = []  # buffers that nothing reads, and what each step adds to them
+        self.constants: List[Tuple[str, Any, Any]] = []  # tensors whose elements are in the graph
         self.inputs: List[Tuple[int, str]] = []  # positions of leaves, and their inputs
-        self._known_parameters, self._known_buffers = parameters, buffers
+        self._names = names
         signature = program.graph_signature
         self._changed = {spec.target: spec.arg.name for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
         self._specs = {spec.arg.name: spec for spec in signature.input_specs}
@@ -315,9 +412,9 @@ class Build(Nodes):
             if spec is None or spec.target != results[node.name] or not isinstance(by, int) or isinstance(by, bool) or \
                     list(buffer.users) != [node] or [user.op for user in node.users] != ["output"]:
                 continue
-            name, tensor = self._known_buffers[spec.target]
+            tensor = self._names.buffer(spec.target, False)[1]
             if not tensor.is_floating_point():
-                self.counters[name] = (tensor, by)
+                self.counters.append((tensor, by))
                 del self._changed[spec.target]
                 found.update((buffer, node))
         return found
@@ -336,20 +433,25 @@ class Build(Nodes):
             self.inputs.append((position, name))
             return self.graph.input(name, self.sizes(fake.shape), koine_type(fake.dtype, f"input {position}"))
         if spec.kind == InputKind.PARAMETER:
-            name, tensor, trained = self._known_parameters[spec.target]
+            slot, trained = self._names.parameter(spec.target)
             if trained:
                 self.trained.add(node)
-            return self._state(name, tensor, trained)
-        if spec.kind == InputKind.BUFFER and spec.target in self._changed:
-            name, tensor = self._known_buffers[spec.target]
-            self.buffers[name] = tensor
-            found = self.graph.find(name)
-            return found if found is not None else self.graph.statistic(name, list(tensor.shape), koine_type(tensor.dtype, spec.target))
-        if spec.kind in (InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-            tensor = self._known_buffers[spec.target][1] if spec.target in self._known_buffers else self.program.constants[spec.target]
-            self.constants.append(tensor)
-            return self.graph.constant(self._numbers(tensor, spec.target), koine_type(tensor.dtype, spec.target))
+            return self._state(slot, trained)
+        if spec.kind == InputKind.BUFFER:
+            slot, tensor = self._names.buffer(spec.target, spec.target in self._changed)
+            if slot is not None:
+                self.slots[slot.name] = slot
+                found = self.graph.find(slot.name)
+                return found if found is not None else self.graph.statistic(slot.name, list(tensor.shape), koine_type(tensor.dtype, spec.target))
+            return self._constant(spec.target, tensor)
+        if spec.kind == InputKind.CONSTANT_TENSOR:
+            return self._constant(spec.target, self.program.constants[spec.target])
         raise error_of(UNSUPPORTED, f"the program has an input of kind {spec.kind.name}, {spec.target}: only tensors are taken")
+
+    def _constant(self, path: str, tensor: Any) -> Value:
+        array = self._numbers(tensor, path)
+        self.constants.append((path, tensor, array))
+        return self.graph.constant(array, koine_type(tensor.dtype, path))
 
     @staticmethod
     def _numbers(tensor: Any, name: str) -> Any:
@@ -358,14 +460,35 @@ class Build(Nodes):
             raise error_of(UNSUPPORTED, f"the buffer {name} has numbers beyond 32 bits, in which Koine computes integers")
         return array
 
-    def _state(self, name: str, tensor: Any, trained: bool) -> Value:
-        if name in self.parameters:
-            return self.graph.find(name)
+    def _state(self, slot: Any, trained: bool) -> Value:
+        if slot.name in self.slots:
+            return self.graph.find(slot.name)
+        tensor = slot.tensor
         if tensor.dtype != torch.float32:
-            raise error_of(UNSUPPORTED, f"the parameter {name} is {tensor.dtype}; expected torch.float32: model.float() converts all")
-        self.parameters[name] = tensor
-        made = self.graph.parameter(name, list(tensor.shape), init=0.0)
+            raise error_of(UNSUPPORTED, f"the parameter {slot.name} is {tensor.dtype}; expected torch.float32: model.float() converts all")
+        self.slots[slot.name] = slot
+        made = self.graph.parameter(slot.name, list(tensor.shape), init=0.0)
         return made if trained else made.freeze()
+
+    def _reached(self, loss: Any) -> None:
+        """The trained parameters that have a gradient."""
+        seen, waiting = set(), [loss]
+        while waiting:
+            node = waiting.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            found = node.meta.get("val")
+            if node.op == "call_function" and (str(node.target) in _WITHOUT_GRADIENT or
+                                               isinstance(found, torch.Tensor) and not found.is_floating_point()):
+                continue
+            waiting.extend(node.all_input_nodes)
+        for node in seen:
+            spec = self._specs.get(node.name) if node.op == "placeholder" else None
+            if spec is not None and spec.kind == InputKind.PARAMETER:
+                slot, trained = self._names.parameter(spec.target)
+                if trained:
+                    self.trained_slots[slot.name] = slot
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
@@ -374,8 +497,10 @@ class Build(Nodes):
         results = {node.name: node for node in output.args[0] if isinstance(node, torch.fx.Node)}
         found = [spec.arg.name for spec in self.program.graph_signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
         loss = self.values[results[found[0]]] if len(found) == 1 and found[0] in results else None
+        if loss is not None:
+            self._reached(results[found[0]])
         if not isinstance(loss, Value) or results[found[0]].meta["val"].dim():
-            shape = tuple(results[found[0]].meta["val"].shape) if isinstance(loss, Value) else type(loss).__name__
+            shape = tuple(results[found[0]].meta["val"].shape) if isinstance(loss, Value) else f"{len(found)} results"
             raise error_of(3, f"the loss is {shape}; expected one tensor without dimensions, such as a mean")
         self._update_buffers(results)
         self.loss = loss if loss.dtype == "float32" else loss.cast("float32")
@@ -387,6 +512,14 @@ class Build(Nodes):
         """Batch norms have updated their own."""
         for target, result in self._changed.items():
             next_value = self.values[results[result]]
+            slot = self._names.buffer(target, True)[0]
+            assert slot is not None
+            self.changed_slots[slot.name] = slot
             if isinstance(next_value, Value):
-                self.graph.find(self._known_buffers[target][0]).next(next_value)
+                statistic = self.graph.find(slot.name)
+                if statistic is None:  # it is written, and not read
+                    tensor = slot.tensor
+                    statistic = self.graph.statistic(slot.name, list(tensor.shape), koine_type(tensor.dtype, target))
+                    self.slots[slot.name] = slot
+                statistic.next(next_value)
                 self.extra.append(next_value)

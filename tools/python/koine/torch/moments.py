@@ -1,0 +1,123 @@
+"""What PyTorch's optimizer keeps for its parameters, as states of the device."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set
+
+import numpy as np
+import torch
+
+from .optimizers import RULES, kinds_of, start_of
+from .resident import Count, Pool, Slot, release
+
+
+class Kept(NamedTuple):
+    """A parameter that a step trains, and what its optimizer keeps for it."""
+
+    slot: Slot
+    tensor: Any
+
+
+class Moments:
+    """Those of the parameters that a traced step trains."""
+
+    def __init__(self, pool: Pool, optimizer: Any, kept: Sequence[Kept]) -> None:
+        self._pool, self._optimizer, self._kept = pool, optimizer, kept
+        self._rule = RULES[type(optimizer)]
+        self._shared: Optional[List[int]] = None  # the number of steps, if all have it in common and nothing else has
+        self._held: List[Any] = []  # of each parameter after a step: what PyTorch's optimizer has for it, with the slots
+        self._is_held = False
+
+    def steps(self) -> Set[int]:
+        """The numbers of steps that the optimizer has made with these parameters: PyTorch's, after bringing back nothing."""
+        found = set()
+        for _, tensor in self._kept:
+            kept = self._optimizer.state.get(tensor) or {}
+            if not self._rule.counts:
+                found.add(0 if kept.get("momentum_buffer") is None else 1)
+            elif kept.get("step") is None:
+                found.add(0)
+            else:
+                found.add(self._count_of(kept["step"]).shared[0])
+        return found
+
+    def _count_of(self, step: Any) -> Count:
+        if not isinstance(step, torch.Tensor):
+            return Count(self._pool, torch.zeros(()), [int(step)])
+        count = self._pool.slots.get(step)
+        if not isinstance(count, Count):
+            release(step)
+            count = self._pool.slots[step] = Count(self._pool, step, [int(step)])
+        if not count.resident:
+            count.send()
+        return count
+
+    def send(self) -> None:
+        """To the device, what PyTorch may have written."""
+        state, moments = self._optimizer.state, self._pool.moments
+        self._is_held = bool(self._held) and all(
+            state.get(parameter) is kept and all(kept.get(theirs) is tensor and slot.resident and (not slot.name or moments.get(slot.name) is slot)
+                                                 for theirs, tensor, slot in parts) for parameter, kept, parts in self._held)
+        if self._is_held:
+            return
+        states, kinds = self._pool.states, kinds_of(self._optimizer)
+        for slot, parameter in self._kept:
+            kept = self._optimizer.state.get(parameter) or {}
+            for theirs, ours in kinds:
+                name, tensor = f"{slot.name}.{ours}", kept.get(theirs)
+                there = self._pool.moments.get(name)
+                own = None if tensor is None else self._pool.slots.get(tensor)
+                if there is not None and there is own and own.resident:
+                    continue
+                if there is not None and there is not own:
+                    there.release()  # another optimizer's
+                if tensor is None:
+                    if name in states:
+                        states[name] = np.full(tuple(parameter.shape), start_of(self._optimizer, ours), np.float32)
+                    self._pool.moments[name] = None
+                    continue
+                if own is None or own.name != name:
+                    release(tensor)
+                    own = self._pool.slots[tensor] = Slot(self._pool, name, tensor)
+                own.send()
+                self._pool.moments[name] = own
+
+    def hold(self) -> None:
+        """After a step."""
+        if self._is_held and self._shared is not None and self._rule.counts:
+            if all(parts[-1][2].shared is self._shared for _, _, parts in self._held):
+                self._shared[0] += 1
+                return
+        elif self._is_held and not self._rule.counts:
+            return
+        self._held = []
+        states, kinds = self._pool.states, kinds_of(self._optimizer)
+        for slot, parameter in self._kept:
+            names = [(theirs, f"{slot.name}.{ours}") for theirs, ours in kinds]
+            if not all(name in states for _, name in names) or not names and not self._rule.counts:
+                continue
+            kept = self._optimizer.state[parameter]
+            for theirs, name in names:
+                own = self._pool.moments.get(name)
+                if own is None:
+                    with torch.no_grad():
+                        kept[theirs] = torch.empty_like(parameter, memory_format=torch.preserve_format, requires_grad=False)
+                    own = self._pool.slots[kept[theirs]] = Slot(self._pool, name, kept[theirs])
+                    self._pool.moments[name] = own
+                own.hold(True)
+            parts = [(theirs, kept[theirs], self._pool.moments[name]) for theirs, name in names]
+            if self._rule.counts:
+                if kept.get("step") is None:
+                    kept["step"] = torch.zeros((), dtype=torch.float32)
+                parts.append(("step", kept["step"], self._count_of(kept["step"])))
+            self._held.append((parameter, kept, parts))
+        if self._rule.counts:
+            self._count([parts[-1][2] for _, _, parts in self._held])
+
+    def _count(self, counts: Sequence[Count]) -> None:
+        """One step more for each parameter."""
+        fresh: Dict[int, List[int]] = {}
+        for count in counts:
+            count.shared = fresh.setdefault(id(count.shared), [count.shared[0] + 1])
+        self._shared = counts[0].shared if len(fresh) == 1 else None
+        for count in counts:
+            count.hold(True)
