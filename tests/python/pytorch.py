@@ -23,9 +23,13 @@ def the_package_does_not_import_pytorch():
 
 end_without("torch", "PyTorch")
 
+import contextlib  # noqa: E402
 import copy  # noqa: E402
+import gc  # noqa: E402
 import io  # noqa: E402
 import logging  # noqa: E402
+import traceback  # noqa: E402
+import weakref  # noqa: E402
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -436,6 +440,106 @@ def mistakes_are_explained():
         step_of(net(), nn.CrossEntropyLoss(reduction="none"))(x, y)
     with raises(koine.UnsupportedError, "model.float()"):
         step_of(net().double())(x.double(), y)
+
+
+@case
+def what_is_dropped_is_freed():
+    from koine.torch import resident
+    model, (x, y) = net(nn.BatchNorm1d(8)), batches(1)[0]
+    optimizer = torch.optim.Adam(model.parameters())
+    step = koine.torch.train_step(model, F.cross_entropy, optimizer)
+    step(x, y)
+    wanted, pool = step.pool.states["0.weight"], weakref.ref(step.pool)
+    del step
+    gc.collect()
+    expect(pool() is not None, "a model without its step still has its states")
+    expect((model[0].weight.detach().numpy() == wanted).all())
+    koine.torch.train_step(model, F.cross_entropy, optimizer)(x, y)
+    kept = weakref.ref(model)
+    del model, optimizer
+    gc.collect()
+    expect(kept() is None and pool() is None, "model and states are freed")
+    expect_equal(len(resident._residents), 0)
+
+
+@case
+def a_step_that_is_closed_leaves_the_states_to_others():
+    model, other = net(), net()
+    optimizers = [torch.optim.SGD(one.parameters(), .1, momentum=.9) for one in (model, other)]
+    one, two = (koine.torch.train_step(model, F.cross_entropy, optimizers[0]) for _ in range(2))
+    expect(one.pool is two.pool)
+    data = batches(4)
+    for place, (x, y) in enumerate(data):
+        (one if place < 2 else two)(x, y)
+        if place == 1:
+            one.close()
+    pytorch(other, F.cross_entropy, optimizers[1], data)
+    expect(distance(model.state_dict(), other.state_dict()) < 1e-5)
+    two.close()
+    expect(two.pool.states.closed)
+
+
+@case
+def steps_that_meet_share_their_states():
+    models, others = [net(), net()], [net(), net()]
+    optimizers = [[torch.optim.SGD(one.parameters(), .1, momentum=.9) for one in some] for some in (models, others)]
+    steps = [koine.torch.train_step(model, F.cross_entropy, optimizer) for model, optimizer in zip(models, optimizers[0])]
+    data = batches(4)
+    for step, (x, y) in zip(steps, data):
+        step(x, y)
+    expect(steps[0].pool is not steps[1].pool)
+
+    def both(output, target, second):
+        return F.cross_entropy(output, target[0]) + F.mse_loss(output, second(target[1]))
+    together = koine.torch.train_step(models[0], lambda output, target: both(output, target, models[1]), optimizers[0][0])
+    together(data[2][0], (data[2][1], data[2][0]))
+    expect(steps[0].pool is steps[1].pool is together.pool, "three steps have one pool")
+    steps[1](*data[3])
+    for place in (0, 1):
+        pytorch(others[place], F.cross_entropy, optimizers[1][place], [data[place]])
+    optimizers[1][0].zero_grad()
+    both(others[0](data[2][0]), (data[2][1], data[2][0]), others[1]).backward()
+    optimizers[1][0].step()
+    pytorch(others[1], F.cross_entropy, optimizers[1][1], [data[3]])
+    for one, other in zip(models, others):
+        expect(distance(one.state_dict(), other.state_dict()) < 1e-5)
+
+
+@case
+def only_what_is_read_is_copied():
+    model, (x, y) = net(), batches(1)[0]
+    step = koine.torch.train_step(model, F.cross_entropy, torch.optim.Adam(model.parameters()))
+    step(x, y)
+
+    def plain():
+        return [type(parameter) is nn.Parameter for parameter in model.parameters()]
+    expect_equal(plain(), [False] * 4)
+    expect(sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad) == 83 and
+           isinstance(model[0].weight, nn.Parameter) and model[0].weight.shape == (8, 6) and model[0].weight.grad is None)
+    expect_equal(plain(), [False] * 4)
+    model[2](torch.zeros(1, 8))
+    expect_equal(plain(), [False, False, True, True])
+    step(x, y)
+    expect_equal(plain(), [False] * 4)
+    step.close()
+    expect_equal(plain(), [True] * 4)
+
+
+@case
+def errors_are_short():
+    class Deciding(nn.Linear):
+        def forward(self, x):
+            return super().forward(x if x.sum() > 0 else -x)
+    model, (x, y) = Deciding(6, 3), batches(1)[0]
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors):
+        try:
+            koine.torch.train_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), .1))(x, y)
+        except koine.UnsupportedError:
+            lines = traceback.format_exc().splitlines()
+    expect(len(lines) < 40, f"{len(lines)} lines")
+    expect(any("super().forward(x if x.sum() > 0 else -x)" in line for line in lines[-2:]), lines[-1])
+    expect_equal(errors.getvalue(), "")
 
 
 run()

@@ -99,7 +99,7 @@ class Moments:
             for theirs, name in names:
                 own = self._pool.moments.get(name)
                 if own is None:
-                    with torch.no_grad():
+                    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
                         kept[theirs] = torch.empty_like(parameter, memory_format=torch.preserve_format, requires_grad=False)
                     own = self._pool.slots[kept[theirs]] = Slot(self._pool, name, kept[theirs])
                     self._pool.moments[name] = own

@@ -72,7 +72,7 @@ class Resident:
 
     def __deepcopy__(self, memo: Any) -> Any:
         release(self)
-        return self.__deepcopy__(memo)  # of its own class
+        return self.__deepcopy__(memo)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         release(self)
@@ -116,13 +116,26 @@ _ALONE, _ALONE_STORAGE = _own_use_count(), _own_storage_count()
 _KINDS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) if hasattr(torch.nn, "Buffer") else (torch.Tensor, torch.nn.Parameter)
 
 
+_origins: Any = WeakIdKeyDictionary()  # of tensors: the address of their memory, and whether it may belong to an array of numpy
+
+
+def note_origin(tensor: Any) -> bool:
+    """Whether a tensor's memory may belong to an array of numpy. PyTorch marks such memory, and also that of which it has made an array:
+    so this is asked before Koine makes one."""
+    storage = tensor.untyped_storage()
+    place = storage.data_ptr()
+    known = _origins.get(tensor)
+    if known is None or known[0] != place:
+        known = _origins[tensor] = (place, tensor.device.type == "cpu" and tensor.numel() > 0 and not storage.resizable())
+    return bool(known[1])
+
+
 def is_exposed(tensor: Any) -> bool:
     """Whether its numbers can be reached otherwise than through this tensor."""
     if type(tensor) not in _KINDS or tensor.layout != torch.strided or tensor._base is not None or tensor.is_inference():
         return True
     storage = tensor.untyped_storage()
-    return tensor._use_count() > _ALONE or torch._C._storage_Use_Count(storage._cdata) > _ALONE_STORAGE or tensor.is_shared() or \
-        (tensor.device.type == "cpu" and tensor.numel() > 0 and not storage.resizable())
+    return tensor._use_count() > _ALONE or torch._C._storage_Use_Count(storage._cdata) > _ALONE_STORAGE or tensor.is_shared() or note_origin(tensor)
 
 
 class Slot:
@@ -144,6 +157,7 @@ class Slot:
             return
         tensor = self.tensor
         release(tensor)  # another device may have it
+        note_origin(tensor)
         self.push(tensor)
 
     def hold(self, written: bool) -> None:
@@ -243,6 +257,10 @@ class Baked(Slot):
         pass
 
 
+def none() -> None:
+    """A weak reference to nothing."""
+
+
 class Pool:
     """The states of steps that have tensors in common."""
 
@@ -252,8 +270,9 @@ class Pool:
         self.slots: Any = WeakIdKeyDictionary()  # of parameters and buffers
         self.moments: Dict[str, Any] = {}  # of optimizers: the slot, or None, whose numbers the state of this name has
         self.losses = Losses(self.states)
-        self.last: Any = None  # the trace that ran last
-        self.accumulating: Any = None  # the step that is between two updates
+        # Weak: tensors refer to a pool, which must not refer to them.
+        self.last: Callable[[], Any] = none  # the trace that ran last
+        self.accumulating: Any = None  # the step that is between two updates, and the states that it trains
         self.counters: Any = WeakIdKeyDictionary()
         self.members: Any = WeakIdKeyDictionary()  # all tensors of its steps
         self.changing: Any = WeakIdKeyDictionary()  # tensors that were in a graph, and were written: from then on they are states

@@ -21,7 +21,7 @@ from .guards import Guards
 from .loss import Loss
 from .moments import Kept, Moments
 from .optimizers import counts_matter, decays_of, rates_of, settings_of, why_not
-from .resident import Added, Baked, Pool, Slot, pool_for, release
+from .resident import Added, Baked, Pool, Slot, none, note_origin, pool_for, release
 from .table import REASONS, ROWS, operators_kept
 from .trace import KEPT_LOSSES, SLOT, Build, Captured, Names, StepModule, exported
 
@@ -299,6 +299,7 @@ class TrainStep:
         everything = [*self._tensors(), *module.parameters(), *module.buffers()]
         for tensor in everything:
             release(tensor)
+            note_origin(tensor)
         pool_for(self.context, self._seed, everything, self, self._enter)
         tensors = Tensors(module, self.optimizer, self.pool)
 
@@ -382,7 +383,7 @@ class TrainStep:
     def _run(self, traced: Traced, leaves: Sequence[Any]) -> Loss:
         pool, is_last = self.pool, self._place == self._accumulate - 1
         self._check_accumulation(traced)
-        is_held = pool.last is traced and traced.seen == pool.releases and not traced.is_exposed
+        is_held = pool.last() is traced and traced.seen == pool.releases and not traced.is_exposed
         if not is_held:
             self._send(traced)
         reason = self._reason_for(traced)
@@ -398,7 +399,7 @@ class TrainStep:
         for bag, key, value in traced.effects:
             bag.set(key, value)
         self._place = (self._place + 1) % self._accumulate
-        pool.accumulating = None if is_last else (self, traced.build.trained_slots.keys())
+        pool.accumulating = None if is_last else (weakref.ref(self), set(traced.build.trained_slots))
         updates = is_last and not reason
         if not is_held or not updates:
             self._hold(traced, updates)
@@ -408,7 +409,7 @@ class TrainStep:
         if updates:
             assert traced.moments is not None
             traced.moments.hold()
-        pool.last, traced.seen = traced if updates else None, pool.releases
+        pool.last, traced.seen = weakref.ref(traced) if updates else none, pool.releases
         if is_last:
             self._finish(traced, reason)
         return loss
@@ -416,10 +417,11 @@ class TrainStep:
     def _check_accumulation(self, traced: Traced) -> None:
         if self.pool.accumulating is None:
             return
-        step, names = self.pool.accumulating
-        if step is not self and self._accumulate > 1:
+        of, names = self.pool.accumulating
+        step = of()
+        if step is not None and step is not self and self._accumulate > 1:
             raise error_of(2, "another step that shares tensors with this one is between two updates: end its update first")
-        if step is self and names != traced.build.trained_slots.keys():
+        if step is self and names != set(traced.build.trained_slots):
             raise error_of(5, "the steps of one update train different parameters, which Koine does not add up")
 
     def _send(self, traced: Traced) -> None:

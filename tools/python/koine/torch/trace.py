@@ -397,6 +397,7 @@ class Build(Nodes):
             if node not in counts:
                 self._add(node)
         self._finish()
+        del self.program  # it refers to the tensors
 
     # ---- leaves ------------------------------------------------------------------------------------------------------
 
