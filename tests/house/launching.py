@@ -1,4 +1,6 @@
 """Processes of MPI, started by its mpirun."""
+import shlex
+
 from report import Skipped
 
 # More processes than processors, also as root; in Open MPI's words of 4 and of 5. All of them are on this machine: with other
@@ -11,3 +13,9 @@ MPI_VARIABLES = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_defau
 def need(launcher):
     if not launcher:
         raise Skipped("there is no mpirun of this MPI: openmpi-bin on Debian and Ubuntu, or mpich")
+
+
+def by_rank(first, second):
+    """The command of rank 0, and that of the others. (With `first : second` mpirun of Open MPI 5.0.7 ends by SIGSEGV.)"""
+    return ["sh", "-c", f"case ${{OMPI_COMM_WORLD_RANK-$PMI_RANK}} in 0) exec {shlex.join(first)} ;;"
+                        f" *) exec {shlex.join(second)} ;; esac"]

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from koine import ENVIRONMENT, KOINE, Result, Skipped, case, expect, koine, run_cases, strict, write
+from koine import ENVIRONMENT, KOINE, Result, Skipped, case, children_of, expect, koine, run_cases, strict, write
 
 FAULTY = sys.argv[3:4]
 REPORT = "koine-report.txt"
@@ -45,22 +45,6 @@ def lines(folder, name=REPORT):
 def ends(folder):
     """The end of each stage, in order."""
     return [tuple(line[3:].split(",")[0].rsplit(": ", 1)) for line in lines(folder) if line.startswith("-- ")]
-
-
-def children_of(parent):
-    """Their process ids. Minimal images of Linux have neither ps nor pkill."""
-    if not os.path.exists("/proc/self/stat"):
-        found = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout.split()
-        return [int(pid) for pid, of in zip(found[::2], found[1::2]) if int(of) == parent]
-    children = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                if int(file.read().rsplit(")", 1)[1].split()[1]) == parent:
-                    children.append(int(name))
-        except OSError:
-            pass  # it has ended
-    return children
 
 
 @case

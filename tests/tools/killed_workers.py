@@ -16,8 +16,8 @@ import sys
 import tempfile
 import time
 
-from koine import ENVIRONMENT, KOINE, bytes_of, case, chosen_device, expect, problem, run_cases, wait_for_steps
-from launching import MPI_VARIABLES, need
+from koine import ENVIRONMENT, KOINE, bytes_of, case, children_of, chosen_device, expect, problem, run_cases, wait_for_steps
+from launching import MPI_VARIABLES, by_rank, need
 
 TIMES, PRELOADED = int(sys.argv[3]), os.path.abspath(sys.argv[4])
 FOLDER, LAUNCHER = sys.argv[5:] or ("", "")
@@ -80,11 +80,11 @@ def say(text):
 def ranks_of(launcher):
     """rank -> process, of the processes that mpirun has started."""
     found = {}
-    for name in subprocess.run(["pgrep", "-P", str(launcher)], capture_output=True, text=True, check=False).stdout.split():
+    for name in children_of(launcher):
         with open(f"/proc/{name}/environ", "rb") as file:
             rank = re.search(rb"(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)", file.read())
         if rank:
-            found[int(rank[1])] = int(name)
+            found[int(rank[1])] = name
     return found
 
 
@@ -117,7 +117,7 @@ def kill_one(folder, moments, wanted, number):
         if kind != signal.SIGSTOP:  # the launcher's message
             # A survivor has the launcher's few seconds to say it, which a busy machine may use up.
             expect(told or TIMES < 20, f"{what}: no survivor says how to go on: {err}")
-            expect(re.search(rf"rank {rank} with PID \d+ on node .* signal {kind.value}", err) or
+            expect(re.search(rf"rank {rank} with PID \d+ on node \S+ exited on\s+signal {kind.value}", err) or
                    f"KILLED BY SIGNAL: {kind.value}" in err or f"EXIT CODE: {kind.value}" in err,
                    f"{what}: nothing names rank and signal: {err}")
         say(f"{what}: status {child.returncode} after {time.monotonic() - begin:.1f} s")
@@ -189,7 +189,7 @@ def fail_among(folder, moments, wanted, number):
     fault = ["env", f"LD_PRELOAD={PRELOADED}", f"FAULT={kind}", "FAULT_WORKER=1", f"FAULT_AT={at}"]
     begin = time.monotonic()
     try:
-        child = started(there, [LAUNCHER, "-n", "1", *words, ":", "-n", "1", *fault, *words], environment)
+        child = started(there, [LAUNCHER, "-n", "2", *by_rank(words, [*fault, *words])], environment)
         err = ended(child, begin, what)
         # The other process may say that it waits before the launcher ends it.
         told = [line for line in err.splitlines() if line.startswith("koine: rank ") and "was told to end" not in line and

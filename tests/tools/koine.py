@@ -123,6 +123,22 @@ def bytes_of(path):
         return file.read()
 
 
+def children_of(parent):
+    """Their process ids, in order. Minimal images of Linux have neither ps nor pgrep."""
+    if not os.path.exists("/proc/self/stat"):
+        found = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout.split()
+        return sorted(int(pid) for pid, of in zip(found[::2], found[1::2]) if int(of) == parent)
+    children = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                if int(file.read().rsplit(")", 1)[1].split()[1]) == parent:
+                    children.append(int(name))
+        except OSError:
+            pass  # it has ended
+    return sorted(children)
+
+
 def wait_for_steps(folder, child, count):
     """Until a training has written so many lines to its log, or ends."""
     path = os.path.join(folder, "log")

@@ -9,9 +9,9 @@ import subprocess
 import sys
 import time
 
-from koine import (ENVIRONMENT, KOINE, bytes_of, case, chosen_device, expect, koine, problem, read_safetensors, run_cases, train,
-                   wait_for_steps, write)
-from launching import MPI_VARIABLES, need
+from koine import (ENVIRONMENT, KOINE, bytes_of, case, children_of, chosen_device, expect, koine, problem, read_safetensors,
+                   run_cases, train, wait_for_steps, write)
+from launching import MPI_VARIABLES, by_rank, need
 
 FOLDER, (LAUNCHER,) = sys.argv[3], sys.argv[4:] or ("",)
 MPI = dict(ENVIRONMENT, LD_LIBRARY_PATH=FOLDER, **MPI_VARIABLES)
@@ -94,10 +94,10 @@ def rounds_wait_longer_for_slow_processes(folder):
     child = start(folder, 2, [KOINE, "train", *problem(folder), "--sync-every", "20", "--answer-within", "1", "--seconds", "8",
                               "--log", "log"])
     wait_for_steps(folder, child, 3)
-    found = subprocess.run(["pgrep", "-P", str(child.pid)], capture_output=True, text=True, check=False).stdout.split()
-    os.kill(int(found[1]), signal.SIGSTOP)
+    found = children_of(child.pid)
+    os.kill(found[1], signal.SIGSTOP)
     time.sleep(5)
-    os.kill(int(found[1]), signal.SIGCONT)
+    os.kill(found[1], signal.SIGCONT)
     out, err = child.communicate(timeout=60)
     expect(child.returncode == 0 and "done after" in out, f"status {child.returncode}: {out}{err}")
 
@@ -140,7 +140,8 @@ def all_compute_parts_that_fit_where_memory_is_least(folder):
     words = [KOINE, "train", *problem(folder), "--batch", "90", "--steps", "4", "--optimizer", "sgd", "--overwrite"]
     little = ("--memory", "9kB")
     for name, first, second in (("none", (), ()), ("both", little, little), ("first", little, ()), ("second", (), little)):
-        child = start(folder, 1, [*words, "--save", name, *first, ":", "-n", "1", *words, "--save", name, *second])
+        own = [*words, "--save", name]
+        child = start(folder, 2, by_rank([*own, *first], [*own, *second]))
         out, err = child.communicate(timeout=300)
         expect(child.returncode == 0 and "done after 4 steps" in out, f"{name}: {out}{err}")
         expect(("the gradients of parts are added, of " in err) == (name != "none"), f"{name}: {err}")
@@ -153,7 +154,7 @@ def all_compute_parts_that_fit_where_memory_is_least(folder):
 def different_trainings_are_refused(folder):
     words = [KOINE, "train", *problem(folder), *HOW, "--steps", "3"]
     for more in (("--lr", "0.2"), ("--shard-optimizer",), ("--gradient-type", "bfloat16"), ("--sum", "mpi"), ("--sync-every", "2")):
-        child = start(folder, 1, [*words, ":", "-n", "1", *words, *more])
+        child = start(folder, 2, by_rank(words, [*words, *more]))
         _, err = child.communicate(timeout=300)
         expect(child.returncode != 0 and "rank 1 trains something else than rank 0" in err, f"{more}: found {err}")
 
@@ -162,10 +163,10 @@ def different_trainings_are_refused(folder):
 def a_killed_process_ends_all(folder):
     child = start(folder, 2, [KOINE, "train", *problem(folder), "--steps", "1000000", "--log", "log"])
     wait_for_steps(folder, child, 3)
-    found = subprocess.run(["pgrep", "-P", str(child.pid)], capture_output=True, text=True, check=False).stdout.split()
+    found = children_of(child.pid)
     expect(len(found) == 2, f"the processes of mpirun are {found}")
     begin = time.monotonic()
-    os.kill(int(found[1]), signal.SIGKILL)
+    os.kill(found[1], signal.SIGKILL)
     out, err = child.communicate(timeout=60)
     expect(child.returncode != 0 and time.monotonic() - begin < 30, f"status {child.returncode}: {out}{err}")
 
