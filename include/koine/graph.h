@@ -141,6 +141,9 @@ KN_API int kn_graph_parameter_count(const kn_graph *graph);
 KN_API kn_value *kn_graph_parameter(const kn_graph *graph, int position);
 KN_API kn_graph *kn_value_graph(const kn_value *value);
 KN_API const char *kn_value_name(const kn_value *value);
+/* The field of a data set that feeds an input: its name, or "x" for the only input of an ONNX file, whatever
+ * the file calls it. Feeds may use both names. */
+KN_API const char *kn_value_field(const kn_value *value);
 KN_API kn_dtype kn_value_dtype(const kn_value *value);
 KN_API int kn_value_rank(const kn_value *value);
 /* The dimension if it is a number; -1 if it depends on symbols or the axis is out of range. */

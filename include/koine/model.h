@@ -159,7 +159,7 @@ KN_API const char *kn_model_setting_name(const kn_model *model, int position);
  * kn_model_error. */
 KN_API int kn_model_pin(kn_model *model, const char *pattern, const char *device);
 /* The names in the file; "" past the last. An ONNX file's names may contain characters that value names
- * cannot, and a single input is named "x" in the graph, as datasets name it. */
+ * cannot, which become '_'. */
 KN_API const char *kn_model_input_name(const kn_model *model, int position);
 KN_API const char *kn_model_output_name(const kn_model *model, int position);
 /* Number of elements in all parameters, including frozen ones. */

@@ -166,6 +166,7 @@ struct kn_value {
     kn_value_kind kind;
     kn_shape shape;
     const char *name;  /* unique in its graph; generated for unnamed results */
+    const char *field; /* of an input: another name, by which it can be found and fed; NULL: none */
     kn_node *producer; /* of a result */
     int output_index;
     const void *data; /* of a constant: row-major, in the graph's memory */
@@ -267,6 +268,13 @@ kn_node *kn_node_repeat(kn_graph *graph, const kn_node *node, kn_value *const *i
 kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape, kn_state_role role,
                        const kn_initializer *initializer);
 kn_value *kn_input_add(kn_graph *graph, const char *name, const kn_shape *shape);
+/* Gives an input another name as well, unless a value has that already. Fails the graph when out of memory.
+ */
+void kn_input_call(kn_value *input, const char *field);
+/* Whether a feed of this name is for an input. */
+static inline bool kn_input_is(const kn_value *input, const char *name) {
+    return !strcmp(input->name, name) || (input->field && !strcmp(input->field, name));
+}
 kn_value *kn_constant_add(kn_graph *graph, const kn_shape *shape, const void *data, size_t bytes);
 /* Writes `value` to the state at the end of the run, after all reads of the state. Once per state. */
 void kn_assign(kn_graph *graph, kn_value *state, kn_value *value);

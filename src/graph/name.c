@@ -76,6 +76,14 @@ bool kn_value_rename(kn_graph *graph, kn_value *value, const char *name) {
     return true;
 }
 
+void kn_input_call(kn_value *input, const char *field) {
+    kn_graph *graph = input->graph;
+    if (kn_map_has(&graph->names, field, strlen(field))) return;
+    input->field = kn_arena_text(&graph->arena, field);
+    if (!input->field || !kn_map_put_text(&graph->names, input->field, input))
+        kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory for a name");
+}
+
 /* ---- scopes: `scope` is "stage2.block1."; scope_lengths has its length before each level ------------- */
 
 void kn_scope_begin(kn_graph *graph, const char *name) {

@@ -322,6 +322,10 @@ const char *kn_value_name(const kn_value *value) {
     return value ? value->name : "";
 }
 
+const char *kn_value_field(const kn_value *value) {
+    return value && value->field ? value->field : kn_value_name(value);
+}
+
 kn_dtype kn_value_dtype(const kn_value *value) {
     return value ? value->shape.dtype : KN_FLOAT32;
 }

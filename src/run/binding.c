@@ -6,7 +6,7 @@
 
 static int find_input(const kn_session *session, const char *name) {
     for (int i = 0; i < session->input_count; i++)
-        if (!strcmp(session->inputs[i]->name, name)) return i;
+        if (kn_input_is(session->inputs[i], name)) return i;
     return -1;
 }
 

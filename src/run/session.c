@@ -71,7 +71,7 @@ static kn_status list_inputs(kn_session *session, const kn_graph *original) {
     session->given = kn_allocate(&session->host, count + 1, sizeof *session->given);
     session->solved_bytes = kn_allocate(&session->host, count + 1, sizeof *session->solved_bytes);
     session->scales = kn_allocate(&session->host, count + 1, sizeof *session->scales);
-    session->unused = kn_allocate(&session->host, total + 1, sizeof(char *));
+    session->unused = kn_allocate(&session->host, 2 * total + 1, sizeof(char *)); /* two names each */
     if (!session->inputs || !session->given || !session->solved_bytes || !session->scales || !session->unused)
         return kn_fail_memory(&session->failure, count * sizeof *session->given);
     for (size_t i = 0; i < session->graph->value_count; i++)
@@ -84,8 +84,11 @@ static kn_status list_inputs(kn_session *session, const kn_graph *original) {
         for (int j = 0; j < session->input_count; j++)
             used = used || !strcmp(session->inputs[j]->name, value->name);
         if (used) continue;
-        session->unused[session->unused_count] = kn_copy_text(&session->host, value->name);
-        if (!session->unused[session->unused_count++]) return kn_fail_memory(&session->failure, 64);
+        for (int k = 0; k < 1 + (value->field != NULL); k++) {
+            session->unused[session->unused_count] =
+                kn_copy_text(&session->host, k ? value->field : value->name);
+            if (!session->unused[session->unused_count++]) return kn_fail_memory(&session->failure, 64);
+        }
     }
     return KN_OK;
 }

@@ -346,7 +346,7 @@ static kn_status feed_part_ahead(kn_session *session, int part, const kn_feed *f
     for (int i = 0; i < session->input_count; i++)
         for (size_t f = 0;
              f < feed_count && status == KN_OK && session->current->parts[part]->input_needed[i]; f++)
-            if (!strcmp(feeds[f].name, session->inputs[i]->name))
+            if (kn_input_is(session->inputs[i], feeds[f].name))
                 status = kn_memory_feed_ahead(&session->memories[part], i, feeds[f].data, feeds[f].bytes,
                                               &session->error);
     return status;
@@ -373,7 +373,7 @@ kn_status kn_session_feed_buffer(kn_session *session, const char *name, struct k
     if (!name || !buffer)
         return kn_fail(&session->error, KN_ERROR_ARGUMENT, "a name and a buffer are needed; one is NULL");
     for (int i = 0; i < session->input_count; i++)
-        if (!strcmp(session->inputs[i]->name, name)) {
+        if (kn_input_is(session->inputs[i], name)) {
             session->given[i] = (kn_given){.fed = true, .buffer = buffer, .bytes = kn_buffer_bytes(buffer)};
             return KN_OK;
         }

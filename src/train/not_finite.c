@@ -129,8 +129,7 @@ static void describe_feeds(const kn_value *value, const kn_feed *feeds, size_t f
         if (!input || input->kind != KN_VALUE_INPUT || input->shape.dtype != KN_FLOAT32) continue;
         for (size_t f = 0; f < feed_count; f++) {
             /* Bytes with a scale are always finite. */
-            if (!feeds[f].name || !feeds[f].data || feeds[f].scale != 0 ||
-                strcmp(feeds[f].name, input->name) != 0)
+            if (!feeds[f].name || !feeds[f].data || feeds[f].scale != 0 || !kn_input_is(input, feeds[f].name))
                 continue;
             int64_t bad = first_bad(feeds[f].data, (int64_t)(feeds[f].bytes / 4));
             if (bad >= 0)

@@ -128,6 +128,7 @@ static void models(void **state) {
     kn_model_destroy(&model);
     assert_false(kn_model_bound(NULL));
     assert_false(kn_model_fits(NULL, NULL, 0));
+    assert_string_equal(kn_value_field(NULL), "");
     assert_int_equal(kn_model_status(NULL), KN_ERROR_MEMORY);
     assert_non_null(kn_model_error(NULL));
     assert_string_equal(kn_model_name(NULL), "");

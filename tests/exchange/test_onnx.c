@@ -23,7 +23,9 @@ static void layers_and_parameters(void **state) {
     kn_model *model = onnx_right(&graph, NULL);
     assert_int_equal(kn_model_input_count(model), 1);
     assert_string_equal(kn_model_input_name(model, 0), "in:0");
-    assert_string_equal(kn_value_name(kn_model_input(model, 0)), "x"); /* the only one */
+    assert_string_equal(kn_value_name(kn_model_input(model, 0)), "in_0");
+    assert_string_equal(kn_value_field(kn_model_input(model, 0)), "x"); /* the only one */
+    assert_ptr_equal(kn_graph_find(kn_model_graph(model), "x"), kn_model_input(model, 0));
     assert_string_equal(kn_model_input_name(model, 1), "");
     assert_string_equal(kn_model_output_name(model, 0), "out/1");
     has_shape(model, "x", "batch,3");

@@ -144,6 +144,23 @@ def no_common_rows():
 
 
 @case
+def names_of_the_file():
+    path = onnx_file("named.onnx", value(11, "images", sizes=("n", 2)), tensor("w.weight", np.float32([[1, 2], [3, 4]])),
+                     node("MatMul", "images w.weight", "out"), output("out"))
+    model, x = koine.Model(path), random(20, 2)
+    expect_equal([value.name for value in model.inputs], ["images"])
+    for given in (x, {"images": x}, {"x": x}):
+        np.testing.assert_allclose(model.predict(given), x @ np.float32([[1, 2], [3, 4]]), rtol=1e-5)
+    session = koine.Session(model.outputs, states=model.states)
+    np.testing.assert_array_equal(session.run(images=x)[0], session.run(x=x)[0])
+    with raises(koine.KoineError, "'image'"):
+        session.run(image=x)
+    model.fit({"images": x}, (x[:, 0] > 0.5).astype(np.int32), epochs=1, progress=False)
+    np.savez("data.npz", x=x, y=(x[:, 0] > 0.5).astype(np.int32))
+    expect_equal(model.evaluate("npz:data.npz").samples, 20)
+
+
+@case
 def squeezed():
     model = koine.Model(onnx_file("squeeze.onnx", value(11, "x", sizes=("batch", 1, 3)), node("Squeeze", "x", "out"), output("out")))
     for batch in (2, 1, 4):

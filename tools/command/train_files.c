@@ -361,7 +361,7 @@ bool train_measure(training_setup *setup, kn_trainer *trainer) {
         int64_t channels = kn_value_dimension(input, 1);
         float *numbers = malloc(2 * (size_t)channels * sizeof *numbers);
         bool fine =
-            numbers && kn_dataset_find_field(dataset, kn_value_name(input), &field) &&
+            numbers && kn_dataset_find_field(dataset, kn_value_field(input), &field) &&
             kn_dataset_statistics(dataset, field, numbers, numbers + channels, (size_t)channels) == KN_OK;
         if (!fine) command_fail("'%s' cannot be measured for standardize", kn_value_name(input));
         kn_states *states = kn_trainer_states(trainer);

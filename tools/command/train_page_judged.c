@@ -73,7 +73,7 @@ static bool worst(FILE *file, const training_setup *setup, const kn_dataset *dat
     size_t index;
     char name[80];
     if (!judged->worst_count ||
-        !kn_dataset_find_field(dataset, kn_value_name(kn_model_input(setup->model, 0)), &index) ||
+        !kn_dataset_find_field(dataset, kn_value_field(kn_model_input(setup->model, 0)), &index) ||
         !kn_dataset_field(dataset, index, &field))
         return true;
     bool drawn = field.info.dtype == KN_FLOAT32 && field.info.rank == 3 &&
@@ -173,7 +173,7 @@ bool page_inputs(FILE *file, const training_setup *setup, const char *data, cons
                  kn_session *session, uint64_t batch) {
     kn_field x, y;
     size_t x_at, y_at;
-    if (!kn_dataset_find_field(dataset, kn_value_name(kn_model_input(setup->model, 0)), &x_at) ||
+    if (!kn_dataset_find_field(dataset, kn_value_field(kn_model_input(setup->model, 0)), &x_at) ||
         !kn_dataset_field(dataset, x_at, &x) ||
         !kn_dataset_find_field(dataset, kn_value_name(setup->loss.target), &y_at) ||
         !kn_dataset_field(dataset, y_at, &y) || kn_model_input_count(setup->model) != 1 ||
@@ -265,7 +265,7 @@ bool page_writes(FILE *file, const training_setup *setup, const kn_dataset *data
     kn_field x, y;
     size_t x_at, y_at;
     if (!vocabulary || kn_model_input_count(setup->model) != 1 ||
-        !kn_dataset_find_field(dataset, kn_value_name(kn_model_input(setup->model, 0)), &x_at) ||
+        !kn_dataset_find_field(dataset, kn_value_field(kn_model_input(setup->model, 0)), &x_at) ||
         !kn_dataset_field(dataset, x_at, &x) ||
         !kn_dataset_find_field(dataset, kn_value_name(setup->loss.target), &y_at) ||
         !kn_dataset_field(dataset, y_at, &y) || x.info.dtype != KN_INT32 || x.info.rank != 1 ||

@@ -286,7 +286,7 @@ static bool fit_sizes(training_setup *setup) {
         const kn_value *input = kn_model_input(setup->model, i);
         kn_field field;
         size_t index;
-        if (!kn_dataset_find_field(setup->all, kn_value_name(input), &index) ||
+        if (!kn_dataset_find_field(setup->all, kn_value_field(input), &index) ||
             !kn_dataset_field(setup->all, index, &field) || field.info.rank + 1 != kn_value_rank(input))
             continue;
         for (int d = 1; d < kn_value_rank(input) && count < MOST; d++) {
@@ -426,7 +426,7 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
     kn_field field;
     size_t index;
     char wanted[200], found[200], hint[200];
-    const char *name = kn_value_name(value);
+    const char *name = kn_value_field(value);
     if (!kn_dataset_find_field(setup->all, name, &index) || !kn_dataset_field(setup->all, index, &field)) {
         command_fail(
             "the model '%s' reads an input '%s', and the data '%s' has none of that name: its inputs are "

@@ -517,9 +517,11 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
                 kn_constant(import->graph, given->info.dtype, shape.data, given->data, (size_t)bytes);
         if (fine && widened) item.value = kn_cast(item.value, KN_INT64);
     } else if (fine) {
-        const char *name = kn_import_name(import, import->alone ? "x" : input->name);
+        const char *name = kn_import_name(import, input->name);
         bool narrow = import->params->narrow_integers && item.dtype == KN_INT64;
         item.value = name ? kn_input(import->graph, name, narrow ? KN_INT32 : item.dtype, shape.data) : NULL;
+        /* data sets call the only input "x" */
+        if (import->alone && item.value && !kn_value_failed(item.value)) kn_input_call(item.value, "x");
         model->input_names[model->input_count] = input->name;
         model->inputs[model->input_count++] = item.value;
         if (narrow && item.value) item.value = kn_cast(item.value, KN_INT64);
@@ -533,7 +535,7 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
     return fine && kn_import_define(import, input->name, &item);
 }
 
-/* Whether the model has a single input, which is then called "x". */
+/* Whether the model has a single input, which is then also called "x". */
 static bool has_one_input(const kn_import *import) {
     const kn_onnx_graph *graph = &import->file->graph;
     int count = 0;

@@ -179,7 +179,7 @@ class Run:
         """Sets what `standardize` of a model subtracts and divides by."""
         for value in self.model.inputs:
             if self.model.graph.find(f"{value.name}.deviation") is not None:
-                means, deviations = self._samples.statistics(value.name)
+                means, deviations = self._samples.statistics(value.field)
                 self.states[f"{value.name}.mean"], self.states[f"{value.name}.deviation"] = means, deviations
 
     # ---- running ----

@@ -108,6 +108,9 @@ def by_name(data: Any, inputs: Sequence[Value], target: Optional[Value]) -> Dict
         found = {name: as_array(array) for name, array in zip(names, data)}
     else:
         found = {names[0]: as_array(data)}
+    for value in inputs:  # both names of an input are good
+        if value.name not in found and value.field in found:
+            found[value.name] = found[value.field]
     if y is not None and target is not None:
         found[target.name] = as_array(y)
     wanted = {value.name: value for value in [*inputs, *([target] if target is not None else [])]}
@@ -122,7 +125,7 @@ def sample_shapes(given: Any, inputs: Sequence[Value]) -> Dict[str, Tuple[int, .
     if isinstance(given, (str, os.PathLike)):
         given = data(given)
     if isinstance(given, Dataset):
-        return {value.name: tuple(given.fields[value.name].shape) for value in inputs if value.name in given.fields}
+        return {value.name: tuple(given.fields[value.field].shape) for value in inputs if value.field in given.fields}
     if is_torch_dataset(given):
         given = tuple(np.expand_dims(as_array(part), 0) for part in given[0])
     elif not is_samples(given):
@@ -163,7 +166,10 @@ def of_arrays(arrays: Mapping[str, np.ndarray], inputs: Sequence[Value], target:
         check_labels(given[target.name], answers)
     if given[target.name].dtype.kind in "iu" and not labels:
         given[target.name] = given[target.name].astype(np.float32)  # numbers, not classes
-    return Dataset.from_arrays(classes=answers if labels and given[target.name].ndim == 1 else None, integers=integers, **given)
+    fields = {value.name: value.field for value in inputs}  # what augmentation knows
+    return Dataset.from_arrays(classes=answers if labels and given[target.name].ndim == 1 else None,
+                               integers=[fields.get(name, name) for name in integers],
+                               **{fields.get(name, name): array for name, array in given.items()})
 
 
 def wanted_of(value: Value) -> Any:

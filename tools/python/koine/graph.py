@@ -60,6 +60,11 @@ class Value(ops.Operators):
         return word_of("kn_dtype", int(lib.kn_value_dtype(self._pointer)))
 
     @property
+    def field(self) -> str:
+        """The field of a data set that feeds an input: its name, or "x" for the only input of an ONNX file."""
+        return text(lib.kn_value_field(self._pointer)) or ""
+
+    @property
     def shape(self) -> Tuple[Union[int, str], ...]:
         """The dimensions: numbers, and symbols or expressions of them as texts."""
         return tuple(int(word) if word.isdigit() else word for word in self._shape_words)

@@ -699,9 +699,9 @@ class Model:
         """Compares the fields of a source with what the model reads."""
         fields = made.fields
         for value in [*self.inputs, self._made.loss.target]:
-            field, wanted = fields.get(value.name), value._shape_words
+            field, wanted = fields.get(value.field), value._shape_words
             if field is None:
-                raise error_of(12, f"the model '{self.name}' reads '{value.name}', and the data '{spec}' has {', '.join(fields)} only")
+                raise error_of(12, f"the model '{self.name}' reads '{value.field}', and the data '{spec}' has {', '.join(fields)} only")
             same = len(field.shape) == len(wanted) - 1 and all(str(size) == word or not word.isdigit() for size, word in zip(field.shape, wanted[1:]))
             if not same or field.dtype != value.dtype:
                 found = ",".join(["batch", *map(str, field.shape)])
@@ -847,7 +847,7 @@ class Model:
         if isinstance(x, Dataset):
             value = self.inputs[0]
             x = x.adapted(wanted=wanted_of(value), tokens=value.dtype == "int32", **self._reading()) if x.spec is not None else x
-            x = {value.name: x.read(value.name) for value in self.inputs}
+            x = {value.name: x.read(value.field) for value in self.inputs}
         inputs = self._file.inputs
         if isinstance(x, Mapping):
             names = dict(zip(self._file.input_names, (value.name for value in inputs)))

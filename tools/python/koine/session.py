@@ -150,8 +150,9 @@ class Plan:
 
 
 def inputs_of(graph: Graph) -> Dict[str, Tuple[int, List[str]]]:
-    """Element type and shape of each input, as declared."""
-    return {value.name: (int(lib.kn_value_dtype(value._pointer)), value._shape_words) for value in graph.inputs}
+    """Element type and shape of each input, as declared, by both of its names."""
+    return {name: (int(lib.kn_value_dtype(value._pointer)), value._shape_words) for value in graph.inputs
+            for name in {value.name, value.field}}
 
 
 class Runs(Handle):
