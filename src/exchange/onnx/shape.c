@@ -137,6 +137,9 @@ static bool split(kn_import_call *call) {
     return true;
 }
 
+/* Ends of slices that mean the end of the axis, whatever its size: exporters write numbers like this. */
+enum { TO_END = 1000000000 };
+
 /* Slices begin to end along an axis whose size, or whose end, is open. */
 static kn_value *slice_open(kn_import_call *call, kn_value *x, int axis, kn_dim begin, kn_dim end,
                             int64_t step) {
@@ -145,7 +148,7 @@ static kn_value *slice_open(kn_import_call *call, kn_value *x, int axis, kn_dim 
     bool whole = kn_dim_constant(call->graph, begin, &first);
     bool numbers = kn_dim_constant(call->graph, end, &last);
     if (whole && numbers && step > 0) {
-        if (last >= INT32_MAX) last = INT64_MAX;
+        if (last >= TO_END) last = INT64_MAX;
         return kn_import_slice(call->import, x, axis, first, last, step);
     }
     if (whole && end == size && step > 0)
@@ -156,7 +159,7 @@ static kn_value *slice_open(kn_import_call *call, kn_value *x, int axis, kn_dim 
     if (whole && first == -1 && numbers && last <= -INT32_MAX && step == -1)
         return kn_flip(x, kn_import_list(call->import, (int64_t[]){axis}, 1));
     if (step == 1 && (!whole || first >= 0) && !(numbers && last < 0)) {
-        bool to_end = numbers && last >= INT32_MAX;
+        bool to_end = numbers && last >= TO_END;
         kn_value *places =
             kn_import_counted(call->import, kn_dim_subtract(call->graph, to_end ? size : end, begin));
         kn_item from = {.dtype = KN_INT32, .sizes = &begin, .count = 1};
