@@ -191,10 +191,10 @@ kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params)
 }
 
 /* A graph has no text and no file: weights come from files that kn_model_save wrote. */
-static const kn_model_origin graph_origin = {.name = "graph", .endings = "", .load = kn_model_load_file};
+static const kn_model_origin graph_origin = {
+    .name = KN_GRAPH_ORIGIN, .endings = "", .load = kn_model_load_file};
 
-/* Lists the graph's inputs and outputs as the model's. */
-static bool list_values(kn_model *model, const kn_graph *graph) {
+bool kn_model_list_values(kn_model *model, const kn_graph *graph) {
     model->input_count = kn_graph_input_count(graph), model->output_count = kn_graph_output_count(graph);
     model->inputs = kn_arena_take(&model->arena, (size_t)model->input_count + 1, sizeof *model->inputs);
     model->outputs = kn_arena_take(&model->arena, (size_t)model->output_count + 1, sizeof *model->outputs);
@@ -218,7 +218,7 @@ kn_model *kn_model_create_from_graph(kn_graph **graph, const kn_model_params *pa
     model->origin = &graph_origin;
     model->name = model->source;
     model->graph = *graph;
-    list_values(model, *graph);
+    kn_model_list_values(model, *graph);
     finish(model);
     if (model->status == KN_OK)
         *graph = NULL;

@@ -318,6 +318,18 @@ extern const int kn_loss_table_count;
 /* Checks a `loss` line: its name and its settings. */
 bool kn_loss_check(kn_model *model, const kn_line *line);
 
+/* ---- graphs that were built by hand (graph_text.c) ------------------------------------------------------
+ */
+
+#define KN_GRAPH_ORIGIN "graph" /* the name of the origin of models that were made of a graph */
+/* The text of a whole graph, released by the caller. NULL if it has none, for example because of a custom
+ * operator, or when out of memory. */
+char *kn_graph_text_write(const kn_host *host, const kn_graph *graph);
+/* The graph of a text; the caller destroys it. NULL with the error set. */
+kn_graph *kn_graph_text_read(const kn_host *host, const char *text, kn_error *error);
+/* Lists the graph's inputs and outputs as the model's (model.c). */
+bool kn_model_list_values(kn_model *model, const kn_graph *graph);
+
 /* ---- the list of weights (weights.c) ------------------------------------------------------------------- */
 
 /* Makes the list: the states of the graph, then what the origin adds. */

@@ -11,6 +11,7 @@
 #define FORMAT_KEY "koine.format"
 #define FORMAT_VERSION "1"
 #define MODEL_KEY "koine.model"
+#define GRAPH_KEY "koine.graph" /* of a model without a text (graph_text.c) */
 #define TRAINING_PREFIX "koine.training."
 
 void kn_model_save_params_init(kn_model_save_params *params) {
@@ -37,6 +38,18 @@ static void store_as(kn_value *value, const kn_safetensor *tensor) {
         kn_store(value, tensor->array.type);
 }
 
+static bool store_all(kn_model *model, const kn_safetensors *file) {
+    for (size_t i = 0; i < model->graph->value_count; i++)
+        store_as(model->graph->values[i], kn_safetensors_find(file, model->graph->values[i]->name));
+    return true;
+}
+
+static bool read_graph(kn_model *model, const kn_safetensors *file) {
+    model->name = "graph";
+    model->graph = kn_graph_text_read(&model->host, kn_safetensors_metadata(file, GRAPH_KEY), &model->error);
+    return model->graph && kn_model_list_values(model, model->graph) && store_all(model, file);
+}
+
 static bool read_saved(kn_model *model, const kn_safetensors *file, const char *path) {
     if (kn_safetensors_check(file, path, &model->error) != KN_OK) return false;
     const char *version = kn_safetensors_metadata(file, FORMAT_KEY);
@@ -48,6 +61,7 @@ static bool read_saved(kn_model *model, const kn_safetensors *file, const char *
                 path, version);
         return false;
     }
+    if (!text && kn_safetensors_metadata(file, GRAPH_KEY)) return read_graph(model, file);
     if (!text) {
         kn_fail(&model->error, KN_ERROR_FORMAT,
                 "%s: has weights but no model in its metadata (" MODEL_KEY "); open the model by "
@@ -55,10 +69,7 @@ static bool read_saved(kn_model *model, const kn_safetensors *file, const char *
                 path);
         return false;
     }
-    if (!kn_model_read(model, text, strlen(text))) return false;
-    for (size_t i = 0; i < model->graph->value_count; i++)
-        store_as(model->graph->values[i], kn_safetensors_find(file, model->graph->values[i]->name));
-    return true;
+    return kn_model_read(model, text, strlen(text)) && store_all(model, file);
 }
 
 static bool open_saved(kn_model *model, const char *path) {
@@ -121,6 +132,7 @@ typedef struct saving {
     kn_dtype weights;       /* float32 parameters of two axes and more are rounded to this type */
     size_t count;
     uint64_t largest; /* bytes of the largest state */
+    char *graph_text; /* of a model that was made of a graph; NULL: there is none */
     kn_arena arena;
 } saving;
 
@@ -172,11 +184,12 @@ static kn_status list_metadata(saving *s, const kn_model_save_params *params, kn
                                size_t *count) {
     kn_model *model = s->model;
     size_t own = 0;
-    *count = 3 + params->pair_count;
+    *count = 4 + params->pair_count;
     *pairs = kn_arena_take(&s->arena, *count, sizeof **pairs);
     if (!*pairs) return kn_fail_memory(&model->error, *count * sizeof **pairs);
     (*pairs)[own++] = (kn_text_pair){FORMAT_KEY, FORMAT_VERSION};
     if (model->text) (*pairs)[own++] = (kn_text_pair){MODEL_KEY, model->text->canonical};
+    if (s->graph_text) (*pairs)[own++] = (kn_text_pair){GRAPH_KEY, s->graph_text};
     (*pairs)[own++] = (kn_text_pair){KN_SAFETENSORS_CHECKSUM, KN_SAFETENSORS_NO_CHECKSUM};
     *count = own + params->pair_count;
     for (size_t i = 0; i < params->pair_count; i++) {
@@ -237,8 +250,15 @@ static kn_status save_saved(kn_model *model, const char *path, kn_states *states
                        "kn_model_save: weights as %s; expected float32, float16 or bfloat16",
                        kn_dtype_name(params->weights));
     saving s = {.model = model, .states = states, .weights = params->weights};
+    kn_graph *graph = NULL;
     kn_arena_init(&s.arena, &model->host);
+    const bool by_hand = model->origin == &kn_saved_origin || !strcmp(model->origin->name, KN_GRAPH_ORIGIN);
+    if (!model->text && by_hand && kn_model_copy_graph(model, &graph) == KN_OK)
+        s.graph_text = kn_graph_text_write(&model->host, graph);
+    kn_error_clear(&model->error);
     kn_status status = write_file(&s, path, params);
+    kn_release(&model->host, s.graph_text);
+    kn_graph_destroy(&graph);
     kn_arena_finish(&s.arena);
     return status;
 }

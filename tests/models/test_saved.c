@@ -9,6 +9,7 @@
 
 #include "fake_states.h"
 #include "formats/formats.h"
+#include "models/models_private.h"
 
 static const char text[] =
     "koine 1\n\n# weights\nmodel pair\ninput x 3\nlinear 2\nbatchnorm\nlogits = linear 4\n";
@@ -351,6 +352,114 @@ static void from_graphs(void **state) {
     kn_graph_destroy(&graph);
 }
 
+/* The graph of a model that was built by hand is in its files: operators with attributes, states, symbols,
+ * constants, a statistic and what follows it, pins. */
+static kn_graph *built_by_hand(void) {
+    kn_graph *graph = kn_graph_create(NULL);
+    const float table[] = {1, -2.5f, 3e-20f};
+    const kn_initializer normal = {KN_INITIALIZE_NORMAL, 0.02};
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,length,3");
+    kn_input(graph, "unused", KN_INT32, "batch");
+    kn_value *h = kn_add(x, kn_constant(graph, KN_FLOAT32, "3", table, sizeof table));
+    h = kn_dropout(kn_clip(kn_linear(h, 4, NULL), -1, 2), 0.25);
+    kn_value *count = kn_statistic(graph, "count", KN_FLOAT32, "", NULL);
+    kn_statistic_next(count, kn_shift(count, 1));
+    kn_scope_begin(graph, "block");
+    kn_pin_begin(graph, "other");
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "4,2", &normal);
+    kn_freeze(w);
+    h = kn_matmul(h, w, false, false);
+    kn_pin_end(graph);
+    kn_scope_end(graph);
+    kn_output(kn_reshape(kn_mul(h, count), "batch,2*length"), "flat");
+    kn_output(kn_softmax(h, -1), "shares");
+    return graph;
+}
+
+static void graphs_are_in_their_files(void **state) {
+    const char *path = ((place *)*state)->path;
+    kn_graph *graph = built_by_hand();
+    kn_model *model = kn_model_create_from_graph(&graph, NULL);
+    if (kn_model_status(model)) fail_msg("%s", kn_model_error(model));
+    kn_states *states = fake_states_make();
+    const float weight[12] = {1, 2, 3};
+    const kn_tensor_info info = {KN_FLOAT32, 2, {4, 3}};
+    assert_int_equal(kn_states_set(states, kn_value_name(kn_graph_parameter(kn_model_graph(model), 0)), &info,
+                                   weight, sizeof weight),
+                     KN_OK);
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    assert_int_equal(kn_model_add_loss(model, "mse", &loss), KN_OK);
+    kn_host host = kn_host_defaults();
+    char *first = NULL;
+    for (int turn = 0; turn < 2; turn++) {
+        if (kn_model_save(model, path, states, NULL)) fail_msg("%s", kn_model_error(model));
+        kn_model_destroy(&model);
+        model = kn_model_open(path, NULL);
+        if (kn_model_status(model)) fail_msg("%s", kn_model_error(model));
+        const char *words = kn_model_metadata(model, "koine.graph");
+        assert_non_null(words);
+        if (!first) {
+            first = kn_resize(&host, NULL, strlen(words) + 1, 1);
+            strcpy(first, words);
+        }
+        assert_string_equal(words, first);
+        assert_string_equal(kn_model_name(model), "graph");
+        assert_int_equal(kn_model_input_count(model), 2);
+        assert_string_equal(kn_value_name(kn_model_input(model, 1)), "unused");
+        assert_int_equal(kn_model_output_count(model), 2);
+        char shape[64];
+        kn_value_shape_text(kn_model_output(model, 0), shape, sizeof shape);
+        assert_string_equal(shape, "batch,2*length");
+        kn_model_weight about = KN_MODEL_WEIGHT_DEFAULTS;
+        int frozen = 0;
+        for (int i = 0; kn_model_weight_at(model, i, &about); i++)
+            frozen += !strcmp(about.why, "frozen") && !strcmp(about.name, "block.w");
+        assert_int_equal(frozen, 1);
+        assert_string_equal(kn_graph_pinned(kn_model_graph(model), 0), "other");
+        assert_int_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);
+    }
+    assert_non_null(strstr(first, "next count "));
+    kn_release(&host, first);
+    fake_states_release(states);
+    kn_model_destroy(&model);
+}
+
+/* Texts that are no graph are refused, wherever they are cut or changed. */
+static void broken_graphs(void **state) {
+    (void)state;
+    kn_host host = kn_host_defaults();
+    kn_graph *graph = built_by_hand();
+    char *words = kn_graph_text_write(&host, graph);
+    assert_non_null(words);
+    kn_graph_destroy(&graph);
+    const size_t length = strlen(words);
+    for (size_t i = 0; i < length; i++) {
+        const char was = words[i];
+        for (int kind = 0; kind < 3; kind++) {
+            kn_error error = {0};
+            words[i] = kind == 0 ? '\0' : kind == 1 ? ' ' : '7';
+            graph = kn_graph_text_read(&host, words, &error);
+            if (!graph && (error.status == KN_OK || !error.text[0])) fail_msg("no message: %s", words);
+            kn_graph_destroy(&graph);
+        }
+        words[i] = was;
+    }
+    const char *const wrong[] = {"",
+                                 "koine graph 2\n",
+                                 "koine graph 1\n",
+                                 "koine graph 1\nnode add a x,x b\n",
+                                 "koine graph 1\ninput x float32 (3)\nnode assign a x,x b\noutput x\n",
+                                 "koine graph 1\nconstant c float32 (9223372036854775807) 00\noutput c\n",
+                                 "koine graph 1\ninput x float32 (3)\nnext x x\noutput x\n",
+                                 "koine graph 1\nstate s float32 (3) 9 0 0 0 float32\noutput s\n"};
+    for (size_t i = 0; i < KN_COUNT_OF(wrong); i++) {
+        kn_error error = {0};
+        assert_null(kn_graph_text_read(&host, wrong[i], &error));
+        assert_true(error.status != KN_OK);
+    }
+    kn_release(&host, words);
+}
+
 /* A copy of a model's graph has the same inputs and outputs, and lacks the loss of the original. */
 static void copies_of_graphs(void **state) {
     (void)state;
@@ -399,6 +508,8 @@ int test_saved(void) {
         CASE(cut_files),
         CASE(from_graphs),
         CASE(copies_of_graphs),
+        CASE(graphs_are_in_their_files),
+        CASE(broken_graphs),
     };
 #undef CASE
     return cmocka_run_group_tests_name("saved", tests, NULL, NULL);
