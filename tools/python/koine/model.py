@@ -39,6 +39,7 @@ from ._samples import (Finite, are_shares, batches_of, by_name, check_numbers, f
 from .dataset import Dataset, data
 from .device import Context, default_context
 from .errors import KoineError, ShapeError, UnsupportedError, error_of
+from .files import safetensors_metadata
 from .graph import Graph, Value
 from .history import History, Progress
 from .session import Plan, Session, States
@@ -321,27 +322,30 @@ class Model:
         return self._state(self._portable())
 
     def _portable(self) -> Any:
-        """Its text; of a model without one, the bytes of an ONNX file."""
+        """Its text; of a model without one, the ending and the bytes of a file that it is in."""
         if self.text:
             return self.text
-        if isinstance(self.source, Graph):
-            raise TypeError("a model of a koine.Graph cannot be pickled: save it with to_onnx(), or write it as a text; copy.deepcopy() copies it")
+        ending = _ONNX if str(self.source).endswith(_ONNX) else ".safetensors"
         with tempfile.TemporaryDirectory(prefix="koine-") as folder:
-            path = os.path.join(folder, "model.onnx")
-            self.to_onnx(path)
+            path = os.path.join(folder, f"model{ending}")
+            self.save(path)
+            if ending != _ONNX and safetensors_metadata(path, "koine.graph") is None:
+                raise TypeError("the graph of this model has operators that no file can hold, such as custom ones: it cannot be pickled; "
+                                "copy.deepcopy() copies it")
             with open(path, "rb") as file:
-                return file.read()
+                return ending, file.read()
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         state = dict(state)
         name, loss, frozen, states = (state.pop(key) for key in ("name", "loss", "frozen", "states"))
         self.__dict__.update(state)
         self._prepare()
-        if isinstance(self.source, bytes):
+        if isinstance(self.source, tuple):
+            ending, content = self.source
             self._folder = tempfile.TemporaryDirectory(prefix="koine-")  # it is read as long as the model is there
-            path = os.path.join(self._folder.name, os.path.basename(name or "model") + _ONNX)
+            path = os.path.join(self._folder.name, os.path.basename(name or "model") + ending)
             with open(path, "wb") as file:
-                file.write(self.source)
+                file.write(content)
             self.source = path
         self._made = self._opened()
         self._freeze(self._made, frozen)
