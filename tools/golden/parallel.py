@@ -61,7 +61,7 @@ def work(rank, name, count, meeting, path):
   parallel = DistributedDataParallel(module, broadcast_buffers=False)
   optimizer = case.make_optimizer(module.values())
   losses = []
-  for step in range(trajectories.STEPS):
+  for step in range(case.steps):
     x, labels = networks.batch(case.network, case.seed, step, case.batch, torch.float64)
     part = x.tensor_split(count)[rank]
     optimizer.zero_grad()

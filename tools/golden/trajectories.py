@@ -16,6 +16,7 @@ import zoo
 STEPS = 20
 SAMPLES = 8  # of each parameter
 ZOO_SAMPLES = 2  # the zoo's networks have many
+ZOO_STEPS = 3  # they show operators and gradients; optimizers and schedules are shown by small networks
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Case:
   decay_matrices: bool = False  # no weight decay for biases
   shards: int = 1  # equal parts of a batch, each by a process of DistributedDataParallel
   samples: int = SAMPLES
+  steps: int = STEPS
   groups: list = field(default_factory=list)  # of {"pattern", "lr" (a factor), "decay" (-1: the others'), "frozen"}
 
   def learning_rate(self, step):
@@ -51,7 +53,7 @@ class Case:
     warmup = self.schedule[1]
     if step < warmup:
       return self.lr * (step + 1) / warmup
-    return self.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (STEPS - warmup)))
+    return self.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (self.steps - warmup)))
 
   def settings(self):
     """The optimizer's entry in the golden file."""
@@ -75,7 +77,7 @@ class Case:
     elif self.schedule[0] == "step":
       out["schedule"] = {"name": "step", "every": self.schedule[1], "factor": self.schedule[2]}
     else:
-      out["schedule"] = {"name": "cosine", "warmup": self.schedule[1], "steps": STEPS, "end": 0.0}
+      out["schedule"] = {"name": "cosine", "warmup": self.schedule[1], "steps": self.steps, "end": 0.0}
     return out
 
   def group_of(self, name):
@@ -209,18 +211,18 @@ CASES = [
     average=0.8,
     clip_norm=0.2,
   ),
-  Case("unet_sgd", zoo.UNET, "sgd", 0.3, batch=2, momentum=0.9, samples=ZOO_SAMPLES),
-  Case("squeezenet_sgd", zoo.SQUEEZENET, "sgd", 0.2, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
-  Case("vit-tiny_sgd", zoo.VIT, "sgd", 0.05, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
-  Case("alexnet_sgd", zoo.ALEXNET, "sgd", 0.01, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
-  Case("alexnet2012_sgd", zoo.ALEXNET2012, "sgd", 0.02, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
-  Case("resnet18c_sgd", zoo.RESNET18C, "sgd", 0.02, batch=4, seed=2, momentum=0.9, samples=ZOO_SAMPLES),
-  Case("resnet50_sgd", zoo.RESNET50, "sgd", 0.002, batch=6, seed=12, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("unet_sgd", zoo.UNET, "sgd", 0.3, batch=2, momentum=0.9, samples=ZOO_SAMPLES, steps=ZOO_STEPS),
+  Case("squeezenet_sgd", zoo.SQUEEZENET, "sgd", 0.2, batch=4, momentum=0.9, samples=ZOO_SAMPLES, steps=ZOO_STEPS),
+  Case("vit-tiny_sgd", zoo.VIT, "sgd", 0.05, batch=4, momentum=0.9, samples=ZOO_SAMPLES, steps=ZOO_STEPS),
+  Case("alexnet_sgd", zoo.ALEXNET, "sgd", 0.01, batch=4, momentum=0.9, samples=ZOO_SAMPLES, steps=ZOO_STEPS),
+  Case("alexnet2012_sgd", zoo.ALEXNET2012, "sgd", 0.02, batch=4, momentum=0.9, samples=ZOO_SAMPLES, steps=ZOO_STEPS),
+  Case("resnet18c_sgd", zoo.RESNET18C, "sgd", 0.02, batch=4, seed=2, momentum=0.9, samples=ZOO_SAMPLES, steps=ZOO_STEPS),
+  Case("resnet50_sgd", zoo.RESNET50, "sgd", 0.002, batch=6, seed=12, momentum=0.9, samples=ZOO_SAMPLES, steps=ZOO_STEPS),
   Case("resnet18c_sharded", zoo.RESNET18C, "sgd", 0.02, batch=16, seed=2, momentum=0.9, shards=4, samples=ZOO_SAMPLES),
   Case("resnet18c_sharded_adamw", zoo.RESNET18C, "adamw", 1e-3, batch=16, weight_decay=0.01, shards=4, samples=ZOO_SAMPLES),
   Case("cnn_bn_sharded", networks.CNN_BN, "sgd", 0.05, momentum=0.9, shards=4),
-  Case("vgg11c_sgd", zoo.VGG11C, "sgd", 0.02, batch=4, seed=3, momentum=0.9, samples=ZOO_SAMPLES),
-  Case("mobilenetv2_sgd", zoo.MOBILENETV2, "sgd", 0.02, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("vgg11c_sgd", zoo.VGG11C, "sgd", 0.02, batch=4, seed=3, momentum=0.9, samples=ZOO_SAMPLES, steps=ZOO_STEPS),
+  Case("mobilenetv2_sgd", zoo.MOBILENETV2, "sgd", 0.02, batch=4, momentum=0.9, samples=ZOO_SAMPLES, steps=ZOO_STEPS),
 ]
 
 
@@ -263,14 +265,14 @@ def update(case, optimizer, parameters, number):
 
 
 def train(case, dtype, values=None):
-  """STEPS steps in dtype, from the rule's parameters or from the given ones."""
+  """case.steps steps in dtype, from the rule's parameters or from the given ones."""
   if values is None:
     values = networks.initial_values(case.network, case.seed, dtype)
   parameters = case.trained(values)
   optimizer = case.make_optimizer(values)
   losses, norms, averages = [], [], {}
   processes = processes_of(case, values)
-  for step in range(STEPS):
+  for step in range(case.steps):
     x, labels = networks.batch(case.network, case.seed, step, case.batch, dtype)
     if step % case.accumulate == 0:
       optimizer.zero_grad()
@@ -288,7 +290,7 @@ def train(case, dtype, values=None):
   with torch.no_grad():
     for name, _, _ in case.network.buffers:
       values[name] = sum(own[name] for own in processes) / case.shards
-    x, labels = networks.batch(case.network, case.seed, STEPS, case.batch, dtype)
+    x, labels = networks.batch(case.network, case.seed, case.steps, case.batch, dtype)
     evaluation = loss_of(case.network, values, x, labels, False).item()
   final = {name: value.detach().to(torch.float64).numpy() for name, value in values.items()}
   averages = {name: value.detach().to(torch.float64).numpy() for name, value in averages.items()}
@@ -357,11 +359,11 @@ def golden(case):
     "seed": case.seed,
     "batch": case.batch,
     **({"shards": case.shards} if case.shards > 1 else {}),
-    "steps": STEPS,
+    "steps": case.steps,
     "torch": torch.__version__.split("+")[0],
     "first_inputs": [float(value) for value in x.reshape(-1)[:8]],
     "first_labels": [int(label) for label in labels.flatten()],
-    "learning_rates": [case.learning_rate(step // case.accumulate) for step in range(STEPS)],
+    "learning_rates": [case.learning_rate(step // case.accumulate) for step in range(case.steps)],
     "losses": double.losses,
     "losses_float32": single.losses,
     "losses_float32_distance": max(abs(a - b) for a, b in zip(double.losses, single.losses)),
