@@ -134,6 +134,8 @@ def shapes_that_decide(folder):
         koine("infer", "net.onnx", "--input", "in/image=x.npy", "--output", "out/sum=y.npy", "--overwrite", folder=folder).needs(0)
         found_shape, found = read_npy(os.path.join(folder, "y.npy"))
         expect(found_shape == wanted and all(abs(a - b - 1) < 1e-6 for a, b in zip(found, x)), f"found {found_shape} {found}")
+    shown = koine("infer", "net.onnx", "x.npy", "--json", folder=folder).needs(0).objects()  # as samples, a line each
+    expect(len(shown) == 3, f"found {shown}")
     write_npy(os.path.join(folder, "x.npy"), "<f4", (1, 3, 2), numbers_of(6))
     koine("infer", "net.onnx", "--input", "in/image=x.npy", "--output", "out/sum=y.npy", "--overwrite", folder=folder).needs(1, err="(Add)")
 

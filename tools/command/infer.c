@@ -44,6 +44,7 @@ typedef struct infer_run {
     const char *file;
     const char *weights; /* NULL: those of the model's file */
     kn_model *model;
+    kn_model *opened; /* what `model` was bound from; NULL: it was opened itself */
     kn_context *context;
     kn_session *session;
     kn_states *states;
@@ -112,6 +113,41 @@ static bool open_words(infer_run *run, const char *const *words, int count) {
         if (!input_add(input, words[i])) return false;
     run->samples = input->info.shape[0];
     return true;
+}
+
+/* The inputs of the opened model are those of the bound one. */
+static void take_bound(infer_run *run, kn_model *bound) {
+    run->opened = run->model;
+    run->model = bound;
+    for (int i = 0; i < run->input_count; i++)
+        for (int k = 0; k < kn_model_input_count(bound); k++)
+            if (!strcmp(kn_value_name(kn_model_input(bound, k)), kn_value_name(run->inputs[i].value)))
+                run->inputs[i].value = kn_model_input(bound, k);
+}
+
+/* Builds the graph of an ONNX file for the shapes of the samples; if that does not suffice, for all samples
+ * at once. */
+static bool bind_to_samples(infer_run *run) {
+    char message[1600] = "";
+    for (int whole = 0; whole < 2 && !kn_model_bound(run->model); whole++) {
+        kn_model_given given[MAX_FILES];
+        for (int i = 0; i < run->input_count; i++) {
+            given[i] = (kn_model_given){.name = "", .info = run->inputs[i].info};
+            given[i].info.dtype = kn_value_dtype(run->inputs[i].value);
+            if (!whole) given[i].info.shape[0] = -1;
+            for (int k = 0; k < kn_model_input_count(run->model); k++)
+                if (kn_model_input(run->model, k) == run->inputs[i].value)
+                    given[i].name = kn_model_input_name(run->model, k);
+        }
+        kn_model *bound = kn_model_bind(run->model, given, (size_t)run->input_count);
+        if (kn_model_bound(bound)) {
+            take_bound(run, bound);
+            return true;
+        }
+        snprintf(message, sizeof message, "%s", bound ? kn_model_error(bound) : "out of memory");
+        kn_model_destroy(&bound);
+    }
+    return kn_model_bound(run->model) || command_fail("%s", message) == EXIT_DONE;
 }
 
 static bool measure_inputs(infer_run *run) {
@@ -321,6 +357,7 @@ static void finish(infer_run *run) {
     for (int i = 0; i < run->input_count; i++)
         input_close(&run->inputs[i]);
     kn_model_destroy(&run->model);
+    kn_model_destroy(&run->opened);
     kn_context_destroy(&run->context);
 }
 
@@ -362,13 +399,17 @@ static int run_words(infer_run *run, const char **words, int count, const char *
     if (status != EXIT_DONE) return status;
     status = EXIT_FAILED;
     run->file = words[0];
-    run->model = model_open(run->file);
+    run->model = kn_model_open(run->file, NULL);
+    if (kn_model_status(run->model) != KN_OK) {
+        command_fail("%s", run->model ? kn_model_error(run->model) : "out of memory");
+        kn_model_destroy(&run->model);
+    }
     if (run->model && !run->weights && !kn_model_has_weights(run->model))
         command_fail(
             "'%s' has no weights to compute with: expected a file that koine train saved, or --weights",
             run->file);
     else if (run->model && (input ? open_inputs(run, input) : open_words(run, words + 1, count - 1)) &&
-             trace_open(trace, run->common.overwrite, NULL, &run->common))
+             bind_to_samples(run) && trace_open(trace, run->common.overwrite, NULL, &run->common))
         status = infer(run, output ? output : "-");
     if (!trace_close()) status = EXIT_FAILED;
     finish(run);
