@@ -562,6 +562,7 @@ static int draw_conv(drawing *to) {
     char words[128];
     if (x < 0) return -1;
     const int64_t channels = to->graph->lines[x].dims[1];
+    if (channels < 1) return -1;
     static const int sizes[] = {1, 1, 2, 3, 3, 3, 5, 7};
     const int height = sizes[random_below(&to->stream, (int)KN_COUNT_OF(sizes))];
     const int width =
