@@ -1201,6 +1201,54 @@ def a_penalty_on_weights_in_the_loss(train_step):
 
 
 @loop
+def a_penalty_on_a_list_of_parameters(train_step):
+    model = net()
+    weights = [parameter for parameter in model.parameters() if parameter.dim() > 1]
+    step = train_step(model, lambda output, target: F.cross_entropy(output, target) + 1e-2 * sum(weight.norm() for weight in weights), sgd(model))
+    return [float(step(x, y)) for x, y in batches()], model.state_dict()
+
+
+@loop(refused="same memory")
+def a_penalty_on_a_tuple_of_parameters(train_step):
+    model = net()
+    weights = tuple(model.parameters())
+    step = train_step(model, lambda output, target: F.cross_entropy(output, target) + 1e-2 * sum(weight.norm() for weight in weights), sgd(model))
+    return [float(step(x, y)) for x, y in batches()], model.state_dict()
+
+
+@loop(refused="requires a gradient")
+def an_argument_that_is_trained(train_step):
+    model, prompt = net(), nn.Parameter(torch.zeros(8, 6))
+    step = train_step(model, F.cross_entropy, torch.optim.SGD([*model.parameters(), prompt], .1))
+    return [float(step(prompt, y)) for _, y in batches()], model.state_dict(), prompt
+
+
+@loop(refused="requires a gradient")
+def an_argument_with_a_graph(train_step):
+    first, model = nn.Linear(6, 6), net()
+    step = train_step(model, F.cross_entropy, torch.optim.SGD([*first.parameters(), *model.parameters()], .1))
+    return [float(step(first(x), y)) for x, y in batches()], model.state_dict(), first.state_dict()
+
+
+@loop
+def options_of_the_optimizer_are_turned_on(train_step):
+    model = net()
+    optimizer = adam(model)
+    step = train_step(model, F.cross_entropy, optimizer)
+    for place, (x, y) in enumerate(batches(6)):
+        if place == 2:
+            optimizer.param_groups[0]["weight_decay"] = .1
+        step(x, y)
+    other, (x, y) = net(), batches(1)[0]
+    optimizer = torch.optim.SGD(other.parameters(), .1)
+    step = train_step(other, F.cross_entropy, optimizer)
+    for place in range(6):
+        optimizer.param_groups[0]["momentum"] = .9 if place > 2 else 0.
+        step(x, y)
+    return model.state_dict(), other.state_dict(), optimizer.state_dict()["state"]
+
+
+@loop
 def the_loss_is_used_as_a_tensor(train_step):
     model = net()
     step, total, losses = train_step(model, F.cross_entropy, sgd(model)), 0, []

@@ -26,6 +26,7 @@ class Moments:
         self._shared: Optional[List[int]] = None  # the number of steps, if all have it in common and nothing else has
         self._held: List[Any] = []  # of each parameter after a step: what PyTorch's optimizer has for it, with the slots
         self._is_held = False
+        self._kinds: List[Any] = []  # of the last step
 
     def steps(self) -> Set[int]:
         """The numbers of steps that the optimizer has made with these parameters: PyTorch's, after bringing back nothing."""
@@ -54,12 +55,13 @@ class Moments:
     def send(self) -> None:
         """To the device, what PyTorch may have written."""
         state, moments = self._optimizer.state, self._pool.moments
-        self._is_held = bool(self._held) and all(
+        kinds = kinds_of(self._optimizer)
+        self._is_held = bool(self._held) and kinds == self._kinds and all(
             state.get(parameter) is kept and all(kept.get(theirs) is tensor and slot.resident and (not slot.name or moments.get(slot.name) is slot)
                                                  for theirs, tensor, slot in parts) for parameter, kept, parts in self._held)
         if self._is_held:
             return
-        states, kinds = self._pool.states, kinds_of(self._optimizer)
+        self._kinds, states = kinds, self._pool.states
         for slot, parameter in self._kept:
             kept = self._optimizer.state.get(parameter) or {}
             for theirs, ours in kinds:
@@ -90,7 +92,7 @@ class Moments:
         elif self._is_held and not self._rule.counts:
             return
         self._held = []
-        states, kinds = self._pool.states, kinds_of(self._optimizer)
+        states, kinds = self._pool.states, self._kinds
         for slot, parameter in self._kept:
             names = [(theirs, f"{slot.name}.{ours}") for theirs, ours in kinds]
             if not all(name in states for _, name in names) or not names and not self._rule.counts:

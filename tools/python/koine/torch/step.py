@@ -255,6 +255,10 @@ class TrainStep:
             raise TypeError(f"a step takes the model's arguments and the target, as step(x, y); {len(arguments)} were given. Where the model "
                             "returns its loss, the loss of train_step is None")
         leaves, spec = flattened(arguments, keywords)
+        for place, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+                raise error_of(5, f"argument {place} requires a gradient, which a step does not compute: give it detach()ed, or make it a parameter "
+                               "of the model")
         traced = next((traced for traced in self._traced if traced.takes(leaves, spec, self.optimizer)), None)
         return traced or self._trace(leaves, spec), leaves
 
