@@ -144,6 +144,19 @@ def no_common_rows():
 
 
 @case
+def saved_without_training():
+    path = onnx_file("net.onnx", *SCALES, tensor("factor.weight", np.float32([2])), node("Mul", "sum factor.weight", "out"), output("out"))
+    model, x = koine.Model(path), random(2, 1, 8, 8)
+    expect("images_0 (batch,1,height,width) to out" in repr(model), repr(model))
+    model.save("same.onnx")  # before anything is computed
+    np.testing.assert_allclose(koine.Model("same.onnx").predict(x), scales(x) * 2, rtol=1e-6)
+    model.predict(x)
+    model.states["factor.weight"] = np.float32([5])
+    model.save("other.onnx")
+    np.testing.assert_allclose(koine.Model("other.onnx").predict(random(1, 1, 4, 8)), scales(random(1, 1, 4, 8)) * 5, rtol=1e-6)
+
+
+@case
 def names_of_the_file():
     path = onnx_file("named.onnx", value(11, "images", sizes=("n", 2)), tensor("w.weight", np.float32([[1, 2], [3, 4]])),
                      node("MatMul", "images w.weight", "out"), output("out"))

@@ -56,6 +56,11 @@ class Shapes:
         self.kept.clear()
         self.fitting.clear()
 
+    @property
+    def last(self) -> "Optional[_Opened]":
+        """The bound model that was used last."""
+        return next(reversed(self.kept.values())).made if self.kept else None
+
     # ---- which model ----
 
     def fits(self, arrays: Mapping[str, np.ndarray]) -> bool:

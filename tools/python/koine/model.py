@@ -937,7 +937,15 @@ class Model:
     def _write(self, function: Any, path: str, metadata: Optional[Mapping[str, str]], **words: Any) -> None:
         params = make("kn_model_save_params", [], **words)
         params.pairs, params.pair_count, keep = pairs_of({**self._pairs(), **(metadata or {})})
-        self._made._call(function, os.fsencode(path), self.states._pointer, params)
+        made, states = self._made, self._states
+        if not made.bound:  # what was computed last knows the states
+            made = self._shapes.last or made
+            if states is not None and not set(states) <= set(made.state_names):
+                raise error_of(2, "the weights belong to graphs of several shapes or values, of which one is saved at a time: bind the model "
+                               "with given=, and save that")
+        elif states is None:
+            states = self.states
+        made._call(function, os.fsencode(path), NULL if states is None else states._pointer, params)
         del keep
 
     def close(self) -> None:
@@ -965,6 +973,8 @@ class Model:
 
         def shapes(values: List[Value]) -> str:
             return ", ".join(f"{value.name} ({','.join(value._shape_words)})" for value in values)
+        if not self._made.bound:
+            return f"<koine.Model {self.name}: {shapes(self.inputs)} to {', '.join(self.output_names)}, built for each shape>"
         return f"<koine.Model {self.name}: {shapes(self.inputs)} to {shapes(self.outputs)}, {self.parameters:,} parameters>"
 
     def _repr_html_(self) -> str:
