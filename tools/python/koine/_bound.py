@@ -39,8 +39,8 @@ def given_rows(arrays: Mapping[str, Any], keep: List[Any]) -> Any:
 class Bound:
     """A model bound to shapes, its session, and which inputs its graph was built from the values of."""
 
-    def __init__(self, made: "_Opened", session: Session, folded: Dict[str, bytes]) -> None:
-        self.made, self.session, self.folded = made, session, folded
+    def __init__(self, made: "_Opened", session: Session, states: States, folded: Dict[str, bytes]) -> None:
+        self.made, self.session, self.states, self.folded = made, session, states, folded
 
 
 class Shapes:
@@ -75,6 +75,8 @@ class Shapes:
 
     def _find(self, arrays: Mapping[str, np.ndarray]) -> Bound:
         """The model bound to these arrays, by the file's names."""
+        for key in [key for key, bound in self.kept.items() if bound.states is not self.model._states]:
+            del self.kept[key]  # of weights that training has replaced
         shapes = tuple((name, array.dtype.str, array.shape) for name, array in arrays.items())
         for key, bound in self.kept.items():
             if key[0] == shapes and all(arrays[name].tobytes() == value for name, value in bound.folded.items()):
@@ -86,7 +88,7 @@ class Shapes:
         session = Session(made.outputs, self.model.context, states=states, **self.model._arithmetic())
         load_missing(made, states)
         self.model._states = states
-        bound = Bound(made, session, folded)
+        bound = Bound(made, session, states, folded)
         self.kept[(shapes, tuple(folded.items()))] = bound
         while len(self.kept) > KEPT:
             self.kept.popitem(last=False)
