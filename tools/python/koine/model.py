@@ -465,10 +465,12 @@ class Model:
     @_alone
     def pin(self, pattern: str, device: Optional[str]) -> None:
         """Computes layers whose names match on a device that was joined to the context."""
-        self._pin(self._made, pattern, device)
+        if self._made.bound:
+            self._pin(self._made, pattern, device)
         if device is not None:
             self._pins[pattern] = device
         self._sessions = {}
+        self._shapes.clear()
 
     def _pin(self, made: _Opened, pattern: str, device: Optional[str]) -> None:
         if not lib.kn_model_pin(made._pointer, encoded(pattern), encoded(device) if device is not None else NULL):
