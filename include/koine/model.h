@@ -80,7 +80,7 @@ KN_API kn_model *kn_model_open(const char *name_or_path, const kn_model_params *
 KN_API kn_model *kn_model_create_from_graph(kn_graph **graph, const kn_model_params *params);
 /* Copies the graph of a model: its inputs in the same order, what its outputs need, and these outputs, marked
  * as such. Names, initial values, frozen parameters and pins are those of the original; a loss that was added
- * is left out. Another model can be made of the copy, with a loss of its own. The caller destroys *graph,
+ * is left out. Another model can be made of the copy, with another loss. The caller destroys *graph,
  * which is NULL on failure. */
 KN_API kn_status kn_model_copy_graph(kn_model *model, kn_graph **graph);
 /* Whether the graph is built. An ONNX file may need more than it says for that: sizes that it leaves open, or

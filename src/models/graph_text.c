@@ -140,7 +140,7 @@ static bool write_graph(const kn_graph *graph, kn_text *text) {
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-enum { MOST_WORDS = 8 + KN_MAX_ATTRIBUTES };
+enum { MAX_WORDS = 8 + KN_MAX_ATTRIBUTES };
 
 typedef struct graph_reading {
     kn_graph *graph;
@@ -148,7 +148,7 @@ typedef struct graph_reading {
     kn_error *error;
     int line;
     bool pinned;
-    char *words[MOST_WORDS];
+    char *words[MAX_WORDS];
     int count;
     char *rest; /* of a node's line: its attributes */
 } graph_reading;
@@ -311,7 +311,7 @@ static bool read_line(graph_reading *in) {
 
 /* Splits a line at its spaces; of a node's, what follows the results stays whole. */
 static bool split_line(graph_reading *in, char *line) {
-    const int most = !strncmp(line, "node ", 5) ? 5 : MOST_WORDS;
+    const int most = !strncmp(line, "node ", 5) ? 5 : MAX_WORDS;
     in->rest = line + strlen(line);
     in->count = 0;
     for (char *at = line; at && *at;) {

@@ -75,7 +75,7 @@ def parameters_are_read_and_set():
 
 @case
 def samples_have_weights():
-    """Whole numbers are repetitions, to the same bits; others multiply losses."""
+    """Integers are repetitions, to the same bits; others multiply losses."""
     random = np.random.default_rng(3)
     times, order = random.integers(0, 3, 240), random.permutation(240)
     for kind, y in ((Classifier, KIND), (Regressor, NUMBER)):

@@ -121,7 +121,7 @@ class _Opened(Handle):
         with graph._lock:
             if graph._core.destroy is None:
                 if not graph._core.parents:
-                    raise error_of(2, "this graph is lent to a callback: a model needs a koine.Graph of its own")
+                    raise error_of(2, "this graph is lent to a callback: a model needs a separate koine.Graph")
                 graph = Graph._copied(graph._core.parents[-1].pointer)
             pointer = ffi.new("kn_graph **", graph._pointer)
             self._open_checked(lib.kn_model_create_from_graph(pointer, params), lib.kn_model_destroy, lib.kn_model_status,
@@ -239,7 +239,7 @@ class Model:
         self._made = self._opened()
 
     def _prepare(self) -> None:
-        """What each model has of its own, a copy too."""
+        """What a model does not have in common with its copies."""
         self._guard = threading.RLock()
         self._finite = Finite()
         self._trainer: Optional[Trainer] = None

@@ -61,7 +61,7 @@ class _Network(BaseEstimator):
     features and of outputs. standardize: features, and the target of a Regressor, get mean 0 and deviation 1. random_state: an
     integer, or a numpy.random.RandomState, in place of seed. options: more keywords of Model.fit.
 
-    fit() is the same for samples in any order, unless `options` has shuffle=False. sample_weight: whole numbers count samples as
+    fit() is the same for samples in any order, unless `options` has shuffle=False. sample_weight: integers count samples as
     often as they say; others multiply the loss of each sample.
     """
 
@@ -110,7 +110,7 @@ class _Network(BaseEstimator):
         self.history_ = self.model_.fit(self._scaled(X), y, sample_weight=weights, **words)
 
     def _chosen(self, X: np.ndarray, y: np.ndarray, sample_weight: Any, order: bool) -> Tuple[np.ndarray, np.ndarray, Optional[np.ndarray]]:
-        """The samples as often as they count, and weights if some are not whole numbers."""
+        """The samples as often as they count, and weights if some are not integers."""
         weights = check_weights(sample_weight, len(X))
         if weights is not None:
             used = weights > 0
