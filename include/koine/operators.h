@@ -159,7 +159,9 @@ typedef struct kn_embedding_params {
     const kn_initializer *weight; /* NULL: normal, with a standard deviation of 1 */
 } kn_embedding_params;
 /* numbers are int32 (...) indices, such as tokens; the weight is a table (rows, columns), the result (...,
- * columns). An index outside the table gives NaN. */
+ * columns). An index outside the table gives NaN; in an input that the host feeds, the session refuses it
+ * (KN_ERROR_ARGUMENT), as it refuses invalid indices of kn_gather and kn_gather_elements, and labels of
+ * kn_cross_entropy that are no class. */
 KN_API kn_value *kn_embedding(kn_value *indices, int64_t rows, int64_t columns,
                               const kn_embedding_params *params);
 

@@ -282,6 +282,14 @@ struct kn_operator {
     /* Bit i: the visible results do not depend on input i, (C) as input 1 is: a node that is repeated later
      * in the run, when a state has changed, reads input 1 instead. */
     unsigned hidden_inputs;
+    /* The input, counted from 1, whose integers choose among the elements along an axis of the first input:
+     * the attribute `axis`, or the first or last one; or among as many as the attribute `classes` says.
+     * Sessions check those that the host feeds. An attribute `ignored` names one number that is allowed as
+     * well, and `outside`, unless it is 0, allows all. */
+    struct {
+        int number; /* 0: none */
+        bool along_last, from_end;
+    } index;
     /* The number, from 1, of the input by which what a step gives is multiplied for the next step: a trial of
      * other sizes draws it so small that errors do not grow. 0: none. */
     int fed_back;

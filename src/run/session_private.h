@@ -21,6 +21,12 @@ typedef struct kn_output_place {
     kn_buffer *buffer; /* the caller's, for the next run; NULL: none */
 } kn_output_place;
 
+/* A node that takes the numbers of an input as indices. */
+typedef struct kn_index_use {
+    const kn_node *node;
+    int input;
+} kn_index_use;
+
 struct kn_session {
     kn_host host;
     kn_context *context;
@@ -43,6 +49,8 @@ struct kn_session {
     const char *symbols[KN_SESSION_SYMBOLS];
     int symbol_count;
     int64_t bound[KN_SESSION_SYMBOLS], numbers[KN_SESSION_SYMBOLS];
+    kn_index_use *indices; /* indices.c */
+    int index_count;
     kn_given *given;        /* by input */
     uint64_t *solved_bytes; /* by input: sizes of the feeds from which `numbers` were solved; UINT64_MAX: not
                                 fed */
@@ -61,6 +69,9 @@ struct kn_session {
 kn_status kn_session_take_feeds(kn_session *session, const kn_feed *feeds, size_t count, bool sizes_only);
 /* Solves for all symbols that bindings and the sizes of feeds determine. */
 kn_status kn_session_solve_symbols(kn_session *session);
+/* Lists the nodes that take inputs as indices; and checks those that are fed, with numbers for symbols. */
+kn_status kn_session_list_indices(kn_session *session);
+kn_status kn_session_check_indices(kn_session *session);
 /* Sets `current` to the plan for `numbers`, cached or new. */
 kn_status kn_session_find_plan(kn_session *session);
 /* Waits for the work on all devices; the first failure counts. */

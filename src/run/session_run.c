@@ -296,6 +296,7 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK && kn_context_is_described(session->context))
         status = kn_fail_described(session->context, error);
     if (status == KN_OK) status = check_fed(session);
+    if (status == KN_OK) status = kn_session_check_indices(session);
     if (status == KN_OK) status = check_fetches(session, fetches, fetch_count);
     if (status == KN_OK) status = attach_plan(session);
     if (status != KN_OK) return status;

@@ -51,6 +51,30 @@ def operators_take_axes_and_shapes_as_numbers():
 
 
 @case
+def tanh_reaches_1():
+    """Some drivers' does not; 1 - tanh(x)^2 is multiplied by what is large in gradients of gelu."""
+    x = np.float32([21, -21, 1e4, -np.inf, np.nan, .5])
+    expect(np.array_equal(computed(lambda x: x.tanh(), x=x)[:5], [1, -1, 1, -1, np.nan], equal_nan=True))
+
+
+@case
+def indices_out_of_range_are_errors():
+    graph = koine.Graph()
+    ids, labels = graph.input("ids", "n", "int32"), graph.input("labels", "n", "int32")
+    table = graph.parameter("table", "9,4")
+    loss = graph.apply("embedding", table, ids).cross_entropy(labels)
+    session = koine.Session(loss)
+    trainer = koine.Trainer(loss)
+    for call in (lambda **feeds: session.run(feeds), lambda **feeds: trainer.step(feeds)):
+        call(ids=[0, 8], labels=[3, 0])
+        with raises(koine.ArgumentError, "'ids'", "index 9", "element 1", "embedding", "0 to 8"):
+            call(ids=[0, 9], labels=[3, 0])
+        with raises(koine.ArgumentError, "'labels'", "index -1", "cross_entropy", "0 to 3"):
+            call(ids=[0, 8], labels=[-1, 0])
+        call(ids=[0, 8], labels=[3, 0])
+
+
+@case
 def what_a_cast_drops_is_dropped_in_fused_kernels():
     """Between nodes of one kernel, too, where numbers are in variables of 32 bits."""
     numbers = np.array([300, -7, 182, 256, 40000, -40000], np.int32)

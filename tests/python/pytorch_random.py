@@ -17,7 +17,7 @@ import time
 import warnings
 
 HOUSE = sys.argv[1]
-LARGEST, DEEPEST = 3000, 5  # elements and axes of a value
+LARGEST, AXES = 3000, 5  # elements and axes of a value
 NOISE = {"torch.float32": 2**-17, "torch.float16": 2**-10}  # how far a result may be off, relative to the largest of its elements
 RUNS = 4  # with such changes
 ALLOWED = 8  # times the largest change of a result that they make
@@ -165,7 +165,7 @@ class Drawn:
             made = eval(text, {**self.space, **self.values})  # pylint: disable=eval-used
         except Exception:  # pylint: disable=broad-except
             return None
-        if not isinstance(made, self.torch.Tensor) or made.numel() > LARGEST or made.dim() > DEEPEST or made.dtype == self.torch.float64:
+        if not isinstance(made, self.torch.Tensor) or made.numel() > LARGEST or made.dim() > AXES or made.dtype == self.torch.float64:
             return None
         name = f"v{len(self.steps)}"
         self.steps.append(Step(name, text, reads))
@@ -610,7 +610,7 @@ class Results:
         spread = torch.where(same_kind & finite, (runs - wanted).abs().amax(0), 0.) if found.numel() else torch.zeros_like(found)
         usual = spread.square().mean().sqrt() if found.numel() else 0.
         size = wanted[finite].abs().max() if finite.any() else 0.
-        allowed = ALLOWED * torch.maximum(spread, torch.as_tensor(usual).double()) + 5e-5 * max(float(size), 1.)  # what is about 1 is computed on the way
+        allowed = ALLOWED * torch.maximum(spread, torch.as_tensor(usual).double()) + 5e-5 * max(float(size), 1.)  # of intermediate results that are about 1
         distance = torch.where(same_kind & finite & torch.isfinite(found), (found - wanted).abs(), 0.)
         return other_kind | (distance > allowed)
 

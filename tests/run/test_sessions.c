@@ -162,6 +162,49 @@ static void mistakes_in_feeds_and_fetches_are_told(void **state) {
     kn_session_destroy(&session);
 }
 
+/* A loss over embeddings and rows that are picked: `ids` count from 0, `places` from either end, and of the
+ * labels -7 stands for none. */
+static void indices_out_of_range_are_refused(void **state) {
+    kn_context *context = *state;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *ids = kn_input(graph, "ids", KN_INT32, "n,2"),
+             *places = kn_input(graph, "places", KN_INT64, "n");
+    kn_value *labels = kn_input(graph, "labels", KN_INT32, "n");
+    kn_value *rows = kn_mean(kn_embedding(kn_reshape(ids, "n,2"), 9, 4, NULL), "1", false);
+    kn_value *logits = kn_gather(rows, kn_cast(places, KN_INT32), 0);
+    kn_cross_entropy_params params = {.size = sizeof params, .ignores = true, .ignored = -7};
+    kn_value *loss = kn_name(kn_cross_entropy(logits, labels, &params), "loss");
+    if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
+    kn_session *session = kn_session_create(context, &loss, 1, NULL);
+    kn_graph_destroy(&graph);
+    int32_t id[6] = {0, 8, 3, 4, 5, 6}, label[3] = {3, -7, 0};
+    int64_t place[3] = {2, -3, 0};
+    float got = 0;
+    kn_feed feeds[] = {
+        {"ids", id, sizeof id}, {"places", place, sizeof place}, {"labels", label, sizeof label}};
+    kn_fetch fetch = {"loss", &got, sizeof got};
+    session_good(session, kn_session_run(session, feeds, 3, &fetch, 1));
+    assert_true(got > 0 && got < 20);
+    const float before = got;
+    id[4] = 9;
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, feeds, 3, &fetch, 1), "'ids'", "index 9",
+                "element 4", "embedding", "0 to 8", NULL);
+    id[4] = -1;
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, feeds, 3, &fetch, 1), "index -1", NULL);
+    id[4] = 5;
+    place[1] = -4; /* the rows are as many as the batch */
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, feeds, 3, &fetch, 1), "'places'",
+                "-3 to 2", NULL);
+    place[1] = -3;
+    label[2] = 4;
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, feeds, 3, &fetch, 1), "'labels'",
+                "index 4", "0 to 3", NULL);
+    label[2] = 0;
+    session_good(session, kn_session_run(session, feeds, 3, &fetch, 1));
+    assert_true(got == before);
+    kn_session_destroy(&session);
+}
+
 static void a_session_that_cannot_be_says_why(void **state) {
     kn_context *context = *state;
     small_net net = small_net_make(), other = small_net_make();
@@ -368,6 +411,7 @@ int test_sessions(void) {
         cmocka_unit_test(the_callers_buffers_take_the_place_of_host_memory),
         cmocka_unit_test(feeds_of_other_inputs_of_the_graph_are_ignored),
         cmocka_unit_test(mistakes_in_feeds_and_fetches_are_told),
+        cmocka_unit_test(indices_out_of_range_are_refused),
         cmocka_unit_test(a_session_that_cannot_be_says_why),
         cmocka_unit_test(plans_tell_what_they_are),
         cmocka_unit_test(a_budget_is_kept),

@@ -172,8 +172,8 @@ static bool takes_tables_wide(const kn_target *target, const kn_node *node) {
 
 KN_OPERATOR(
     embedding, .help = "rows of a table (V,D), picked by int32 numbers; NaN where there is no such row",
-    .min_inputs = 2, .max_inputs = 2, .moves = true, .shape = embedding_shape, .gradient = embedding_gradient,
-    .reference = embedding_reference, .cost = embedding_cost,
+    .min_inputs = 2, .max_inputs = 2, .moves = true, .index = {.number = 2}, .shape = embedding_shape,
+    .gradient = embedding_gradient, .reference = embedding_reference, .cost = embedding_cost,
     KN_VARIANTS(
         {.name = "wide", .choice.accepts = takes_tables_wide, .lower = lower_wide, .promise.halves = {0, 1}},
         {.name = "threads", .choice.accepts = takes_tables, .lower = lower_many, .promise.halves = {0, 1}}),

@@ -384,8 +384,8 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
     KN_VARIANTS({.name = "wide", .choice.accepts = kn_takes_stored_types_wide, .lower = scatter_wide},       \
                 {.name = "threads", .choice.accepts = kn_takes_stored_types, .lower = scatter_threads})
 #define GATHERING                                                                                            \
-    .min_inputs = 2, .max_inputs = 2, .moves = true, .gradient = gather_gradient,                            \
-    .reference = gather_reference,                                                                           \
+    .min_inputs = 2, .max_inputs = 2, .moves = true, .index = {.number = 2, .from_end = true},               \
+    .gradient = gather_gradient, .reference = gather_reference,                                              \
     KN_ATTRIBUTES(AXIS, KN_CHOICE("outside", "nan zero", 0, "result where there is no such element")),       \
     GATHER_VARIANTS
 

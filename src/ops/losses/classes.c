@@ -13,6 +13,7 @@ KN_POINTWISE(
     KN_ATTRIBUTES(KN_FLOAT("label_smoothing", 0, "fraction distributed evenly over all classes"),
                   KN_FLOAT("classes", 2, "how many there are"),
                   KN_FLOAT("ignored", -0.5, "an x for which all target probabilities are 0")),
+    .index = {.number = 1},
     .value = "(x == ignored ? 0 : x >= 0 && x < classes ? (x == y ? 1 - label_smoothing : 0) + "
              "label_smoothing / classes : 0 / 0) + 0 * y",
     KN_CASES({.inputs = {"7,1", "5"},

@@ -357,9 +357,9 @@ static kn_status cross_entropy_gradient(kn_gradient_call *call) {
 
 KN_OPERATOR(
     cross_entropy, .help = "mean cross-entropy of softmax(x) against class numbers or distributions",
-    SMOOTHING, .min_inputs = 2, .max_inputs = 2, .hidden = 2, .shape = cross_entropy_shape,
-    .gradient = cross_entropy_gradient, .reference = cross_entropy_reference, .cost = logits_cost,
-    .tolerance = 4, LOSS_VARIANTS,
+    SMOOTHING, .min_inputs = 2, .max_inputs = 2, .index = {.number = 2, .along_last = true}, .hidden = 2,
+    .shape = cross_entropy_shape, .gradient = cross_entropy_gradient, .reference = cross_entropy_reference,
+    .cost = logits_cost, .tolerance = 4, LOSS_VARIANTS,
     KN_CASES({.inputs = {"3,7", "int32 3"}, .ranges = {NULL, LABELS(6)}, .smallest = true},
              {.inputs = {"31,33", "int32 31"},
               .ranges = {"-30..30", LABELS(32)},
@@ -399,9 +399,9 @@ KN_OPERATOR(
     .help =
         "cross_entropy against class numbers, as the mean over the rows whose number is not `ignored`; for "
         "trainings without shards",
-    IGNORING, .min_inputs = 2, .max_inputs = 2, .hidden = 3, .shape = cross_entropy_shape,
-    .gradient = cross_entropy_gradient, .reference = cross_entropy_reference, .cost = logits_cost,
-    .tolerance = 4, LOSS_VARIANTS,
+    IGNORING, .min_inputs = 2, .max_inputs = 2, .index = {.number = 2, .along_last = true}, .hidden = 3,
+    .shape = cross_entropy_shape, .gradient = cross_entropy_gradient, .reference = cross_entropy_reference,
+    .cost = logits_cost, .tolerance = 4, LOSS_VARIANTS,
     KN_CASES({.inputs = {"3,7", "int32 3"}, .ranges = {NULL, LABELS(6)}, .smallest = true},
              {.inputs = {"31,33", "int32 31"},
               .ranges = {"-30..30", "-1..32"},
