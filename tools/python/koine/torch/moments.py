@@ -25,11 +25,24 @@ class Moments:
         self._rule = RULES[type(optimizer)]
         self._shared: Optional[List[int]] = None  # the number of steps, if all have it in common and nothing else has
         self._held: List[Any] = []  # of each parameter after a step: what PyTorch's optimizer has for it, with the slots
-        self._is_held = False
+        self._is_held = self._is_common = False
         self._kinds: List[Any] = []  # of the last step
 
+    def look(self) -> None:
+        """Before a step: finds whether all is as the last step left it."""
+        state, moments, kinds = self._optimizer.state, self._pool.moments, kinds_of(self._optimizer)
+        self._is_held = bool(self._held) and kinds == self._kinds and all(
+            state.get(parameter) is kept and all(kept.get(theirs) is tensor and slot.resident and (not slot.name or moments.get(slot.name) is slot)
+                                                 for theirs, tensor, slot in parts) for parameter, kept, parts in self._held)
+        self._kinds = kinds
+        # All parameters have one number of steps.
+        self._is_common = self._is_held and self._rule.counts and self._shared is not None and \
+            all(parts[-1][2].shared is self._shared for _, _, parts in self._held)
+
     def steps(self) -> Set[int]:
-        """The numbers of steps that the optimizer has made with these parameters: PyTorch's, after bringing back nothing."""
+        """The numbers of steps that the optimizer has made with these parameters."""
+        if self._is_common:
+            return {self._shared[0]}  # type: ignore[index]
         found = set()
         for _, tensor in self._kept:
             kept = self._optimizer.state.get(tensor) or {}
@@ -54,14 +67,9 @@ class Moments:
 
     def send(self) -> None:
         """To the device, what PyTorch may have written."""
-        state, moments = self._optimizer.state, self._pool.moments
-        kinds = kinds_of(self._optimizer)
-        self._is_held = bool(self._held) and kinds == self._kinds and all(
-            state.get(parameter) is kept and all(kept.get(theirs) is tensor and slot.resident and (not slot.name or moments.get(slot.name) is slot)
-                                                 for theirs, tensor, slot in parts) for parameter, kept, parts in self._held)
         if self._is_held:
             return
-        self._kinds, states = kinds, self._pool.states
+        states, kinds = self._pool.states, self._kinds
         for slot, parameter in self._kept:
             kept = self._optimizer.state.get(parameter) or {}
             for theirs, ours in kinds:
@@ -85,11 +93,10 @@ class Moments:
 
     def hold(self) -> None:
         """After a step."""
-        if self._is_held and self._shared is not None and self._rule.counts:
-            if all(parts[-1][2].shared is self._shared for _, _, parts in self._held):
-                self._shared[0] += 1
-                return
-        elif self._is_held and not self._rule.counts:
+        if self._is_common:
+            self._shared[0] += 1  # type: ignore[index]
+            return
+        if self._is_held and not self._rule.counts:
             return
         self._held = []
         states, kinds = self._pool.states, self._kinds
@@ -119,7 +126,7 @@ class Moments:
         """One step more for each parameter."""
         fresh: Dict[int, List[int]] = {}
         for count in counts:
-            count.shared = fresh.setdefault(id(count.shared), [count.shared[0] + 1])
+            count.shared = fresh.setdefault(count.shared[0], [count.shared[0] + 1])
         self._shared = counts[0].shared if len(fresh) == 1 else None
         for count in counts:
             count.hold(True)

@@ -471,6 +471,7 @@ class TrainStep:
                 tensor = slot.tensor
                 if tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None):
                     return f"the parameter {slot.name} has hooks for its gradient"
+        traced.moments.look()
         if self._place == 0:
             steps = traced.moments.steps()
             if len(steps) > 1 and counts_matter(self.optimizer):
