@@ -240,8 +240,9 @@ typedef struct kn_model_save_params {
 #define KN_MODEL_SAVE_DEFAULTS KN_DEFAULTS_ZERO(kn_model_save_params)
 KN_API void kn_model_save_params_init(kn_model_save_params *params);
 /* Writes a safetensors file atomically: parameters and statistics by name, and the text of the model, or the
- * graph that it was made of, as metadata. The file of a model from ONNX, or of a graph with custom operators,
- * has neither, so it can only be loaded into the same model. Waits for the device. */
+ * graph that it was made of, as metadata. The file of a model from ONNX, or of a graph with custom operators
+ * or transposed convolutions, has neither, so it can only be loaded into the same model. Waits for the
+ * device. */
 KN_API kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
                                const kn_model_save_params *params);
 /* Writes an ONNX file atomically. A model from an ONNX file keeps the file's names and nodes, with weights

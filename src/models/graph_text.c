@@ -273,7 +273,8 @@ static bool read_node(graph_reading *in) {
     if (count != first->producer->output_count)
         return wrong(in, "another number of results than that of", row->name);
     for (int i = 0; i < count; i++)
-        kn_name(first->producer->outputs[i], names[i]);
+        if (strcmp(first->producer->outputs[i]->name, names[i]))
+            kn_name(first->producer->outputs[i], names[i]);
     return built(in);
 }
 
@@ -362,6 +363,9 @@ char *kn_graph_text_write(const kn_host *host, const kn_graph *graph) {
     kn_graph *copy = write_graph(graph, &text) ? kn_graph_text_read(host, text.data, &error) : NULL;
     /* Values that were renamed to what other nodes are called cannot be read in the order of the nodes. */
     const bool same = copy && write_graph(copy, &again) && !strcmp(text.data, again.data);
+    if (!same)
+        kn_log_write(host, KN_LOG_WARNING, "files of this graph have its weights only: %s",
+                     error.text[0] ? error.text : "it has operators without a text, such as custom ones");
     kn_graph_destroy(&copy);
     kn_text_finish(&again);
     if (same) return kn_text_take(&text);

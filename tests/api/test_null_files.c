@@ -122,6 +122,8 @@ static void models(void **state) {
         assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
         kn_model_destroy(&model);
     }
+    assert_int_equal(kn_model_copy_graph(NULL, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_copy_graph(NULL, &none), KN_ERROR_ARGUMENT);
     model = kn_model_bind(NULL, NULL, 0);
     assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
     assert_false(kn_model_bound(model));
