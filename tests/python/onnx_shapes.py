@@ -2,7 +2,9 @@
 
 usage: onnx_shapes.py HOUSE_FOLDER
 """
+import copy
 import os
+import pickle
 import struct
 import tempfile
 
@@ -154,6 +156,21 @@ def saved_without_training():
     model.states["factor.weight"] = np.float32([5])
     model.save("other.onnx")
     np.testing.assert_allclose(koine.Model("other.onnx").predict(random(1, 1, 4, 8)), scales(random(1, 1, 4, 8)) * 5, rtol=1e-6)
+
+
+@case
+def copies():
+    path = onnx_file("net.onnx", *SCALES, node("GlobalAveragePool", "sum", "mean"), node("Flatten", "mean", "flat"),
+                     tensor("head.weight", np.float32([[1, -1]])), node("MatMul", "flat head.weight", "logits"), output("logits"))
+    model, x = koine.Model(path), random(8, 1, 8, 8)
+    y = np.arange(8, dtype=np.int32) % 2
+    for step in range(3):  # as it was opened, after predicting, after training
+        for made in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+            np.testing.assert_allclose(made.predict(x), model.predict(x), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(made.predict(x[:, :, :4]), model.predict(x[:, :, :4]), rtol=1e-5, atol=1e-6)
+        if step == 1:
+            model.fit(x, y, epochs=1, batch=4, progress=False)
+    copy.deepcopy(model).fit(x, y, epochs=1, batch=4, progress=False)
 
 
 @case

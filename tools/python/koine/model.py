@@ -313,8 +313,8 @@ class Model:
     def _state(self, source: Any) -> Dict[str, Any]:
         """What a copy is made of: the model itself, its weights, and all that training needs to go on."""
         state = {name: getattr(self, name) for name in ("seed", "precision", "math", "context", "history", "_settings", "_pins", "_asked",
-                                                        "_frozen_statistics", "_given")}
-        known = self._states is not None or lib.kn_model_has_weights(self._pointer)
+                                                        "_frozen_statistics", "_given", "_taken")}
+        known = self._states is not None or (self._made.bound and lib.kn_model_has_weights(self._pointer))
         return {**state, "_about": {**self._about, **self._pairs()}, "name": self.name, "source": source, "loss": self._made.loss_given,
                 "frozen": self._frozen_names(), "states": self.states.contents() if known else None}
 
@@ -337,9 +337,10 @@ class Model:
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         state = dict(state)
-        name, loss, frozen, states = (state.pop(key) for key in ("name", "loss", "frozen", "states"))
+        name, loss, frozen, states, taken = (state.pop(key) for key in ("name", "loss", "frozen", "states", "_taken"))
         self.__dict__.update(state)
         self._prepare()
+        self._taken = taken
         if isinstance(self.source, tuple):
             ending, content = self.source
             self._folder = tempfile.TemporaryDirectory(prefix="koine-")  # it is read as long as the model is there
