@@ -307,12 +307,12 @@ void kn_operator_arity(const kn_operator *row, int *least, int *most);
 void kn_node_cost(const kn_node *node, kn_cost *cost);
 /* The floating-point inputs and results of a node that have 16 bits. */
 kn_halves kn_node_halves(const kn_node *node);
-/* Whether kernels that promise `promised` compute a node of this row with these inputs and results in 16
- * bits. */
-bool kn_row_takes_halves(const kn_operator *row, kn_halves promised, kn_halves halves);
-/* The same for the kernel that takes every node of the row, the last one. Nodes that it does not take are
- * computed in float32, between casts. Views, pointwise rows and rows that move elements take any. */
+/* Whether the last kernel of a row, which takes every node, reads and writes these in 16 bits. Other nodes
+ * are computed in float32, between casts. Views, pointwise rows and rows that move elements take any. */
 bool kn_row_computes_halves(const kn_operator *row, kn_halves halves);
+/* Whether a kernel that promises `promised` computes a node with the types that it has. A row none of whose
+ * kernels promises anything moves elements of any type. */
+bool kn_node_takes_halves(const kn_node *node, kn_halves promised);
 /* The value under a chain of views; the value itself if it is no view. */
 kn_value *kn_value_root(kn_value *value);
 /* The key of the random stream of one step: key + step * 0x9e3779b97f4a7c15, on the host and in kernels. */

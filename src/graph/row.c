@@ -38,14 +38,22 @@ kn_halves kn_node_halves(const kn_node *node) {
     return halves;
 }
 
-bool kn_row_takes_halves(const kn_operator *row, kn_halves promised, kn_halves halves) {
+static bool takes_halves(const kn_operator *row, kn_halves promised, kn_halves halves) {
     if (row->class != KN_CLASS_KERNEL || row->moves || row->any_type) return true;
     return !(halves.inputs & ~(promised.inputs | row->halves)) && !(halves.results & ~promised.results);
 }
 
 bool kn_row_computes_halves(const kn_operator *row, kn_halves halves) {
     return !row->variant_count ||
-           kn_row_takes_halves(row, row->variants[row->variant_count - 1].promise.halves, halves);
+           takes_halves(row, row->variants[row->variant_count - 1].promise.halves, halves);
+}
+
+bool kn_node_takes_halves(const kn_node *node, kn_halves promised) {
+    const kn_operator *row = node->op;
+    unsigned any = 0;
+    for (int i = 0; i < row->variant_count; i++)
+        any |= row->variants[i].promise.halves.inputs | row->variants[i].promise.halves.results;
+    return !any || takes_halves(row, promised, kn_node_halves(node));
 }
 
 kn_value *kn_value_root(kn_value *value) {

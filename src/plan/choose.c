@@ -15,17 +15,8 @@ static bool is_allowed(const kn_planner *planner, const kn_variant *variant) {
     return !variant->choice.fast || planner->target->fast_math;
 }
 
-/* A row none of whose kernels promises anything moves elements of any type. */
-static bool takes_halves(const kn_node *node, const kn_variant *variant) {
-    unsigned promised = 0;
-    for (int i = 0; i < node->op->variant_count; i++)
-        promised |=
-            node->op->variants[i].promise.halves.inputs | node->op->variants[i].promise.halves.results;
-    return !promised || kn_row_takes_halves(node->op, variant->promise.halves, kn_node_halves(node));
-}
-
 static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
-    if (!takes_halves(node, variant)) return false;
+    if (!kn_node_takes_halves(node, variant->promise.halves)) return false;
     return !variant->choice.accepts || variant->choice.accepts(planner->target, node);
 }
 
