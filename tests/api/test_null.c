@@ -225,6 +225,7 @@ static void states(void **state) {
     assert_null(kn_states_entry(NULL, 0, NULL));
     assert_true(kn_states_get(NULL, "w", &number, sizeof number) != KN_OK);
     assert_true(kn_states_set(NULL, "w", NULL, &number, sizeof number) != KN_OK);
+    assert_true(kn_states_refresh(NULL, "w", NULL, &number, sizeof number, NULL) != KN_OK);
     assert_non_null(kn_states_error(NULL));
 }
 

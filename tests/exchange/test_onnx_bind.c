@@ -12,7 +12,7 @@ enum { MOST = 512 };
 static kn_model_given array(const char *name, kn_dtype dtype, int rank, const int64_t *shape,
                             const void *data) {
     kn_model_given given = {.name = name, .info = {.dtype = dtype, .rank = rank}, .data = data};
-    memcpy(given.info.shape, shape, (size_t)rank * sizeof *shape);
+    if (rank) memcpy(given.info.shape, shape, (size_t)rank * sizeof *shape);
     return given;
 }
 

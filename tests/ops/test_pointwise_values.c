@@ -158,6 +158,8 @@ static const known table[] = {
     ONE(clip, -3, 3),
     ONE(sigmoid, -9, 9),
     ONE(tanh, -4, 4),
+    ONE(tanh, 21, 40),
+    ONE(tanh, -40, -21),
     ONE(relu, -3, 3),
     ONE(leaky_relu, -3, 3),
     {"leaky_relu", known_leaky_relu, {-3}, {3}, {-0.5}, true, 0},
