@@ -62,6 +62,13 @@ static void describe(const kn_node *node, kn_text *key) {
         add_bytes(key, &value->count, sizeof value->count);
         add_bytes(key, value->list, (size_t)value->count * sizeof *value->list);
     }
+    /* A view may have become one of another value, so what it was given no longer determines its shape. */
+    for (int i = 0; i < node->output_count; i++) {
+        const kn_shape *shape = &node->outputs[i]->shape;
+        add_bytes(key, &shape->dtype, sizeof shape->dtype);
+        add_bytes(key, &shape->rank, sizeof shape->rank);
+        add_bytes(key, shape->dims, (size_t)shape->rank * sizeof *shape->dims);
+    }
 }
 
 /* Workers of a training have different plans and must share the same values: equal gradients stay two. */
