@@ -36,8 +36,10 @@ typedef struct random_graph {
     int count;
 } random_graph;
 
-/* Draws a graph of at most `operators` operators. */
+/* Draws a graph of at most `operators` operators (draw.c). */
 void graph_draw(random_graph *graph, uint64_t seed, int operators);
+/* ---- the text form (text.c) ----------------------------------------------------------------------- */
+
 /* The graph as a text model. Lines that no other reads are its outputs. */
 void graph_write(const random_graph *graph, char text[GRAPH_TEXT]);
 /* Reads the first graph of a text in this form; a line "# v2 is below 7" limits the elements of an integer
@@ -45,6 +47,8 @@ void graph_write(const random_graph *graph, char text[GRAPH_TEXT]);
 const char *graph_read(random_graph *graph, const char *text);
 /* Fills in the types and shapes of all lines; false: it Koine refuses the graph. */
 bool graph_infer(random_graph *graph);
+
+/* ---- computing and comparing (check.c, shrink.c) --------------------------------------------------- */
 
 /* How a graph is computed. */
 typedef struct graph_mode {
