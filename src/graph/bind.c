@@ -1,7 +1,6 @@
 /* Binding: copies the part of a graph that some outputs need into a new graph in which symbols are
  * numbers. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "graph/graph_private.h"
@@ -144,9 +143,7 @@ static kn_dtype stored_type(const graph_copying *copying, const kn_value *value)
 }
 
 static kn_status convert(graph_copying *copying, kn_value *value, kn_dtype dtype, kn_value **converted) {
-    char attributes[32];
-    snprintf(attributes, sizeof attributes, "dtype=%s", kn_dtype_name(dtype));
-    *converted = kn_apply(copying->to, "cast", &value, 1, attributes);
+    *converted = kn_value_cast(value, dtype);
     if (!kn_value_failed(*converted)) return KN_OK;
     if (copying->error) *copying->error = copying->to->error;
     return copying->to->error.status;

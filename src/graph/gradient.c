@@ -119,16 +119,9 @@ static kn_status accumulate(gradient_work *work, const kn_node *node, int input,
 }
 
 /* A gradient of 16 bits may have been computed in float32. */
-static kn_value *of_type(kn_graph *graph, kn_value *gradient, const kn_value *value) {
-    if (gradient->failed || gradient->shape.dtype != KN_FLOAT32 || !kn_is_half(value->shape.dtype))
-        return gradient;
-    const kn_operator *row = kn_operator_find("cast");
-    kn_attribute_value attributes[KN_MAX_ATTRIBUTES] = {{0}};
-    if (row) {
-        kn_attributes_defaults(graph, row, attributes);
-        set_integer(row, attributes, "dtype", value->shape.dtype);
-    }
-    return apply(graph, "cast", &gradient, 1, attributes);
+static kn_value *of_type(kn_value *gradient, const kn_value *value) {
+    const bool wide = gradient->shape.dtype == KN_FLOAT32 && kn_is_half(value->shape.dtype);
+    return wide ? kn_value_cast(gradient, value->shape.dtype) : gradient;
 }
 
 static kn_status flow_through(gradient_work *work, kn_node *node) {
@@ -166,7 +159,7 @@ static kn_status flow_through(gradient_work *work, kn_node *node) {
         kn_fail(work->error, status, "%s '%s': its gradient could not be built", row->name, node->name);
     for (int i = 0; status == KN_OK && i < node->input_count; i++)
         if (wanted[i] && input_gradients[i])
-            status = accumulate(work, node, i, of_type(work->graph, input_gradients[i], node->inputs[i]));
+            status = accumulate(work, node, i, of_type(input_gradients[i], node->inputs[i]));
     work->graph->origin = NULL;
     return status;
 }

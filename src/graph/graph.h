@@ -264,6 +264,8 @@ kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input
 /* Adds a node that computes the same as one of this bound graph, from other inputs of the same shapes, types
  * and layouts: with its attributes, name and random numbers. NULL: failed. */
 kn_node *kn_node_repeat(kn_graph *graph, const kn_node *node, kn_value *const *inputs);
+/* Adds a cast to another type. A failed value stays failed. */
+kn_value *kn_value_cast(kn_value *value, kn_dtype dtype);
 /* NULL initializer: 0, or uniform within 1 / sqrt(elements of one row) for a parameter. */
 kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape, kn_state_role role,
                        const kn_initializer *initializer);

@@ -2,6 +2,7 @@
 #include <koine/graph.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/graph_private.h"
@@ -255,6 +256,13 @@ kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *
         return fail_unknown(graph, operator_name);
     kn_value *made = kn_row_apply(graph, row, inputs, count, attributes);
     return row->wrong && !kn_value_failed(made) ? check_backward(graph, made) : made;
+}
+
+kn_value *kn_value_cast(kn_value *value, kn_dtype dtype) {
+    char attributes[32];
+    if (kn_value_failed(value)) return value;
+    snprintf(attributes, sizeof attributes, "dtype=%s", kn_dtype_name(dtype));
+    return kn_apply(value->graph, "cast", &value, 1, attributes);
 }
 
 kn_value *kn_result(kn_value *value, int index) {
