@@ -377,7 +377,7 @@ KN_API kn_value *kn_unpack_bits(kn_value *x, int bits);
 /* condition ? x : y, elementwise. */
 KN_API kn_value *kn_where(kn_value *condition, kn_value *x, kn_value *y);
 /* The same numbers in another type. To a type of 8 or 4 bits it saturates; kn_apply(graph, "cast", …) with
- * "dtype=float8e4m3fn saturate=false round=nearest" does otherwise (docs/precision.md). */
+ * "dtype=float8e4m3fn saturate=false round=nearest" does otherwise (docs/storage-types.md). */
 KN_API kn_value *kn_cast(kn_value *x, kn_dtype dtype);
 
 /* ---- reductions and softmax. axes: "0,2", negative ones count from the end; NULL or "": all ---- */

@@ -633,7 +633,7 @@ def attention_takes_masks():
 
 @case
 def samples_of_pytorch_agree():
-    """Few of those in docs/torch-samples.md."""
+    """Few of those in docs/appendix/torch-samples.md."""
     if not importlib.util.find_spec("expecttest"):
         return  # which PyTorch's own tests need
     tool = pathlib.Path(sys.argv[2], "tests/python/samples.py")

@@ -11,7 +11,7 @@ results or gradients differ.
   --count N    samples for each operator, the smallest first (4)
   --notes FILE keeps what was found in a file, and goes on from it; an operator during which the process ended is noted as such
   --seconds S  stops before the next operator after so many seconds
-  --page       writes the page docs/torch-samples.md on standard output, from the notes alone
+  --page       writes the page docs/appendix/torch-samples.md to standard output, only from the notes
 """
 import argparse
 import json
@@ -252,16 +252,16 @@ def worst(note):
 
 
 HEAD = """\
-# Samples of PyTorch's operators
+# PyTorch operator samples
 
-Made by `tests/python/samples.py --count {count} --notes FILE`, the same with `--gradients`, and then with `--page`; PyTorch
-{version}, on {device}.
+Made by `tests/python/samples.py --count {count} --notes FILE`, again with `--gradients`, and then with `--page`; PyTorch {version},
+on {device}.
 
-PyTorch has samples of calls for each of its operators, which test it. Here the {count} smallest of each, in float32, were traced
-into core ATen as by `torch.compile`, built by the [table](torch-operators.md) of `koine.torch`, and compared: numbers may differ
-by {tolerance:g} of the largest one. Of an operator that is partly in PyTorch, `torch.compile` computes the rest in Koine; for
-`train_step` it is an error with the reason. Gradients are those of a training step in Koine, of a sum of all results, each times a
-number; PyTorch's are by autograd.
+PyTorch tests each operator with sample calls. The {count} smallest float32 samples per operator were traced into core ATen as by
+`torch.compile`, built with the [operators](../torch-operators.md) of `koine.torch`, and compared. Numbers may differ by
+{tolerance:g} of the largest number. For operators that are partly in PyTorch, `torch.compile` computes the remaining part in Koine;
+`train_step` reports an error with the reason. Gradients come from a Koine training step of a weighted sum of all results and are
+compared with PyTorch's autograd.
 """
 TITLES = {"results": "Results", "gradients": "Gradients"}
 
@@ -281,8 +281,8 @@ def part_of_page(notes):
     lines = ["\n| | operators | samples |\n|---|---|---|\n"]
     for status, names in operators.items():
         lines.append(f"| {status} | {len(names)} | {sum(note['statuses'].count(status) for note in notes.values())} |\n")
-    lines.append(f"\nOf those that were tried, {100 * len(operators[FINE]) // max(1, compared)} % are in Koine.\n")
-    lines.append("\n### In Koine, as PyTorch's\n\n" + listed(operators[FINE]))
+    lines.append(f"\nKoine computes {100 * len(operators[FINE]) // max(1, compared)} % of the tried operators.\n")
+    lines.append("\n### In Koine\n\n" + listed(operators[FINE]))
     reasons = {}
     for status in (WRONG, PART, OTHER):
         for name in operators[status]:

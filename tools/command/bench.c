@@ -294,7 +294,7 @@ const command command_bench = {
     "the\n"
     "step predicts its time from these and from the bytes of the gradients, whose exchange overlaps the\n"
     "backward pass, and is continued to 1024 workers: for Koine's sums, in which each worker adds a slice,\n"
-    "and for a ring and a tree. docs/several-devices.md has the formulas.\n"
+    "and for a ring and a tree. docs/several-devices-explained.md has the formulas.\n"
     "\n"
     "--device auto times a few steps on each device, selects the fastest and says why. --trace writes the\n"
     "steps that --profile analyses, and prints the profile as well. --profile shows GFLOP/s, GB/s and the\n"

@@ -10,11 +10,11 @@ from . import arrays, backward, composed, distances, drawn, layers, pointwise, p
 from .operators import BACKWARD, FUNCTIONAL, REASONS, ROWS, SIZES
 
 HEAD = """\
-# PyTorch's operators in koine.torch
+# PyTorch operators
 
 Made by `python3 -c 'import koine.torch.table as t; print(t.page(), end="")'`. `torch.export` and `torch.compile` decompose all
-other operators into those of core ATen before the table is asked. What is neither here nor decomposed is an error of a training
-step, which names the operator and its module; `torch.compile` leaves it to PyTorch.
+other operators into core ATen first. An operator that is neither in this list nor decomposed is an error in a training step,
+which names the operator and its module; `torch.compile` leaves it to PyTorch.
 """
 
 
@@ -45,15 +45,15 @@ def page() -> str:
     known = core()
     trained = {name for name in (*ROWS, *SIZES) if name in known} - BACKWARD
     count = len(known) - len(REASONS)
-    parts = [HEAD, f"Of the {len(known)} operators of core ATen {count} are covered, {100 * count // len(known)} %: those that are trained, "
+    parts = [HEAD, f"Koine supports {count} of {len(known)} core ATen operators, {100 * count // len(known)} %: those in the next section, "
              f"{len(BACKWARD & known)} of backward passes, and {len(FUNCTIONAL)} that write in place.\n",
-             f"## Of core ATen, {len(trained)} that are trained\n", listed(trained),
-             "\n## Others that are trained as they are, without decomposing\n", listed(set(ROWS) - known - BACKWARD),
-             "\n## Of backward passes, which torch.compile has in its graphs\n", listed(BACKWARD),
-             "\n## Of those that write in place, which the tracer makes functional\n",
+             f"## Core ATen: {len(trained)} trainable operators\n", listed(trained),
+             "\n## Other operators that are trained without decomposition\n", listed(set(ROWS) - known - BACKWARD),
+             "\n## Operators of backward passes, in graphs of torch.compile\n", listed(BACKWARD),
+             "\n## In-place operators that the tracer makes functional\n",
              "| operator | becomes |\n|---|---|",
              *(f"| `{name[len('aten.'):]}` | `{other[len('aten.'):]}` |" for name, other in FUNCTIONAL.items()),
-             f"\n## Of core ATen, {len(REASONS)} that are not\n", "| why | operators |\n|---|---|"]
+             f"\n## Core ATen: {len(REASONS)} unsupported operators\n", "| reason | operators |\n|---|---|"]
     for why in dict.fromkeys(REASONS.values()):
         names = ", ".join(f"`{name[len('aten.'):]}`" for name, reason in REASONS.items() if reason == why)
         parts.append(f"| {why} | {names} |")
