@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 from koine import ENVIRONMENT, KOINE, Skipped, case, expect, run_cases
 
@@ -48,6 +49,24 @@ def pages_are_made(folder):
     expect(all(f"\n## {name}\n" in pages.data_page() for name in ("digits", "csv", "cifar10")), "data sources are missing")
     expect("::: koine.model" in pages.python_page(), "the Python reference lacks Model")
     expect("```python" in pages.notebook_page(), "the notebook has no code")
+
+
+@case
+def recording_replays(folder):
+    """The picture has each text of the terminal with the time when it was there, and ends with the last one."""
+    picture = os.path.join(folder, "picture.svg")
+    script = r"printf 'step 1'; sleep 0.3; printf '\rstep \033[K2 <&'; sleep 0.3; printf '\n\346\274\242 done\n'; exit 3"
+    done = subprocess.run([sys.executable, ROOT / "tools/site/record.py", "--seconds", "0.4", picture, "sh", "-c", script],
+                          capture_output=True, text=True)
+    expect(done.returncode == 3, f"expected the command's status: {done}")
+    tree = xml.etree.ElementTree.parse(picture).getroot()
+    texts = {text.text: text.get("style") for text in tree.iter("{http://www.w3.org/2000/svg}text")}
+    expect({text for text in texts if not text.startswith("$ sh")} == {"step 1", "step 2 <&", "\u6f22 done"}, f"found {texts}")
+    style = next(tree.iter("{http://www.w3.org/2000/svg}style")).text
+    length = float(re.search(r"animation:([\d.]+)s", style).group(1))
+    expect(3.2 < length < 3.6, f"expected 0.4 s and the end, found {length}")
+    shown = re.search(rf"@keyframes {texts['step 1'].split(':')[1]}{{(.*?)}}}}", style).group(1)
+    expect("to{visibility:hidden" in shown, f"the first step is not replaced: {shown}")
 
 
 @case

@@ -35,7 +35,7 @@ def in_source(page):
     return page[len("source/"):] if page.startswith("source/") else f"docs/{page}"
 
 
-def on_site(path, files):
+def page_for(path, files):
     """The page for a file of the source, or None."""
     path = re.sub(r"\.ipynb$", ".md", path.rstrip("/"))
     for page in ([path[len("docs/"):]] if path.startswith("docs/") else
@@ -54,7 +54,7 @@ def on_page_markdown(markdown, page, config, files):
             return match.group()
         name, _, anchor = target.partition("#")
         path = posixpath.normpath(posixpath.join(posixpath.dirname(in_source(here)), name))
-        found = on_site(path, files)
+        found = page_for(path, files)
         if found:
             return f"{image}[{text}]({posixpath.relpath(found, posixpath.dirname(here))}{'#' + anchor if anchor else ''})"
         return f"[{text}]({config.repo_url.rstrip('/')}/blob/main/{path})" if config.repo_url else text
