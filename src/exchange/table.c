@@ -1,4 +1,4 @@
-/* The origins of models, in the order in which they are asked whether a file is theirs. */
+/* The origins of models, in the order in which they try to recognize a file. */
 #include "exchange/exchange.h"
 
 const kn_model_origin *const kn_model_origins[] = {&kn_saved_origin, &kn_onnx_origin, &kn_caffe_origin,

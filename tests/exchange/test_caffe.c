@@ -110,7 +110,7 @@ static void layers_share(void **state) {
     becomes(state, INPUT NAMED("a", "data", "w", "name: 'b'") NAMED("c", "a", "w", "name: 'b'"),
             "a_rows = flatten @x\na = linear @a_rows 98\nc = linear @a 98 share=a\noutput c\n");
     is_refused(state, INPUT NAMED("a", "data", "w", "name: 'b'") NAMED("c", "a", "w", ""),
-               "layer 'c' (InnerProduct, line 3): shares its weight with layer 'a' and not its bias");
+               "layer 'c' (InnerProduct, line 3): shares its weight but not its bias with layer 'a'");
 #undef NAMED
 }
 
@@ -124,11 +124,11 @@ static void what_grows_is_bounded(void **state) {
             (size_t)snprintf(net + used, sizeof net - used,
                              "layer { name: 'same' type: 'Concat' bottom: '%s' bottom: '%s' top: 'same' }\n",
                              i ? "same" : "data", i ? "same" : "data");
-    is_refused(state, net, "2147483648 elements along axis 1, expected at most");
+    is_refused(state, net, "2147483648 elements along axis 1");
     used = 0;
     for (int i = 0; i < 70; i++)
         used += (size_t)snprintf(net + used, sizeof net - used, "input: 'i%d' ", i);
-    is_refused(state, net, "70 inputs, expected at most 64");
+    is_refused(state, net, "70 inputs");
     is_refused(state, "input: 'a' input_dim: 1 input_dim: 2 input_dim: 3", "input 'a' has no shape");
     is_refused(state, "input: 'a' input: 'b' input_shape { dim: 1 }", "input 'b' has no shape");
 }
@@ -185,20 +185,20 @@ static void training_is_left_out(void **state) {
 
 static void mistakes_are_reported(void **state) {
     is_refused(state, INPUT LAYER("Interp", "i", "data", "i", "") LAYER("Foo", "j", "i", "j", ""),
-               "2 layers of types that Koine lacks: Interp ('i'), Foo ('j')");
+               "unsupported types: Interp ('i'), Foo ('j')");
     is_refused(state, INPUT LAYER("ReLU", "r", "date", "r", ""),
-               "layer 'r' (ReLU, line 2): nothing before it makes its bottom 'date'");
+               "layer 'r' (ReLU, line 2): no layer before it makes its bottom 'date'");
     is_refused(
         state,
         INPUT LAYER("Convolution", "c", "data", "c", "convolution_param { num_output: 4 kernel_size: 9 }"),
         "layer 'c' (Convolution, line 2): the filter is larger");
     is_refused(state, INPUT LAYER("Pooling", "p", "data", "p", "pooling_param { kernel_size: 0 }"),
-               "kernel_size is 0, expected");
+               "kernel_size is 0");
     is_refused(state, "layer { name: 'd' type: 'Data' top: 'd' }" LAYER("ReLU", "r", "d", "r", ""),
                "deploy.prototxt");
     is_refused(state, "input: 'data'", "input 'data' has no shape");
-    is_refused(state, "layers { layer { name: 'c' type: 'conv' } }", "of Caffe's first version");
-    is_refused(state, INPUT, "no layer of the net makes anything");
+    is_refused(state, "layers { layer { name: 'c' type: 'conv' } }", "Caffe's first layer format");
+    is_refused(state, INPUT, "the net has no outputs");
 }
 
 /* A blob with its shape and the elements first, first + 1, ... */
@@ -249,7 +249,7 @@ static void weights_find_their_layers(void **state) {
     has_numbers(states, "f_c.bias", 3, (float[]){5, 6, 7});
     /* A network as text is no file with weights. */
     assert_int_not_equal(kn_model_load(model, at->path, states, NULL, NULL), KN_OK);
-    assert_non_null(strstr(kn_model_error(model), "is a net as text"));
+    assert_non_null(strstr(kn_model_error(model), "expected a .caffemodel"));
     kn_model_destroy(&model);
     /* Another number of classes: an error, or the layer is skipped. */
     char other[1000];
@@ -257,8 +257,7 @@ static void weights_find_their_layers(void **state) {
     strstr(other, "num_output: 3")[12] = '4';
     model = open_net(state, other);
     assert_int_equal(kn_model_load(model, at->weights, states, NULL, NULL), KN_ERROR_SHAPE);
-    assert_non_null(
-        strstr(kn_model_error(model), "layer 'f/c': blob 0 is (1, 1, 2, 3), expected (2, 4) for the model"));
+    assert_non_null(strstr(kn_model_error(model), "layer 'f/c': blob 0 is (1, 1, 2, 3); expected (2, 4)"));
     kn_model_load_params params = KN_MODEL_LOAD_DEFAULTS;
     params.incomplete = true;
     kn_states *fewer = fake_states_make();

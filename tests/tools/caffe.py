@@ -107,7 +107,7 @@ def mistakes(folder):
     koine("infer", "deploy.prototxt", "--input", "x.npy", "--output", "y.npy", "--overwrite", folder=folder).needs(1, err="--weights")
     write(folder, "wide.prototxt", files.text(NET).replace("num_output: 3", "num_output: 4"))
     koine("convert", "wide.prototxt", "w.safetensors", "--weights", "net.caffemodel", folder=folder).needs(
-        1, err="layer 'ip/1': blob 0 is (3, 16), expected (4, 16)")
+        1, err="layer 'ip/1': blob 0 is (3, 16); expected (4, 16)")
 
 
 run_cases()

@@ -16,7 +16,7 @@ bool kn_caffe_plain(kn_caffe *net, kn_caffe_layer *layer) {
                          kn_caffe_line(net, layer, NULL, "%s @%s", kinds[i].kind, layer->bottoms[0]->value));
 }
 
-/* Writes a line of one operator with one attribute. */
+/* Writes a line with one operator and one attribute. */
 static bool with_number(kn_caffe *net, const kn_caffe_layer *layer, const char *kind, const char *setting,
                         double number) {
     const char *line = kn_caffe_line(net, layer, NULL, "%s @%s", kind, layer->bottoms[0]->value);
@@ -45,9 +45,9 @@ bool kn_caffe_clip(kn_caffe *net, kn_caffe_layer *layer) {
     return kn_caffe_like(net, layer, line);
 }
 
-/* ---- in several steps ---------------------------------------------------------------------------------- */
+/* ---- with several lines -------------------------------------------------------------------------------- */
 
-/* value * scale + shift, without the steps that change nothing; NULL when out of memory. */
+/* value * scale + shift, without steps that change nothing; NULL when out of memory. */
 static const char *write_scaled(kn_caffe *net, const kn_caffe_layer *layer, const char *value, double scale,
                                 double shift) {
     if (value && scale != 1) {
@@ -91,11 +91,11 @@ bool kn_caffe_power(kn_caffe *net, kn_caffe_layer *layer) {
     return kn_caffe_like(net, layer, line);
 }
 
-/* base ^ (shift + scale * x); base -1 stands for e. */
+/* base ^ (shift + scale * x); base -1 means e. */
 bool kn_caffe_exp(kn_caffe *net, kn_caffe_layer *layer) {
     const double base = kn_caffe_number(layer->param, "base", -1);
     if (base <= 0 && base != -1)
-        return kn_caffe_refuse(net, layer, "base is %g, expected a number above 0, or -1 for e", base);
+        return kn_caffe_refuse(net, layer, "base is %g; expected a positive number, or -1 for e", base);
     const char *inner = write_scale_and_shift(net, layer, base == -1 ? 1 : log(base));
     return inner && kn_caffe_like(net, layer, kn_caffe_line(net, layer, NULL, "exp @%s", inner));
 }
@@ -104,7 +104,7 @@ bool kn_caffe_exp(kn_caffe *net, kn_caffe_layer *layer) {
 bool kn_caffe_log(kn_caffe *net, kn_caffe_layer *layer) {
     const double base = kn_caffe_number(layer->param, "base", -1);
     if ((base <= 0 && base != -1) || base == 1)
-        return kn_caffe_refuse(net, layer, "base is %g, expected a number above 0 other than 1, or -1 for e",
+        return kn_caffe_refuse(net, layer, "base is %g; expected a positive number other than 1, or -1 for e",
                                base);
     const char *inner = write_scale_and_shift(net, layer, 1);
     if (inner) inner = kn_caffe_line(net, layer, base == -1 ? NULL : "natural", "log @%s", inner);
@@ -130,7 +130,7 @@ static const char *write_term(kn_caffe *net, const kn_caffe_layer *layer, int po
     return write_scaled(net, layer, layer->bottoms[position]->value, factor, 0);
 }
 
-/* All bottoms have one shape. */
+/* All bottoms have the same shape. */
 bool kn_caffe_eltwise(kn_caffe *net, kn_caffe_layer *layer) {
     const char *operation = kn_caffe_text(layer->param, "operation", "SUM");
     const char *kind = !strcmp(operation, "SUM") ? "add" : !strcmp(operation, "PROD") ? "mul" : "max";
@@ -138,16 +138,17 @@ bool kn_caffe_eltwise(kn_caffe *net, kn_caffe_layer *layer) {
     const bool sum = !strcmp(kind, "add");
     const int coefficients = kn_caffe_count(layer->param, "coeff");
     if (!sum && strcmp(operation, "PROD") && strcmp(operation, "MAX"))
-        return kn_caffe_refuse(net, layer, "operation is %.40s, expected SUM, PROD or MAX", operation);
+        return kn_caffe_refuse(net, layer, "operation is %.40s; expected SUM, PROD or MAX", operation);
     if (coefficients && (!sum || coefficients != layer->bottom_count))
-        return kn_caffe_refuse(net, layer, "%d coefficients for %d bottoms, expected one each of a sum",
+        return kn_caffe_refuse(net, layer,
+                               "has %d coefficients for %d bottoms; expected one per bottom, only for SUM",
                                coefficients, layer->bottom_count);
     const kn_caffe_item *coefficient = kn_caffe_next(layer->param, "coeff", NULL);
     const char *value = write_term(net, layer, 0, coefficient);
     for (int i = 1; value && i < layer->bottom_count; i++) {
         const kn_caffe_blob *other = layer->bottoms[i];
         if (other->rank != x->rank || memcmp(other->dims, x->dims, (size_t)x->rank * sizeof *x->dims))
-            return kn_caffe_refuse(net, layer, "'%s' and '%s' have not the same shape", x->name, other->name);
+            return kn_caffe_refuse(net, layer, "'%s' and '%s' have different shapes", x->name, other->name);
         if (coefficient) coefficient = kn_caffe_next(layer->param, "coeff", coefficient);
         const char *term = write_term(net, layer, i, coefficient);
         if (term)

@@ -1,10 +1,10 @@
-/* Caffe's layers that concatenate, slice and reshape. */
+/* Caffe layers that concatenate, slice and reshape. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "exchange/caffe/caffe.h"
 
-/* `axis`, or its earlier name. */
+/* `axis`, or its old name. */
 static bool find_axis(kn_caffe *net, const kn_caffe_layer *layer, const char *older, int *axis) {
     return kn_caffe_axis(net, layer, kn_caffe_field(layer->param, "axis") ? "axis" : older, 1, axis);
 }
@@ -38,7 +38,7 @@ static const char *write_slice(kn_caffe *net, const kn_caffe_layer *layer, const
                          begin, end);
 }
 
-/* Slices that end at the given points, or are of equal size. */
+/* Slices that end at the given slice points, or have equal sizes. */
 bool kn_caffe_slice(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     const int points = kn_caffe_count(layer->param, "slice_point");
@@ -47,8 +47,9 @@ bool kn_caffe_slice(kn_caffe *net, kn_caffe_layer *layer) {
     const int64_t size = x->dims[axis];
     if (axis == 0) return kn_caffe_refuse(net, layer, "axis is 0, expected the batch to stay");
     if (points ? points != layer->top_count - 1 : size % layer->top_count != 0)
-        return kn_caffe_refuse(net, layer, "%" PRId64 " elements do not become %d tops with %d slice points",
-                               size, layer->top_count, points);
+        return kn_caffe_refuse(net, layer,
+                               "%" PRId64 " elements cannot be split into %d tops with %d slice points", size,
+                               layer->top_count, points);
     const kn_caffe_item *point = NULL;
     int64_t begin = 0;
     for (int i = 0; i < layer->top_count; i++) {
@@ -59,7 +60,7 @@ bool kn_caffe_slice(kn_caffe *net, kn_caffe_layer *layer) {
                       ? (int64_t)point->as.number
                       : begin;
         if (end <= begin)
-            return kn_caffe_refuse(net, layer, "slice points that do not rise within %" PRId64 " elements",
+            return kn_caffe_refuse(net, layer, "expected increasing slice points below the size %" PRId64,
                                    size);
         memcpy(dims, x->dims, sizeof dims);
         dims[axis] = end - begin;
@@ -88,7 +89,8 @@ bool kn_caffe_flatten(kn_caffe *net, kn_caffe_layer *layer) {
     if (!kn_caffe_axis(net, layer, "axis", 1, &axis) || !kn_caffe_axis(net, layer, "end_axis", -1, &end))
         return false;
     if (axis < 1 || end < axis)
-        return kn_caffe_refuse(net, layer, "axes from %d to %d, expected the batch to stay", axis, end);
+        return kn_caffe_refuse(net, layer, "cannot flatten axes %d to %d; expected axes after the batch",
+                               axis, end);
     memcpy(dims, x->dims, sizeof dims);
     if (!kn_caffe_product(net, layer, x->dims + axis, end + 1 - axis, &dims[axis])) return false;
     memcpy(dims + axis + 1, x->dims + end + 1, (size_t)(x->rank - end - 1) * sizeof *dims);
@@ -97,7 +99,7 @@ bool kn_caffe_flatten(kn_caffe *net, kn_caffe_layer *layer) {
                          dims);
 }
 
-/* Changes the sizes of some axes: 0 keeps a size, -1 is inferred. */
+/* Changes the sizes of some axes: 0 copies a size, -1 is inferred. */
 bool kn_caffe_reshape(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     const kn_caffe_item *shape = kn_caffe_field(layer->param, "shape"), *dim = NULL;
@@ -109,7 +111,9 @@ bool kn_caffe_reshape(kn_caffe *net, kn_caffe_layer *layer) {
     if (first < 0) first += x->rank + 1;
     const int64_t end = count < 0 ? x->rank : first + count, made = kn_caffe_count(shape, "dim");
     if (first < 0 || first > x->rank || end > x->rank || first + made + x->rank - end > KN_MAX_RANK)
-        return kn_caffe_refuse(net, layer, "axes that '%s' has not, or more than %d", x->name, KN_MAX_RANK);
+        return kn_caffe_refuse(net, layer,
+                               "axes are out of range for '%s', or the result has more than %d axes", x->name,
+                               KN_MAX_RANK);
     while (rank < first) {
         dims[rank] = x->dims[rank];
         rank++;
@@ -119,14 +123,14 @@ bool kn_caffe_reshape(kn_caffe *net, kn_caffe_layer *layer) {
         if (!(size >= -1 && size <= KN_CAFFE_SIZE) || size != floor(size) || (size == -1 && open >= 0) ||
             (size == 0 && rank >= x->rank))
             return kn_caffe_refuse(net, layer,
-                                   "expected sizes, at most one of them -1, and 0 where '%s' has that axis",
+                                   "expected sizes, with at most one -1, and 0 only for axes that '%s' has",
                                    x->name);
         if (size == -1) open = rank;
         dims[rank] = size == -1 ? 1 : size == 0 ? x->dims[rank] : (int64_t)size;
     }
     for (int64_t i = end; i < x->rank; i++)
         dims[rank++] = x->dims[i];
-    /* An unchanged batch is left out: files may give it as 0. */
+    /* The batch is left out if it is unchanged: files may give it as 0. */
     const int from = rank > 0 && open != 0 && dims[0] == x->dims[0];
     if (!kn_caffe_product(net, layer, x->dims + from, x->rank - from, &all) ||
         !kn_caffe_product(net, layer, dims + from, rank - from, &known))
@@ -135,7 +139,7 @@ bool kn_caffe_reshape(kn_caffe *net, kn_caffe_layer *layer) {
     if (rank < 1 || dims[0] != x->dims[0] ||
         !kn_caffe_product(net, layer, dims + from, rank - from, &known) || known != all)
         return kn_caffe_refuse(
-            net, layer, "a shape with other elements than '%s', or another batch, which is to stay", x->name);
+            net, layer, "cannot reshape '%s': the number of elements or the batch would change", x->name);
     return kn_caffe_make(net, layer, 0, kn_caffe_reshaped(net, layer, NULL, x->value, rank, dims), rank,
                          dims);
 }
@@ -148,13 +152,14 @@ bool kn_caffe_permute(kn_caffe *net, kn_caffe_layer *layer) {
     for (const kn_caffe_item *item = NULL; (item = kn_caffe_next(layer->param, "order", item)); count++) {
         const double axis = item->kind == KN_CAFFE_NUMBER ? item->as.number : -1;
         if (!(axis >= 0 && axis < x->rank) || axis != floor(axis) || (seen & 1u << (int)axis))
-            return kn_caffe_refuse(net, layer, "expected the axes of '%s', each once", x->name);
+            return kn_caffe_refuse(net, layer, "expected each axis of '%s' once", x->name);
         seen |= 1u << (int)axis;
         order[count] = (int)axis;
     }
     for (int axis = 0; axis < x->rank; axis++)
         if (!(seen & 1u << axis)) order[count++] = axis;
-    if (order[0] != 0) return kn_caffe_refuse(net, layer, "the batch moves, expected it to stay first");
+    if (order[0] != 0)
+        return kn_caffe_refuse(net, layer, "cannot move the batch; expected axis 0 to stay first");
     const char *line = kn_caffe_line(net, layer, NULL, "transpose @%s permutation=", x->value);
     for (int i = 0; i < count; i++) {
         kn_caffe_more(net, i ? ",%d" : "%d", order[i]);
@@ -174,16 +179,17 @@ bool kn_caffe_crop(kn_caffe *net, kn_caffe_layer *layer) {
     if (like->rank != x->rank || axis < 1 || (offsets > 1 && offsets != x->rank - axis))
         return kn_caffe_refuse(
             net, layer,
-            "expected two bottoms of as many axes, and an offset for all that are cut or for each");
+            "expected two bottoms with the same number of axes, and one offset, or one per cropped axis");
     memcpy(dims, x->dims, sizeof dims);
     const kn_caffe_item *offset = NULL;
     for (int i = axis; i < x->rank && value; i++) {
         if (offsets > 1 || !offset) offset = kn_caffe_next(layer->param, "offset", offset);
         const double begin = offset && offset->kind == KN_CAFFE_NUMBER ? offset->as.number : 0;
         if (!(begin >= 0 && begin + (double)like->dims[i] <= (double)x->dims[i]) || begin != floor(begin))
-            return kn_caffe_refuse(
-                net, layer, "%" PRId64 " elements from %g on are not in axis %d of '%s', which has %" PRId64,
-                like->dims[i], begin, i, x->name, x->dims[i]);
+            return kn_caffe_refuse(net, layer,
+                                   "%" PRId64
+                                   " elements from offset %g do not fit axis %d of '%s' with size %" PRId64,
+                                   like->dims[i], begin, i, x->name, x->dims[i]);
         dims[i] = like->dims[i];
         value = write_slice(net, layer, i + 1 < x->rank ? "part" : NULL, value, i, (int64_t)begin,
                             (int64_t)begin + dims[i]);
@@ -199,7 +205,7 @@ bool kn_caffe_tile(kn_caffe *net, kn_caffe_layer *layer) {
         return false;
     memcpy(dims, x->dims, sizeof dims);
     if (axis == 0 || !kn_caffe_product(net, layer, (int64_t[]){dims[axis], times}, 2, &dims[axis]))
-        return kn_caffe_refuse(net, layer, "expected the batch to stay, and fewer tiles");
+        return kn_caffe_refuse(net, layer, "cannot tile the batch, or too many tiles");
     const char *line = kn_caffe_line(net, layer, NULL, "tile @%s times=%" PRId64, x->value, times);
     for (int i = axis + 1; i < x->rank; i++)
         kn_caffe_more(net, ",1");

@@ -1,11 +1,11 @@
-/* Caffe's layers that have weights. */
+/* Caffe layers with weights. */
 #include <inttypes.h>
 
 #include "exchange/caffe/caffe.h"
 
-/* ---- how weights begin --------------------------------------------------------------------------------- */
+/* ---- initializers -------------------------------------------------------------------------------------- */
 
-/* Appends " init=..." for a filler; nothing where no initializer of the text matches it. */
+/* Appends " init=..." for a filler; nothing if no initializer of the text matches it. */
 static void write_filler(kn_caffe *net, const char *option, const kn_caffe_item *filler) {
     const char *type = kn_caffe_text(filler, "type", "constant"),
                *variance = kn_caffe_text(filler, "variance_norm", "FAN_IN");
@@ -17,7 +17,7 @@ static void write_filler(kn_caffe *net, const char *option, const kn_caffe_item 
     if (!strcmp(type, "gaussian") && kn_caffe_number(filler, "mean", 0) == 0)
         word = "normal", number = kn_caffe_number(filler, "std", 1);
     if (!strcmp(type, "uniform") && low == -high && high > 0) word = "uniform", number = high;
-    /* Caffe's xavier filler uses the fan-in alone. */
+    /* Caffe's xavier filler uses only the fan-in. */
     if (!strcmp(type, "xavier"))
         word = in ? "kaiming_uniform" : out ? "kaiming_uniform_out" : "xavier_uniform";
     if (!strcmp(type, "msra") && (in || out))
@@ -27,7 +27,7 @@ static void write_filler(kn_caffe *net, const char *option, const kn_caffe_item 
     kn_text_number(&net->lines, number);
 }
 
-/* Weights without a filler, as in nets for inference, keep the default initializer. */
+/* Weights without a filler, as in nets for inference, get the default initializer. */
 static void write_fillers(kn_caffe *net, const kn_caffe_layer *layer, bool bias) {
     const kn_caffe_item *weight = kn_caffe_field(layer->param, "weight_filler");
     if (!weight) return;
@@ -45,7 +45,7 @@ static bool is_frozen(const kn_caffe_layer *layer, int blobs) {
     return still >= blobs;
 }
 
-/* The name of its weight (blob 0) or bias (1): layers that give the same name share it. NULL: none. */
+/* The shared name of the weight (blob 0) or bias (1): layers with the same name share it. NULL: none. */
 static const char *shared_name(const kn_caffe_layer *layer, int blob) {
     const kn_caffe_item *param = kn_caffe_next(layer->item, "param", NULL);
     if (param && blob == 1) param = kn_caffe_next(layer->item, "param", param);
@@ -54,20 +54,20 @@ static const char *shared_name(const kn_caffe_layer *layer, int blob) {
     return *name ? name : NULL;
 }
 
-/* A line of the text shares all parameters of another line, or none. */
+/* A line of the text shares either all parameters of another line or none. */
 static bool share_weights(kn_caffe *net, const kn_caffe_layer *layer, const kn_caffe_layer *owner,
                           bool bias) {
     const char *own = bias ? shared_name(layer, 1) : NULL, *its = bias ? shared_name(owner, 1) : NULL;
     if (bias && (!own || !its || strcmp(own, its)))
         return kn_caffe_refuse(
-            net, layer, "shares its weight with layer '%.80s' and not its bias, expected one name for both",
+            net, layer, "shares its weight but not its bias with layer '%.80s'; expected both or neither",
             owner->name);
     kn_caffe_more(net, " share=%s", owner->line);
     return true;
 }
 
-/* Ends a line with weights: says which layer shares them, and records where a file has them. shape is the
- * weight's in the file. */
+/* Ends a line with weights: writes which layer shares them, and records which blobs have them. `shape` is the
+ * weight's shape in the file. */
 static bool write_weights(kn_caffe *net, const kn_caffe_layer *layer, int rank, const int64_t *shape,
                           int64_t units, bool bias, kn_caffe_change change) {
     const char *shared = shared_name(layer, 0);
@@ -92,9 +92,9 @@ typedef struct filters {
 static bool read_filters(kn_caffe *net, const kn_caffe_layer *layer, filters *f) {
     const kn_caffe_blob *x = layer->bottoms[0];
     if (x->rank != 4)
-        return kn_caffe_refuse(net, layer, "'%s' has %d axes, expected 4: images", x->name, x->rank);
+        return kn_caffe_refuse(net, layer, "'%s' has %d axes; expected 4 (N,C,H,W)", x->name, x->rank);
     if (kn_caffe_number(layer->param, "axis", 1) != 1)
-        return kn_caffe_refuse(net, layer, "axis is not 1, expected channels there");
+        return kn_caffe_refuse(net, layer, "expected axis 1 (the channels)");
     /* Layers of this type are depthwise. */
     const int64_t groups = strcmp(layer->row->type, "ConvolutionDepthwise") ? 1 : x->dims[1];
     if (!kn_caffe_whole(net, layer, "num_output", 0, 1, &f->channels) ||
@@ -106,8 +106,8 @@ static bool read_filters(kn_caffe *net, const kn_caffe_layer *layer, filters *f)
         return false;
     if (x->dims[1] % f->groups || f->channels % f->groups)
         return kn_caffe_refuse(net, layer,
-                               "%" PRId64 " channels become %" PRId64 " in %" PRId64
-                               " groups, which divide not both",
+                               "%" PRId64 " input and %" PRId64
+                               " output channels are not divisible by %" PRId64 " groups",
                                x->dims[1], f->channels, f->groups);
     return true;
 }
@@ -131,7 +131,7 @@ bool kn_caffe_convolution(kn_caffe *net, kn_caffe_layer *layer) {
         int64_t room = x->dims[2 + i] + 2 * f.pad[i] - (f.dilation[i] * (f.kernel[i] - 1) + 1);
         if (room < 0)
             return kn_caffe_refuse(
-                net, layer, "the filter is larger than '%s' of %" PRId64 "x%" PRId64 " with its padding",
+                net, layer, "the filter is larger than '%s' (%" PRId64 "x%" PRId64 ") with its padding",
                 x->name, x->dims[2], x->dims[3]);
         dims[2 + i] = room / f.stride[i] + 1;
     }
@@ -154,7 +154,7 @@ bool kn_caffe_deconvolution(kn_caffe *net, kn_caffe_layer *layer) {
         dims[2 + i] =
             f.stride[i] * (x->dims[2 + i] - 1) + f.dilation[i] * (f.kernel[i] - 1) + 1 - 2 * f.pad[i];
         if (dims[2 + i] < 1 || dims[2 + i] > KN_CAFFE_SIZE)
-            return kn_caffe_refuse(net, layer, "an image of %" PRId64 " lines would come out", dims[2 + i]);
+            return kn_caffe_refuse(net, layer, "the output would have size %" PRId64, dims[2 + i]);
     }
     const char *line = kn_caffe_line(net, layer, NULL, "convtranspose @%s %" PRId64 " %" PRId64, x->value,
                                      f.channels, f.kernel[0]);
@@ -187,13 +187,13 @@ bool kn_caffe_inner_product(kn_caffe *net, kn_caffe_layer *layer) {
     const char *line = kn_caffe_line(net, layer, NULL, "linear @%s %" PRId64, value, units);
     dims[axis] = units;
     return write_weights(net, layer, 2, shape, units, kn_caffe_number(layer->param, "bias_term", 1) != 0,
-                         turned ? KN_CAFFE_TURNED : KN_CAFFE_AS_IT_IS) &&
+                         turned ? KN_CAFFE_TRANSPOSED : KN_CAFFE_AS_IT_IS) &&
            kn_caffe_make(net, layer, 0, line, axis + 1, dims);
 }
 
-/* ---- norms and scales ---------------------------------------------------------------------------------- */
+/* ---- normalization and scaling ------------------------------------------------------------------------- */
 
-/* Whether a later layer reads the blob before another layer overwrites it. */
+/* Whether a later layer reads the blob before a layer overwrites it. */
 static bool is_read(const kn_caffe *net, const kn_caffe_layer *after, const char *blob) {
     for (const kn_caffe_layer *layer = after + 1; layer < net->layers + net->layer_count; layer++) {
         if (layer->row->sort != KN_CAFFE_MAKES) continue;
@@ -205,7 +205,7 @@ static bool is_read(const kn_caffe *net, const kn_caffe_layer *after, const char
     return false;
 }
 
-/* The Scale layer after a BatchNorm that gives it weight and bias; NULL where there is none. */
+/* The Scale layer after a BatchNorm that provides its weight and bias; NULL if there is none. */
 static kn_caffe_layer *scale_behind(kn_caffe *net, kn_caffe_layer *norm) {
     kn_caffe_layer *scale = norm + 1;
     if (scale >= net->layers + net->layer_count || strcmp(scale->row->type, "Scale") || scale->top_count != 1)
@@ -218,7 +218,7 @@ static kn_caffe_layer *scale_behind(kn_caffe *net, kn_caffe_layer *norm) {
     return strcmp(scale->tops[0], norm->tops[0]) && is_read(net, scale, norm->tops[0]) ? NULL : scale;
 }
 
-/* x is (N,C,...). The file has sums and a factor to divide them by. */
+/* x is (N,C,...). The file has sums, and a factor to divide them by. */
 bool kn_caffe_batch_norm(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     if (x->rank < 2) return kn_caffe_refuse(net, layer, "'%s' has no channels", x->name);
@@ -241,14 +241,14 @@ bool kn_caffe_batch_norm(kn_caffe *net, kn_caffe_layer *layer) {
            kn_caffe_make(net, scale, 0, line, x->rank, x->dims);
 }
 
-/* Writes a parameter for a number of axes from `axis` on that broadcasts along the others; NULL after a
- * refusal. */
+/* Writes a parameter with `count` axes that aligns with axis `axis` of x and broadcasts over the other axes;
+ * NULL after a refusal. */
 static const char *write_parameter(kn_caffe *net, const kn_caffe_layer *layer, int blob, const char *part,
                                    int axis, int64_t count, const char *init) {
     const kn_caffe_blob *x = layer->bottoms[0];
     int end = count < 0 ? x->rank : axis + (int)count;
     if (axis < 1 || count > x->rank || end > x->rank) {
-        kn_caffe_refuse(net, layer, "its axes are not among those of '%s' after the batch", x->name);
+        kn_caffe_refuse(net, layer, "its axes are out of range for '%s' without the batch", x->name);
         return NULL;
     }
     const int rank = end - axis, ones = count == 0 ? 1 : x->rank - end;
@@ -262,16 +262,15 @@ static const char *write_parameter(kn_caffe *net, const kn_caffe_layer *layer, i
                : NULL;
 }
 
-/* The second bottom (...) with trailing axes of size 1, so that it broadcasts over the first from the axis
- * on. */
+/* The second bottom (...) with trailing axes of size 1, so that it broadcasts to the first, aligned with
+ * `axis`. */
 static const char *write_second(kn_caffe *net, const kn_caffe_layer *layer, int axis) {
     const kn_caffe_blob *x = layer->bottoms[0], *by = layer->bottoms[1];
     int64_t dims[KN_MAX_RANK];
     if (axis != 0 || by->rank > x->rank || by->rank < 1) {
-        kn_caffe_refuse(
-            net, layer,
-            "its axis is %d for '%s' with %d axes, expected 0 where the second bottom has the batch", axis,
-            by->name, by->rank);
+        kn_caffe_refuse(net, layer,
+                        "its axis is %d for '%s' with %d axes; expected 0 if the second bottom has a batch",
+                        axis, by->name, by->rank);
         return NULL;
     }
     for (int i = 0; i < x->rank; i++) {
@@ -293,7 +292,7 @@ bool kn_caffe_scale(kn_caffe *net, kn_caffe_layer *layer) {
         !kn_caffe_whole(net, layer, "num_axes", 1, -1, &count))
         return false;
     const bool two = layer->bottom_count == 2;
-    if (two && bias) return kn_caffe_refuse(net, layer, "a bias together with a second bottom");
+    if (two && bias) return kn_caffe_refuse(net, layer, "a bias and a second bottom cannot be combined");
     const char *by =
         two ? write_second(net, layer, axis) : write_parameter(net, layer, 0, "weight", axis, count, "one");
     const char *shift = by && bias ? write_parameter(net, layer, 1, "bias", axis, count, "zero") : NULL;
@@ -315,7 +314,7 @@ bool kn_caffe_bias(kn_caffe *net, kn_caffe_layer *layer) {
                                kn_caffe_line(net, layer, NULL, "add @%s @%s", layer->bottoms[0]->value, by));
 }
 
-/* One slope per channel, or one for all. */
+/* One slope per channel, or a single one. */
 bool kn_caffe_prelu(kn_caffe *net, kn_caffe_layer *layer) {
     const bool one = kn_caffe_number(layer->param, "channel_shared", 0) != 0;
     if (layer->bottoms[0]->rank < 2)

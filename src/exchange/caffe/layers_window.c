@@ -1,4 +1,4 @@
-/* Caffe's pooling, local normalization, and layers along an axis. */
+/* Caffe's pooling, local response normalization, and layers along an axis. */
 #include <inttypes.h>
 
 #include "exchange/caffe/caffe.h"
@@ -13,20 +13,19 @@ static bool write_global_pooling(kn_caffe *net, const kn_caffe_layer *layer, boo
         dims);
 }
 
-/* x is (N,C,H,W). Caffe rounds the number of windows up, unless the last would begin outside the image, and
- * averages over the part of the window within the padded image, as `ceil` does here. */
+/* x is (N,C,H,W). Caffe rounds the number of windows up, unless the last window would begin outside the
+ * image, and averages over the window's elements inside the padded image, as `ceil` does here. */
 bool kn_caffe_pooling(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     const char *pool = kn_caffe_text(layer->param, "pool", "MAX");
     const bool maximum = !strcmp(pool, "MAX");
     int64_t kernel[2], stride[2], pad[2], dims[4] = {x->dims[0], x->dims[1]};
     if (x->rank != 4)
-        return kn_caffe_refuse(net, layer, "'%s' has %d axes, expected 4: images", x->name, x->rank);
+        return kn_caffe_refuse(net, layer, "'%s' has %d axes; expected 4 (N,C,H,W)", x->name, x->rank);
     if (!maximum && strcmp(pool, "AVE"))
-        return kn_caffe_refuse(net, layer, "pool is %.40s, expected MAX or AVE", pool);
+        return kn_caffe_refuse(net, layer, "pool is %.40s; expected MAX or AVE", pool);
     if (layer->top_count > 1)
-        return kn_caffe_refuse(net, layer,
-                               "a second top, for the places of maxima, which Koine does not tell");
+        return kn_caffe_refuse(net, layer, "a second top (the indices of the maxima) is not supported");
     if (kn_caffe_number(layer->param, "global_pooling", 0) != 0)
         return write_global_pooling(net, layer, maximum);
     if (!kn_caffe_pair(net, layer, "kernel_size", "kernel_h", "kernel_w", 0, 1, kernel) ||
@@ -38,8 +37,8 @@ bool kn_caffe_pooling(kn_caffe *net, kn_caffe_layer *layer) {
         int64_t size = x->dims[2 + i], room = size + 2 * pad[i] - kernel[i];
         if (room < 0 || pad[i] >= kernel[i])
             return kn_caffe_refuse(net, layer,
-                                   "a window of %" PRId64 "x%" PRId64 " does not fit on '%s' of %" PRId64
-                                   "x%" PRId64 " with its padding",
+                                   "a window of %" PRId64 "x%" PRId64 " does not fit '%s' (%" PRId64
+                                   "x%" PRId64 ") with its padding",
                                    kernel[0], kernel[1], x->name, x->dims[2], x->dims[3]);
         dims[2 + i] = (room + (ceil ? stride[i] - 1 : 0)) / stride[i] + 1;
         if ((dims[2 + i] - 1) * stride[i] >= size + pad[i]) dims[2 + i]--;
@@ -53,7 +52,7 @@ bool kn_caffe_pooling(kn_caffe *net, kn_caffe_layer *layer) {
     return kn_caffe_make(net, layer, 0, line, 4, dims);
 }
 
-/* x / (1 + alpha * mean of the squares around it in its own channel) ^ beta. */
+/* x / (1 + alpha * mean of the squares around it in the same channel) ^ beta. */
 static bool write_local_in_channel(kn_caffe *net, const kn_caffe_layer *layer, int64_t size, double alpha,
                                    double beta) {
     const char *x = layer->bottoms[0]->value;
@@ -77,7 +76,7 @@ bool kn_caffe_lrn(kn_caffe *net, kn_caffe_layer *layer) {
     int64_t size;
     if (!kn_caffe_whole(net, layer, "local_size", 5, 1, &size)) return false;
     if (size % 2 == 0)
-        return kn_caffe_refuse(net, layer, "local_size is %" PRId64 ", expected an odd number", size);
+        return kn_caffe_refuse(net, layer, "local_size is %" PRId64 "; expected an odd number", size);
     if (!strcmp(kn_caffe_text(layer->param, "norm_region", "ACROSS_CHANNELS"), "WITHIN_CHANNEL"))
         return write_local_in_channel(net, layer, size, alpha, beta);
     const char *line =
@@ -102,8 +101,8 @@ bool kn_caffe_softmax(kn_caffe *net, kn_caffe_layer *layer) {
     return kn_caffe_make(net, layer, 0, line, rank, x->dims);
 }
 
-/* The index of the largest element: along an axis, which is kept with size 1, or among all elements after the
- * batch, (N,1,1) with as many axes as before. */
+/* The index of the largest element: along an axis, which remains with size 1, or over all elements after the
+ * batch: (N,1,1), with as many axes as x. */
 bool kn_caffe_argmax(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     const bool along = kn_caffe_field(layer->param, "axis") != NULL;
@@ -113,7 +112,7 @@ bool kn_caffe_argmax(kn_caffe *net, kn_caffe_layer *layer) {
     if (axis < 1 || kn_caffe_number(layer->param, "top_k", 1) != 1 ||
         kn_caffe_number(layer->param, "out_max_val", 0) != 0)
         return kn_caffe_refuse(net, layer,
-                               "expected the position of a single largest element, after the batch");
+                               "expected top_k 1, an index without the value, and an axis after the batch");
     memcpy(dims, x->dims, sizeof dims);
     dims[axis] = 1;
     const char *value = along ? x->value : kn_caffe_line(net, layer, "rows", "flatten @%s", x->value);
@@ -139,7 +138,7 @@ bool kn_caffe_reduction(kn_caffe *net, kn_caffe_layer *layer) {
     for (size_t i = 0; i < KN_COUNT_OF(kinds); i++)
         if (!strcmp(kinds[i][0], operation)) kind = kinds[i][1];
     if (!kind)
-        return kn_caffe_refuse(net, layer, "operation is %.40s, expected SUM, ASUM, SUMSQ or MEAN",
+        return kn_caffe_refuse(net, layer, "operation is %.40s; expected SUM, ASUM, SUMSQ or MEAN",
                                operation);
     if (!kn_caffe_axis(net, layer, "axis", 0, &axis)) return false;
     if (axis < 1) return kn_caffe_refuse(net, layer, "axis is 0, expected the batch to stay");

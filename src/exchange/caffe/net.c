@@ -1,4 +1,4 @@
-/* Translates a net of Caffe to a text model: selects layers, assigns names, finds inputs and outputs. */
+/* Translates a Caffe net to a text model: selects layers, assigns names, finds inputs and outputs. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@ bool kn_caffe_refuse(kn_caffe *net, const kn_caffe_layer *layer, const char *for
 
 /* ---- names and lines ----------------------------------------------------------------------------------- */
 
-/* Joins names of Caffe to a name of the text: letters, digits and _, a letter first. Returns its length,
- * which leaves room for a number after it. */
+/* Makes a text name from Caffe names: letters, digits and _, starting with a letter. Returns its length,
+ * which leaves room to append a number. */
 static size_t clean_name(const char *layer, const char *part, char name[KN_MODEL_NAME_BYTES + 1]) {
     enum { MOST = KN_MODEL_NAME_BYTES - 12 };
     size_t length = 0;
@@ -38,7 +38,7 @@ static size_t clean_name(const char *layer, const char *part, char name[KN_MODEL
     return length;
 }
 
-/* The same, made unique. */
+/* Like clean_name, but unique. */
 static const char *free_name(kn_caffe *net, const char *layer, const char *part) {
     char name[KN_MODEL_NAME_BYTES + 1];
     size_t length = clean_name(layer, part, name);
@@ -99,7 +99,7 @@ const char *kn_caffe_text_of(const kn_caffe_item *item) {
 static bool check_whole(kn_caffe *net, const kn_caffe_layer *layer, const char *name, double found,
                         int64_t least, int64_t *number) {
     if (!(found >= (double)least && found <= KN_CAFFE_SIZE && found == floor(found)))
-        return kn_caffe_refuse(net, layer, "%s is %g, expected an integer from %" PRId64 " to %d", name,
+        return kn_caffe_refuse(net, layer, "%s is %g; expected an integer from %" PRId64 " to %d", name,
                                found, least, KN_CAFFE_SIZE);
     *number = (int64_t)found;
     return true;
@@ -126,8 +126,8 @@ bool kn_caffe_pair(kn_caffe *net, const kn_caffe_layer *layer, const char *name,
     const kn_caffe_item *second = first ? kn_caffe_next(layer->param, name, first) : NULL;
     int count = kn_caffe_count(layer->param, name);
     if (count > 2)
-        return kn_caffe_refuse(net, layer, "%d numbers for %s, expected one for height and width, or two",
-                               count, name);
+        return kn_caffe_refuse(net, layer, "%d values for %s; expected 1 for height and width, or 2", count,
+                               name);
     const kn_caffe_item *items[2] = {first, second ? second : first};
     const char *sides[2] = {height, width};
     for (int i = 0; i < 2; i++) {
@@ -143,7 +143,7 @@ bool kn_caffe_product(kn_caffe *net, const kn_caffe_layer *layer, const int64_t 
     *product = 1;
     for (int i = 0; i < count; i++) {
         if (dims[i] && *product > KN_CAFFE_SIZE / dims[i])
-            return kn_caffe_refuse(net, layer, "more than %d elements in a row", KN_CAFFE_SIZE);
+            return kn_caffe_refuse(net, layer, "a row would have more than %d elements", KN_CAFFE_SIZE);
         *product *= dims[i];
     }
     return true;
@@ -172,7 +172,7 @@ bool kn_caffe_make(kn_caffe *net, const kn_caffe_layer *layer, int position, con
     if (!value || position >= layer->top_count) return value != NULL;
     for (int i = 0; i < rank; i++)
         if (dims[i] > KN_CAFFE_SIZE)
-            return kn_caffe_refuse(net, layer, "%" PRId64 " elements along axis %d, expected at most %d",
+            return kn_caffe_refuse(net, layer, "%" PRId64 " elements along axis %d; expected at most %d",
                                    dims[i], i, KN_CAFFE_SIZE);
     kn_caffe_blob *blob = add_blob(net, layer->tops[position], value);
     if (!blob) return false;
@@ -205,7 +205,7 @@ bool kn_caffe_add_weight(kn_caffe *net, const kn_caffe_layer *layer, int blob, c
     return true;
 }
 
-/* ---- which layers there are ---------------------------------------------------------------------------- */
+/* ---- layers that are used ------------------------------------------------------------------------------ */
 
 const kn_caffe_item *kn_caffe_next_layer(const kn_caffe_item *root, const kn_caffe_item *after) {
     const kn_caffe_item *item = after ? after->next : root->as.first;
@@ -215,7 +215,7 @@ const kn_caffe_item *kn_caffe_next_layer(const kn_caffe_item *root, const kn_caf
     return item;
 }
 
-/* Whether a rule holds for phase TEST, level 0 and no stage. */
+/* Whether a rule matches phase TEST, level 0 and no stage. */
 static bool rule_fits(const kn_caffe_item *rule) {
     return !strcmp(kn_caffe_text(rule, "phase", "TEST"), "TEST") &&
            kn_caffe_number(rule, "min_level", 0) <= 0 && kn_caffe_number(rule, "max_level", 0) >= 0 &&
@@ -242,7 +242,7 @@ static const kn_caffe_row *find_row(const char *type) {
 static bool list_tops(kn_caffe *net, kn_caffe_layer *layer) {
     int count = kn_caffe_count(layer->item, "top");
     if (count > KN_CAFFE_TOPS)
-        return kn_caffe_refuse(net, layer, "%d tops, expected at most %d", count, KN_CAFFE_TOPS);
+        return kn_caffe_refuse(net, layer, "has %d tops; expected at most %d", count, KN_CAFFE_TOPS);
     layer->tops = kn_arena_take(&net->model->arena, (size_t)count, sizeof *layer->tops);
     if (!layer->tops) return kn_model_no_memory(net->model);
     for (const kn_caffe_item *top = NULL; (top = kn_caffe_next(layer->item, "top", top));)
@@ -257,8 +257,8 @@ static bool list_layers(kn_caffe *net) {
     for (const kn_caffe_item *item = NULL; (item = kn_caffe_next_layer(net->root, item));)
         count++;
     if (count > KN_CAFFE_LAYERS) {
-        kn_fail(&model->error, KN_ERROR_FORMAT, "%s: %zu layers, expected at most %d", model->source, count,
-                KN_CAFFE_LAYERS);
+        kn_fail(&model->error, KN_ERROR_FORMAT, "%s: has %zu layers; expected at most %d", model->source,
+                count, KN_CAFFE_LAYERS);
         return false;
     }
     net->layers = kn_arena_take(&model->arena, count, sizeof *net->layers);
@@ -267,8 +267,8 @@ static bool list_layers(kn_caffe *net) {
     kn_text_init(&missing, &model->host);
     bool good = true;
     for (const kn_caffe_item *item = NULL; good && (item = kn_caffe_next_layer(net->root, item));) {
-        const char *type =
-            kn_caffe_text(item, "type", kn_caffe_field(item, "layer") ? "of Caffe's first version" : "");
+        const char *type = kn_caffe_text(
+            item, "type", kn_caffe_field(item, "layer") ? "V0, Caffe's first layer format" : "");
         kn_caffe_layer *layer = &net->layers[net->layer_count];
         if (!is_there(item)) continue;
         *layer =
@@ -285,13 +285,13 @@ static bool list_layers(kn_caffe *net) {
         net->layer_count++;
     }
     if (good && unknown)
-        kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: %zu layers of types that Koine lacks: %s%s",
+        kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: %zu layers have unsupported types: %s%s",
                 model->source, unknown, missing.data, unknown > 12 ? ", ..." : "");
     kn_text_finish(&missing);
     return good && !unknown;
 }
 
-/* ---- what comes in ------------------------------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------------------------------------- */
 
 /* Reads the sizes `dim`, at most KN_MAX_RANK. */
 static bool read_shape(kn_caffe *net, const kn_caffe_item *shape, const char *input, int rank, int64_t *dims,
@@ -301,7 +301,7 @@ static bool read_shape(kn_caffe *net, const kn_caffe_item *shape, const char *in
         double size = dim->kind == KN_CAFFE_NUMBER ? dim->as.number : -1;
         if (*count == rank || !(size >= 0 && size <= KN_CAFFE_SIZE && size == floor(size))) {
             kn_fail(&net->model->error, KN_ERROR_SHAPE,
-                    "%s: input '%.80s': expected up to %d sizes, integers up to %d", net->model->source,
+                    "%s: input '%.80s': expected at most %d sizes, integers up to %d", net->model->source,
                     input, rank, KN_CAFFE_SIZE);
             return false;
         }
@@ -325,14 +325,14 @@ static bool add_input(kn_caffe *net, const char *name, int rank, const int64_t *
     return true;
 }
 
-/* Inputs of the net itself: `input`, with four `input_dim` each or an `input_shape`. */
+/* Inputs of the net: `input`, with four `input_dim` each, or an `input_shape`. */
 static bool add_net_inputs(kn_caffe *net) {
     const kn_caffe_item *shape = NULL, *dim = NULL;
     const bool shapes = kn_caffe_field(net->root, "input_shape") != NULL;
     const int count = kn_caffe_count(net->root, "input");
     if (count > KN_CAFFE_TOPS) {
-        kn_fail(&net->model->error, KN_ERROR_FORMAT, "%s: %d inputs, expected at most %d", net->model->source,
-                count, KN_CAFFE_TOPS);
+        kn_fail(&net->model->error, KN_ERROR_FORMAT, "%s: has %d inputs; expected at most %d",
+                net->model->source, count, KN_CAFFE_TOPS);
         return false;
     }
     for (const kn_caffe_item *input = NULL; (input = kn_caffe_next(net->root, "input", input));) {
@@ -348,14 +348,14 @@ static bool add_net_inputs(kn_caffe *net) {
                     dim->kind == KN_CAFFE_NUMBER && dim->as.number >= 0 && dim->as.number <= KN_CAFFE_SIZE
                         ? (int64_t)dim->as.number
                         : 0;
-            if (rank < 4) rank = 0; /* with too few sizes none counts */
+            if (rank < 4) rank = 0; /* too few sizes: ignore all */
         }
         if (!add_input(net, kn_caffe_text_of(input), rank, dims)) return false;
     }
     return true;
 }
 
-/* Inputs made by a data layer: a shape for all tops or one each, or the four sizes of MemoryData and
+/* Inputs made by a data layer: one shape for all tops or one per top, or the four sizes of MemoryData and
  * DummyData. */
 static bool add_layer_inputs(kn_caffe *net, const kn_caffe_layer *layer) {
     static const char *const old[2][4] = {{"num", "channels", "height", "width"},
@@ -418,28 +418,29 @@ const char *kn_caffe_reshaped(kn_caffe *net, const kn_caffe_layer *layer, const 
     return name;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------ */
+/* ---- layers -------------------------------------------------------------------------------------------- */
 
 static bool find_bottoms(kn_caffe *net, kn_caffe_layer *layer) {
     int count = kn_caffe_count(layer->item, "bottom");
     const kn_caffe_row *row = layer->row;
     if (count < row->least_bottoms || count > row->most_bottoms)
         return kn_caffe_refuse(net, layer,
-                               row->least_bottoms == row->most_bottoms ? "%d bottoms, expected %d"
-                                                                       : "%d bottoms, expected %d to %d",
+                               row->least_bottoms == row->most_bottoms ? "has %d bottoms; expected %d"
+                                                                       : "has %d bottoms; expected %d to %d",
                                count, row->least_bottoms, row->most_bottoms);
     layer->bottoms = kn_arena_take(&net->model->arena, (size_t)count, sizeof(kn_caffe_blob *));
     if (!layer->bottoms) return kn_model_no_memory(net->model);
     for (const kn_caffe_item *item = NULL; (item = kn_caffe_next(layer->item, "bottom", item));) {
         kn_caffe_blob *blob = kn_map_get_text(&net->by_name, kn_caffe_text_of(item));
         if (!blob)
-            return kn_caffe_refuse(net, layer, "nothing before it makes its bottom '%.80s'",
+            return kn_caffe_refuse(net, layer, "no layer before it makes its bottom '%.80s'",
                                    kn_caffe_text_of(item));
         if (blob->unknown)
             return kn_caffe_refuse(
                 net, layer,
-                "its bottom '%.80s' comes from layer '%.80s' (%s), which reads files and says "
-                "no shape; expected an Input: open the net's deploy.prototxt, this file being its weights",
+                "its bottom '%.80s' comes from layer '%.80s' (%s), which reads files and has "
+                "no shape; expected an Input layer: open the net's deploy.prototxt and load this file as its "
+                "weights",
                 kn_caffe_text_of(item), blob->unknown->name, blob->unknown->row->type);
         blob->used = true;
         layer->bottoms[layer->bottom_count++] = blob;
@@ -465,12 +466,12 @@ static bool write_layer(kn_caffe *net, kn_caffe_layer *layer) {
     }
     if (layer->done) return true;
     if (!find_bottoms(net, layer)) return false;
-    if (layer->top_count < 1) return kn_caffe_refuse(net, layer, "no top, expected one");
+    if (layer->top_count < 1) return kn_caffe_refuse(net, layer, "has no top; expected one");
     return layer->row->write(net, layer) && (net->model->error.status == KN_OK);
 }
 
 /* Writes the outputs: blobs that no layer reads, the last one first, since a loss uses the first output.
- * Spatial axes of size 1 are removed. */
+ * Removes spatial axes of size 1. */
 static bool write_outputs(kn_caffe *net, kn_text *text) {
     kn_text outputs;
     bool some = false, good = true;
@@ -488,8 +489,7 @@ static bool write_outputs(kn_caffe *net, kn_text *text) {
         some = true;
     }
     if (good && !some) {
-        kn_fail(&net->model->error, KN_ERROR_FORMAT, "%s: no layer of the net makes anything that comes out",
-                net->model->source);
+        kn_fail(&net->model->error, KN_ERROR_FORMAT, "%s: the net has no outputs", net->model->source);
         good = false;
     }
     if (good) kn_text_format(text, "%s\noutput%s\n", net->lines.data, outputs.data);
@@ -514,8 +514,9 @@ static bool translate(kn_caffe *net, kn_text *text) {
         if (!write_layer(net, &net->layers[i]))
             return false;
         else if (net->lines.length > KN_MODEL_BYTES) {
-            kn_fail(&model->error, KN_ERROR_FORMAT, "%s: as a text model it would have more than %d bytes",
-                    model->source, KN_MODEL_BYTES);
+            kn_fail(&model->error, KN_ERROR_FORMAT,
+                    "%s: the translated text model would have more than %d bytes", model->source,
+                    KN_MODEL_BYTES);
             return false;
         }
     char name[KN_MODEL_NAME_BYTES + 1];

@@ -1,10 +1,10 @@
-/* Nets of Caffe as an origin of models: recognized, opened, loaded and closed. */
+/* Caffe nets as an origin of models: recognized, opened, loaded and closed. */
 #include "exchange/caffe/caffe.h"
 
-/* Reads the translated text. Messages about mistakes in it name its own lines. */
+/* Reads the translated text. Messages about mistakes name lines of the text. */
 static bool read_text(kn_model *model, const kn_text *text) {
     const char *source = model->source;
-    model->source = kn_arena_format(&model->arena, "%s as a text of Koine", source);
+    model->source = kn_arena_format(&model->arena, "%s (translated)", source);
     bool good = model->source ? kn_model_read(model, text->data, text->length) : kn_model_no_memory(model);
     model->source = source;
     return good;
@@ -30,15 +30,15 @@ static void close_net(kn_model *model) {
     kn_release(&model->host, model->origin_data);
 }
 
-/* Loads the weights of another net, by the names of layers. */
+/* Loads the weights of another net, by layer name. */
 static kn_status load_net(kn_model *model, const char *path, kn_states *states,
                           const kn_model_load_params *params, int *loaded) {
     kn_caffe_net net;
     kn_safetensors file;
     if (kn_caffe_open(&model->host, path, &net, &model->error) != KN_OK) return model->error.status;
     if (!net.binary)
-        kn_fail(&model->error, KN_ERROR_FORMAT, "%s: is a net as text; expected its weights, a .caffemodel",
-                path);
+        kn_fail(&model->error, KN_ERROR_FORMAT,
+                "%s: is a prototxt, which has no weights; expected a .caffemodel", path);
     const bool taken = net.binary && kn_caffe_take(model, path, &net, params->incomplete, &file);
     kn_caffe_close(&model->host, &net);
     if (!taken) return model->error.status;
@@ -48,7 +48,7 @@ static kn_status load_net(kn_model *model, const char *path, kn_states *states,
     return status;
 }
 
-/* The first bytes tell a file of Caffe from a safetensors file. */
+/* The first bytes distinguish a Caffe file from a safetensors file. */
 static kn_status load(kn_model *model, const char *path, kn_states *states,
                       const kn_model_load_params *params, int *loaded) {
     if (path) {

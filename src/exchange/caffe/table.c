@@ -1,4 +1,4 @@
-/* The types of Caffe's layers, and the function that writes each. */
+/* Caffe layer types, and the functions that write them. */
 #include "exchange/caffe/caffe.h"
 
 #define MOST KN_MAX_INPUTS

@@ -1,4 +1,4 @@
-/* Reads the blobs of a net of Caffe as tensors with the names of its text. */
+/* Reads the blobs of a Caffe net as tensors with the names of its text. */
 #include <inttypes.h>
 
 #include "exchange/caffe/caffe.h"
@@ -7,7 +7,7 @@ typedef struct taking {
     kn_model *model;
     const char *path;
     kn_safetensors *file; /* the result */
-    kn_map layers;        /* layers with blobs in the file with weights, by name */
+    kn_map layers;        /* name -> layer with blobs, in the file with weights */
 } taking;
 
 static const kn_caffe_item *blob_at(const kn_caffe_item *layer, int position) {
@@ -17,7 +17,7 @@ static const kn_caffe_item *blob_at(const kn_caffe_item *layer, int position) {
     return blob;
 }
 
-/* The sizes of a blob, or the four of the older format; -1 where there are too many. */
+/* The sizes of a blob, or the four sizes of the old format; -1 if there are too many. */
 static int read_shape(const kn_caffe_item *blob, int64_t *shape) {
     static const char *const old[] = {"num", "channels", "height", "width"};
     const kn_caffe_item *message = kn_caffe_field(blob, "shape"), *dim = NULL;
@@ -35,7 +35,7 @@ static int read_shape(const kn_caffe_item *blob, int64_t *shape) {
     return rank;
 }
 
-/* The first axis that is not 1: older files pad shapes with leading 1s to four axes. */
+/* The first axis that is not 1: old files pad shapes with leading 1s to four axes. */
 static int first_axis(int rank, const int64_t *shape) {
     int first = 0;
     while (first < rank && shape[first] == 1)
@@ -62,40 +62,40 @@ static bool refuse(taking *t, const kn_caffe_weight *weight, const char *found, 
     if (rank >= 0) memcpy(has.shape, shape, (size_t)rank * sizeof *shape);
     memcpy(wants.shape, weight->shape, (size_t)weight->rank * sizeof *shape);
     kn_fail(&t->model->error, KN_ERROR_SHAPE,
-            "%s: layer '%.80s': blob %d %s%s, expected %s for the model '%s'", t->path, weight->layer,
+            "%s: layer '%.80s': blob %d %s%s; expected %s for the model '%s'", t->path, weight->layer,
             weight->blob, found, rank >= 0 ? kn_array_shape_text(&has, text[0], sizeof text[0]) : "",
             kn_array_shape_text(&wants, text[1], sizeof text[1]), t->model->name);
     return false;
 }
 
-/* Copies the numbers to float32, with the change that the weight asks for. */
+/* Copies the elements to float32, with the change that the weight requires. */
 static bool change(taking *t, const kn_caffe_weight *weight, const kn_array *numbers, double factor,
                    kn_array *array) {
     float *own = kn_arena_take(&t->file->arena, (size_t)numbers->count, sizeof *own);
     if (!own) return kn_model_no_memory(t->model);
-    const uint64_t rows = weight->change == KN_CAFFE_TURNED ? (uint64_t)weight->shape[0] : 1;
+    const uint64_t rows = weight->change == KN_CAFFE_TRANSPOSED ? (uint64_t)weight->shape[0] : 1;
     const uint64_t columns = rows ? numbers->count / rows : 0;
     for (uint64_t i = 0; i < numbers->count; i++)
-        own[weight->change == KN_CAFFE_TURNED ? i % columns * rows + i / columns : i] =
+        own[weight->change == KN_CAFFE_TRANSPOSED ? i % columns * rows + i / columns : i] =
             (float)(kn_array_number(numbers, i) * factor);
     array->type = KN_FLOAT32;
     array->bytes = own;
-    if (weight->change == KN_CAFFE_TURNED) {
+    if (weight->change == KN_CAFFE_TRANSPOSED) {
         array->shape[0] = weight->shape[1];
         array->shape[1] = weight->shape[0];
     }
     return true;
 }
 
-/* Adds the tensor of a weight, if the file has it. One that does not fit is an error, unless it may be left
- * out. */
+/* Adds the tensor of a weight, if the file has it. A blob with the wrong shape is an error, unless
+ * `incomplete`. */
 static bool take_weight(taking *t, const kn_caffe_weight *weight, bool incomplete) {
     const kn_caffe_item *layer = kn_map_get_text(&t->layers, weight->layer);
     const kn_caffe_item *blob = blob_at(layer, weight->blob);
     int64_t shape[KN_MAX_RANK];
     double factor = 1;
     if (!layer) return true;
-    if (!blob) return incomplete || refuse(t, weight, "is not there", -1, NULL);
+    if (!blob) return incomplete || refuse(t, weight, "is missing", -1, NULL);
     const kn_array *numbers = numbers_of(blob);
     const int rank = read_shape(blob, shape);
     if (rank < 0 || !same_shape(rank, shape, weight->rank, weight->shape))
@@ -107,14 +107,15 @@ static bool take_weight(taking *t, const kn_caffe_weight *weight, bool incomplet
     for (int i = 0; i < tensor->array.rank; i++)
         tensor->array.shape[i] = i < weight->rank ? weight->shape[i] : 1;
     if (!kn_array_measure(&tensor->array) || !numbers || numbers->count != tensor->array.count)
-        return incomplete || refuse(t, weight, "has not as many numbers as its shape says, ", rank, shape);
+        return incomplete ||
+               refuse(t, weight, "has a different number of elements than its shape, ", rank, shape);
     tensor->array.bytes = numbers->bytes;
     if (weight->change == KN_CAFFE_OVER_FACTOR) {
         const kn_caffe_item *sums = blob_at(layer, 2);
         const kn_array *over = sums ? numbers_of(sums) : NULL;
         if (!over || over->count != 1)
             return incomplete ||
-                   refuse(t, weight, "has no factor, expected blob 2 with one number", -1, NULL);
+                   refuse(t, weight, "has no factor; expected blob 2 with one number", -1, NULL);
         const double by = kn_array_number(over, 0);
         factor = by == 0 ? 0 : 1 / by;
     }
@@ -132,7 +133,7 @@ bool kn_caffe_take(kn_model *model, const char *path, kn_caffe_net *net, bool in
     taking t = {.model = model, .path = path, .file = file};
     bool good = true;
     *file = (kn_safetensors){.arena = net->arena, .view = net->view};
-    *net = (kn_caffe_net){.root = NULL}; /* `file` owns the memory of the net from here on */
+    *net = (kn_caffe_net){.root = NULL}; /* from here on `file` owns the memory of the net */
     kn_map_init(&file->by_name, &model->host);
     kn_map_init(&t.layers, &model->host);
     file->tensors = kn_arena_take(&file->arena, source->weight_count, sizeof *file->tensors);
