@@ -76,7 +76,7 @@ void onnx_floats(onnx_graph *graph, const char *name, const char *shape, float f
     add_message(&graph->bytes, GRAPH_INITIALIZER, &tensor);
 }
 
-void onnx_wholes(onnx_graph *graph, const char *name, const char *numbers) {
+void onnx_integers(onnx_graph *graph, const char *name, const char *numbers) {
     char word[64];
     made tensor = {.count = 0}, values = {.count = 0};
     uint64_t count = 0;
@@ -207,8 +207,7 @@ void onnx_refused(const onnx_graph *graph, const kn_model_params *params, const 
     kn_model *model = onnx_open(graph, params);
     const char *found = strstr(kn_model_error(model), "net.onnx: ");
     assert_false(kn_model_bound(model));
-    if (!found) fail_msg("%s", kn_model_error(model));
-    assert_string_equal(found + strlen("net.onnx: "), message);
+    if (!found || !strstr(found, message)) fail_msg("\"%s\" lacks \"%s\"", kn_model_error(model), message);
     assert_null(kn_model_output(model, 0));
     kn_model_destroy(&model);
 }

@@ -21,7 +21,7 @@ void onnx_output_as(onnx_graph *graph, const char *name, int type, const char *s
 /* An initializer with the elements first, first + 1, … */
 void onnx_floats(onnx_graph *graph, const char *name, const char *shape, float first);
 /* A list of integers, "1,-1", as an initializer. */
-void onnx_wholes(onnx_graph *graph, const char *name, const char *numbers);
+void onnx_integers(onnx_graph *graph, const char *name, const char *numbers);
 /* Metadata of a value under a key, and of the graph. */
 void onnx_says(onnx_graph *graph, const char *name, const char *key, const char *says);
 void onnx_graph_says(onnx_graph *graph, const char *key, const char *says);

@@ -46,7 +46,7 @@ static void add_scales(onnx_graph *graph) {
     onnx_node(graph, "MaxPool", "image", "half", "kernel_shape=1:1 strides=2:2");
     onnx_node(graph, "MaxPool", "half", "fourth", "kernel_shape=1:1 strides=2:2");
     onnx_floats(graph, "scales", "4", 1);
-    onnx_wholes(graph, "scales_of", "1,1,2,2");
+    onnx_integers(graph, "scales_of", "1,1,2,2");
     onnx_node(graph, "Cast", "scales_of", "factors", "to=1");
     onnx_node(graph, "Resize", "fourth,,factors", "enlarged",
               "mode='nearest' coordinate_transformation_mode='asymmetric' nearest_mode='floor'");
@@ -161,7 +161,7 @@ static void values_of_inputs(void **state) {
     onnx_graph graph = {.bytes.count = 0}, wide = branch(1), narrow = branch(10);
     onnx_input(&graph, "x", ONNX_FLOAT, "1,2");
     onnx_input(&graph, "rate", ONNX_INT64, "");
-    onnx_wholes(&graph, "sixteen", "16");
+    onnx_integers(&graph, "sixteen", "16");
     onnx_node(&graph, "Equal", "rate,sixteen", "is_wide", NULL);
     onnx_node_with(&graph, "If", "is_wide", "y", "then_branch", &wide, "else_branch", &narrow, NULL);
     onnx_output(&graph, "y");
@@ -203,7 +203,7 @@ static void weights_of_loops(void **state) {
     onnx_output(&body, "going_out");
     onnx_output(&body, "next");
     onnx_input(&graph, "x", ONNX_FLOAT, "1,2");
-    onnx_wholes(&graph, "rounds", "3");
+    onnx_integers(&graph, "rounds", "3");
     onnx_node_with(&graph, "Loop", "rounds,,x", "y", "body", &body, NULL, NULL, NULL);
     onnx_output(&graph, "y");
     kn_model *model = onnx_right(&graph, NULL);
@@ -221,10 +221,10 @@ static void slices_of_open_axes(void **state) {
         onnx_graph graph = {.bytes.count = 0};
         double x[6] = {1, 2, 3, 4, 5, 6}, y[6];
         onnx_input(&graph, "x", ONNX_FLOAT, "1,length");
-        onnx_wholes(&graph, "begin", "0");
-        onnx_wholes(&graph, "end", cases[i].end);
-        onnx_wholes(&graph, "axis", "1");
-        onnx_wholes(&graph, "flat", "-1");
+        onnx_integers(&graph, "begin", "0");
+        onnx_integers(&graph, "end", cases[i].end);
+        onnx_integers(&graph, "axis", "1");
+        onnx_integers(&graph, "flat", "-1");
         onnx_node(&graph, "Slice", "x,begin,end,axis", "part", NULL);
         onnx_node(&graph, "Reshape", "part,flat", "out", NULL);
         onnx_output(&graph, "out");
@@ -265,11 +265,11 @@ static void long_loops(void **state) {
     onnx_output(&sums, "sum_out");
     onnx_output(&sums, "so_far");
     onnx_input(&graph, "x", ONNX_FLOAT, "rows,1");
-    onnx_wholes(&graph, "begin", "0");
-    onnx_wholes(&graph, "two", "2");
-    onnx_wholes(&graph, "limit", "300");
+    onnx_integers(&graph, "begin", "0");
+    onnx_integers(&graph, "two", "2");
+    onnx_integers(&graph, "limit", "300");
     onnx_node(&graph, "Constant", "", "nothing", "value_float=0.0f");
-    onnx_wholes(&graph, "shape", "1");
+    onnx_integers(&graph, "shape", "1");
     onnx_node(&graph, "Reshape", "nothing,shape", "start", NULL);
     onnx_node_with(&graph, "Loop", ",,begin", "end,numbers", "body", &body, NULL, NULL, NULL);
     onnx_node_with(&graph, "Scan", "start,x", "total,sums", "body", &sums, NULL, NULL, "num_scan_inputs=1");
@@ -316,8 +316,8 @@ static void sizes_that_differ(void **state) {
             onnx_output(&one, "negative");
             onnx_node(&more, "Abs", "x", "positive", NULL);
             onnx_output(&more, "positive");
-            onnx_wholes(&graph, "zero", "0");
-            onnx_wholes(&graph, "single", "1");
+            onnx_integers(&graph, "zero", "0");
+            onnx_integers(&graph, "single", "1");
             onnx_node(&graph, "Shape", "x", "shape", NULL);
             onnx_node(&graph, "Gather", "shape,zero", "count", NULL);
             onnx_node(&graph, "Equal", "count,single", "is_single", NULL);

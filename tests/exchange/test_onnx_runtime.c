@@ -15,8 +15,8 @@ static void constant(onnx_graph *graph, const char *name, int type, const char *
     snprintf(other, sizeof other, "%s_other", name);
     snprintf(size, sizeof size, "%s_size", name);
     snprintf(attributes, sizeof attributes, "to=%d", type);
-    onnx_wholes(graph, whole, numbers);
-    onnx_wholes(graph, size, shape);
+    onnx_integers(graph, whole, numbers);
+    onnx_integers(graph, size, shape);
     onnx_node(graph, "Cast", whole, other, attributes);
     if (type == ONNX_FLOAT) {
         char product[64], quarter[64];
@@ -114,7 +114,7 @@ static void packed_weights(void **state) {
     constant(&graph, "s", ONNX_FLOAT, "2,1", "4,2");
     onnx_node(&graph, MICROSOFT "MatMulNBits", "x,w,s", "y", "N=2 K=16 bits=3 block_size=16");
     onnx_output(&graph, "y");
-    onnx_refused(&graph, NULL, "node 'y' (MatMulNBits): of 3 bits; expected 2, 4 or 8");
+    onnx_refused(&graph, NULL, "node 'y' (MatMulNBits): bits is 3; expected 2, 4 or 8");
 }
 
 static void joined_layers(void **state) {
@@ -247,28 +247,28 @@ static void refusals(void **state) {
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
     onnx_node(&graph, MICROSOFT "Sampling", "x", "y", NULL);
     onnx_output(&graph, "y");
-    onnx_refused(&graph, NULL, "has operators that are not known here: com.microsoft.Sampling (node 'y')");
+    onnx_refused(&graph, NULL, "unsupported operators: com.microsoft.Sampling (node 'y')");
 
     graph = (onnx_graph){.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
     onnx_floats(&graph, "w", "3,2", 0);
     onnx_node(&graph, MICROSOFT "FusedGemm", "x,w", "y", "activation='Snake'");
     onnx_output(&graph, "y");
-    onnx_refused(&graph, NULL, "node 'y' (FusedGemm): the activation 'Snake'");
+    onnx_refused(&graph, NULL, "node 'y' (FusedGemm): activation 'Snake' is not supported");
 
     graph = (onnx_graph){.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,3,4");
     onnx_floats(&graph, "w", "4,12", 0);
     onnx_node(&graph, MICROSOFT "Attention", "x,w", "y", "num_heads=2 do_rotary=1");
     onnx_output(&graph, "y");
-    onnx_refused(&graph, NULL, "node 'y' (Attention): with rotary embeddings inside");
+    onnx_refused(&graph, NULL, "node 'y' (Attention): do_rotary 1 is not supported");
 
     graph = (onnx_graph){.bytes.count = 0};
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
     onnx_floats(&graph, "w", "4,3", 0);
     onnx_node(&graph, MICROSOFT "CDist", "x,w", "y", "metric='cosine'");
     onnx_output(&graph, "y");
-    onnx_refused(&graph, NULL, "node 'y' (CDist): the metric 'cosine'; expected euclidean or sqeuclidean");
+    onnx_refused(&graph, NULL, "node 'y' (CDist): metric is 'cosine'; expected euclidean");
 }
 
 /* ---- whatever a file may say --------------------------------------------------------------------------- */

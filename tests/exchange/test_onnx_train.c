@@ -37,9 +37,9 @@ static void network(onnx_graph *graph, bool training) {
     onnx_floats(graph, "bias", "4", 1);
     onnx_floats(graph, "factor", "", 2);
     onnx_floats(graph, "unused", "2", 2);
-    onnx_wholes(graph, "shape", "0,-1");
+    onnx_integers(graph, "shape", "0,-1");
     onnx_floats(graph, "ratio", "", 0.25f);
-    onnx_wholes(graph, "yes", "1");
+    onnx_integers(graph, "yes", "1");
     if (training) {
         onnx_node(graph, "BatchNormalization", "images,scale,shift,mean,variance",
                   "n,next_mean,next_variance", "momentum=0.75f training_mode=1");
@@ -66,11 +66,11 @@ static void weights_and_reasons(void **state) {
     is_weight(model, 2, "scale", "3", "");
     is_weight(model, 3, "shift", "3", "");
     is_weight(model, 4, "bias", "4", "");
-    is_weight(model, 5, "factor", "", "is a single number");
-    is_weight(model, 6, "unused", "2", "sizes or settings are made of it, or nothing");
-    is_weight(model, 7, "shape", "2", "holds no fractions");
-    is_weight(model, 8, "ratio", "", "is a single number");
-    is_weight(model, 9, "yes", "1", "holds no fractions");
+    is_weight(model, 5, "factor", "", "a scalar");
+    is_weight(model, 6, "unused", "2", "only used for sizes or attributes, or unused");
+    is_weight(model, 7, "shape", "2", "not floating-point");
+    is_weight(model, 8, "ratio", "", "a scalar");
+    is_weight(model, 9, "yes", "1", "not floating-point");
     assert_int_equal(count_nodes(model, "batch_norm"), 1);
     assert_int_equal(count_nodes(model, "dropout"), 1);
     const kn_value *mean = kn_graph_find(kn_model_graph(model), "mean");
@@ -89,7 +89,7 @@ static void weights_and_reasons(void **state) {
 }
 
 /* An initializer is trained if `why` begins with +; the rest must occur in the reason. */
-static void is_learnt(const kn_model *model, const char *name, const char *why) {
+static void is_trainable(const kn_model *model, const char *name, const char *why) {
     kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
     for (int i = 0; kn_model_weight_at(model, i, &weight); i++) {
         if (strcmp(weight.name, name)) continue;
@@ -129,13 +129,13 @@ static void what_the_file_says(void **state) {
     onnx_says(&graph, "d", folded, "['val_3', 'lin.w']");
     onnx_says(&graph, "f", folded, "['t', 'val_3']");
     kn_model *model = onnx_right(&graph, NULL);
-    is_learnt(model, "a", "+the file says PARAMETER");
-    is_learnt(model, "b", "the file says BUFFER");
-    is_learnt(model, "c", "the file says CONSTANT_TENSOR");
-    is_learnt(model, "d", "+the file says that it is made of parameters");
-    is_learnt(model, "e", "the file says BUFFER");
-    is_learnt(model, "f", "the file says that it is made of no parameters");
-    is_learnt(model, "g", "+as Add reads it");
+    is_trainable(model, "a", "+marked PARAMETER in the file");
+    is_trainable(model, "b", "marked BUFFER in the file");
+    is_trainable(model, "c", "marked CONSTANT_TENSOR in the file");
+    is_trainable(model, "d", "+folded from parameters");
+    is_trainable(model, "e", "marked BUFFER in the file");
+    is_trainable(model, "f", "not folded from parameters");
+    is_trainable(model, "g", "+read by Add");
     has_parameters(model, "a d g");
     kn_model_destroy(&model);
 }
@@ -238,21 +238,21 @@ static void what_nodes_make_of_it(void **state) {
     static const struct {
         const char *name, *shape, *type, *why;
         bool first;
-    } rows[] = {{"fc.w", "4,4", "MatMul", "+as MatMul reads it", false},
-                {"onnx::MatMul_7", "4,4", "MatMul", "+as MatMul reads it", false},
-                {"onnx::MatMul_8", "4,4", "MatMul", "MatMul reads it as a constant", true},
+    } rows[] = {{"fc.w", "4,4", "MatMul", "+read by MatMul", false},
+                {"onnx::MatMul_7", "4,4", "MatMul", "+read by MatMul", false},
+                {"onnx::MatMul_8", "4,4", "MatMul", "read by MatMul as a constant", true},
                 {"mel.fb", "4,4", "MatMul", "its name is that of a table or mask", false},
-                {"fc.bias", "4", "Add", "+as Add reads it", false},
-                {"pos", "1,4,4", "Add", "+as Add reads it", false},
-                {"onnx::Add_9", "4,4", "Add", "Add reads it as a constant", false},
-                {"norm.gamma", "4", "Mul", "+as Mul reads it", false},
-                {"rotary.table", "4,4", "Mul", "Mul reads it as a constant", false},
+                {"fc.bias", "4", "Add", "+read by Add", false},
+                {"pos", "1,4,4", "Add", "+read by Add", false},
+                {"onnx::Add_9", "4,4", "Add", "read by Add as a constant", false},
+                {"norm.gamma", "4", "Mul", "+read by Mul", false},
+                {"rotary.table", "4,4", "Mul", "read by Mul as a constant", false},
                 {"rotary.cos_cached", "4,4", "Mul", "its name is that of a table or mask", false},
-                {"mix.weight", "4,4", "Mul", "+as Mul reads it", false},
+                {"mix.weight", "4,4", "Mul", "+read by Mul", false},
                 {"hann_window", "4", "Mul", "its name is that of a table or mask", false},
-                {"mask_token", "4", "Add", "+as Add reads it", false},
-                {"pixels", "4", "Sub", "Sub reads it as a constant", false},
-                {"limits", "4", "Max", "Max reads it as a constant", false}};
+                {"mask_token", "4", "Add", "+read by Add", false},
+                {"pixels", "4", "Sub", "read by Sub as a constant", false},
+                {"limits", "4", "Max", "read by Max as a constant", false}};
     onnx_graph graph = {.bytes.count = 0};
     char last[8] = "x", next[8], inputs[64];
     onnx_input(&graph, "x", ONNX_FLOAT, "batch,4,4");
@@ -276,9 +276,9 @@ static void what_nodes_make_of_it(void **state) {
         snprintf(name, sizeof name, "%s", rows[i].name);
         for (char *c = name; rows[i].why[0] == '+' && *c; c++)
             if (*c == ':') *c = '_';
-        is_learnt(model, name, rows[i].why);
+        is_trainable(model, name, rows[i].why);
     }
-    is_learnt(model, "far", "+as Gemm reads it");
+    is_trainable(model, "far", "+read by Gemm");
     kn_model_destroy(&model);
 }
 

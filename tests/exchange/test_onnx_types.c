@@ -17,9 +17,9 @@ static void numbers_below_a_byte(void **state) {
     add_packet(&tensor, 9, raw.bytes, raw.count);
     add_message(&graph.bytes, 5, &tensor);
     onnx_node(&graph, "Constant", "", "factor", "value_float=2.0f");
-    onnx_wholes(&graph, "from", "4996");
-    onnx_wholes(&graph, "to", "5001");
-    onnx_wholes(&graph, "minus", "-1");
+    onnx_integers(&graph, "from", "4996");
+    onnx_integers(&graph, "to", "5001");
+    onnx_integers(&graph, "minus", "-1");
     onnx_node(&graph, "DequantizeLinear", "w,factor", "numbers", NULL);
     onnx_node(&graph, "Slice", "numbers,from,to", "last", NULL);
     onnx_node(&graph, "ReduceSum", "numbers", "sum", "keepdims=0");
@@ -134,14 +134,15 @@ static void small_floats_are_refused(void **state) {
     static const struct {
         const char *type, *inputs, *attributes, *message;
     } cases[] = {
-        {"Cast", "x", "to=27", "node 'y' (Cast): to the type float6e2m3, which Koine does not compute with"},
+        {"Cast", "x", "to=27", "node 'y' (Cast): casting to type float6e2m3 is not supported"},
         {"Cast", "x", "to=24 round_mode='odd'",
-         "node 'y' (Cast): the round_mode is 'odd'; expected up, down or nearest"},
-        {"QuantizeLinear", "x,x", "output_dtype=24", "node 'y' (QuantizeLinear): to the type float8e8m0"},
+         "node 'y' (Cast): round_mode is 'odd'; expected up, down or nearest"},
+        {"QuantizeLinear", "x,x", "output_dtype=24",
+         "node 'y' (QuantizeLinear): quantizing to type float8e8m0"},
         {"QuantizeLinear", "x,two,one", NULL,
-         "node 'y' (QuantizeLinear): the zero point is not 0, as that of float8e4m3fn must be"},
+         "node 'y' (QuantizeLinear): the zero point of float8e4m3fn must be 0"},
         {"DequantizeLinear", "one,power", NULL,
-         "node 'y' (DequantizeLinear): to the type float8e8m0; expected an output_dtype to compute with"},
+         "node 'y' (DequantizeLinear): dequantizing to type float8e8m0 is not supported"},
         {"Add", "one,one", NULL,
          "node 'y' (Add): add 'add1': input 1 is float8e4m3fn, a type for storage only; cast it to float32 "
          "first"},
@@ -171,16 +172,16 @@ static void product_reads(int type, const char *codes, int rows, const char *sca
     add_text(&tensor, 8, "w");
     add_packet(&tensor, 9, (const uint8_t *)codes, 8);
     add_message(&graph.bytes, 5, &tensor);
-    onnx_wholes(&graph, "x_shape", "1,4");
+    onnx_integers(&graph, "x_shape", "1,4");
     onnx_node(&graph, "Constant", "", "x_whole", "value_ints=1:2:3:4");
     onnx_node(&graph, "Cast", "x_whole", "x_flat", "to=1");
     onnx_node(&graph, "Reshape", "x_flat,x_shape", "x", NULL);
-    onnx_wholes(&graph, "s_whole", scales);
-    onnx_wholes(&graph, "s_shape", scales_shape);
+    onnx_integers(&graph, "s_whole", scales);
+    onnx_integers(&graph, "s_shape", scales_shape);
     onnx_node(&graph, "Cast", "s_whole", "s_flat", "to=1");
     onnx_node(&graph, "Reshape", "s_flat,s_shape", "s", NULL);
     if (zero) {
-        onnx_wholes(&graph, "z_whole", zero);
+        onnx_integers(&graph, "z_whole", zero);
         onnx_node(&graph, "Cast", "z_whole", "z_flat", type == 2 ? "to=2" : "to=3");
         onnx_node(&graph, "Reshape", "z_flat,s_shape", "z", NULL);
     }

@@ -248,7 +248,7 @@ def sizes_that_have_to_be_told(folder):
     koine("plan", "net.onnx", "--batch", "3", "--set", "left=5,right=5", folder=folder).needs(0, out="(3,5,2)")
     found = koine("plan", "net.onnx", "--parameters", "--json", folder=folder).needs(0).objects()
     expect(found == [{"name": "w", "type": "float32", "shape": "3,2", "elements": 6, "trained": True, "why": "",
-                      "rule": "as MatMul reads it"}], f"found {found}")
+                      "rule": "read by MatMul"}], f"found {found}")
     onnx_file(folder, "net.onnx", value(11, "x", ("n", "height", "width", 3)), tensor("w", (3, 2), numbers_of(6)),
               node("MatMul", ("x", "w"), "y"), value(12, "y", ("n", "height", "width", 2)))
     koine("plan", "net.onnx", folder=folder).needs(
@@ -259,9 +259,9 @@ MISTAKES = [
     ("rows", "plan rows.onnx", "leaves 'length' of its input 'x' (batch,length,6) open", "--set length=N"),
     ("rows", "bench rows.onnx --mode infer", "'length'", "--set length=N"),
     ("rows", "plan rows.koine", "'length'", "a line `set length N`"),
-    ("rows", "plan rows.onnx --set lenght=5", "'lenght' is not among the sizes that it leaves open: batch, length",
+    ("rows", "plan rows.onnx --set lenght=5", "has no dynamic size 'lenght'; dynamic sizes: batch, length",
      "did you mean 'length'?"),
-    ("four", "plan four.onnx --set length=5", "'length' is not among the sizes", "it has none"),
+    ("four", "plan four.onnx --set length=5", "has no dynamic size 'length'", "none"),
     ("four", "plan four.onnx --batch 8", "says that 4 samples come at once, not 8", "--batch 4"),
     ("four", "train four.onnx --data npy:x.npy,x.npy", "says that 4 samples come at once, not 64", "dynamic_axes"),
 ]

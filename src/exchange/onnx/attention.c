@@ -7,20 +7,20 @@ typedef struct attention {
     kn_import_call *call;
     kn_import *import;
     kn_value *q, *k, *v; /* (N,heads,length,size) */
-    kn_value *scores;    /* what the fourth output has */
+    kn_value *scores;    /* what output 3 returns */
     int64_t q_heads, kv_heads;
     bool flat;        /* the inputs are (N,length,heads*size) */
-    kn_value *offset; /* int32: keys before the first query, a scalar or (N,1,1,1) */
+    kn_value *offset; /* int32: number of keys before the first query, a scalar or (N,1,1,1) */
     kn_value *bias;   /* added to the scores, or NULL */
 } attention;
 
-kn_value *kn_heads_apart(kn_import *import, kn_value *x, int64_t heads) {
+kn_value *kn_split_heads(kn_import *import, kn_value *x, int64_t heads) {
     if (kn_value_failed(x)) return x;
     const kn_dim dims[4] = {x->shape.dims[0], x->shape.dims[1], heads, -1};
     return kn_transpose(kn_reshape(x, kn_import_dims_text(import, dims, 4)), "0,2,1,3");
 }
 
-kn_value *kn_heads_joined(kn_import *import, kn_value *x) {
+kn_value *kn_merge_heads(kn_import *import, kn_value *x) {
     if (kn_value_failed(x)) return x;
     const kn_dim dims[3] = {x->shape.dims[0], x->shape.dims[2],
                             kn_dim_multiply(import->graph, x->shape.dims[1], x->shape.dims[3])};
@@ -40,7 +40,7 @@ static kn_value *bias_of(const attention *a, kn_value *allowed) {
     return kn_where(allowed, float_scalar(a, 0), float_scalar(a, -INFINITY));
 }
 
-/* The mask as a bias, its last axis padded to the number of keys. */
+/* Adds the mask as a bias, its last axis padded to the number of keys. */
 static bool add_mask(attention *a) {
     kn_value *mask = kn_import_in(a->call, 3);
     if (!mask) return false;
@@ -59,15 +59,15 @@ static bool add_mask(attention *a) {
     return true;
 }
 
-/* The bias for causal attention and lengths, from the positions of queries and keys. */
-static void add_places(attention *a) {
+/* Adds the bias for causal attention and lengths, from the positions of queries and keys. */
+static void add_position_bias(attention *a) {
     kn_import_call *call = a->call;
     int64_t left = kn_import_int(call, "left_window_size", -1),
             right = kn_import_int(call, "right_window_size", -1);
     bool causal = kn_import_int(call, "is_causal", 0) != 0;
     if (!causal && left < 0 && right < 0) return;
-    kn_value *i = kn_unsqueeze(kn_import_counted(a->import, a->q->shape.dims[2]), "1");
-    kn_value *j = kn_import_counted(a->import, a->k->shape.dims[2]);
+    kn_value *i = kn_unsqueeze(kn_import_range(a->import, a->q->shape.dims[2]), "1");
+    kn_value *j = kn_import_range(a->import, a->k->shape.dims[2]);
     kn_value *place = kn_add(i, a->offset);
     if (causal) add_bias(a, bias_of(a, kn_less_equal(j, place)));
     if (left >= 0)
@@ -92,15 +92,18 @@ static bool take_inputs(attention *a) {
     a->flat = a->q->shape.rank == 3;
     if (a->q->shape.rank != a->k->shape.rank || a->k->shape.rank != a->v->shape.rank ||
         (!a->flat && a->q->shape.rank != 4))
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected queries, keys and values of 3 or 4 dimensions");
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected queries, keys and values with the same rank, 3 or 4");
     a->q_heads = a->flat ? kn_import_int(call, "q_num_heads", 1) : a->q->shape.dims[1];
     a->kv_heads = a->flat ? kn_import_int(call, "kv_num_heads", a->q_heads) : a->k->shape.dims[1];
     if (a->q_heads < 1 || a->kv_heads < 1 || a->q_heads % a->kv_heads)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "the heads of queries are no multiple of those of keys");
+        return kn_import_fail(
+            call, KN_ERROR_SHAPE,
+            "expected the number of query heads to be a multiple of the number of key heads");
     return true;
 }
 
-/* With nothing but queries, keys and values of one size, the operator attention is enough. */
+/* The attention operator suffices if there are only queries, keys and values of the same size. */
 static bool is_plain(const attention *a) {
     const kn_import_call *call = a->call;
     return call->input_count <= 3 && a->q_heads == a->kv_heads && kn_import_float(call, "softcap", 0) == 0 &&
@@ -148,12 +151,12 @@ static bool join_past(attention *a) {
         !kn_import_put(call, 2, a->v))
         return false;
     if (kn_import_has(call, 3) && !add_mask(a)) return false;
-    add_places(a);
-    if (valid) add_bias(a, bias_of(a, kn_less(kn_import_counted(a->import, a->k->shape.dims[2]), valid)));
+    add_position_bias(a);
+    if (valid) add_bias(a, bias_of(a, kn_less(kn_import_range(a->import, a->k->shape.dims[2]), valid)));
     return true;
 }
 
-/* Softmax over the keys; zeros for a query that sees none. */
+/* Softmax over the keys; zeros for queries that see no key. */
 static kn_value *probabilities(attention *a, kn_value *scores) {
     if (!a->bias) return kn_softmax(scores, -1);
     kn_value *none = kn_less(kn_reduce_max(a->bias, "-1", true), float_scalar(a, -3e38));
@@ -167,14 +170,14 @@ static bool build_attention(kn_import_call *call) {
     if (is_plain(&a)) return plain(&a);
     int64_t mode = kn_import_int(call, "qk_matmul_output_mode", 0);
     if (a.flat) {
-        a.q = kn_heads_apart(a.import, a.q, a.q_heads);
-        a.k = kn_heads_apart(a.import, a.k, a.kv_heads);
-        a.v = kn_heads_apart(a.import, a.v, a.kv_heads);
+        a.q = kn_split_heads(a.import, a.q, a.q_heads);
+        a.k = kn_split_heads(a.import, a.k, a.kv_heads);
+        a.v = kn_split_heads(a.import, a.v, a.kv_heads);
     }
     if (kn_value_failed(a.q) || !join_past(&a)) return false;
     kn_dim size = a.q->shape.dims[3];
     if (!kn_dim_known(size) || size < 1)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "heads of open size");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the head size is dynamic; expected a fixed size");
     double scale = kn_import_float(call, "scale", 0), softcap = kn_import_float(call, "softcap", 0);
     int64_t times = a.q_heads / a.kv_heads;
     kn_value *k = times > 1 ? kn_repeat(a.k, 1, times) : a.k, *v = times > 1 ? kn_repeat(a.v, 1, times) : a.v;
@@ -186,14 +189,14 @@ static bool build_attention(kn_import_call *call) {
     kn_value *attention_weights = probabilities(&a, scores),
              *y = kn_matmul(attention_weights, v, false, false);
     if (mode == 3) a.scores = attention_weights;
-    if (a.flat) y = kn_heads_joined(a.import, y);
+    if (a.flat) y = kn_merge_heads(a.import, y);
     return kn_import_put(call, 3, a.scores) && kn_import_put(call, 0, y);
 }
 
-/* ---- rotation ------------------------------------------------------------------------------------------ */
+/* ---- rotary embeddings --------------------------------------------------------------------------------- */
 
-kn_value *kn_import_rotated(kn_import *import, kn_value *x, kn_value *cosine, kn_value *sine, int64_t part,
-                            bool interleaved) {
+kn_value *kn_import_rotate(kn_import *import, kn_value *x, kn_value *cosine, kn_value *sine, int64_t part,
+                           bool interleaved) {
     int64_t half = part / 2;
     kn_value *turned = kn_slice(x, 3, 0, part), *rest = NULL;
     if (x->shape.dims[3] != part) rest = kn_slice(x, 3, part, INT64_MAX);
@@ -215,30 +218,29 @@ kn_value *kn_import_rotated(kn_import *import, kn_value *x, kn_value *cosine, kn
     return rest ? kn_concat(parts, 2, 3) : turned;
 }
 
-/* The tables by position, or, ONNX Runtime's, (most,half), with positions (N,length), or (1) for the first.
- */
+/* The tables (positions,half), gathered by `position_ids`: (N,length), or for ONNX Runtime (1), the first
+ * position. */
 static bool rotary(kn_import_call *call) {
     const bool runtime = !strcmp(call->node->domain, KN_MICROSOFT);
     kn_value *x = kn_import_in(call, 0), *cosine = x ? kn_import_in(call, runtime ? 2 : 1) : NULL;
     kn_value *sine = cosine ? kn_import_in(call, runtime ? 3 : 2) : NULL, *places;
     kn_import *import = call->import;
-    if (!sine || !kn_import_maybe(call, runtime ? 1 : 3, &places)) return false;
+    if (!sine || !kn_import_optional(call, runtime ? 1 : 3, &places)) return false;
     const kn_shape shape = x->shape;
     int64_t heads = kn_import_int(call, "num_heads", 0),
             part = kn_import_int(call, "rotary_embedding_dim", 0);
     const bool one = places && runtime && places->shape.rank == 1;
     if (kn_import_int(call, "is_packed_batching", 0) || kn_import_float(call, "scale", 1) != 1)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "a scale, or samples that are not padded to one length");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "scale and is_packed_batching are not supported");
     if (runtime && heads == 0 && shape.rank == 3 && cosine->shape.rank == 2 && kn_dim_known(shape.dims[2]) &&
         kn_dim_known(cosine->shape.dims[1]) && cosine->shape.dims[1] > 0)
         heads = shape.dims[2] / (2 * cosine->shape.dims[1]);
     if (shape.rank == 3 && heads < 1) return kn_import_fail(call, KN_ERROR_FORMAT, "num_heads is missing");
     if (shape.rank != 3 && shape.rank != 4)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected 3 or 4 axes");
-    if (one) /* the first of adjacent positions */
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected x with 3 or 4 axes");
+    if (one) /* the first of consecutive positions */
         places = kn_unsqueeze(
-            kn_add(kn_import_counted(import, shape.dims[shape.rank - 2]), kn_import_cast(places, KN_INT32)),
+            kn_add(kn_import_range(import, shape.dims[shape.rank - 2]), kn_import_cast(places, KN_INT32)),
             "0");
     if (places) {
         cosine = kn_gather(cosine, places, 0);
@@ -249,21 +251,22 @@ static bool rotary(kn_import_call *call) {
     if (kn_value_failed(x)) return false;
     if (part == 0) part = x->shape.dims[3];
     if (part < 2 || part % 2)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "the part that is turned has no even size");
-    kn_value *y = kn_import_rotated(import, x, kn_unsqueeze(cosine, "2"), kn_unsqueeze(sine, "2"), part,
-                                    kn_import_int(call, "interleaved", 0) != 0);
+        return kn_import_fail(call, KN_ERROR_SHAPE, "the rotary dimension is %s; expected an even size",
+                              kn_import_dims_text(import, &part, 1));
+    kn_value *y = kn_import_rotate(import, x, kn_unsqueeze(cosine, "2"), kn_unsqueeze(sine, "2"), part,
+                                   kn_import_int(call, "interleaved", 0) != 0);
     y = shape.rank == 4 ? kn_transpose(y, "0,2,1,3") : kn_import_reshape(import, y, shape.dims, 3);
     return kn_import_put(call, 0, y);
 }
 
-/* Applies a subgraph of the node to scores or weights; x where there is none. */
+/* Applies a subgraph attribute of the node to scores or weights; x if there is none. */
 static kn_value *modified(kn_import_call *call, const char *name, kn_value *x) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
     if (!found || kn_value_failed(x)) return x;
     const kn_item from = {.dtype = x->shape.dtype, .value = x};
     kn_item made = {.rank = 0};
     if (found->kind != KN_ONNX_ATTRIBUTE_GRAPH || found->count != 1) {
-        kn_import_fail(call, KN_ERROR_FORMAT, "'%s' is no graph", name);
+        kn_import_fail(call, KN_ERROR_FORMAT, "attribute '%s' is not a graph", name);
         return NULL;
     }
     if (!kn_import_subgraph(call, &found->graphs[0], &from, 1, &made, 1)) return NULL;
@@ -282,7 +285,8 @@ static bool flexible(kn_import_call *call) {
         fits && kn_dim_known(shape.dims[3]) && kn_dim_known(shape.dims[1]) && kn_dim_known(k->shape.dims[1]);
     if (!fits || k->shape.dims[1] < 1 || shape.dims[1] % k->shape.dims[1] || shape.dims[3] < 1)
         return kn_import_fail(call, KN_ERROR_SHAPE,
-                              "expected (B,heads,T,size), and groups that divide the heads");
+                              "expected queries, keys and values (batch,heads,length,size), with query heads "
+                              "a multiple of key heads");
     const kn_dim batch = shape.dims[0], heads = shape.dims[1];
     const kn_dim groups = k->shape.dims[1], keys = k->shape.dims[2];
     const kn_dim lines = kn_dim_multiply(graph, heads / groups, shape.dims[2]);

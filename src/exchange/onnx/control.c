@@ -1,4 +1,4 @@
-/* Branches, unrolled loops, sequences and optionals: all that is decided while the graph is built. */
+/* Branches, loops, sequences and optionals, all of which are resolved while the graph is built. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@ enum { MAX_ROUNDS = KN_MAX_INPUTS * KN_MAX_INPUTS };
 static const kn_onnx_graph *body_of(kn_import_call *call, const char *name) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
     if (found && found->kind == KN_ONNX_ATTRIBUTE_GRAPH && found->count == 1) return &found->graphs[0];
-    kn_import_fail(call, KN_ERROR_FORMAT, "has no graph '%s'", name);
+    kn_import_fail(call, KN_ERROR_FORMAT, "attribute '%s' is missing or not a graph", name);
     return NULL;
 }
 
@@ -22,9 +22,9 @@ static void take_outputs(kn_import_call *call, const kn_item *made, int count) {
 }
 
 static bool if_branch(kn_import_call *call) {
-    double holds = 0;
-    if (!kn_import_numbers(call, 0, &holds, 1, NULL)) return false;
-    const kn_onnx_graph *body = body_of(call, holds != 0 ? "then_branch" : "else_branch");
+    double condition = 0;
+    if (!kn_import_numbers(call, 0, &condition, 1, NULL)) return false;
+    const kn_onnx_graph *body = body_of(call, condition != 0 ? "then_branch" : "else_branch");
     size_t count = (size_t)call->output_count;
     kn_item *made = kn_arena_take(call->import->arena, count + 1, sizeof *made);
     if (!body || !made || !kn_import_subgraph(call, body, NULL, 0, made, count)) return false;
@@ -40,17 +40,18 @@ static bool truth_item(kn_import_call *call, kn_dtype dtype, int64_t number, kn_
     return true;
 }
 
-/* Whether an item is true; its value must be known. */
-static bool holds(kn_import_call *call, kn_item *item, bool *answer) {
+/* Reads a condition, whose value must be known. */
+static bool read_condition(kn_import_call *call, kn_item *item, bool *answer) {
     kn_tensor_info info;
     const void *data;
     if (!kn_item_known(call->import, item, &info, &data))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "whether it goes on depends on what is computed");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "the condition depends on computed values; expected a constant");
     *answer = kn_element_get(info.dtype, data, 0) != 0;
     return true;
 }
 
-/* Stacks up to MAX_ROUNDS values along a new axis: those that one node takes, and then the parts. */
+/* Stacks up to MAX_ROUNDS values along a new axis: KN_MAX_INPUTS at a time, then the stacks. */
 static kn_value *stack_rounds(kn_value *const *values, size_t count, int axis) {
     kn_value *parts[KN_MAX_INPUTS];
     size_t made = 0;
@@ -64,34 +65,39 @@ static bool loop(kn_import_call *call) {
     const kn_onnx_graph *body = body_of(call, "body");
     int carried = call->input_count > 2 ? call->input_count - 2 : 0, scans = call->output_count - carried;
     int64_t rounds = INT64_MAX;
-    bool going = true;
+    bool running = true;
     if (!body || scans < 0 || body->output_count != (size_t)call->output_count + 1 ||
         body->input_count != (size_t)carried + 2)
-        return kn_import_fail(call, KN_ERROR_FORMAT, "the body has other inputs or outputs than the loop");
-    if ((kn_import_has(call, 0) && !kn_import_whole(call, 0, &rounds, 1, NULL)) ||
-        (kn_import_has(call, 1) && !holds(call, call->inputs[1], &going)))
+        return kn_import_fail(call, KN_ERROR_FORMAT,
+                              "the body has %zu inputs and %zu outputs; expected %d and %d",
+                              body->input_count, body->output_count, carried + 2, call->output_count + 1);
+    if ((kn_import_has(call, 0) && !kn_import_integers(call, 0, &rounds, 1, NULL)) ||
+        (kn_import_has(call, 1) && !read_condition(call, call->inputs[1], &running)))
         return false;
     size_t places = body->input_count + body->output_count;
     kn_item *inputs = kn_arena_take(call->import->arena, 2 * places + 2, sizeof *inputs);
     const size_t most = (size_t)(rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds > 0 ? rounds : 0);
     if (scans > KN_MAX_INPUTS)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "stacks more than %d results", KN_MAX_INPUTS);
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has %d scan outputs; at most %d are supported",
+                              scans, KN_MAX_INPUTS);
     kn_value **stacked = kn_arena_take(call->import->arena, (size_t)scans * most + 1, sizeof *stacked);
     if (!inputs || !stacked) return kn_import_no_memory(call->import);
     kn_item *made = inputs + body->input_count;
     kn_dtype types[KN_MAX_INPUTS];
     for (int i = 0; i < carried; i++) {
         if (!call->inputs[2 + i])
-            return kn_import_fail(call, KN_ERROR_FORMAT, "a value that is carried is missing");
+            return kn_import_fail(call, KN_ERROR_FORMAT,
+                                  "the initial value of loop-carried variable %d is missing", i);
         inputs[2 + i] = *call->inputs[2 + i];
     }
     int64_t round = 0;
-    for (; going && round < rounds; round++) {
+    for (; running && round < rounds; round++) {
         if (round == MAX_ROUNDS)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "takes more than %" PRId64 " rounds", round);
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "more than %" PRId64 " iterations are not supported", round);
         if (!truth_item(call, KN_INT64, round, &inputs[0]) || !truth_item(call, KN_BOOL, 1, &inputs[1]) ||
             !kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count) ||
-            !holds(call, &made[0], &going))
+            !read_condition(call, &made[0], &running))
             return false;
         for (int i = 0; i < carried; i++)
             inputs[2 + i] = made[1 + i];
@@ -104,7 +110,8 @@ static bool loop(kn_import_call *call) {
     }
     take_outputs(call, inputs + 2, carried);
     for (int i = 0; i < scans; i++) {
-        if (!round) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "scans, and takes no round");
+        if (!round)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has scan outputs but runs no iteration");
         if (!kn_import_put_as(call, carried + i, stack_rounds(&stacked[(size_t)i * most], (size_t)round, 0),
                               types[i]))
             return false;
@@ -112,8 +119,9 @@ static bool loop(kn_import_call *call) {
     return true;
 }
 
-/* Axis and direction of scanned input or output i. */
-static bool scan_way(kn_import_call *call, const char *side, int i, int rank, int *axis, bool *backwards) {
+/* Reads the axis and direction of scan input or output i. */
+static bool read_scan_axis(kn_import_call *call, const char *side, int i, int rank, int *axis,
+                           bool *backwards) {
     int64_t axes[KN_MAX_INPUTS], directions[KN_MAX_INPUTS];
     const char *names[2] = {kn_arena_format(call->import->arena, "scan_%s_axes", side),
                             kn_arena_format(call->import->arena, "scan_%s_directions", side)};
@@ -134,10 +142,14 @@ static bool scan(kn_import_call *call) {
     bool backwards[KN_MAX_INPUTS];
     int64_t rounds = -1;
     if (!body) return false;
-    if (call->opset < 9) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of opset 8, which had batches");
+    if (call->opset < 9)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "Scan of opset 8 is not supported; expected opset 9 or newer");
     if (walked < 1 || walked > KN_MAX_INPUTS || states < 0 || stacks < 0 || stacks > KN_MAX_INPUTS ||
         body->input_count != (size_t)call->input_count || body->output_count != (size_t)call->output_count)
-        return kn_import_fail(call, KN_ERROR_FORMAT, "the body has other inputs or outputs than the node");
+        return kn_import_fail(call, KN_ERROR_FORMAT,
+                              "the body has %zu inputs and %zu outputs, which do not match the node",
+                              body->input_count, body->output_count);
     kn_item *inputs = kn_arena_take(call->import->arena, (size_t)call->input_count + 1, sizeof *inputs);
     kn_item *made = kn_arena_take(call->import->arena, (size_t)call->output_count + 1, sizeof *made);
     if (!inputs || !made) return kn_import_no_memory(call->import);
@@ -147,12 +159,12 @@ static bool scan(kn_import_call *call) {
         if (i < states) continue;
         int k = i - states;
         sources[k] = kn_import_in(call, i);
-        if (!sources[k] || !scan_way(call, "input", k, sources[k]->shape.rank, &axes[k], &backwards[k]))
+        if (!sources[k] || !read_scan_axis(call, "input", k, sources[k]->shape.rank, &axes[k], &backwards[k]))
             return false;
         kn_dim length = sources[k]->shape.dims[axes[k]];
         if (!kn_dim_known(length) || length < 1 || length > MAX_ROUNDS || (rounds >= 0 && length != rounds))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "along axes of open or different sizes, or above %d", MAX_ROUNDS);
+                                  "expected scanned axes of the same fixed size, at most %d", MAX_ROUNDS);
         rounds = length;
     }
     const size_t most = (size_t)rounds;
@@ -178,7 +190,7 @@ static bool scan(kn_import_call *call) {
         kn_value **parts = &stacked[(size_t)i * most];
         int axis;
         bool reversed;
-        if (!scan_way(call, "output", i, parts[0]->shape.rank + 1, &axis, &reversed)) return false;
+        if (!read_scan_axis(call, "output", i, parts[0]->shape.rank + 1, &axis, &reversed)) return false;
         kn_value *y = stack_rounds(parts, most, axis);
         if (reversed) y = kn_flip(y, kn_import_list(call->import, (int64_t[]){axis}, 1));
         if (!kn_import_put_as(call, states + i, y, made[states + i].dtype)) return false;
@@ -209,20 +221,22 @@ static bool sequence_construct(kn_import_call *call) {
 static bool take_sequence(kn_import_call *call, kn_item **sequence) {
     *sequence = kn_import_has(call, 0) ? call->inputs[0] : NULL;
     return (*sequence && (*sequence)->sequence) ||
-           kn_import_fail(call, KN_ERROR_FORMAT, "its input is no sequence");
+           kn_import_fail(call, KN_ERROR_FORMAT, "input 0 is not a sequence");
 }
 
-/* A position in a sequence, from input `i`; `more`: the one after the last is valid, too. */
-static bool take_place(kn_import_call *call, int i, size_t count, bool more, size_t *place) {
+/* Reads a position in a sequence from input `i`; `more`: the position after the last is also valid. */
+static bool read_position(kn_import_call *call, int i, size_t count, bool more, size_t *place) {
     int64_t number = (int64_t)count;
     if (kn_import_has(call, i)) {
-        if (!kn_import_whole(call, i, &number, 1, NULL)) return false;
+        if (!kn_import_integers(call, i, &number, 1, NULL)) return false;
         if (number < 0) number += (int64_t)count;
     } else if (!more) {
         number = (int64_t)count - 1;
     }
     if (number < 0 || number > (int64_t)count - !more)
-        return kn_import_fail(call, KN_ERROR_ARGUMENT, "the sequence has no such place");
+        return kn_import_fail(call, KN_ERROR_ARGUMENT,
+                              "position %" PRId64 " is out of range for a sequence of length %zu", number,
+                              count);
     *place = (size_t)number;
     return true;
 }
@@ -230,7 +244,7 @@ static bool take_place(kn_import_call *call, int i, size_t count, bool more, siz
 static bool sequence_at(kn_import_call *call) {
     kn_item *sequence;
     size_t place = 0;
-    if (!take_sequence(call, &sequence) || !take_place(call, 1, sequence->part_count, false, &place))
+    if (!take_sequence(call, &sequence) || !read_position(call, 1, sequence->part_count, false, &place))
         return false;
     take_outputs(call, sequence->parts[place], 1);
     return true;
@@ -239,7 +253,7 @@ static bool sequence_at(kn_import_call *call) {
 static bool sequence_insert(kn_import_call *call) {
     kn_item *sequence;
     size_t place = 0;
-    if (!take_sequence(call, &sequence) || !take_place(call, 2, sequence->part_count, true, &place) ||
+    if (!take_sequence(call, &sequence) || !read_position(call, 2, sequence->part_count, true, &place) ||
         !kn_import_has(call, 1))
         return false;
     kn_item **parts = kn_arena_take(call->import->arena, sequence->part_count + 1, sizeof *parts);
@@ -252,7 +266,7 @@ static bool sequence_insert(kn_import_call *call) {
 static bool sequence_erase(kn_import_call *call) {
     kn_item *sequence;
     size_t place = 0, count = 0;
-    if (!take_sequence(call, &sequence) || !take_place(call, 1, sequence->part_count, false, &place))
+    if (!take_sequence(call, &sequence) || !read_position(call, 1, sequence->part_count, false, &place))
         return false;
     kn_item **parts = kn_arena_take(call->import->arena, sequence->part_count + 1, sizeof *parts);
     if (!parts) return kn_import_no_memory(call->import);
@@ -278,12 +292,14 @@ static bool split_to_sequence(kn_import_call *call) {
     bool given = kn_import_has(call, 1), keep = given || kn_import_int(call, "keepdims", 1) != 0;
     if (!x || !kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis)) return false;
     int64_t size = x->shape.dims[axis];
-    if (given && !kn_import_whole(call, 1, sizes, KN_MAX_INPUTS, &count)) return false;
+    if (given && !kn_import_integers(call, 1, sizes, KN_MAX_INPUTS, &count)) return false;
     bool alike = !given || kn_value_rank(call->inputs[1]->value) == 0;
     if (alike && (!given || count == 1) && (!given || call->inputs[1]->rank == 0)) {
         int64_t part_size = given ? sizes[0] : 1;
         if (!kn_dim_known(size) || part_size < 1 || (size + part_size - 1) / part_size > KN_MAX_INPUTS)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "into so many parts, or of an open size");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "cannot split an axis of dynamic size, or into more than %d tensors",
+                                  KN_MAX_INPUTS);
         for (count = 0; count * part_size < size; count++)
             sizes[count] = (count + 1) * part_size <= size ? part_size : size - count * part_size;
     }
@@ -304,7 +320,8 @@ static bool concat_from_sequence(kn_import_call *call) {
     kn_value *values[KN_MAX_INPUTS];
     if (!take_sequence(call, &sequence)) return false;
     if (!sequence->part_count || sequence->part_count > KN_MAX_INPUTS)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of %zu parts", sequence->part_count);
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the sequence has %zu elements; expected 1 to %d",
+                              sequence->part_count, KN_MAX_INPUTS);
     for (size_t i = 0; i < sequence->part_count; i++)
         if (!(values[i] = kn_item_value(call->import, sequence->parts[i]))) return false;
     bool fresh = kn_import_int(call, "new_axis", 0) != 0;
@@ -326,7 +343,7 @@ static bool optional(kn_import_call *call) {
 }
 
 static bool optional_get(kn_import_call *call) {
-    if (!kn_import_has(call, 0)) return kn_import_fail(call, KN_ERROR_FORMAT, "its input is missing");
+    if (!kn_import_has(call, 0)) return kn_import_fail(call, KN_ERROR_FORMAT, "input 0 is missing");
     const kn_item *item = call->inputs[0];
     if (item->sequence && item->part_count == 1) item = item->parts[0];
     take_outputs(call, item, 1);

@@ -1,4 +1,4 @@
-/* Writes a graph as an ONNX file: the nodes that the outputs need, as their rows say (export_rows.c), and
+/* Writes a graph as an ONNX file: the nodes that the outputs need, as their rows specify (export_rows.c), and
  * weights and constants as initializers with the names of their values. */
 #include "exchange/onnx/export.h"
 
@@ -112,10 +112,10 @@ static bool add_constant(kn_export *export, const kn_onnx_tensor *tensor) {
     return true;
 }
 
-/* data holds the elements in native byte order, in the arena; they are converted in place. learnt: always an
- * initializer. */
+/* data holds the elements in native byte order, in the arena; they are converted in place. trainable: always
+ * an initializer. */
 static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int rank, const int64_t *shape,
-                       void *data, bool learnt) {
+                       void *data, bool trainable) {
     kn_onnx_tensor *tensor = &export->tensors[export->tensor_count];
     int64_t *kept = kn_arena_take(&export->arena, (size_t)rank + 1, sizeof *kept);
     if (!name || !kept || !data || export->tensor_count == export->tensor_capacity) return false;
@@ -125,9 +125,9 @@ static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int 
     if (!kn_onnx_tensor_measure(tensor)) return false;
     kn_onnx_pack(dtype, data, tensor->count);
     tensor->bytes = data;
-    if (!learnt && rank && kn_dtype_is_float(dtype)) {
-        const kn_onnx_tensor *apart = kn_arena_copy(&export->arena, tensor, 1, sizeof *tensor);
-        return apart && add_constant(export, apart);
+    if (!trainable && rank && kn_dtype_is_float(dtype)) {
+        const kn_onnx_tensor *copy = kn_arena_copy(&export->arena, tensor, 1, sizeof *tensor);
+        return copy && add_constant(export, copy);
     }
     export->tensor_count++;
     return true;
@@ -151,7 +151,7 @@ const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t 
     return kn_export_tensor(call, KN_INT64, 1, &length, data);
 }
 
-/* Statistics that no batch norm updates were measured once: readers of the file must not take them for
+/* Statistics that no batch norm updates were measured once; readers of the file must not take them for
  * weights. */
 static bool is_followed(const kn_export *export, const kn_value *value) {
     const kn_graph *graph = export->model->graph;
@@ -171,7 +171,8 @@ static bool add_value(kn_export *export, const kn_value *value) {
     memcpy(info.shape, value->shape.dims, sizeof info.shape);
     uint64_t bytes = 0;
     if (!kn_tensor_bytes(&info, &bytes)) {
-        kn_fail(error, KN_ERROR_UNSUPPORTED, "'%s' has open sizes and cannot be an initializer", value->name);
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "'%s' has dynamic sizes, so it cannot be an initializer",
+                value->name);
         return false;
     }
     void *data = kn_arena_take(&export->arena, (size_t)bytes + 8, 1);
@@ -180,17 +181,17 @@ static bool add_value(kn_export *export, const kn_value *value) {
     if (value->kind == KN_VALUE_STATE) {
         kn_status status = kn_states_get(export->states, value->name, data, (size_t)bytes);
         if (status != KN_OK) {
-            kn_fail(error, status, "the weight '%s': %s", value->name, kn_states_error(export->states));
+            kn_fail(error, status, "weight '%s': %s", value->name, kn_states_error(export->states));
             return false;
         }
     }
-    bool learnt =
+    bool trainable =
         value->kind == KN_VALUE_STATE && (value->role != KN_STATE_STATISTIC || is_followed(export, value));
-    return add_tensor(export, value->name, info.dtype, info.rank, info.shape, data, learnt) ||
+    return add_tensor(export, value->name, info.dtype, info.rank, info.shape, data, trainable) ||
            kn_model_no_memory(export->model);
 }
 
-/* ---- open sizes ---------------------------------------------------------------------------------------- */
+/* ---- dynamic sizes ------------------------------------------------------------------------------------- */
 
 static bool has_size(const kn_export *export, const kn_value *value, kn_dim dim, int *axis) {
     if (!value || !export->needed[value->id]) return false;
@@ -199,8 +200,8 @@ static bool has_size(const kn_export *export, const kn_value *value, kn_dim dim,
     return false;
 }
 
-/* One open size as int64 (1). */
-static const char *open_size(kn_export_call *call, kn_dim dim) {
+/* A dynamic size as int64 (1). */
+static const char *dynamic_size(kn_export_call *call, kn_dim dim) {
     const kn_export *export = call->export;
     const kn_graph *graph = export->model->graph;
     const kn_value *found = NULL;
@@ -219,7 +220,7 @@ const char *kn_export_sizes(kn_export_call *call, const kn_dim *dims, int count)
     for (int i = 0; i < count; i += known ? known : 1) {
         for (known = 0; i + known < count && kn_dim_known(dims[i + known]); known++)
             ;
-        parts[used] = known ? kn_export_list(call, dims + i, (size_t)known) : open_size(call, dims[i]);
+        parts[used] = known ? kn_export_list(call, dims + i, (size_t)known) : dynamic_size(call, dims[i]);
         if (!parts[used++]) return NULL;
     }
     if (used < 2) return used ? parts[0] : kn_export_list(call, NULL, 0);
@@ -252,7 +253,7 @@ static bool describe(kn_export *export, const kn_value *value, const char *name,
     return true;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------- */
+/* ---- entry point --------------------------------------------------------------------------------------- */
 
 static bool wanted(const kn_node *node, const bool *needed) {
     for (int k = 0; k < node->output_count; k++)
@@ -275,8 +276,8 @@ static void mark_needed(const kn_model *model, bool *needed) {
     }
 }
 
-/* Whether the opset that is written has this node for the types of its values: it only casts 8-bit floats
- * other than powers of two. */
+/* Whether the opset supports the node for the types of its values: for 8-bit floats it only has Cast, and not
+ * for float8e8m0. */
 static bool has_types(const kn_node *node) {
     bool fine = true;
     for (int i = 0; i < node->input_count + node->output_count; i++) {
@@ -313,7 +314,7 @@ static bool export_nodes(kn_export *export) {
             fine = export_node(export, graph->nodes[i], &unknown) && fine;
     if (!fine)
         kn_fail(&export->model->error, KN_ERROR_UNSUPPORTED,
-                "the model '%s' has what is not written as ONNX here: %s", export->model->name,
+                "model '%s': nodes that have no ONNX counterpart: %s", export->model->name,
                 kn_text_failed(&unknown) ? "" : unknown.data);
     kn_text_finish(&unknown);
     return fine;

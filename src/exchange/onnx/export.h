@@ -1,4 +1,4 @@
-/* What the files of the exporter share: a graph of Koine is written, node by node, as an ONNX graph for
+/* Shared by the files of the exporter: a Koine graph is written, node by node, as an ONNX graph for
  * inference. */
 #ifndef KN_EXCHANGE_ONNX_EXPORT_H
 #define KN_EXCHANGE_ONNX_EXPORT_H
@@ -10,7 +10,7 @@
 enum {
     KN_EXPORT_OPSET = 20, /* the first with Gelu */
     KN_EXPORT_IR = 9,
-    KN_EXPORT_MORE = 40, /* nodes and constants that one node may become, at most */
+    KN_EXPORT_MORE = 40, /* maximum number of nodes and constants that one node may become */
 };
 
 typedef struct kn_export {
@@ -21,41 +21,39 @@ typedef struct kn_export {
     size_t node_count, node_capacity;
     kn_onnx_tensor *tensors;
     size_t tensor_count, tensor_capacity;
-    const bool *needed; /* by id of the values: the outputs need it */
-    int made;           /* number of names made so far */
+    const bool *needed; /* by value id: the outputs need it */
+    int made;           /* number of names generated so far */
 } kn_export;
 
-/* One node of Koine that is being written. */
+/* A Koine node that is being written. */
 typedef struct kn_export_call {
     kn_export *export;
     const kn_node *node;
-    const char *inputs[KN_MAX_INPUTS]; /* names in the file; NULL for one that is left out */
-    const char *output;                /* of the first result */
+    const char *inputs[KN_MAX_INPUTS]; /* names in the file; NULL if left out */
+    const char *output;                /* name of the first result */
 } kn_export_call;
 
-/* Writes the nodes for an operator. False: the operator, or these attributes, have no counterpart. */
+/* Writes the nodes for an operator. False: the operator, or its attributes, have no ONNX counterpart. */
 typedef bool (*kn_export_builder)(kn_export_call *call);
 typedef struct kn_export_row {
     const char *name;
     kn_export_builder build;
 } kn_export_row;
-extern const kn_export_row kn_export_sequences[], kn_export_picks[];
-extern const int kn_export_sequences_count, kn_export_picks_count;
-/* NULL where the operator has no counterpart. */
+extern const kn_export_row kn_export_sequences[], kn_export_gathers[];
+extern const int kn_export_sequences_count, kn_export_gathers_count;
+/* NULL if the operator has no counterpart. */
 kn_export_builder kn_export_find(const kn_operator *row);
-/* The value to be written for one that a node reads: the state itself, where norms share running statistics.
- */
+/* The value to write for one that a node reads: the state itself if norms share running statistics. */
 const kn_value *kn_export_read(const kn_value *value);
-/* The values that the nodes written for a node read, at most KN_MAX_INPUTS; returns how many. */
+/* Collects the values that the nodes written for a node read, at most KN_MAX_INPUTS; returns the count. */
 int kn_export_reads(const kn_node *node, const kn_value **reads);
 
-/* Adds a node with one output. Inputs end with NULL; "" is one that is left out. output NULL: a new name.
- * Returns the name of the output; NULL when out of memory. The functions for attributes apply to this node.
- */
+/* Adds a node with one output. Inputs end with NULL; "" is a left-out input. output NULL: a new name. Returns
+ * the name of the output; NULL when out of memory. The functions for attributes apply to this node. */
 const char *kn_export_node(kn_export_call *call, const char *type, const char *output,
                            const char *const *inputs);
 #define KN_EXPORT_INPUTS(...) ((const char *const[]){__VA_ARGS__, NULL})
-/* The same for one input and for two; NULL where one of them is NULL, because it could not be made. */
+/* kn_export_node for one input and for two; NULL if an input is NULL because an earlier call failed. */
 static inline const char *kn_export_one(kn_export_call *call, const char *type, const char *output,
                                         const char *x) {
     return x ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(x)) : NULL;
@@ -66,7 +64,7 @@ static inline const char *kn_export_two(kn_export_call *call, const char *type, 
 }
 /* A new name. */
 const char *kn_export_name(kn_export_call *call);
-/* Gives the last node these outputs. */
+/* Sets the outputs of the last node. */
 bool kn_export_results(kn_export_call *call, const char *const *names, size_t count);
 /* Attributes of the last node. */
 bool kn_export_int(kn_export_call *call, const char *name, int64_t number);
@@ -74,15 +72,15 @@ bool kn_export_float(kn_export_call *call, const char *name, double number);
 bool kn_export_ints(kn_export_call *call, const char *name, const int64_t *numbers, size_t count);
 bool kn_export_string(kn_export_call *call, const char *name, const char *text);
 bool kn_export_strings(kn_export_call *call, const char *name, const char *const *texts, size_t count);
-/* Constants; return their names. Floating-point constants with axes become Constant nodes, since a reader of
- * the file would train an initializer; such a node is then the last one. */
+/* Constants; these return their names. Floating-point constants with axes become Constant nodes, since a
+ * reader of the file would train an initializer; that node then is the last node. */
 const char *kn_export_number(kn_export_call *call, kn_dtype dtype, double number);
 const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t count);
 /* data is in the arena of the export and is converted in place. */
 const char *kn_export_tensor(kn_export_call *call, kn_dtype dtype, int rank, const int64_t *shape,
                              void *data);
-/* Sizes as int64 (count). Open ones are computed from a value in the file that has them; NULL where none has.
- */
+/* Sizes as int64 (count). Dynamic sizes are computed from a value in the file that has them; NULL if none
+ * has. */
 const char *kn_export_sizes(kn_export_call *call, const kn_dim *dims, int count);
 
 /* Writes the model's outputs as an ONNX file. */

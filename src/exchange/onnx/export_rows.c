@@ -1,4 +1,4 @@
-/* The table from operators of Koine to ONNX nodes. */
+/* Maps Koine operators to ONNX nodes. */
 #include "exchange/onnx/export.h"
 #include "exchange/onnx/import.h"
 
@@ -12,7 +12,7 @@ static kn_dtype dtype_of(const kn_export_call *call) {
     return call->node->inputs[0]->shape.dtype;
 }
 
-/* ---- rows that are one node, which the table of the importer has --------------------------------------- */
+/* ---- rows with one node, as in the importer's table ---------------------------------------------------- */
 
 static bool same(kn_export_call *call) {
     const kn_import_row *row = kn_import_find_op(call->node->op->name);
@@ -28,9 +28,9 @@ static bool same(kn_export_call *call) {
     return true;
 }
 
-/* ---- with a number, and in several steps --------------------------------------------------------------- */
+/* ---- rows with a number, or with several nodes --------------------------------------------------------- */
 
-/* A node of x and a constant number. */
+/* A node that applies `type` to x and a constant number. */
 static const char *with(kn_export_call *call, const char *type, const char *output, const char *x,
                         double number) {
     const char *constant = kn_export_number(call, dtype_of(call), number);
@@ -113,7 +113,7 @@ static bool cast(kn_export_call *call) {
            (saturates || kn_export_int(call, "saturate", 0));
 }
 
-/* Dropout is kept: a reader of the file may train the model again. */
+/* Dropout is written, since a reader of the file may train the model again. */
 static bool dropout(kn_export_call *call) {
     const char *rate = kn_export_number(call, KN_FLOAT32, attribute(call, "rate")->number);
     return kn_export_two(call, "Dropout", call->output, call->inputs[0], rate);
@@ -125,8 +125,8 @@ static bool first(kn_export_call *call) {
 
 /* ---- products, windows, norms -------------------------------------------------------------------------- */
 
-/* Transposes the last two axes of `name`, which has the shape of an input. */
-static const char *turned(kn_export_call *call, int input, const char *name) {
+/* Transposes the last two axes of `name`, which has the shape of input `input`. */
+static const char *transposed(kn_export_call *call, int input, const char *name) {
     int64_t axes[KN_MAX_RANK];
     int rank = call->node->inputs[input]->shape.rank;
     for (int i = 0; i < rank; i++)
@@ -140,15 +140,15 @@ static bool matmul(kn_export_call *call) {
                      attribute(call, "transpose_b")->integer != 0};
     const char *a = call->inputs[0], *b = call->inputs[1];
     kn_dtype type = call->node->inputs[0]->shape.dtype;
-    if (call->node->inputs[1]->shape.dtype != type) { /* one of them has 16 bits */
+    if (call->node->inputs[1]->shape.dtype != type) { /* either side has 16 bits */
         b = kn_export_one(call, "Cast", NULL, b);
         if (!b || !kn_export_int(call, "to", kn_onnx_type_from(type))) return false;
     }
     if (call->node->inputs[0]->shape.rank == 2 && call->node->inputs[1]->shape.rank == 2)
         return kn_export_two(call, "Gemm", call->output, a, b) && kn_export_int(call, "transA", turns[0]) &&
                kn_export_int(call, "transB", turns[1]);
-    if (turns[0] && !(a = turned(call, 0, a))) return false;
-    if (turns[1] && !(b = turned(call, 1, b))) return false;
+    if (turns[0] && !(a = transposed(call, 0, a))) return false;
+    if (turns[1] && !(b = transposed(call, 1, b))) return false;
     return kn_export_two(call, "MatMul", call->output, a, b);
 }
 
@@ -170,7 +170,7 @@ static bool conv(kn_export_call *call) {
                           : add_list(call, "pads", "padding", 4);
 }
 
-/* Elements at the end beyond the windows become output_padding. */
+/* Elements at the end that no window reaches become output_padding. */
 static bool conv_transpose(kn_export_call *call) {
     const kn_value *x = call->node->inputs[0], *weight = call->node->inputs[1];
     const kn_shape *to = &call->node->outputs[0]->shape;
@@ -195,11 +195,11 @@ static bool conv_transpose(kn_export_call *call) {
 
 enum {
     MAX_SLICES = KN_EXPORT_MORE / 4 - 1
-}; /* windows of each of two axes: each takes two nodes and two lists */
+}; /* windows along each of two axes: each takes two nodes and two lists */
 
 /* Adaptive pooling along an axis: `to` windows of different sizes, each reduced. */
-static const char *shared(kn_export_call *call, const char *x, bool largest, int64_t axis, int64_t to,
-                          const char *output) {
+static const char *adaptive_axis(kn_export_call *call, const char *x, bool largest, int64_t axis, int64_t to,
+                                 const char *output) {
     const char *parts[MAX_SLICES + 1] = {NULL}, *along = kn_export_list(call, &axis, 1);
     const kn_dim from = call->node->inputs[0]->shape.dims[axis];
     if (!x || !along || !kn_dim_known(from) || to > MAX_SLICES) return NULL;
@@ -224,8 +224,8 @@ static bool pool(kn_export_call *call) {
         if (rows == 1 && columns == 1)
             return kn_export_one(call, largest ? "GlobalMaxPool" : "GlobalAveragePool", call->output,
                                  call->inputs[0]);
-        const char *lines = shared(call, call->inputs[0], largest, 2, rows, NULL);
-        return shared(call, lines, largest, 3, columns, call->output);
+        const char *lines = adaptive_axis(call, call->inputs[0], largest, 2, rows, NULL);
+        return adaptive_axis(call, lines, largest, 3, columns, call->output);
     }
     if (!kn_export_one(call, largest ? "MaxPool" : "AveragePool", call->output, call->inputs[0]) ||
         !add_list(call, "kernel_shape", "window", 2) || !add_list(call, "strides", "stride", 2) ||
@@ -267,8 +267,8 @@ static bool reduce(kn_export_call *call) {
 
 /* ---- shapes -------------------------------------------------------------------------------------------- */
 
-/* An open size is that of the same axis of the input (0), or the only remaining one (-1); otherwise the sizes
- * are computed. */
+/* A dynamic size is copied from the same axis of the input (0), or inferred (-1) if it is the only one;
+ * otherwise the sizes are computed. */
 static bool reshape(kn_export_call *call) {
     const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
     int64_t numbers[KN_MAX_RANK];
@@ -287,7 +287,7 @@ static bool reshape(kn_export_call *call) {
            (!told || kn_export_int(call, "allowzero", 1));
 }
 
-/* Sizes that the input has already are given as 1. */
+/* Sizes that the input already has are written as 1. */
 static bool broadcast(kn_export_call *call) {
     const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
     kn_dim sizes[KN_MAX_RANK];
@@ -348,7 +348,7 @@ static bool flip(kn_export_call *call) {
                           KN_EXPORT_INPUTS(call->inputs[0], names[0], names[1], names[2], names[3]));
 }
 
-/* One axis at a time; a given scale is kept, even where it gives no integer size. */
+/* Resizes one axis at a time; a given scale is kept, even if it yields no integer size. */
 static bool resize(kn_export_call *call) {
     static const char *const modes[] = {"nearest", "linear", "cubic"};
     static const char *const coordinates[] = {"half_pixel", "align_corners", "asymmetric",
@@ -432,6 +432,6 @@ static kn_export_builder find_in(const kn_export_row *list, size_t count, const 
 kn_export_builder kn_export_find(const kn_operator *row) {
     kn_export_builder found = find_in(rows, KN_COUNT_OF(rows), row->name);
     if (!found) found = find_in(kn_export_sequences, (size_t)kn_export_sequences_count, row->name);
-    if (!found) found = find_in(kn_export_picks, (size_t)kn_export_picks_count, row->name);
+    if (!found) found = find_in(kn_export_gathers, (size_t)kn_export_gathers_count, row->name);
     return found || !kn_import_find_op(row->name) ? found : same;
 }

@@ -1,4 +1,4 @@
-/* Operators of sequences as ONNX nodes: recurrences, attention, and norms of rows. */
+/* Sequence operators as ONNX nodes: recurrences, attention, and norms of rows. */
 #include "exchange/onnx/export.h"
 
 #include <math.h>
@@ -28,8 +28,8 @@ typedef struct cell_type {
     const char *row, *type;
     int gates;
     int order[MAX_GATES];            /* the operator's gate for each gate of the file */
-    int bias, start, cells, lengths; /* positions of inputs; 0 for none */
-    int results;                     /* y, the last state, its cells */
+    int bias, start, cells, lengths; /* input positions; 0 for none */
+    int results;                     /* how many of y, the last state and its cells */
 } cell_type;
 static const cell_type cells[] = {
     {"lstm", "LSTM", 4, {0, 3, 1, 2}, .start = 2, .cells = 3, .lengths = 4, .results = 3},
@@ -51,15 +51,16 @@ static const kn_node *made_by(const kn_value *value, const char *row) {
     return value->producer && !strcmp(value->producer->op->name, row) ? value->producer : NULL;
 }
 
-/* The input of the gates, x Wᵀ with up to two biases, which the node of the file includes; only x where the
- * operator stands alone. */
+/* The input of the gates, x Wᵀ with up to two biases, which the ONNX node includes; if no product precedes
+ * the operator, only x. */
 typedef struct recurrence {
     const cell_type *cell;
     const kn_value *x, *weight, *biases[2], *hidden, *last_bias, *start, *start_cells, *lengths;
     int64_t units;
 } recurrence;
 
-/* Whether it is zeros, or the initial value of a state that training carries from batch to batch. */
+/* Whether the value is all zeros, or the initial value of a state that training carries from batch to batch.
+ */
 static bool is_zero(const kn_value *value) {
     const kn_node *node = made_by(value, "in_training");
     if (node) value = node->inputs[0];
@@ -94,14 +95,14 @@ static bool describe(const kn_node *node, recurrence *r) {
         return true;
     r->x = step->inputs[0];
     r->weight = step->inputs[1];
-    /* The last addition is found first: of two biases, that of the inputs was added first. */
+    /* The outer addition is found first: of two biases, that of the inputs was added first. */
     r->biases[0] = biases[count == 2];
     r->biases[1] = biases[count != 2];
     return true;
 }
 
 const kn_value *kn_export_read(const kn_value *value) {
-    /* The outputs of a norm that stand for its statistics have the positions of the inputs. */
+    /* A norm's statistics outputs have the positions of the corresponding inputs. */
     while (value && value->producer && !strcmp(value->producer->op->name, "batch_norm")) {
         int place = 0;
         while (value->producer->outputs[place] != value)
@@ -130,7 +131,7 @@ int kn_export_reads(const kn_node *node, const kn_value **reads) {
     return count;
 }
 
-/* x (gates * units, columns), or (gates * units) for columns 0, with the gates in the file's order; first:
+/* x (gates * units, columns), or (gates * units) if columns is 0, with the gates in the file's order; first:
  * with a leading axis of size 1. */
 static const char *by_gates(kn_export_call *call, const recurrence *r, const char *x, int64_t columns,
                             bool first) {
@@ -148,7 +149,7 @@ static const char *by_gates(kn_export_call *call, const recurrence *r, const cha
     return reshaped(call, x, sizes, (size_t)(at - sizes), NULL);
 }
 
-/* Not an initializer, which a reader of the file would train. */
+/* A computed value, not an initializer, which a reader of the file would train. */
 static const char *zeros(kn_export_call *call, const int64_t *shape, size_t rank) {
     const char *zero = kn_export_number(call, KN_FLOAT32, 0), *sizes = kn_export_list(call, shape, rank);
     return kn_export_two(call, "Expand", NULL, zero, sizes);
@@ -161,7 +162,7 @@ static const char *unit_weight(kn_export_call *call, const recurrence *r) {
     return by_gates(call, r, unit, rows, true);
 }
 
-/* Biases (1, 2 * gates * units), of the inputs and then of the states; "" where there is none. */
+/* Biases (1, 2 * gates * units): input biases, then state biases; "" if there are none. */
 static const char *both_biases(kn_export_call *call, const recurrence *r) {
     const int64_t rows = r->cell->gates * r->units;
     const char *parts[2] = {NULL}, *last = NULL;
@@ -230,8 +231,8 @@ typedef struct attention {
     const kn_value *q, *k, *lengths, *mask;
 } attention;
 
-/* The inputs are q, k and v, or all in one, then lengths, a mask and the step counter of dropout, told apart
- * by rank. */
+/* The inputs are q, k and v, or one packed tensor, then lengths, a mask and dropout's step counter,
+ * distinguished by rank. */
 static bool describe_attention(const kn_node *node, attention *a) {
     int data = 0, count = node->input_count - (node->op->random ? 1 : 0);
     while (data < count && data < 3 && node->inputs[data]->shape.rank == 3)
@@ -264,7 +265,7 @@ static const char *by_heads(kn_export_call *call, const attention *a, int part) 
         if (!from || !to || !axis) return NULL;
         x = kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, from, to, axis));
     }
-    if (part && group > 1) { /* each head of k and v serves several of q */
+    if (part && group > 1) { /* each head of k and v serves a group of q's heads */
         const char *shape = kn_export_list(call, (int64_t[]){1, 1, 1, group, 1}, 5);
         x = reshaped(call, x, (int64_t[]){0, 0, heads, 1, a->head}, 5, NULL);
         x = kn_export_two(call, "Expand", NULL, x, shape);
@@ -278,7 +279,7 @@ static const char *length_of(kn_export_call *call, const kn_value *x) {
     return name && kn_export_int(call, "start", 1) && kn_export_int(call, "end", 2) ? name : NULL;
 }
 
-/* The first diagonal that a causal mask hides: a scalar. */
+/* The first diagonal that a causal mask hides, as a scalar. */
 static const char *diagonal_of(kn_export_call *call, const attention *a) {
     const kn_dim queries = a->q->shape.dims[1], keys = a->k->shape.dims[1];
     if (!a->last || queries == keys) return kn_export_number(call, KN_INT64, 1);
@@ -300,8 +301,8 @@ static const char *causal_mask(kn_export_call *call, const attention *a) {
     return mask && kn_export_int(call, "upper", 1) ? mask : NULL;
 }
 
-/* 0, 1, … along the second axis of x, int64. */
-static const char *places_of(kn_export_call *call, const kn_value *x) {
+/* 0, 1, … along axis 1 of x, int64. */
+static const char *positions_of(kn_export_call *call, const kn_value *x) {
     const char *begin = kn_export_number(call, KN_INT64, 0), *step = kn_export_number(call, KN_INT64, 1);
     const char *end = squeezed(call, length_of(call, x), 0, NULL);
     return begin && step && end ? kn_export_node(call, "Range", NULL, KN_EXPORT_INPUTS(begin, end, step))
@@ -320,9 +321,9 @@ static const char *as_long(kn_export_call *call, const char *x) {
 /* Whether a query sees a key, by lengths: bool (batch,1,queries or 1,keys). */
 static const char *seen_by_lengths(kn_export_call *call, const attention *a) {
     const char *lengths = unsqueezed(call, as_long(call, a->lengths->name), (int64_t[]){1, 2, 3}, 3);
-    const char *keys = places_of(call, a->k), *counts = kn_export_two(call, "Less", NULL, keys, lengths);
+    const char *keys = positions_of(call, a->k), *counts = kn_export_two(call, "Less", NULL, keys, lengths);
     if (!a->causal) return counts;
-    const char *queries = unsqueezed(call, places_of(call, a->q), (int64_t[]){1}, 1);
+    const char *queries = unsqueezed(call, positions_of(call, a->q), (int64_t[]){1}, 1);
     if (a->last) {
         const char *more = kn_export_two(call, "Sub", NULL, lengths, length_of(call, a->q));
         queries = kn_export_two(call, "Add", NULL, queries,
@@ -353,7 +354,7 @@ static bool attend(kn_export_call *call) {
     if (seen) scores = where(call, seen, scores, a.q->shape.dtype, -INFINITY);
     const char *weights = kn_export_one(call, "Softmax", NULL, scores);
     if (!weights || !kn_export_int(call, "axis", -1)) return false;
-    if (seen) weights = where(call, seen, weights, a.q->shape.dtype, 0); /* NaN where nothing is seen */
+    if (seen) weights = where(call, seen, weights, a.q->shape.dtype, 0); /* NaN for queries that see no key */
     if (call->node->op->random)
         weights =
             kn_export_two(call, "Dropout", NULL, weights,
@@ -363,13 +364,13 @@ static bool attend(kn_export_call *call) {
     return reshaped(call, y, (int64_t[]){0, 0, a.heads * a.head}, 3, call->output) != NULL;
 }
 
-/* ---- turned by their places ---------------------------------------------------------------------------- */
+/* ---- rotary embeddings --------------------------------------------------------------------------------- */
 
-/* The angle of each pair: (1 or batch,length,1) and an axis of pairs where the rotated axis is. */
+/* The angle of each pair: (1 or batch,length,1) with a pair axis in the position of the rotated axis. */
 static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved) {
     const kn_node *node = call->node;
     const double base = kn_attribute_of(node, "base")->number;
-    const char *places = unsqueezed(call, places_of(call, node->inputs[0]), (int64_t[]){0}, 1);
+    const char *places = unsqueezed(call, positions_of(call, node->inputs[0]), (int64_t[]){0}, 1);
     if (node->input_count > 1 && node->inputs[1])
         places = kn_export_two(call, "Add", NULL, places,
                                unsqueezed(call, as_long(call, call->inputs[1]), (int64_t[]){1}, 1));
@@ -383,7 +384,7 @@ static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved)
     return unsqueezed(call, real, (int64_t[]){2, interleaved ? 4 : 3}, 2);
 }
 
-/* The elements of a pair are along a separate axis: (batch,length,heads,pairs,2) or
+/* Puts the two elements of each pair along a separate axis: (batch,length,heads,pairs,2) or
  * (batch,length,heads,2,pairs). */
 static bool rotary(kn_export_call *call) {
     const kn_node *node = call->node;
@@ -391,12 +392,12 @@ static bool rotary(kn_export_call *call) {
     const int64_t pairs = columns / (2 * heads), list[] = {0, 1, 2};
     const bool interleaved = kn_attribute_of(node, "interleaved")->integer != 0;
     const bool inverse = kn_attribute_of(node, "inverse")->integer != 0;
-    const int64_t apart = interleaved ? 4 : 3;
+    const int64_t pair_axis = interleaved ? 4 : 3;
     if (node->inputs[0]->shape.dtype != KN_FLOAT32) return false;
     const char *x =
         reshaped(call, call->inputs[0],
                  (int64_t[]){0, 0, heads, interleaved ? pairs : 2, interleaved ? 2 : pairs}, 5, NULL);
-    const char *angle = angles(call, pairs, interleaved), *axis = kn_export_list(call, &apart, 1);
+    const char *angle = angles(call, pairs, interleaved), *axis = kn_export_list(call, &pair_axis, 1);
     const char *cosine = kn_export_one(call, "Cos", NULL, angle),
                *sine = kn_export_one(call, "Sin", NULL, angle), *halves[2];
     if (!x || !axis || !cosine || !sine) return false;
@@ -405,13 +406,13 @@ static bool rotary(kn_export_call *call) {
         halves[i] =
             from && to ? kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, from, to, axis)) : NULL;
     }
-    const char *turned[2];
+    const char *rotated[2];
     for (int i = 0; i < 2; i++) /* x cos - y sin, y cos + x sin */
-        turned[i] = kn_export_two(call, (i == 0) == inverse ? "Add" : "Sub", NULL,
-                                  kn_export_two(call, "Mul", NULL, halves[i], cosine),
-                                  kn_export_two(call, "Mul", NULL, halves[1 - i], sine));
-    const char *joined = kn_export_two(call, "Concat", NULL, turned[0], turned[1]);
-    return joined && kn_export_int(call, "axis", apart) &&
+        rotated[i] = kn_export_two(call, (i == 0) == inverse ? "Add" : "Sub", NULL,
+                                   kn_export_two(call, "Mul", NULL, halves[i], cosine),
+                                   kn_export_two(call, "Mul", NULL, halves[1 - i], sine));
+    const char *joined = kn_export_two(call, "Concat", NULL, rotated[0], rotated[1]);
+    return joined && kn_export_int(call, "axis", pair_axis) &&
            reshaped(call, joined, (int64_t[]){0, 0, columns}, 3, call->output);
 }
 

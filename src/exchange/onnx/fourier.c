@@ -4,21 +4,22 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { FOURIER_NUMBERS = 1 << 24 }; /* of one transform, at most */
+enum { FOURIER_NUMBERS = 1 << 24 }; /* maximum size of a transform's matrix */
 
 typedef struct transform {
-    int64_t rows, columns; /* numbers of input and output, each with `parts` and `results` components */
+    int64_t rows, columns; /* numbers of input and output elements, with `parts` and `results` components
+                            * each */
     int64_t parts, results;
     int64_t length;
     bool inverse, onesided;
 } transform;
 
-/* The factor of input `in` (component p: real or imaginary) in output `out` (component r). */
+/* The factor of input `in`, component p (real or imaginary), in output `out`, component r. */
 static double factor(const transform *t, int64_t in, int64_t p, int64_t out, int64_t r) {
     double angle = 8 * atan(1.0) * (double)(in * out % t->length) / (double)t->length;
     double number = p == r ? cos(angle) : (p == 1) != t->inverse ? sin(angle) : -sin(angle);
     if (!t->inverse) return number;
-    /* The missing half of the frequencies of a real signal mirrors the other. */
+    /* The missing half of a real signal's frequencies mirrors the other half. */
     bool twice = t->onesided && in != 0 && 2 * in != t->length;
     return number * (twice ? 2 : 1) / (double)t->length;
 }
@@ -30,7 +31,9 @@ static kn_value *transformed(kn_import_call *call, kn_value *x, int axis, const 
     int64_t in = t->rows * t->parts, out = t->columns * t->results, order[KN_MAX_RANK];
     kn_dtype dtype = x->shape.dtype;
     if (in < 1 || out < 1 || in > FOURIER_NUMBERS / out) {
-        kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of %" PRId64 " numbers to %" PRId64, t->rows, t->columns);
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                       "a transform from %" PRId64 " to %" PRId64 " elements is empty or too large", t->rows,
+                       t->columns);
         return NULL;
     }
     double *numbers = kn_arena_take(import->arena, (size_t)(in * out), sizeof *numbers);
@@ -61,14 +64,15 @@ static kn_value *transformed(kn_import_call *call, kn_value *x, int axis, const 
     return axis != rank - 2 && !kn_value_failed(x) ? kn_transpose(x, swap) : x;
 }
 
-/* x is (…,1) of real numbers, or (…,2) of real and imaginary parts. */
+/* x is real (…,1) or complex (…,2). */
 static bool fourier(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t number = call->opset < 20 ? kn_import_int(call, "axis", 1) : -2, length = -1;
     int axis;
-    if (!x || (call->opset >= 20 && kn_import_has(call, 2) && !kn_import_whole(call, 2, &number, 1, NULL)) ||
+    if (!x ||
+        (call->opset >= 20 && kn_import_has(call, 2) && !kn_import_integers(call, 2, &number, 1, NULL)) ||
         !kn_import_axis(call, number, x->shape.rank, &axis) ||
-        (kn_import_has(call, 1) && !kn_import_whole(call, 1, &length, 1, NULL)))
+        (kn_import_has(call, 1) && !kn_import_integers(call, 1, &length, 1, NULL)))
         return false;
     int last = x->shape.rank - 1;
     transform t = {.rows = x->shape.dims[axis],
@@ -76,13 +80,15 @@ static bool fourier(kn_import_call *call) {
                    .inverse = kn_import_int(call, "inverse", 0) != 0,
                    .onesided = kn_import_int(call, "onesided", 0) != 0};
     if (axis == last || (t.parts != 1 && t.parts != 2))
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected real numbers (…,1), or complex ones (…,2)");
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected a real (…,1) or complex (…,2) signal, and another axis");
     if (!kn_dim_known(t.rows))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d is dynamic; expected a fixed size", axis);
     bool halved = t.inverse && t.onesided;
     t.length = length >= 0 ? length : halved ? 2 * (t.rows - 1) : t.rows;
     if (t.length < 1 || t.length > INT32_MAX)
-        return kn_import_fail(call, KN_ERROR_ARGUMENT, "its length is %" PRId64, t.length);
+        return kn_import_fail(call, KN_ERROR_ARGUMENT, "dft_length is %" PRId64 "; expected 1 to %d",
+                              t.length, INT32_MAX);
     t.columns = t.onesided && !t.inverse ? t.length / 2 + 1 : t.length;
     t.results = halved ? 1 : 2;
     /* Missing elements at the end are zeros, which add nothing. */
@@ -111,14 +117,14 @@ static kn_value *framed(kn_import_call *call, kn_value *x, int64_t frames, int64
 static bool short_time_fourier(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *window = NULL;
     int64_t step = 0, length = 0;
-    if (!x || !kn_import_maybe(call, 2, &window) || !kn_import_whole(call, 1, &step, 1, NULL) ||
-        (kn_import_has(call, 3) && !kn_import_whole(call, 3, &length, 1, NULL)))
+    if (!x || !kn_import_optional(call, 2, &window) || !kn_import_integers(call, 1, &step, 1, NULL) ||
+        (kn_import_has(call, 3) && !kn_import_integers(call, 3, &length, 1, NULL)))
         return false;
     if (x->shape.rank != 3 || (x->shape.dims[2] != 1 && x->shape.dims[2] != 2) ||
         !kn_dim_known(x->shape.dims[1]) ||
         (window && (window->shape.rank != 1 || !kn_dim_known(window->shape.dims[0]))))
         return kn_import_fail(call, KN_ERROR_SHAPE,
-                              "expected a signal (batch,length,1 or 2) of known length");
+                              "expected a signal (batch,length,1 or 2) of fixed length");
     int64_t size = x->shape.dims[1];
     if (!kn_import_has(call, 3)) length = window ? window->shape.dims[0] : size;
     transform t = {.rows = window ? window->shape.dims[0] : length, .parts = x->shape.dims[2], .results = 2};
@@ -128,36 +134,41 @@ static bool short_time_fourier(kn_import_call *call) {
     if (step < 1 || length < 1 || length > size || t.rows < 1 || t.rows > length || size > INT32_MAX ||
         size / step + 1 > FOURIER_NUMBERS / t.rows)
         return kn_import_fail(call, KN_ERROR_ARGUMENT,
-                              "frames of %" PRId64 ", %" PRId64 " apart, of a signal of %" PRId64, length,
-                              step, size);
+                              "frame length %" PRId64 " and step %" PRId64
+                              " do not fit a signal of length %" PRId64,
+                              length, step, size);
     x = framed(call, x, (size - length) / step + 1, t.rows, step);
     if (window) x = kn_mul(x, kn_unsqueeze(kn_import_cast(window, kn_value_dtype(x)), "1"));
     return !kn_value_failed(x) && kn_import_put(call, 0, transformed(call, x, 2, &t));
 }
 
-/* ONNX Runtime's transforms of real signals along the last axes, and back: (…,n) and (…,n/2+1,2). */
+/* ONNX Runtime's transforms of real signals along the last axes, and their inverses: (…,n) and (…,n/2+1,2).
+ */
 static bool real_fourier(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     const bool inverse = !strcmp(call->node->type, "Irfft");
     const int64_t axes = kn_import_int(call, "signal_ndim", 1);
     if (!x) return false;
     if (!kn_import_int(call, "onesided", 1) || kn_import_int(call, "normalized", 0))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "normalized, or of both sides");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "expected onesided 1 and normalized 0");
     if (axes < 1 || axes > x->shape.rank - inverse || (inverse && x->shape.dims[x->shape.rank - 1] != 2))
-        return kn_import_fail(call, KN_ERROR_SHAPE, "along %" PRId64 " axes", axes);
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "signal_ndim is %" PRId64 ", which does not fit the input", axes);
     if (!inverse) x = kn_unsqueeze(x, "-1");
     for (int64_t i = 0; i < axes && !kn_value_failed(x); i++) {
-        const int64_t back = inverse ? axes - 1 - i : i; /* from the last axis; back, to the last */
+        const int64_t back = inverse ? axes - 1 - i : i; /* from the last axis on; the inverse ends with
+                                                          * the last axis */
         const int axis = x->shape.rank - 2 - (int)back;
         transform t = {.rows = x->shape.dims[axis], .parts = back || inverse ? 2 : 1, .results = 2};
         if (!kn_dim_known(t.rows) || t.rows < 1)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d is dynamic; expected a fixed size",
+                                  axis);
         t.inverse = inverse;
         t.onesided = !back;
         t.length = t.columns = !back && inverse ? 2 * (t.rows - 1) : t.rows;
         if (!back && !inverse) t.columns = t.length / 2 + 1;
         if (!back && inverse) t.results = 1;
-        if (t.length < 1) return kn_import_fail(call, KN_ERROR_SHAPE, "of a signal without elements");
+        if (t.length < 1) return kn_import_fail(call, KN_ERROR_SHAPE, "the signal is empty");
         x = transformed(call, x, axis, &t);
     }
     if (inverse && !kn_value_failed(x)) x = kn_squeeze(x, "-1");

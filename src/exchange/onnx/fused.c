@@ -1,4 +1,4 @@
-/* Layers that ONNX Runtime's optimizer joins with what comes before and after them. */
+/* Layers that ONNX Runtime's optimizer fuses with their neighbors. */
 #include "exchange/onnx/window.h"
 
 #include <math.h>
@@ -7,8 +7,7 @@
 
 enum { NUMBERS = 3 };
 
-/* An activation by the name of its ONNX operator, with its parameters, which are NAN where they are not
- * given. */
+/* An activation by the name of its ONNX operator, with its parameters, which are NAN if not given. */
 typedef struct activation {
     const char *type;
     double numbers[NUMBERS];
@@ -36,11 +35,11 @@ static kn_value *activated(kn_import_call *call, kn_value *x, const activation *
     if (!strcmp(type, "Clip")) return kn_clip(x, or_usual(n[0], -INFINITY), or_usual(n[1], INFINITY));
     if (!strcmp(type, "HardSigmoid"))
         return kn_clip(kn_shift(kn_scale(x, or_usual(n[0], 0.2)), or_usual(n[1], 0.5)), 0, 1);
-    kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the activation '%.40s'", type);
+    kn_import_fail(call, KN_ERROR_UNSUPPORTED, "activation '%.40s' is not supported", type);
     return NULL;
 }
 
-/* The activation of a product, with a parameter in each attribute. */
+/* The activation of a product, with each parameter in an attribute. */
 static activation of_product(const kn_import_call *call) {
     return (activation){kn_import_string(call, "activation", ""),
                         {kn_import_float(call, "activation_alpha", NAN),
@@ -56,8 +55,8 @@ static bool gemm(kn_import_call *call) {
     return y && kn_import_put(call, 0, y);
 }
 
-/* x with its first axis put before the last. */
-static kn_value *turned_batch(kn_import *import, kn_value *x) {
+/* x with its first axis moved before the last. */
+static kn_value *move_batch(kn_import *import, kn_value *x) {
     int64_t order[KN_MAX_RANK];
     int rank = x->shape.rank;
     for (int i = 0; i < rank; i++)
@@ -65,7 +64,7 @@ static kn_value *turned_batch(kn_import *import, kn_value *x) {
     return rank < 3 ? x : kn_transpose(x, kn_import_list(import, order, rank));
 }
 
-/* alpha * a b; an operand of one axis is a row, or a column. */
+/* alpha * a b; a vector is a row on the left and a column on the right. */
 static bool matmul(kn_import_call *call) {
     kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
     const activation act = of_product(call);
@@ -75,8 +74,8 @@ static bool matmul(kn_import_call *call) {
          turn_b = kn_import_int(call, "transB", 0) && !column;
     if (row) a = kn_unsqueeze(a, "0");
     if (column) b = kn_unsqueeze(b, "1");
-    if (kn_import_int(call, "transBatchA", 0)) a = turned_batch(call->import, a);
-    if (kn_import_int(call, "transBatchB", 0)) b = turned_batch(call->import, b);
+    if (kn_import_int(call, "transBatchA", 0)) a = move_batch(call->import, a);
+    if (kn_import_int(call, "transBatchB", 0)) b = move_batch(call->import, b);
     double alpha = kn_import_float(call, "alpha", 1);
     kn_value *y = kn_matmul(a, b, turn_a, turn_b);
     if (alpha != 1) y = kn_scale(y, alpha);
@@ -92,7 +91,7 @@ static bool is_channels_last(const kn_import_call *call) {
     return !strncmp(call->node->type, "Nhwc", 4);
 }
 
-/* The activation of a convolution: its parameters are a list. */
+/* The activation of a convolution, whose parameters are a list. */
 static activation of_convolution(const kn_import_call *call) {
     activation a = {kn_import_string(call, "activation", ""), {NAN, NAN, NAN}};
     const kn_onnx_attribute *list = kn_import_attribute(call, "activation_params");
@@ -105,7 +104,7 @@ static activation of_convolution(const kn_import_call *call) {
 static bool conv(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias, *more;
     const activation a = of_convolution(call);
-    if (!weight || !kn_import_maybe(call, 2, &bias) || !kn_import_maybe(call, 3, &more)) return false;
+    if (!weight || !kn_import_optional(call, 2, &bias) || !kn_import_optional(call, 3, &more)) return false;
     if (is_channels_last(call)) x = kn_import_channels_second(call->import, x);
     kn_value *y = kn_value_failed(x) ? NULL : kn_import_convolution(call, x, weight, bias);
     if (is_channels_last(call)) y = kn_import_channels_last(call->import, y);
@@ -122,12 +121,12 @@ static bool max_pool(kn_import_call *call) {
            kn_import_put(call, 0, kn_import_channels_last(call->import, kn_window_max_pool(call, x, &w)));
 }
 
-/* ---- activations of sums ------------------------------------------------------------------------------- */
+/* ---- biased activations -------------------------------------------------------------------------------- */
 
-/* x, or x plus the second input. */
+/* x, plus input 1 if it is given. */
 static kn_value *with_bias(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *bias;
-    if (!x || !kn_import_maybe(call, 1, &bias)) return NULL;
+    if (!x || !kn_import_optional(call, 1, &bias)) return NULL;
     return bias ? kn_add(x, bias) : x;
 }
 
@@ -139,7 +138,7 @@ static bool gelu(kn_import_call *call) {
 
 static bool gemm_gelu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias;
-    if (!weight || !kn_import_maybe(call, 2, &bias)) return false;
+    if (!weight || !kn_import_optional(call, 2, &bias)) return false;
     x = kn_matmul(x, weight, false, false);
     return kn_import_put(call, 0, kn_gelu_tanh(bias ? kn_add(x, bias) : x));
 }
@@ -150,21 +149,21 @@ static bool quick_gelu(kn_import_call *call) {
     return kn_import_put(call, 0, kn_mul(x, kn_sigmoid(kn_scale(x, kn_import_float(call, "alpha", 1.702f)))));
 }
 
-/* The first half of x + bias times the gelu of the second half, along the last axis. */
+/* The first half of x + bias, times the gelu of its second half, along the last axis. */
 static bool split_gelu(kn_import_call *call) {
     kn_value *x = with_bias(call);
     if (kn_value_failed(x)) return false;
     const int last = x->shape.rank - 1;
     const kn_dim size = last < 0 ? 1 : x->shape.dims[last];
     if (!kn_dim_known(size) || size % 2)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "the last axis has no even size");
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected a last axis of even size");
     return kn_import_put(
         call, 0, kn_mul(kn_slice(x, last, 0, size / 2), kn_gelu(kn_slice(x, last, size / 2, INT64_MAX))));
 }
 
 static bool bias_add(kn_import_call *call) {
     kn_value *x = with_bias(call), *more;
-    return x && kn_import_maybe(call, 2, &more) && kn_import_put(call, 0, more ? kn_add(x, more) : x);
+    return x && kn_import_optional(call, 2, &more) && kn_import_put(call, 0, more ? kn_add(x, more) : x);
 }
 
 static bool bias_softmax(kn_import_call *call) {
@@ -176,14 +175,14 @@ static bool bias_softmax(kn_import_call *call) {
 static bool gated_add(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
     kn_value *gate = y ? kn_import_in(call, 2) : NULL, *weight;
-    if (!gate || !kn_import_maybe(call, 3, &weight)) return false;
+    if (!gate || !kn_import_optional(call, 3, &weight)) return false;
     if (weight) gate = kn_sigmoid(kn_matmul(gate, weight, false, false));
     return kn_import_put(call, 0, kn_add(x, kn_mul(y, gate)));
 }
 
 /* ---- norms of sums ------------------------------------------------------------------------------------- */
 
-enum { SKIP_SUM = 3 }; /* the output of a skip norm that has the sum */
+enum { SKIP_SUM = 3 }; /* the output of a skip norm that returns the sum */
 
 /* Normalizes x plus a skip plus a bias along the last axis. */
 static bool skip_norm(kn_import_call *call) {
@@ -191,8 +190,8 @@ static bool skip_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *skip = x ? kn_import_in(call, 1) : NULL, *bias;
     kn_import_norm norm = {
         .epsilon = kn_import_float(call, "epsilon", 1e-12f), .rms = rms, .mean = 1, .deviation = 2};
-    if (!skip || !(norm.scale = kn_import_in(call, 2)) || (!rms && !kn_import_maybe(call, 3, &norm.bias)) ||
-        !kn_import_maybe(call, rms ? 3 : 4, &bias))
+    if (!skip || !(norm.scale = kn_import_in(call, 2)) ||
+        (!rms && !kn_import_optional(call, 3, &norm.bias)) || !kn_import_optional(call, rms ? 3 : 4, &bias))
         return false;
     x = kn_add(x, skip);
     if (bias) x = kn_add(x, bias);
@@ -201,42 +200,41 @@ static bool skip_norm(kn_import_call *call) {
     return kn_import_put_norm(call, x, &norm) && kn_import_put(call, SKIP_SUM, x);
 }
 
-/* How far after a table its scale and its zero point are among the inputs of a quantized embedding norm. */
+/* Distances in the input list from a table to its scale and zero point, in a quantized embedding norm. */
 enum { EMBED_SCALES = 6, EMBED_ZEROS = 11 };
 
 static bool is_quantized(const kn_import_call *call) {
     return call->node->type[0] == 'Q';
 }
 
-/* x, which is input `table` or rows of it, as numbers. NULL after a failure. */
+/* Dequantizes x, which is input `table` or rows of it. NULL after a failure. */
 static kn_value *as_numbers(kn_import_call *call, kn_value *x, int table) {
     kn_value *scale, *zero;
     if (!x || !is_quantized(call)) return x;
     if (!(scale = kn_import_in(call, table + EMBED_SCALES)) ||
-        !kn_import_maybe(call, table + EMBED_ZEROS, &zero))
+        !kn_import_optional(call, table + EMBED_ZEROS, &zero))
         return NULL;
     return kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), scale);
 }
 
-/* The rows of table `table` at some places. NULL after a failure. */
+/* Gathers rows of table `table`. NULL after a failure. */
 static kn_value *rows_of(kn_import_call *call, kn_value *places, int table) {
     kn_value *rows = places ? kn_import_in(call, table) : NULL;
     return rows ? as_numbers(call, kn_gather(rows, places, 0), table) : NULL;
 }
 
-/* The norm of the sum of the embeddings of words, positions and segments; and how many places the mask
- * leaves.
- */
+/* The norm of the sum of word, position and segment embeddings, and the number of positions that the mask
+ * allows. */
 static bool embed_norm(kn_import_call *call) {
     kn_value *x = rows_of(call, kn_import_in(call, 0), 2), *places;
     kn_import_norm norm = {.epsilon = kn_import_float(call, "epsilon", 1e-12f), .mean = -1, .deviation = -1};
     norm.scale = as_numbers(call, kn_import_in(call, 5), 5);
     norm.bias = as_numbers(call, kn_import_in(call, 6), 6);
     if (kn_value_failed(x) || !norm.scale || !norm.bias) return false;
-    if (x->shape.rank != 3) return kn_import_fail(call, KN_ERROR_SHAPE, "expected words (batch,length)");
+    if (x->shape.rank != 3) return kn_import_fail(call, KN_ERROR_SHAPE, "expected input_ids (batch,length)");
     const kn_dim batch = x->shape.dims[0], length = x->shape.dims[1];
     const bool placed = !is_quantized(call) && kn_import_has(call, 8);
-    places = rows_of(call, placed ? kn_import_in(call, 8) : kn_import_counted(call->import, length), 3);
+    places = rows_of(call, placed ? kn_import_in(call, 8) : kn_import_range(call->import, length), 3);
     if (!places) return false;
     x = kn_add(x, places);
     if (kn_import_has(call, 1) && kn_import_has(call, 4)) {
@@ -246,7 +244,7 @@ static bool embed_norm(kn_import_call *call) {
     }
     norm.axis = 2;
     kn_value *mask, *left;
-    if (!kn_import_maybe(call, 7, &mask)) return false;
+    if (!kn_import_optional(call, 7, &mask)) return false;
     if (mask)
         left =
             kn_sum(kn_cast(kn_equal(mask, kn_import_scalar(call->import, kn_value_dtype(mask), 1)), KN_INT32),
@@ -257,15 +255,15 @@ static bool embed_norm(kn_import_call *call) {
            kn_import_put(call, 2, x);
 }
 
-/* x plus a skip and a bias, if they are there; then a norm of groups of channels, and a silu. */
+/* x plus an optional skip and bias, then a group norm and a silu. */
 static bool group_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *scale = x ? kn_import_in(call, 1) : NULL, *skip, *bias;
     kn_value *shift = scale ? kn_import_in(call, 2) : NULL;
     bool last = kn_import_int(call, "channels_last", 1) != 0;
     int64_t groups = kn_import_int(call, "groups", 0);
-    if (!shift || !kn_import_maybe(call, 3, &skip) || !kn_import_maybe(call, 4, &bias)) return false;
+    if (!shift || !kn_import_optional(call, 3, &skip) || !kn_import_optional(call, 4, &bias)) return false;
     if (x->shape.rank != 4 || groups < 1)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected an image, and 1 group or more");
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected x with 4 axes, and groups 1 or more");
     if (skip && skip->shape.rank == 2) skip = kn_unsqueeze(skip, last ? "1,2" : "2,3");
     if (skip) x = kn_add(x, skip);
     if (bias && !last) bias = kn_unsqueeze(bias, "1,2");
@@ -278,7 +276,7 @@ static bool group_norm(kn_import_call *call) {
     return kn_import_put(call, 0, last ? kn_import_channels_last(call->import, x) : x);
 }
 
-/* ---- others -------------------------------------------------------------------------------------------- */
+/* ---- other operators ----------------------------------------------------------------------------------- */
 
 /* The distances of each row of a (M,N) from each of b (K,N): (M,K). */
 static bool distances(kn_import_call *call) {
@@ -288,7 +286,7 @@ static bool distances(kn_import_call *call) {
     if (!b) return false;
     if (!root && strcmp(metric, "sqeuclidean"))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "the metric '%.40s'; expected euclidean or sqeuclidean", metric);
+                              "metric is '%.40s'; expected euclidean or sqeuclidean", metric);
     kn_value *squares =
         kn_add(kn_reduce_sum_square(a, "1", true), kn_unsqueeze(kn_reduce_sum_square(b, "1", false), "0"));
     kn_value *y = kn_sub(squares, kn_scale(kn_matmul(a, b, false, true), 2));
@@ -297,7 +295,7 @@ static bool distances(kn_import_call *call) {
     return kn_import_put(call, 0, root ? kn_sqrt(y) : y);
 }
 
-/* Products of complex numbers (…,2), of the second's conjugates. */
+/* Products of complex numbers (…,2), with the conjugate of the second for ComplexMulConj. */
 static bool complex_mul(kn_import_call *call) {
     kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
     bool conjugate = !strcmp(call->node->type, "ComplexMulConj");

@@ -1,6 +1,6 @@
-/* Builds a graph from a file: reports all unknown operators first, then builds the nodes in order. Where a
- * node has to know the values of an input (a shape, an axis, k), the graph is built again with that input as
- * a constant. */
+/* Builds a graph from a file: reports all unsupported operators first, then builds the nodes in order. If a
+ * node needs the values of an input (a shape, an axis, k), the graph is built again with that input as a
+ * constant. */
 #include "exchange/onnx/import.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Versions of the operator sets that the rows implement. */
+/* The newest operator set that the rows implement. */
 enum { NEWEST_OPSET = 28 };
 
 /* ---- failures ------------------------------------------------------------------------------------------ */
@@ -21,14 +21,29 @@ bool kn_import_no_memory(const kn_import *import) {
     return kn_model_no_memory(import->model);
 }
 
+/* Appends "; inputs: (2,3), (4)": the shapes of the inputs that are values. */
+static void append_shapes(const kn_import_call *call, char *text, size_t room) {
+    size_t used = strlen(text);
+    const char *before = "; inputs: ";
+    for (int i = 0; call->inputs && i < call->input_count && used < room; i++) {
+        const kn_value *value = call->inputs[i] ? call->inputs[i]->value : NULL;
+        if (!value || kn_value_failed(value)) continue;
+        used += (size_t)snprintf(text + used, room - used, "%s(%s)", before,
+                                 kn_import_dims_text(call->import, value->shape.dims, value->shape.rank));
+        before = ", ";
+    }
+}
+
 bool kn_import_fail(const kn_import_call *call, kn_status status, const char *format, ...) {
     kn_error *error = &call->import->model->error;
     char text[1024];
     va_list arguments;
-    if (kn_import_failed(call->import)) return false; /* the first one counts */
+    if (kn_import_failed(call->import)) return false; /* the first failure counts */
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    if (status == KN_ERROR_SHAPE && kn_graph_status(call->import->graph) == KN_OK)
+        append_shapes(call, text, sizeof text);
     const char *name = call->node->name;
     if (!*name && call->node->output_count) name = call->node->outputs[0];
     kn_fail(error, status, "%s: node '%.100s' (%.60s): %s", call->import->model->source, name,
@@ -36,7 +51,7 @@ bool kn_import_fail(const kn_import_call *call, kn_status status, const char *fo
     return false;
 }
 
-bool kn_import_settle(kn_import_call *call) {
+bool kn_import_record_training(kn_import_call *call) {
     kn_import *import = call->import;
     if (import->training_count == import->training_capacity) {
         size_t more = import->training_capacity ? 2 * import->training_capacity : 16;
@@ -52,7 +67,7 @@ bool kn_import_settle(kn_import_call *call) {
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 
-/* A name of the file made valid as a symbol of a graph, in the arena. */
+/* Makes a name of the file valid as a symbol of a graph, in the arena. */
 static const char *symbol_of(kn_import *import, const char *name) {
     if (import->batch && !strcmp(import->batch, name)) return "batch";
     bool first = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || *name == '_';
@@ -111,7 +126,7 @@ static bool build_function(kn_import_call *call, const kn_onnx_function *functio
                              .opsets = function->opsets,
                              .opset_count = function->opset_count};
     if (++import->depth > KN_IMPORT_DEPTH)
-        return kn_import_fail(call, KN_ERROR_FORMAT, "functions use one another more than %d deep",
+        return kn_import_fail(call, KN_ERROR_FORMAT, "functions are nested more than %d deep",
                               KN_IMPORT_DEPTH);
     bool fine = true;
     open_scope(import, &scope);
@@ -123,8 +138,8 @@ static bool build_function(kn_import_call *call, const kn_onnx_function *functio
         if (item)
             call->outputs[i] = *item;
         else if (*call->outputs[i].name)
-            fine =
-                kn_import_fail(call, KN_ERROR_FORMAT, "the function makes no '%.100s'", function->outputs[i]);
+            fine = kn_import_fail(call, KN_ERROR_FORMAT, "the function does not define its output '%.100s'",
+                                  function->outputs[i]);
     }
     close_scope(import, &scope);
     import->depth--;
@@ -146,10 +161,10 @@ static bool find_inputs(kn_import_call *call) {
         if (!*node->inputs[i]) continue;
         call->inputs[i] = kn_import_item(call->import, node->inputs[i]);
         if (!call->inputs[i])
-            return kn_import_fail(call, KN_ERROR_FORMAT, "reads '%.100s', which nothing makes",
+            return kn_import_fail(call, KN_ERROR_FORMAT, "no node defines its input '%.100s'",
                                   node->inputs[i]);
     }
-    /* Inputs left out at the end do not count. */
+    /* Ignore inputs left out at the end. */
     while (call->input_count && !call->inputs[call->input_count - 1])
         call->input_count--;
     return true;
@@ -160,22 +175,23 @@ static bool build_node(kn_import_call *call) {
     const kn_onnx_function *function = find_function(import, call->node);
     if (function) return build_function(call, function);
     call->row = kn_import_find(call->node->domain, call->node->type);
-    if (!call->row) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "there is no such operator here");
+    if (!call->row) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the operator is not supported");
     bool counts = call->row->sizes == kn_sizes_shape || call->row->sizes == kn_sizes_size;
     if (counts ? call->row->sizes(call) : call->row->sizes && kn_sizes_apply(call)) return true;
     if (kn_import_failed(import)) return false;
     if (!call->row->build)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "its inputs must be known sizes");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "expected inputs that are constants or sizes");
     return call->row->build(call);
 }
 
 static bool import_node(kn_import *import, const kn_onnx_node *node) {
     kn_import_call call = {.import = import, .graph = import->graph, .node = node};
     if (node->input_count > INT16_MAX || node->output_count > INT16_MAX || ++import->nodes > KN_IMPORT_NODES)
-        return kn_import_fail(&call, KN_ERROR_UNSUPPORTED, "too many nodes, or inputs and outputs of a node");
+        return kn_import_fail(&call, KN_ERROR_UNSUPPORTED,
+                              "the model has too many nodes, or the node too many inputs or outputs");
     call.input_count = (int)node->input_count;
     call.output_count = (int)node->output_count;
-    /* ONNX Runtime's operators have one version, and those that are also ONNX's the newest form. */
+    /* ONNX Runtime's operators have one version; those that ONNX also has take their newest form. */
     call.opset = strcmp(node->domain, KN_MICROSOFT) ? opset_of(import, node->domain) : NEWEST_OPSET;
     call.inputs = kn_arena_take(import->arena, node->input_count + 1, sizeof *call.inputs);
     call.outputs = kn_arena_take(import->arena, node->output_count + 1, sizeof *call.outputs);
@@ -188,7 +204,7 @@ static bool import_node(kn_import *import, const kn_onnx_node *node) {
     if (!fine)
         return kn_import_fail(
             &call, KN_ERROR_UNSUPPORTED,
-            "could not be built: has %d inputs and %d outputs, which may not be the operator's",
+            "could not be built with %d inputs and %d outputs; check what the operator requires",
             call.input_count, call.output_count);
     if (import->model->error.status != KN_OK) return false;
     for (int i = 0; i < call.output_count; i++)
@@ -210,8 +226,8 @@ static bool define_initializers(kn_import *import, const kn_onnx_graph *graph) {
             continue; /* an input that the caller gave */
         if (!kn_item_type(tensor->type, &item.dtype, &item.bits)) {
             kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED,
-                    "%s: the initializer '%.100s' is of type %s, which Koine does not compute with",
-                    import->model->source, tensor->name, kn_onnx_type_name(tensor->type));
+                    "%s: initializer '%.100s' has the unsupported type %s", import->model->source,
+                    tensor->name, kn_onnx_type_name(tensor->type));
             return false;
         }
         if (!kn_import_define(import, tensor->name, &item)) return false;
@@ -228,7 +244,7 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
                               "the body has %zu inputs and %zu outputs; expected %zu and %zu",
                               body->input_count, body->output_count, input_count, output_count);
     if (++import->depth > KN_IMPORT_DEPTH)
-        return kn_import_fail(call, KN_ERROR_FORMAT, "branches and loops are more than %d deep",
+        return kn_import_fail(call, KN_ERROR_FORMAT, "branches and loops are nested more than %d deep",
                               KN_IMPORT_DEPTH);
     bool fine = true;
     open_scope(import, &scope);
@@ -239,7 +255,7 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
     for (size_t i = 0; fine && i < output_count; i++) {
         const kn_item *item = kn_import_item(import, body->outputs[i].name);
         if (!item)
-            fine = kn_import_fail(call, KN_ERROR_FORMAT, "nothing in the body makes '%.100s'",
+            fine = kn_import_fail(call, KN_ERROR_FORMAT, "the body does not define its output '%.100s'",
                                   body->outputs[i].name);
         else
             outputs[i] = *item;
@@ -249,13 +265,13 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
     return fine;
 }
 
-/* ---- what is not known, all at once -------------------------------------------------------------------- */
+/* ---- unsupported operators, all at once ---------------------------------------------------------------- */
 
 typedef struct unknown_list {
     kn_import *import;
     kn_text text;
     int count, depth;
-    bool blocked; /* an operator on images in the blocks of one processor */
+    bool blocked; /* an operator on images in a CPU-specific blocked layout */
     kn_map seen;
 } unknown_list;
 
@@ -298,16 +314,15 @@ static bool check_operators(kn_import *import) {
     if (kn_text_failed(&list.text))
         kn_import_no_memory(import);
     else if (opset > NEWEST_OPSET)
-        kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: uses opset %" PRId64 "; up to %d are known here%s%s",
-                import->model->source, opset, NEWEST_OPSET, list.count ? "; and unknown operators: " : "",
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: uses opset %" PRId64 "; opsets up to %d are supported%s%s",
+                import->model->source, opset, NEWEST_OPSET, list.count ? "; unsupported operators: " : "",
                 list.text.data);
     else if (list.count)
-        kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: has operators that are not known here: %s%s",
-                import->model->source, list.text.data,
-                list.blocked
-                    ? "; the model is laid out for one processor: have ONNX Runtime write it at level "
-                      "ORT_ENABLE_EXTENDED"
-                    : "");
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: unsupported operators: %s%s", import->model->source,
+                list.text.data,
+                list.blocked ? "; the model is optimized for one CPU: save it from ONNX Runtime at level "
+                               "ORT_ENABLE_EXTENDED"
+                             : "");
     kn_text_finish(&list.text);
     kn_map_finish(&list.seen);
     return error->status == KN_OK;
@@ -321,7 +336,7 @@ static bool is_initializer(const kn_onnx_graph *graph, const char *name) {
     return false;
 }
 
-/* The array that the caller gave for an input; one without a name is for the first. */
+/* The array that the caller gave for an input; an array without a name is for the first input. */
 static const kn_model_given *find_given(const kn_import *import, const char *name) {
     const kn_onnx_graph *graph = &import->file->graph;
     size_t first = 0;
@@ -340,7 +355,7 @@ static bool fail_input(kn_import *import, const char *name, kn_status status, co
     return false;
 }
 
-/* The caller's value for an open size, by the file's name for it or by its symbol; -1 for none. */
+/* The caller's value for a dynamic size, by its name in the file or its symbol; -1 for none. */
 static int64_t wanted_size(kn_import *import, const char *name, const char *symbol) {
     const kn_model_params *params = import->params;
     int64_t number = -1;
@@ -353,7 +368,7 @@ static int64_t wanted_size(kn_import *import, const char *name, const char *symb
     return number;
 }
 
-/* Checks that each of the caller's settings is an open size of an input. */
+/* Checks that each of the caller's settings is a dynamic size of an input. */
 static bool check_wanted(const kn_import *import) {
     const kn_model_params *params = import->params;
     kn_error *error = &import->model->error;
@@ -361,7 +376,8 @@ static bool check_wanted(const kn_import *import) {
         const kn_model_setting *wanted = &params->settings[i];
         if (import->taken[i] && wanted->value >= 0) continue;
         if (import->taken[i])
-            return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the size '%.100s' would be %" PRId64,
+            return kn_fail(error, KN_ERROR_ARGUMENT,
+                           "%s: size '%.100s' is set to %" PRId64 "; expected 0 or more",
                            import->model->source, wanted->name, wanted->value) == KN_OK;
         const char *nearest = NULL, *symbols[20];
         char list[400] = "";
@@ -372,9 +388,8 @@ static bool check_wanted(const kn_import *import) {
                 used += (size_t)snprintf(list + used, sizeof list - used, "%s%.100s", count ? ", " : "",
                                          symbols[count]);
         if (wanted->name) nearest = kn_nearest_word(wanted->name, symbols, count);
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "%s: '%.100s' is not among the sizes that it leaves open: %s%s%s%s",
-                       import->model->source, wanted->name ? wanted->name : "", count ? list : "it has none",
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: has no dynamic size '%.100s'; dynamic sizes: %s%s%s%s",
+                       import->model->source, wanted->name ? wanted->name : "", count ? list : "none",
                        nearest ? " (did you mean '" : "", nearest ? nearest : "",
                        nearest ? "'?)" : "") == KN_OK;
     }
@@ -391,13 +406,13 @@ static void keep_open(kn_model *model, const char *symbol, bool first) {
     model->open_sizes[place].first = model->open_sizes[place].first || first;
 }
 
-/* Whether a dimension has a size in the file. Some exporters write -1 for one that is open. */
+/* Whether a dimension has a fixed size. Some exporters write -1 for a dynamic size. */
 static bool has_number(const kn_onnx_dimension *dimension) {
     return dimension->known && dimension->length >= 0;
 }
 
-/* The name that open dimensions of one size share; "" if it has none. Words without a letter or digit, such
- * as "?", are no names: each is a separate size. */
+/* The name of a dynamic dimension, which equal sizes share; "" if it has none. Words without a letter or
+ * digit, such as "?", are no names: each is a separate size. */
 static const char *open_name(const kn_onnx_dimension *dimension) {
     if (dimension->known) return "";
     for (const char *c = dimension->name; *c; c++)
@@ -405,17 +420,16 @@ static const char *open_name(const kn_onnx_dimension *dimension) {
     return "";
 }
 
-/* "batch,3,28": the sizes in the file; open ones as the caller sets or gives them. */
+/* "batch,3,28": sizes as in the file; dynamic sizes from the caller's settings and arrays. */
 static bool input_shape(kn_import *import, const kn_onnx_value_info *input, const kn_model_given *given,
                         kn_text *text) {
     const kn_onnx_value_type *type = &input->type;
     if (!given && (!type->has_shape || type->rank > KN_MAX_RANK))
         return fail_input(import, input->name, KN_ERROR_UNSUPPORTED,
-                          type->has_shape ? "has too many dimensions"
-                                          : "the file does not say how many dimensions it has");
+                          type->has_shape ? "has too many dimensions" : "has no rank in the file");
     if (given && type->has_shape && type->rank != (size_t)given->info.rank) {
         kn_fail(&import->model->error, KN_ERROR_SHAPE,
-                "%s: input '%.100s': has %zu dimensions, the given array %d", import->model->source,
+                "%s: input '%.100s': has %zu dimensions, but the array has %d", import->model->source,
                 input->name, type->rank, given->info.rank);
         return false;
     }
@@ -435,8 +449,7 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
             dimension && has_number(dimension) ? dimension->length : wanted_size(import, name, symbol);
         if (told >= 0 && number >= 0 && number != told) {
             kn_fail(&import->model->error, KN_ERROR_SHAPE,
-                    "%s: input '%.100s': dimension %d has size %" PRId64 ", and %" PRId64
-                    " in the given array",
+                    "%s: input '%.100s': dimension %d has size %" PRId64 ", but the array has %" PRId64,
                     import->model->source, input->name, i, number, told);
             return false;
         }
@@ -464,9 +477,9 @@ static bool has_size(const kn_onnx_value_info *info, const char *name) {
     return false;
 }
 
-/* The batch is the open first dimension of the first input, whatever its name, even "" unless another
- * dimension has that name. Where the first dimension is a number, the batch is the first dimension of another
- * input, if the first input has it at a later axis or the first output begins with it; otherwise there is
+/* The batch is the dynamic first dimension of the first input, whatever its name ("" only if no other
+ * dimension is called so). If that dimension is fixed, the batch is the first dimension of another input,
+ * provided that the first input has it at a later axis or the first output begins with it; otherwise there is
  * none. */
 static const char *find_batch(const kn_onnx_graph *graph) {
     const kn_onnx_value_info *first = NULL;
@@ -494,16 +507,15 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
     kn_item item = {.given = given, .wanted = &import->wanted[position]};
     if (!given && is_initializer(&import->file->graph, input->name)) return true;
     if (input->type.kind != KN_ONNX_TENSOR)
-        return fail_input(import, input->name, KN_ERROR_UNSUPPORTED, "is no tensor");
+        return fail_input(import, input->name, KN_ERROR_UNSUPPORTED, "is not a tensor");
     if (!kn_item_type(input->type.type, &item.dtype, &item.bits)) {
-        kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED,
-                "%s: input '%.100s' is of type %s, which Koine does not compute with", import->model->source,
-                input->name, kn_onnx_type_name(input->type.type));
+        kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED, "%s: input '%.100s' has the unsupported type %s",
+                import->model->source, input->name, kn_onnx_type_name(input->type.type));
         return false;
     }
     const bool widened = given && item.dtype == KN_INT64 && given->info.dtype == KN_INT32;
     if (given && given->info.dtype != item.dtype && !widened)
-        return fail_input(import, input->name, KN_ERROR_DTYPE, "the given array is of another type");
+        return fail_input(import, input->name, KN_ERROR_DTYPE, "the array has a different type");
     kn_text shape;
     kn_text_init(&shape, &import->model->host);
     bool fine = input_shape(import, input, given, &shape);
@@ -520,7 +532,7 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
         const char *name = kn_import_name(import, input->name);
         bool narrow = import->params->narrow_integers && item.dtype == KN_INT64;
         item.value = name ? kn_input(import->graph, name, narrow ? KN_INT32 : item.dtype, shape.data) : NULL;
-        /* data sets call the only input "x" */
+        /* data sets call a single input "x" */
         if (import->alone && item.value && !kn_value_failed(item.value)) kn_input_call(item.value, "x");
         model->input_names[model->input_count] = input->name;
         model->inputs[model->input_count++] = item.value;
@@ -529,7 +541,7 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
     kn_text_finish(&shape);
     if (!fine && !kn_import_failed(import))
         return fail_input(import, input->name, KN_ERROR_ARGUMENT,
-                          "must be known, and no values for its whole shape are given");
+                          "its values must be known; expected an array with its whole shape");
     if (fine && kn_value_failed(item.value))
         fine = fail_input(import, input->name, KN_ERROR_FORMAT, kn_graph_error(import->graph));
     return fine && kn_import_define(import, input->name, &item);
@@ -551,7 +563,7 @@ static bool is_output_already(const kn_model *model, const kn_value *value) {
     return false;
 }
 
-/* Makes each output the result of a separate node, of the type in the file. */
+/* Makes each output a separate node, with the type in the file. */
 static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     kn_model *model = import->model;
     kn_item *item = kn_import_item(import, output->name);
@@ -560,7 +572,7 @@ static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     int bits;
     if (!item || item->sequence) {
         kn_fail(&model->error, item ? KN_ERROR_UNSUPPORTED : KN_ERROR_FORMAT, "%s: output '%.100s' %s",
-                model->source, output->name, item ? "is no tensor" : "is made by no node");
+                model->source, output->name, item ? "is not a tensor" : "is not defined by any node");
         return false;
     }
     value = kn_item_value(import, item);
@@ -568,8 +580,8 @@ static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     if (output->type.kind == KN_ONNX_TENSOR && kn_item_type(output->type.type, &declared, &bits) &&
         declared != item->dtype) {
         kn_fail(&model->error, KN_ERROR_FORMAT,
-                "%s: output '%.100s' is declared as %s, and its node makes %s", model->source, output->name,
-                kn_dtype_name(declared), kn_dtype_name(item->dtype));
+                "%s: output '%.100s' is declared as %s, but its node computes %s", model->source,
+                output->name, kn_dtype_name(declared), kn_dtype_name(item->dtype));
         return false;
     }
     value = kn_import_cast(value, item->dtype);
@@ -588,9 +600,9 @@ static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     return true;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------- */
+/* ---- entry points -------------------------------------------------------------------------------------- */
 
-/* A new graph with the inputs. */
+/* Begins a new graph with the inputs. */
 static bool begin_graph(kn_import *import) {
     kn_model *model = import->model;
     const kn_onnx_graph *graph = &import->file->graph;
@@ -624,14 +636,14 @@ static bool build_graph(kn_import *import) {
     return fine && !import->again;
 }
 
-/* Whether the shapes or the values of inputs, once known, may make a graph that could not be built. */
+/* Whether a graph that could not be built may be built once shapes or values of inputs are known. */
 static bool may_be_bound(const kn_import *import) {
     const kn_status status = import->model->error.status;
     return (status == KN_ERROR_SHAPE && import->open) ||
            (status == KN_ERROR_UNSUPPORTED && (import->open || import->lacks));
 }
 
-/* Leaves the inputs, the names of the outputs, and the error's text, which says what is missing. */
+/* Keeps only the inputs, the names of the outputs, and the error text, which reports what is missing. */
 static bool keep_inputs(kn_import *import) {
     kn_model *model = import->model;
     const kn_onnx_graph *graph = &import->file->graph;
@@ -667,11 +679,11 @@ static bool make_room(kn_import *import) {
     kn_model *model = import->model;
     const kn_onnx_graph *graph = &import->file->graph;
     if (!graph->output_count) {
-        kn_fail(&model->error, KN_ERROR_FORMAT, "%s: has no outputs, expected at least one", model->source);
+        kn_fail(&model->error, KN_ERROR_FORMAT, "%s: has no outputs", model->source);
         return false;
     }
     if (graph->input_count > INT16_MAX || graph->output_count > INT16_MAX) {
-        kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: has more inputs or outputs than %d", model->source,
+        kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: has more than %d inputs or outputs", model->source,
                 INT16_MAX);
         return false;
     }
@@ -695,8 +707,8 @@ static kn_import import_of(kn_model *model) {
 
 bool kn_import_prepare(kn_model *model) {
     kn_import import = import_of(model);
-    return check_operators(&import) && sort_nodes(&import) && kn_import_take_apart(&import) &&
-           kn_import_find_learnt(&import) && kn_import_name_weights(&import);
+    return check_operators(&import) && sort_nodes(&import) && kn_import_unshare(&import) &&
+           kn_import_decide_trainable(&import) && kn_import_name_weights(&import);
 }
 
 bool kn_import_onnx(kn_model *model) {

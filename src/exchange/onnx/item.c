@@ -1,5 +1,5 @@
-/* Items: what names of the file refer to, as values of the graph or as numbers known while it is built; and
- * what builders ask of a node. */
+/* Items, which names of the file refer to, as values of the graph or as numbers known during the build; and
+ * what builders read from a node. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static bool all_numbers(const kn_import *import, const kn_item *item, int64_t *n
     return true;
 }
 
-/* The value of a symbol when the model runs, int64 (1): the sum of that many ones. */
+/* The value of a symbol when the model runs, int64 (1), computed as a sum of that many ones. */
 static kn_value *symbol_value(kn_import *import, kn_dim dim) {
     kn_value *one = kn_import_scalar(import, KN_INT32, 1);
     kn_value *ones = kn_import_broadcast(import, one, &dim, 1);
@@ -35,8 +35,8 @@ static kn_value *sizes_value(kn_import *import, const kn_item *item) {
         return kn_import_cast(whole, item->dtype);
     }
     if (item->count > KN_MAX_INPUTS)
-        return kn_graph_fail(import->graph, KN_ERROR_UNSUPPORTED, "more than %d sizes as numbers of a tensor",
-                             KN_MAX_INPUTS);
+        return kn_graph_fail(import->graph, KN_ERROR_UNSUPPORTED,
+                             "a tensor contains more than %d dynamic sizes", KN_MAX_INPUTS);
     for (int i = 0; i < item->count; i++) {
         int64_t number;
         if (kn_dim_constant(import->graph, item->sizes[i], &number))
@@ -49,8 +49,8 @@ static kn_value *sizes_value(kn_import *import, const kn_item *item) {
     return kn_import_cast(kn_import_reshape(import, joined, item->shape, item->rank), item->dtype);
 }
 
-/* Whether an initializer can be a state: its elements are finite floating-point numbers, and no operator must
- * know them. */
+/* Whether an initializer can be a state: its elements are finite floating-point numbers, and no operator
+ * needs to know them. */
 static bool is_state(const kn_import *import, const kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     if (!item->initializer || !kn_dtype_is_float(item->dtype) || tensor->count < 1 ||
@@ -61,9 +61,9 @@ static bool is_state(const kn_import *import, const kn_item *item) {
     return true;
 }
 
-/* Whether an initializer is learnt; in a branch or body, whether it has an axis. */
-static bool is_learnt(const kn_import *import, const kn_item *item) {
-    const kn_learnt *told = kn_import_learnt(kn_imported_of(import->model), item->tensor);
+/* Whether an initializer is trainable; in a branch or body, whether it has an axis. */
+static bool is_trainable(const kn_import *import, const kn_item *item) {
+    const kn_trainability *told = kn_import_trainability(kn_imported_of(import->model), item->tensor);
     return (told ? told->yes : item->tensor->rank > 0) && is_state(import, item);
 }
 
@@ -82,7 +82,7 @@ static bool keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor 
     return true;
 }
 
-/* Integers of 4 or 2 bits; the device keeps them packed and unpacks them in each run. */
+/* Unpacks integers of 4 or 2 bits, which the device stores packed and unpacks in each run. */
 static kn_value *unpacked(kn_import *import, const kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     int64_t bytes = (int64_t)tensor->byte_count, each = 8 / item->bits;
@@ -119,16 +119,17 @@ static kn_value *tensor_value(kn_import *import, kn_item *item) {
     kn_array array = {.rank = 0};
     kn_value *value = NULL;
     if (tensor->rank > KN_MAX_RANK) {
-        kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: '%.100s' has %zu dimensions; %d are the most",
-                model->source, tensor->name, tensor->rank, KN_MAX_RANK);
+        kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+                "%s: '%.100s' has %zu dimensions; at most %d are supported", model->source, tensor->name,
+                tensor->rank, KN_MAX_RANK);
         return NULL;
     }
     const char *shape = kn_import_list(import, tensor->shape, (int)tensor->rank);
     kn_dtype computed = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype;
-    if (is_learnt(import, item)) {
+    if (is_trainable(import, item)) {
         const kn_initializer start = {KN_INITIALIZE_FILL, 0};
         const char *name = kn_import_weight_name(import, tensor, &value);
-        if (value) return value; /* of an earlier round of a loop */
+        if (value) return value; /* from an earlier iteration of a loop */
         value = name ? kn_parameter(import->graph, name, computed, shape, &start) : NULL;
         if (value && computed != item->dtype) kn_store(value, item->dtype);
         return value && keep_state(import, value, tensor) ? value : NULL;
@@ -190,7 +191,7 @@ kn_value *kn_import_in(kn_import_call *call, int i) {
     return kn_import_has(call, i) ? kn_item_value(call->import, call->inputs[i]) : NULL;
 }
 
-bool kn_import_maybe(kn_import_call *call, int i, kn_value **value) {
+bool kn_import_optional(kn_import_call *call, int i, kn_value **value) {
     *value = kn_import_in(call, i);
     return *value || !kn_import_has(call, i);
 }
@@ -226,10 +227,10 @@ bool kn_import_put(kn_import_call *call, int i, kn_value *value) {
     return kn_import_put_as(call, i, value, dtype);
 }
 
-/* ---- numbers that are known ---------------------------------------------------------------------------- */
+/* ---- known numbers ------------------------------------------------------------------------------------- */
 
-/* Marks what a value depends on to be constants in the next build: inputs whose values the caller gave, and
- * initializers. */
+/* Marks the inputs with given arrays and the initializers that a value depends on, so that they are constants
+ * in the next build. */
 static void want_leaf(kn_import *import, const kn_value *value) {
     for (const kn_import_scope *scope = import->scope; scope && value->kind == KN_VALUE_INPUT;
          scope = scope->outer) {
@@ -239,7 +240,7 @@ static void want_leaf(kn_import *import, const kn_value *value) {
             if (!item->wanted || *item->wanted) continue;
             const kn_value *made = item->value;
             if (made && made->kind == KN_VALUE_RESULT)
-                made = made->producer->inputs[0]; /* a half, as float32 */
+                made = made->producer->inputs[0]; /* the float32 copy of a 16-bit float */
             if (made != value) continue;
             if (item->given && item->given->data)
                 *item->wanted = import->again = true;
@@ -343,9 +344,7 @@ static bool fail_unknown(kn_import_call *call, int i) {
     const char *name = kn_import_has(call, i) ? call->node->inputs[i] : "";
     return kn_import_fail(
         call, KN_ERROR_UNSUPPORTED,
-        "the values of '%.100s' must be known when the model is opened, since they decide what is "
-        "computed: give what they depend on as a constant",
-        name);
+        "the values of '%.100s' must be constant, since shapes or control flow depend on them", name);
 }
 
 bool kn_import_dims(kn_import_call *call, int i, kn_dim *dims, int most, int *count) {
@@ -361,13 +360,13 @@ bool kn_import_dims(kn_import_call *call, int i, kn_dim *dims, int most, int *co
     return true;
 }
 
-bool kn_import_whole(kn_import_call *call, int i, int64_t *numbers, int most, int *count) {
+bool kn_import_integers(kn_import_call *call, int i, int64_t *numbers, int most, int *count) {
     int found = most;
     if (!kn_import_dims(call, i, numbers, most, count ? &found : NULL)) return false;
     for (int k = 0; k < found; k++)
         if (!kn_dim_constant(call->graph, numbers[k], &numbers[k]))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "'%.100s' depends on sizes that are open; expected a number",
+                                  "'%.100s' depends on dynamic sizes; expected a constant",
                                   call->inputs[i]->name);
     if (count) *count = found;
     return true;
@@ -391,7 +390,7 @@ bool kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, i
 
 /* ---- attributes ---------------------------------------------------------------------------------------- */
 
-/* In a function, an attribute may refer to one of the function's node, or to its default. */
+/* In a function, an attribute may refer to an attribute of the calling node, or to its default. */
 static const kn_onnx_attribute *follow(const kn_import *import, const kn_onnx_attribute *attribute) {
     const kn_import_scope *scope = import->scope;
     while (attribute && *attribute->reference) {
@@ -412,12 +411,12 @@ const kn_onnx_attribute *kn_import_attribute(const kn_import_call *call, const c
     return follow(call->import, kn_onnx_find_attribute(call->node, name));
 }
 
-/* The attribute of that kind; NULL where it is not given, or, after a failure, of another kind. */
+/* The attribute of that kind; NULL if it is not given or, after a failure, of a different kind. */
 static const kn_onnx_attribute *attribute_of(const kn_import_call *call, const char *name,
                                              kn_onnx_attribute_kind kind) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
     if (!found || found->kind == kind) return found;
-    kn_import_fail(call, KN_ERROR_FORMAT, "the attribute '%s' is %s, expected %s", name,
+    kn_import_fail(call, KN_ERROR_FORMAT, "attribute '%s' is %s; expected %s", name,
                    kn_onnx_attribute_kind_name(found->kind), kn_onnx_attribute_kind_name(kind));
     return NULL;
 }
@@ -447,9 +446,8 @@ int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int
         found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_INTS);
     if (!found) return -1;
     if (found->count > (size_t)most) {
-        kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                       "the attribute '%s' has %zu numbers; at most %d are known here", name, found->count,
-                       most);
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED, "attribute '%s' has %zu numbers; at most %d are supported",
+                       name, found->count, most);
         return -1;
     }
     if (found->count) memcpy(numbers, found->ints, found->count * sizeof *numbers);
@@ -485,14 +483,15 @@ const char *kn_import_list(kn_import *import, const int64_t *numbers, int count)
 bool kn_import_axis(kn_import_call *call, int64_t number, int rank, int *axis) {
     *axis = 0;
     if (number < -rank || number >= rank)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "there is no axis %" PRId64 " of %d", number, rank);
+        return kn_import_fail(call, KN_ERROR_SHAPE, "axis %" PRId64 " is out of range for rank %d", number,
+                              rank);
     *axis = (int)(number < 0 ? number + rank : number);
     return true;
 }
 
 bool kn_import_axis_input(kn_import_call *call, int input, int rank, int *axis) {
     int64_t number = 0;
-    return kn_import_whole(call, input, &number, 1, NULL) && kn_import_axis(call, number, rank, axis);
+    return kn_import_integers(call, input, &number, 1, NULL) && kn_import_axis(call, number, rank, axis);
 }
 
 kn_value *kn_import_scalar(kn_import *import, kn_dtype dtype, double number) {
@@ -510,7 +509,7 @@ kn_value *kn_import_reshape(kn_import *import, kn_value *x, const kn_dim *dims, 
     return same ? x : kn_reshape(x, kn_import_dims_text(import, dims, rank));
 }
 
-/* Moves an axis of x to another place. */
+/* Moves an axis of x to position `to`. */
 static kn_value *with_axis_at(kn_import *import, kn_value *x, int from, int to) {
     int64_t order[KN_MAX_RANK];
     if (kn_value_failed(x) || x->shape.rank < 3) return x;
@@ -543,7 +542,7 @@ kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begi
     return text ? kn_apply(import->graph, "slice", &x, 1, text) : NULL;
 }
 
-kn_value *kn_import_counted(kn_import *import, kn_dim count) {
+kn_value *kn_import_range(kn_import *import, kn_dim count) {
     kn_value *ones = kn_import_broadcast(import, kn_import_scalar(import, KN_INT32, 1), &count, 1);
     return kn_cumulative_sum(ones, 0, true, false);
 }

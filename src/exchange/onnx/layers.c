@@ -26,7 +26,7 @@ static bool matmul(kn_import_call *call) {
 
 kn_value *kn_import_gemm(kn_import_call *call) {
     kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL, *c;
-    if (!b || !kn_import_maybe(call, 2, &c)) return NULL;
+    if (!b || !kn_import_optional(call, 2, &c)) return NULL;
     kn_dtype dtype = a->shape.dtype;
     double alpha = kn_import_float(call, "alpha", 1), beta = kn_import_float(call, "beta", 1);
     if (!kn_dtype_is_float(dtype)) {
@@ -47,8 +47,7 @@ static bool gemm(kn_import_call *call) {
     return kn_import_put(call, 0, kn_import_gemm(call));
 }
 
-/* Replaces "..." by letters that the equation does not use, one per axis without a letter; NULL after a
- * failure. */
+/* Replaces "..." by letters that the equation does not use, one per unnamed axis; NULL after a failure. */
 static const char *without_dots(kn_import_call *call, const char *equation, kn_value *const *values) {
     char letters[KN_MAX_RANK + 1] = "", text[1024];
     int given = 0, dotted = -1, operand = 0;
@@ -71,8 +70,8 @@ static const char *without_dots(kn_import_call *call, const char *equation, kn_v
         bool result = memchr(equation, '>', (size_t)(at - equation)) != NULL;
         int axes = result ? dotted : operand < call->input_count ? values[operand]->shape.rank - own : -1;
         if (axes < 0 || axes > given || (dotted >= 0 && axes != dotted)) {
-            kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the dots of '%.200s' stand for different axes",
-                           equation);
+            kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                           "'...' in '%.200s' must cover the same number of axes in each operand", equation);
             return NULL;
         }
         dotted = axes;
@@ -86,7 +85,8 @@ static const char *without_dots(kn_import_call *call, const char *equation, kn_v
 static bool einsum(kn_import_call *call) {
     kn_value *values[KN_MAX_INPUTS];
     if (call->input_count > KN_MAX_INPUTS)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "too many inputs");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has %d inputs; at most %d are supported",
+                              call->input_count, KN_MAX_INPUTS);
     for (int i = 0; i < call->input_count; i++)
         if (!(values[i] = kn_import_in(call, i))) return false;
     const char *equation = without_dots(call, kn_import_string(call, "equation", ""), values);
@@ -95,7 +95,7 @@ static bool einsum(kn_import_call *call) {
 
 /* ---- norms --------------------------------------------------------------------------------------------- */
 
-/* (C) as (C,1,…), to be broadcast to x (N,C,…). */
+/* Reshapes input i from (C) to (C,1,…), so that it broadcasts to x (N,C,…). */
 static kn_value *per_channel(kn_import_call *call, int i, const kn_value *x) {
     kn_value *value = kn_import_in(call, i);
     kn_dim dims[KN_MAX_RANK] = {0};
@@ -107,8 +107,8 @@ static kn_value *per_channel(kn_import_call *call, int i, const kn_value *x) {
     return kn_import_reshape(call->import, kn_import_cast(value, x->shape.dtype), dims, rank);
 }
 
-/* (x - mean) / sqrt(variance + epsilon) * scale + bias, with running statistics, or those of the batch. */
-static bool batch_norm_apart(kn_import_call *call, kn_value *x, bool training) {
+/* (x - mean) / sqrt(variance + epsilon) * scale + bias, with running or batch statistics. */
+static bool composed_batch_norm(kn_import_call *call, kn_value *x, bool training) {
     kn_value *scale = per_channel(call, 1, x), *bias = per_channel(call, 2, x);
     kn_value *mean = per_channel(call, 3, x), *variance = per_channel(call, 4, x);
     double epsilon = kn_import_float(call, "epsilon", 1e-5),
@@ -120,8 +120,8 @@ static bool batch_norm_apart(kn_import_call *call, kn_value *x, bool training) {
         for (int i = 2; i < x->shape.rank; i++)
             axes[i - 1] = i;
         const char *list = kn_import_list(call->import, axes, x->shape.rank - 1);
-        kn_value *own = kn_mean(x, list, true), *apart = kn_sub(x, own);
-        kn_value *spread = kn_mean(kn_mul(apart, apart), list, true);
+        kn_value *own = kn_mean(x, list, true), *centered = kn_sub(x, own);
+        kn_value *spread = kn_mean(kn_mul(centered, centered), list, true);
         kn_dim dims[KN_MAX_RANK] = {scale->shape.dims[0]}, line[1] = {scale->shape.dims[0]};
         for (int i = 1; i < mean->shape.rank; i++)
             dims[i] = 1;
@@ -138,7 +138,7 @@ static bool batch_norm_apart(kn_import_call *call, kn_value *x, bool training) {
     return kn_import_put(call, 0, kn_add(kn_mul(kn_sub(x, result_mean), factor), bias));
 }
 
-/* Whether all have one number per channel of x, of its type. */
+/* Whether all values have one element per channel of x, of the type of x. */
 static bool fits_channels(const kn_value *x, kn_value *const *values, int count) {
     if (x->shape.rank < 2 || !kn_dim_known(x->shape.dims[1])) return false;
     for (int i = 0; i < count; i++)
@@ -148,8 +148,8 @@ static bool fits_channels(const kn_value *x, kn_value *const *values, int count)
     return true;
 }
 
-/* Where the running statistics are initializers, training uses the batch and inference uses them, whatever
- * the node says: a file may have been written during training. */
+/* If the running statistics are initializers, training uses the batch's statistics and inference the running
+ * ones, regardless of the node's mode: a file may have been written during training. */
 static bool batch_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *values[4] = {NULL};
     if (!x) return false;
@@ -158,16 +158,16 @@ static bool batch_norm(kn_import_call *call) {
     for (int i = 2; i < 4; i++)
         if (kn_import_has(call, 1 + i)) values[i] = kn_item_statistic(call->import, call->inputs[1 + i]);
     if (kn_import_failed(call->import)) return false;
-    if (!values[2] || !values[3]) return batch_norm_apart(call, x, training);
+    if (!values[2] || !values[3]) return composed_batch_norm(call, x, training);
     if (!(values[0] = kn_import_in(call, 1)) || !(values[1] = kn_import_in(call, 2))) return false;
-    if (!fits_channels(x, values, 4)) return batch_norm_apart(call, x, training);
+    if (!fits_channels(x, values, 4)) return composed_batch_norm(call, x, training);
     kn_batch_norm_params params;
     kn_batch_norm_params_init(&params);
     params.epsilon = kn_import_float(call, "epsilon", 1e-5);
     params.momentum = 1 - kn_import_float(call, "momentum", 0.9);
     params.frozen = call->import->params->frozen_statistics;
     kn_value *y = kn_batch_norm_by(x, values[0], values[1], values[2], values[3], &params);
-    if (training && !kn_import_settle(call)) return false;
+    if (training && !kn_import_record_training(call)) return false;
     return kn_import_put(call, 0, y) && kn_import_put(call, 1, values[2]) &&
            kn_import_put(call, 2, values[3]);
 }
@@ -177,9 +177,9 @@ kn_value *kn_import_normalized_groups(kn_import_call *call, kn_value *x, kn_valu
     const kn_shape shape = x->shape;
     const kn_dim dims[3] = {shape.dims[0], groups, -1};
     kn_value *rows = kn_reshape(x, kn_import_dims_text(call->import, dims, 3));
-    kn_value *apart = kn_sub(rows, kn_mean(rows, "2", true));
-    kn_value *variance = kn_mean(kn_mul(apart, apart), "2", true);
-    kn_value *y = kn_import_reshape(call->import, kn_mul(apart, kn_rsqrt(kn_shift(variance, epsilon))),
+    kn_value *centered = kn_sub(rows, kn_mean(rows, "2", true));
+    kn_value *variance = kn_mean(kn_mul(centered, centered), "2", true);
+    kn_value *y = kn_import_reshape(call->import, kn_mul(centered, kn_rsqrt(kn_shift(variance, epsilon))),
                                     shape.dims, shape.rank);
     kn_dim along[KN_MAX_RANK];
     for (int i = 0; i < shape.rank - 1; i++)
@@ -195,10 +195,11 @@ static bool group_norm(kn_import_call *call) {
     int64_t groups = instance ? x->shape.dims[1] : kn_import_int(call, "num_groups", 1);
     kn_value *scale = kn_import_in(call, 1), *bias = scale ? kn_import_in(call, 2) : NULL;
     if (!bias) return false;
-    if (groups < 1) return kn_import_fail(call, KN_ERROR_ARGUMENT, "the number of groups is not above 0");
+    if (groups < 1)
+        return kn_import_fail(call, KN_ERROR_ARGUMENT, "expected a fixed number of groups, 1 or more");
     kn_dim channels = x->shape.dims[1];
     if (!instance && call->opset < 21 && kn_dim_known(channels) && scale->shape.dims[0] != channels) {
-        /* Repeats one number per group for each of its channels. */
+        /* Repeats each group's element for the channels of the group. */
         scale = kn_repeat(scale, 0, channels / groups);
         bias = kn_repeat(bias, 0, channels / groups);
     }
@@ -232,19 +233,20 @@ bool kn_import_put_norm(kn_import_call *call, kn_value *x, const kn_import_norm 
     for (int i = axis; i < rank; i++)
         axes[i - axis] = i;
     const char *list = kn_import_list(call->import, axes, rank - axis);
-    kn_value *mean = norm->rms ? NULL : kn_mean(x, list, true), *apart = norm->rms ? x : kn_sub(x, mean);
-    kn_value *deviation = kn_rsqrt(kn_shift(kn_mean(kn_mul(apart, apart), list, true), norm->epsilon));
-    kn_value *y = kn_mul(kn_mul(apart, deviation), scale);
+    kn_value *mean = norm->rms ? NULL : kn_mean(x, list, true), *centered = norm->rms ? x : kn_sub(x, mean);
+    kn_value *deviation = kn_rsqrt(kn_shift(kn_mean(kn_mul(centered, centered), list, true), norm->epsilon));
+    kn_value *y = kn_mul(kn_mul(centered, deviation), scale);
     if (bias) y = kn_add(y, bias);
     if (norm->rms && kn_import_wants(call, norm->mean))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output %d, a mean, which nothing subtracts",
-                              norm->mean);
+        return kn_import_fail(
+            call, KN_ERROR_UNSUPPORTED,
+            "output %d (the mean) is not supported, since RMS normalization computes no mean", norm->mean);
     return kn_import_put(call, 0, y) &&
            (!kn_import_wants(call, norm->mean) || kn_import_put(call, norm->mean, mean)) &&
            (!kn_import_wants(call, norm->deviation) || kn_import_put(call, norm->deviation, deviation));
 }
 
-/* Normalizes over all axes from the given one on. */
+/* Normalizes over all axes from the node's axis on. */
 static bool layer_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     const bool simplified = !strcmp(call->node->type, "SimplifiedLayerNormalization");
@@ -252,7 +254,7 @@ static bool layer_norm(kn_import_call *call) {
                            .rms = simplified || !strcmp(call->node->type, "RMSNormalization"),
                            .mean = simplified ? -1 : 1,
                            .deviation = simplified ? 1 : 2};
-    return x && (norm.scale = kn_import_in(call, 1)) && kn_import_maybe(call, 2, &norm.bias) &&
+    return x && (norm.scale = kn_import_in(call, 1)) && kn_import_optional(call, 2, &norm.bias) &&
            kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank, &norm.axis) &&
            kn_import_put_norm(call, x, &norm);
 }
@@ -279,7 +281,8 @@ const kn_import_row kn_import_layers[] = {
      .numbers = {{"epsilon", "epsilon", 1e-5}},
      .build = layer_norm},
     {.type = "RMSNormalization", .build = layer_norm},
-    {.type = "SimplifiedLayerNormalization", .build = layer_norm}, /* ONNX Runtime's, without a domain */
+    {.type = "SimplifiedLayerNormalization", .build = layer_norm}, /* ONNX Runtime's operator, which has no
+                                                                    * domain */
     {.type = "LRN", .build = local_norm},
 };
 const int kn_import_layers_count = (int)KN_COUNT_OF(kn_import_layers);

@@ -1,20 +1,20 @@
-/* Determinants and inverses of small matrices, by elimination with the largest element of a column as its
- * pivot. Each column is a few nodes of the graph. */
+/* Determinants and inverses of small matrices, by elimination with the largest element of a column as the
+ * pivot. Each column becomes a few nodes. */
 #include "exchange/onnx/import.h"
 
 enum { MAX_COLUMNS = 32 };
 
-/* x (…,n,n) as (B,n,n); *columns is n. NULL after a failure. */
+/* Reshapes x (…,n,n) to (B,n,n); *columns is n. NULL after a failure. */
 static kn_value *matrices(kn_import_call *call, kn_value *x, int64_t *columns) {
     kn_dim dims[3] = {1, 0, 0};
     const int rank = x->shape.rank;
     if (rank < 2 || x->shape.dims[rank - 1] != x->shape.dims[rank - 2]) {
-        kn_import_fail(call, KN_ERROR_SHAPE, "expected matrices (…,n,n)");
+        kn_import_fail(call, KN_ERROR_SHAPE, "expected square matrices (…,n,n)");
         return NULL;
     }
     dims[1] = dims[2] = *columns = x->shape.dims[rank - 1];
     if (!kn_dim_known(dims[1]) || dims[1] < 1 || dims[1] > MAX_COLUMNS) {
-        kn_import_fail(call, KN_ERROR_UNSUPPORTED, "matrices of %s columns; expected 1 to %d",
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the matrices have %s columns; expected 1 to %d",
                        kn_import_dims_text(call->import, &dims[1], 1), MAX_COLUMNS);
         return NULL;
     }
@@ -23,8 +23,8 @@ static kn_value *matrices(kn_import_call *call, kn_value *x, int64_t *columns) {
     return kn_import_reshape(call->import, x, dims, 3);
 }
 
-/* Swaps row `first` of a (B,rows,columns) with that of the largest element of column `first` at or below it.
- * *moved (B,1), bool: they are two rows. */
+/* a is (B,rows,columns). Swaps row `first` with the row, from `first` on, that has the largest element in
+ * column `first`. *moved (B,1), bool: the rows differ. */
 static kn_value *pivoted(kn_import *import, kn_value *a, int64_t first, kn_value **moved) {
     if (kn_value_failed(a)) return a;
     const kn_dim rows = a->shape.dims[1];
@@ -32,7 +32,7 @@ static kn_value *pivoted(kn_import *import, kn_value *a, int64_t first, kn_value
     kn_value *start = kn_import_scalar(import, KN_INT32, (double)first);
     kn_value *largest = kn_add(kn_squeeze(kn_argmax(column, 1, false), "1"), start); /* (B) */
     largest = kn_unsqueeze(largest, "1");
-    kn_value *own = kn_import_counted(import, rows);
+    kn_value *own = kn_import_range(import, rows);
     kn_value *order =
         kn_where(kn_equal(own, start), largest, kn_where(kn_equal(own, largest), start, own)); /* (B,rows) */
     *moved = kn_not_equal(largest, start);
@@ -72,7 +72,7 @@ static bool inverse(kn_import_call *call) {
     kn_value *a = x ? matrices(call, x, &columns) : NULL;
     if (!a) return false;
     const kn_shape shape = x->shape;
-    kn_value *places = kn_import_counted(import, columns), *lines = kn_unsqueeze(places, "1");
+    kn_value *places = kn_import_range(import, columns), *lines = kn_unsqueeze(places, "1");
     kn_value *unit = kn_import_cast(kn_equal(lines, places), shape.dtype);
     unit = kn_import_broadcast(import, unit, a->shape.dims, 3);
     a = kn_concat((kn_value *[]){a, unit}, 2, 2);
@@ -81,7 +81,7 @@ static bool inverse(kn_import_call *call) {
         kn_value *row = kn_slice(a, 1, k, k + 1), *column = kn_slice(a, 2, k, k + 1);
         row = kn_div(row, kn_slice(row, 2, k, k + 1));
         kn_value *here = kn_equal(lines, kn_import_scalar(import, KN_INT32, (double)k));
-        column = kn_sub(column, kn_import_cast(here, shape.dtype)); /* leaves the row itself */
+        column = kn_sub(column, kn_import_cast(here, shape.dtype)); /* leaves the pivot row unchanged */
         a = kn_sub(a, kn_mul(column, row));
     }
     a = kn_slice(a, 2, columns, INT64_MAX);

@@ -1,15 +1,14 @@
-/* Losses against class indices, as exported models have them. */
+/* Losses for class indices. */
 #include "exchange/onnx/import.h"
 
-/* log_probabilities is (N,C,…), target is (N,…): the log probabilities of the targets, negated and weighted.
- */
+/* log_probabilities is (N,C,…), target is (N,…): the negative, weighted log probabilities of the targets. */
 static bool picked_loss(kn_import_call *call, kn_value *log_probabilities) {
     kn_import *import = call->import;
     kn_value *target = kn_import_in(call, 1), *weight = NULL, *count = NULL;
     const char *reduction = kn_import_string(call, "reduction", "mean");
     bool ignores = kn_import_attribute(call, "ignore_index") != NULL;
     kn_dtype dtype = log_probabilities->shape.dtype;
-    if (!target || !kn_import_maybe(call, 2, &weight)) return false;
+    if (!target || !kn_import_optional(call, 2, &weight)) return false;
     kn_value *class = target, *skipped = NULL;
     if (ignores) {
         double number = (double)kn_import_int(call, "ignore_index", 0);

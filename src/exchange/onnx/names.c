@@ -1,8 +1,8 @@
-/* The names of values: valid in a graph, and for each weight of a file the same one in every graph that is
- * built from it, whatever parts of the file the graph has. */
+/* Names of values: valid in a graph, and for each weight of a file the same in every graph that is built from
+ * any part of the file. */
 #include "exchange/onnx/import.h"
 
-/* A name of the file with the characters that a graph allows; NULL when out of memory. */
+/* A name of the file with only the characters that a graph allows; NULL when out of memory. */
 static char *clean_name(kn_arena *arena, const char *name) {
     char *clean = kn_arena_text(arena, *name ? name : "value");
     for (char *c = clean; c && *c; c++) {
@@ -14,7 +14,7 @@ static char *clean_name(kn_arena *arena, const char *name) {
 
 const char *kn_import_name(kn_import *import, const char *name) {
     const char *clean = clean_name(import->arena, name), *unique = clean;
-    /* "y" is the name of the target, should the model be trained. */
+    /* "y" is the name of the target in training. */
     for (int i = 2; unique && (kn_graph_find(import->graph, unique) || !strcmp(unique, "y")); i++)
         unique = kn_arena_format(import->arena, "%s_%d", clean, i);
     return unique;
@@ -74,7 +74,7 @@ bool kn_import_name_weights(kn_import *import) {
     kn_map_init(&all.taken, &import->model->host);
     bool fine = take(&all, "y");
     for (size_t i = 0; fine && i < file->graph.input_count; i++) {
-        bool weight = false; /* an input that an initializer provides */
+        bool weight = false; /* an input whose default is an initializer */
         for (size_t k = 0; k < file->graph.initializer_count && !weight; k++)
             weight = !strcmp(file->graph.initializers[k].name, file->graph.inputs[i].name);
         fine = weight || take(&all, clean_name(import->arena, file->graph.inputs[i].name));

@@ -2,8 +2,8 @@
 #include "exchange/onnx/export.h"
 #include "exchange/onnx/import.h"
 
-/* A protocol buffers message that begins with the version of the format, as all writers put it; a text model
- * begins with a printable character. */
+/* Recognizes a protocol buffers message that begins with the format version, as all writers produce it; a
+ * text model begins with a printable character. */
 static bool recognizes(const uint8_t *bytes, uint64_t count) {
     return count >= 4 && bytes[0] == 0x08 && bytes[1] < 0x80 &&
            (bytes[2] == 0x12 || bytes[2] == 0x1a || bytes[2] == 0x22 || bytes[2] == 0x28 ||
@@ -20,7 +20,7 @@ static bool copy_metadata(kn_model *model, const kn_onnx_model *file) {
     return true;
 }
 
-/* Moves what params point to into the model's arena, for models that are bound later. */
+/* Copies everything that params point to into the model's arena, for models bound later. */
 static bool keep_params(kn_model *model) {
     kn_model_params *params = &model->params;
     kn_arena *arena = &model->arena;
@@ -34,7 +34,7 @@ static bool keep_params(kn_model *model) {
         uint64_t bytes = 0;
         fine = !given[i].name || (given[i].name = kn_arena_text(arena, given[i].name)) != NULL;
         if (!fine || !given[i].data) continue;
-        const bool whole = kn_tensor_bytes(&given[i].info, &bytes); /* not with open sizes */
+        const bool whole = kn_tensor_bytes(&given[i].info, &bytes); /* false for dynamic sizes */
         const void *data = whole ? kn_arena_copy(arena, given[i].data, (size_t)bytes, 1) : NULL;
         fine = data || !whole;
         given[i].data = data;
@@ -60,7 +60,7 @@ static bool open_onnx(kn_model *model, const char *path) {
            kn_import_onnx(model);
 }
 
-/* The arrays for inputs: those given now, then those of opening, since the first of a name counts. */
+/* Uses the arrays given now before those given on opening: the first array with a name counts. */
 static bool bind_onnx(kn_model *model, const kn_model_given *given, size_t given_count) {
     kn_model *root = model->root;
     kn_imported *imported = kn_arena_copy(&model->arena, kn_imported_of(root), 1, sizeof *imported);
@@ -81,7 +81,7 @@ static bool bind_onnx(kn_model *model, const kn_model_given *given, size_t given
 }
 
 static void close_onnx(kn_model *model) {
-    if (model->root) return; /* it has the file */
+    if (model->root) return; /* the root owns the file */
     kn_onnx_close(&model->host, kn_imported_of(model)->file);
     kn_map_finish(kn_imported_of(model)->names);
 }

@@ -1,4 +1,4 @@
-/* Nodes that are one step of an optimizer: learning rate, step number, then lists of values, gradients and
+/* Nodes that compute one optimizer step: learning rate, step number, then lists of values, gradients and
  * moments. */
 #include "exchange/onnx/import.h"
 
@@ -6,12 +6,12 @@
 
 typedef struct step {
     kn_import_call *call;
-    kn_value *rate, *number; /* number: of earlier steps, as a floating-point number */
+    kn_value *rate, *number; /* number: count of earlier steps, in floating point */
     int count;
     double norm;
 } step;
 
-/* Checks that there are `kinds` inputs for each value; false after a failure. */
+/* Checks that there are `kinds` inputs per value; false after a failure. */
 static bool begin(kn_import_call *call, int kinds, step *s) {
     *s = (step){.call = call,
                 .norm = kn_import_float(call, "norm_coefficient", 0),
@@ -21,8 +21,8 @@ static bool begin(kn_import_call *call, int kinds, step *s) {
     if (!s->number) return false;
     if (s->count < 1 || call->input_count != 2 + kinds * s->count ||
         call->output_count != (kinds - 1) * s->count)
-        return kn_import_fail(call, KN_ERROR_FORMAT,
-                              "the numbers of inputs and outputs do not fit one another");
+        return kn_import_fail(call, KN_ERROR_FORMAT, "has %d inputs and %d outputs, which do not match",
+                              call->input_count, call->output_count);
     s->number = kn_import_cast(s->number, s->rate->shape.dtype);
     return true;
 }

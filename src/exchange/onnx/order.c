@@ -1,18 +1,18 @@
-/* Topological order of nodes: files may have them in any order. */
+/* Topological order of nodes, which files may have in any order. */
 #include "exchange/onnx/import.h"
 
-/* Names that a body defines, which hide outer ones. */
+/* Names defined in a body, which hide outer names. */
 typedef struct inner {
     kn_map made;
     const struct inner *outer;
 } inner;
 
-/* A list of nodes: node i reads results of nodes needs[first[i]] to needs[first[i + 1] - 1]. */
+/* Dependencies: node i reads results of nodes needs[first[i]] to needs[first[i + 1] - 1]. */
 typedef struct order {
     kn_import *import;
     const kn_onnx_node *nodes;
     size_t count;
-    kn_map made; /* by name: the index of its node, plus 1 */
+    kn_map made; /* name -> index of the node that makes it, plus 1 */
     size_t *first, *needs, *stack, *sorted;
     uint8_t *state; /* by node */
     size_t need_count;
@@ -34,7 +34,7 @@ static void put_name(order *list, kn_map *map, const char *name, uintptr_t numbe
     if (*name && !kn_map_put_text(map, name, (void *)number)) list->failed = true;
 }
 
-/* Visits what a node reads, and the outer names that nodes of its branches and bodies read. */
+/* Adds the nodes that a node depends on, including those that nodes of its branches and bodies read. */
 static void add_needs(order *list, const inner *outer, const kn_onnx_node *node);
 
 static void add_body_needs(order *list, const inner *outer, const kn_onnx_graph *graph) {
@@ -71,7 +71,7 @@ static bool find_needs(order *list) {
     for (size_t i = 0; i < list->count; i++)
         for (size_t k = 0; k < list->nodes[i].output_count; k++)
             put_name(list, &list->made, list->nodes[i].outputs[k], i + 1);
-    for (int pass = 0; pass < 2 && !list->failed; pass++) { /* counted, then kept */
+    for (int pass = 0; pass < 2 && !list->failed; pass++) { /* first pass: count; second pass: store */
         size_t count = list->need_count;
         if (pass && !(list->needs = kn_allocate(host, count + 1, sizeof *list->needs))) list->failed = true;
         list->need_count = 0;
@@ -89,11 +89,11 @@ static bool fail_cycle(const order *list, size_t at, size_t from) {
     const kn_onnx_node *maker = &list->nodes[from];
     return kn_import_fail(
         &call, KN_ERROR_FORMAT,
-        "reads the result of node '%.100s' (%.60s), which depends on its own result: the nodes form a cycle",
+        "reads the result of node '%.100s' (%.60s), which depends on this node: the nodes form a cycle",
         *maker->name ? maker->name : maker->outputs[0], maker->type);
 }
 
-/* Puts each node after those that it needs; otherwise the order stays. */
+/* Puts each node after those it depends on; the order is otherwise unchanged. */
 static bool sort(order *list) {
     size_t done = 0;
     for (size_t i = 0; i < list->count; i++) {
@@ -119,7 +119,7 @@ static bool sort(order *list) {
     return true;
 }
 
-/* The nodes are in the file's arena, where they may be changed. */
+/* The nodes are in the file's arena, where they may be modified. */
 static bool move_nodes(const order *list) {
     const kn_host *host = &list->import->model->host;
     kn_onnx_node *to = (kn_onnx_node *)(uintptr_t)list->nodes;

@@ -1,29 +1,29 @@
-/* Weights of 8 bits and less in blocks with a scale each, as ONNX Runtime packs them. They stay packed on the
- * device, which dequantizes them where it multiplies them, or before. */
+/* ONNX Runtime's packed weights of 8 bits and fewer, with a scale per block. They stay packed on the device,
+ * which dequantizes them during or before the product. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
 
-/* The attribute as a number from 1 on; 0 after a failure. */
+/* A positive integer attribute; 0 after a failure. */
 static int64_t count_of(kn_import_call *call, const char *name, int64_t usual) {
     int64_t number = kn_import_int(call, name, usual);
     if (number >= 1 && number <= INT32_MAX) return number;
-    kn_import_fail(call, KN_ERROR_ARGUMENT, "%s is %" PRId64 ", expected 1 or more", name, number);
+    kn_import_fail(call, KN_ERROR_ARGUMENT, "%s is %" PRId64 "; expected 1 or more", name, number);
     return 0;
 }
 
-/* 2, 4 or 8; 0 after a failure. */
+/* The attribute bits: 2, 4 or 8; 0 after a failure. */
 static int bits_of(kn_import_call *call) {
     int64_t bits = kn_import_int(call, "bits", 4);
     if (bits == 2 || bits == 4 || bits == 8) return (int)bits;
-    kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of %" PRId64 " bits; expected 2, 4 or 8", bits);
+    kn_import_fail(call, KN_ERROR_UNSUPPORTED, "bits is %" PRId64 "; expected 2, 4 or 8", bits);
     return 0;
 }
 
-/* The zero points (rows,blocks) of input i as numbers: packed bytes, or numbers. NULL where there are none.
- * False after a failure. */
+/* Reads input i as zero points (rows,blocks), from packed bytes or numbers; NULL if there are none. False
+ * after a failure. */
 static bool zeros_of(kn_import_call *call, int i, int64_t rows, int64_t blocks, int bits, kn_value **zero) {
-    if (!kn_import_maybe(call, i, zero)) return false;
+    if (!kn_import_optional(call, i, zero)) return false;
     if (*zero && bits < 8 && (*zero)->shape.dtype == KN_UINT8) {
         const int64_t each = 8 / bits, bytes = (blocks + each - 1) / each;
         *zero = kn_import_reshape(call->import, *zero, (kn_dim[]){rows, bytes}, 2);
@@ -47,21 +47,20 @@ static bool matmul(kn_import_call *call) {
     if (!scale) return false;
     if (kn_import_has(call, 4) || kn_import_int(call, "weight_prepacked", 0))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "g_idx, or weights that are packed for one device; export the model without");
+                              "g_idx and weight_prepacked are not supported; export the model without them");
     const int64_t blocks = (columns + block - 1) / block;
     if (kn_shape_elements(&b->shape) != rows * blocks * (block * bits / 8) || block * bits % 8)
         return kn_import_fail(call, KN_ERROR_SHAPE,
-                              "expected weights (N,blocks,bytes) for %" PRId64 " times %" PRId64, rows,
-                              columns);
-    if (!zeros_of(call, 3, rows, blocks, bits, &zero) || !kn_import_maybe(call, 5, &bias)) return false;
+                              "expected packed weights (N,blocks,bytes) for N %" PRId64 " and K %" PRId64,
+                              rows, columns);
+    if (!zeros_of(call, 3, rows, blocks, bits, &zero) || !kn_import_optional(call, 5, &bias)) return false;
     b = kn_import_reshape(import, b, (kn_dim[]){rows, blocks * (block * bits / 8)}, 2);
     scale = kn_import_reshape(import, kn_import_cast(scale, KN_FLOAT32), (kn_dim[]){rows, blocks}, 2);
     kn_value *y = kn_matmul_quantized(a, b, scale, zero, bits, block);
     return kn_import_put(call, 0, bias ? kn_add(y, bias) : y);
 }
 
-/* The 16 numbers that codes of 4 bits stand for: floats of 4 bits, or quantiles of the normal distribution.
- */
+/* The 16 values of 4-bit codes: 4-bit floats, or quantiles of the normal distribution. */
 static const float four_bits[2][16] = {
     {0, 5.208333333e-3f, 0.6666666667f, 1, 0.3333333333f, 0.5f, 0.1666666667f, 0.25f, -0.0f, -5.208333333e-3f,
      -0.6666666667f, -1, -0.3333333333f, -0.5f, -0.1666666667f, -0.25f},
@@ -71,7 +70,8 @@ static const float four_bits[2][16] = {
      0.7229568362236023f, 1},
 };
 
-/* The same for codes of 4 bits, the higher half of a byte first, in blocks through all of (N,K). */
+/* a (…,K) times the transpose of (N,K) in 4-bit codes, the higher half of a byte first; blocks run through
+ * all of (N,K). */
 static bool matmul_codes(kn_import_call *call) {
     kn_import *import = call->import;
     const int64_t rows = count_of(call, "N", 0), columns = rows ? count_of(call, "K", 0) : 0;
@@ -84,8 +84,7 @@ static bool matmul_codes(kn_import_call *call) {
     if ((kind != 0 && kind != 1) || kn_shape_elements(&b->shape) != (count + 1) / 2 ||
         kn_shape_elements(&scale->shape) != blocks)
         return kn_import_fail(call, KN_ERROR_SHAPE,
-                              "expected quant_type 0 or 1, and a scale for each of %" PRId64 " blocks",
-                              blocks);
+                              "expected quant_type 0 or 1, and %" PRId64 " scales, one per block", blocks);
     b = kn_unpack_bits(kn_import_reshape(import, b, (kn_dim[]){(count + 1) / 2, 1}, 2), 4);
     b = kn_import_reshape(import, kn_flip(b, "1"), (kn_dim[]){(count + 1) / 2 * 2}, 1);
     kn_value *table = kn_constant(call->graph, KN_FLOAT32, "16", four_bits[kind], sizeof four_bits[kind]);
@@ -97,12 +96,12 @@ static bool matmul_codes(kn_import_call *call) {
     return kn_import_put(call, 0, kn_matmul(a, w, false, kn_import_int(call, "transB", 1) != 0));
 }
 
-/* Slices of a table: codes, scales and zero points are gathered, then dequantized. */
+/* Gathers slices of codes, scales and zero points, then dequantizes them. */
 static bool gather(kn_import_call *call) {
     kn_value *data = kn_import_in(call, 0), *places = data ? kn_import_in(call, 1) : NULL;
     kn_value *scale = places ? kn_import_in(call, 2) : NULL, *zero;
     int along, blocked;
-    if (!scale || !kn_import_maybe(call, 3, &zero)) return false;
+    if (!scale || !kn_import_optional(call, 3, &zero)) return false;
     const bool whole = !kn_dtype_is_float(data->shape.dtype) && !kn_is_small_float(data->shape.dtype);
     const int bits = whole && data->shape.dtype == KN_UINT8 && !kn_import_bits(call, 0) ? bits_of(call) : 8;
     const int64_t block = bits ? count_of(call, "block_size", 128) : 0;
@@ -111,9 +110,9 @@ static bool gather(kn_import_call *call) {
         !kn_import_axis(call, kn_import_int(call, "quantize_axis", 1), rank, &blocked))
         return false;
     if (along == blocked || scale->shape.rank != rank)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "expected scales with the axes of the data, and blocks along another axis than "
-                              "that of the indices");
+        return kn_import_fail(
+            call, KN_ERROR_UNSUPPORTED,
+            "expected scales with the rank of the data, and different gather_axis and quantize_axis");
     const bool bytes = data->shape.dtype == KN_UINT8 && !kn_import_bits(call, 0);
     data = kn_gather(data, places, along);
     scale = kn_gather(scale, places, along);
@@ -124,7 +123,7 @@ static bool gather(kn_import_call *call) {
     if (along < blocked) blocked += places->shape.rank - 1;
     const kn_dim size = data->shape.dims[blocked], blocks = scale->shape.dims[blocked];
     if (!kn_dim_known(size) || !kn_dim_known(blocks) || (size + block - 1) / block != blocks)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "the scales are not one for each block");
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected one scale per block");
     scale = kn_slice(kn_repeat(scale, blocked, block), blocked, 0, size);
     kn_value *y = kn_import_cast(data, KN_FLOAT32);
     if (zero) {

@@ -1,5 +1,5 @@
 /* Pointwise operators, with broadcasting. The table at the end serves both directions: a row with `op` names
- * the operator of Koine that the node is read as and that the exporter writes as this node. */
+ * the Koine operator that the node is imported as and exported from. */
 #include "exchange/onnx/import.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 /* ---- operands ------------------------------------------------------------------------------------------ */
 
-/* Before opset 7 the second operand was broadcast from an explicit axis of the first on. */
+/* Before opset 7, the second operand was broadcast starting at an explicit axis of the first. */
 static kn_value *old_operand(kn_import_call *call, kn_value *x, kn_value *y) {
     kn_dim dims[KN_MAX_RANK];
     int axis = (int)kn_import_int(call, "axis", -1);
@@ -19,8 +19,8 @@ static kn_value *old_operand(kn_import_call *call, kn_value *x, kn_value *y) {
     return kn_import_reshape(call->import, y, dims, y->shape.rank + more);
 }
 
-/* Applies the row's operator of Koine, with the attributes of the node. NULL among the inputs: one has
- * failed. */
+/* Applies the row's Koine operator, with the attributes of the node. NULL among the inputs: one has failed.
+ */
 static kn_value *apply(kn_import_call *call, kn_value *const *inputs, int count) {
     const kn_operator *op = kn_operator_find(call->row->op);
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
@@ -46,7 +46,7 @@ static bool same(kn_import_call *call) {
     return kn_import_put(call, 0, apply(call, inputs, count));
 }
 
-/* One input or more. */
+/* Operators with one or more inputs. */
 static bool several(kn_import_call *call) {
     kn_value *result = kn_import_in(call, 0);
     for (int i = 1; i < call->input_count && result; i++)
@@ -74,7 +74,7 @@ static bool mean(kn_import_call *call) {
     return result && kn_import_put(call, 0, result);
 }
 
-/* ---- quotients and powers ------------------------------------------------------------------------------ */
+/* ---- division and powers ------------------------------------------------------------------------------- */
 
 /* Integers are divided as floating-point numbers and truncated. */
 static bool divide(kn_import_call *call) {
@@ -110,7 +110,7 @@ static bool modulo(kn_import_call *call) {
     return kn_import_put(call, 0, kn_cast(fmod ? kn_fmod(x, y) : kn_mod(x, y), dtype));
 }
 
-/* Shifts beyond the width of the type leave only the sign. */
+/* Shifts by the type's width or more leave only the sign. */
 static bool bit_shift(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
     bool right = !strcmp(kn_import_string(call, "direction", "LEFT"), "RIGHT");
@@ -135,7 +135,7 @@ static bool bit_not(kn_import_call *call) {
     return kn_import_put(call, 0, kn_bit_xor(x, kn_import_scalar(call->import, dtype, all)));
 }
 
-/* ---- choice, types ------------------------------------------------------------------------------------- */
+/* ---- selection, types ---------------------------------------------------------------------------------- */
 
 /* Values too large for 4 or 2 bits lose their upper bits. */
 static kn_value *within_bits(const kn_import_call *call, kn_value *x, kn_dtype dtype, int bits) {
@@ -150,8 +150,7 @@ kn_value *kn_import_small(kn_import_call *call, kn_value *x, kn_dtype dtype) {
     const char *round = kn_import_string(call, "round_mode", "up");
     const bool saturates = kn_import_int(call, "saturate", 1) != 0;
     if (strcmp(round, "up") && strcmp(round, "down") && strcmp(round, "nearest")) {
-        kn_import_fail(call, KN_ERROR_FORMAT, "the round_mode is '%.50s'; expected up, down or nearest",
-                       round);
+        kn_import_fail(call, KN_ERROR_FORMAT, "round_mode is '%.50s'; expected up, down or nearest", round);
         return NULL;
     }
     char attributes[80];
@@ -176,7 +175,7 @@ static bool cast(kn_import_call *call) {
     int bits;
     kn_onnx_type to = (kn_onnx_type)kn_import_int(call, "to", 0);
     if (!kn_item_type(to, &dtype, &bits))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "to the type %s, which Koine does not compute with",
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "casting to type %s is not supported",
                               kn_onnx_type_name(to));
     return cast_to(call, dtype, bits);
 }
@@ -188,9 +187,10 @@ static bool bit_cast(kn_import_call *call) {
     kn_onnx_type to = (kn_onnx_type)kn_import_int(call, "to", 0);
     if (!x) return false;
     if (!kn_item_type(to, &dtype, &bits) || bits || kn_import_bits(call, 0) || kn_is_small_float(dtype))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "to the type %s, or from bits below a byte",
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "bit casting to type %s, or from a type smaller than a byte, is not supported",
                               kn_onnx_type_name(to));
-    x = kn_import_cast(x, kn_import_dtype(call, 0)); /* halves as they are in the file */
+    x = kn_import_cast(x, kn_import_dtype(call, 0)); /* 16-bit floats, as in the file */
     const char *attribute = kn_arena_format(call->import->arena, "dtype=%s", kn_dtype_name(dtype));
     if (!attribute || kn_value_failed(x)) return false;
     x = kn_apply(call->graph, "bitcast", &x, 1, attribute);
@@ -284,7 +284,7 @@ static bool prelu(kn_import_call *call) {
     return kn_import_put(call, 0, kn_where(kn_less(x, zero), kn_mul(x, slope), x));
 }
 
-/* Bounds that are constants in the file become attributes; others are values. */
+/* Bounds that are constants in the file become attributes; other bounds are values. */
 static bool bound(kn_import_call *call, int i, const char *name, double *number, kn_value **value) {
     kn_tensor_info info;
     const void *data;
@@ -314,7 +314,7 @@ static bool clip(kn_import_call *call) {
     return kn_import_put(call, 0, most ? kn_min(x, most) : x);
 }
 
-/* Outside training it does nothing, whatever the file says, and its mask is all true. */
+/* Dropout does nothing outside training, whatever training_mode is, and its mask is all true. */
 static bool dropout(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     double rate = call->opset < 12 ? kn_import_float(call, "ratio", 0.5) : 0.5, training = 0;
@@ -323,10 +323,10 @@ static bool dropout(kn_import_call *call) {
         (kn_import_has(call, 2) && !kn_import_numbers(call, 2, &training, 1, NULL)))
         return false;
     bool own = training != 0 && call->inputs[2]->tensor; /* the file was written during training */
-    if (own && !kn_import_settle(call)) return false;
+    if (own && !kn_import_record_training(call)) return false;
     if (training != 0 && rate != 0 && !own)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "asks for training while the model runs; expected training_mode 0");
+                              "training_mode is 1 but not an initializer; expected 0");
     if (kn_import_wants(call, 1)) {
         kn_value *mask =
             kn_import_broadcast(import, kn_import_scalar(import, KN_BOOL, 1), x->shape.dims, x->shape.rank);

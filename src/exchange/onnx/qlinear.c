@@ -1,17 +1,16 @@
-/* Quantized operators of ONNX Runtime, which its quantizer writes next to ONNX's own: numbers are
- * dequantized, computed with in float32 and quantized again; products of bytes are computed as integers. */
+/* ONNX Runtime's quantized operators, which its quantizer writes besides ONNX's: inputs are dequantized,
+ * computed in float32 and quantized again; products of bytes are computed as integers. */
 #include "exchange/onnx/window.h"
 
-/* Input i, a number for all of a tensor, as a scalar; NULL where it is left out. False after a failure. */
+/* Reads input i, a single number, as a scalar; NULL if it is left out. False after a failure. */
 static bool take_scalar(kn_import_call *call, int i, kn_value **value) {
-    if (!kn_import_maybe(call, i, value)) return false;
+    if (!kn_import_optional(call, i, value)) return false;
     if (*value && (*value)->shape.rank == 1 && (*value)->shape.dims[0] == 1)
         *value = kn_import_reshape(call->import, *value, NULL, 0);
     return true;
 }
 
-/* The quantized input i as numbers, with the scale and the zero point given by other inputs. NULL after a
- * failure. */
+/* Dequantizes input i with the scale and zero point in other inputs. NULL after a failure. */
 static kn_value *numbers_of(kn_import_call *call, int i, int scale_at, int zero_at) {
     kn_value *x = kn_import_in(call, i), *scale, *zero;
     if (!x || !take_scalar(call, scale_at, &scale) || !scale || !take_scalar(call, zero_at, &zero))
@@ -19,7 +18,8 @@ static kn_value *numbers_of(kn_import_call *call, int i, int scale_at, int zero_
     return kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
 }
 
-/* Output 0: the numbers y, quantized by inputs; without a zero point it has the type of input 0. */
+/* Sets output 0 to y, quantized with a scale and zero point from inputs; without a zero point it has the type
+ * of input 0. */
 static bool put_quantized(kn_import_call *call, kn_value *y, int scale_at, int zero_at) {
     kn_dtype dtype = kn_import_dtype(call, kn_import_has(call, zero_at) ? zero_at : 0);
     kn_value *scale, *zero;
@@ -55,12 +55,13 @@ static bool choice(kn_import_call *call) {
     return y && put_quantized(call, kn_where(condition, x, y), 7, 8);
 }
 
-/* The scale and the zero point of the result come first, then each part with its own. */
+/* The scale and zero point of the result come first, then each tensor with its scale and zero point. */
 static bool concat(kn_import_call *call) {
     kn_value *parts[KN_MAX_INPUTS];
     int count = (call->input_count - 2) / 3, axis = 0;
     if (count < 1 || count > KN_MAX_INPUTS || call->input_count != 3 * count + 2)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%d inputs; expected 2 and 3 for each of 1 to %d",
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "has %d inputs; expected 2, plus 3 for each of 1 to %d tensors",
                               call->input_count, KN_MAX_INPUTS);
     for (int i = 0; i < count; i++)
         if (!(parts[i] = numbers_of(call, 3 * i + 2, 3 * i + 3, 3 * i + 4))) return false;
@@ -104,7 +105,7 @@ static bool reduce_mean(kn_import_call *call) {
     return axes && put_quantized(call, kn_mean(x, axes, kn_import_int(call, "keepdims", 1) != 0), 3, 4);
 }
 
-/* ---- sums of integers ---------------------------------------------------------------------------------- */
+/* ---- integer sums -------------------------------------------------------------------------------------- */
 
 static bool reduce_sum(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
@@ -131,22 +132,22 @@ static bool matmul_integer_16(kn_import_call *call) {
     return kn_import_put_as(call, 0, kn_cast(y, dtype), dtype);
 }
 
-/* Sums of products as numbers, with a bias. Any of the inputs may be NULL after a failure, but the bias. */
+/* Scales integer sums of products and adds a bias. Inputs except the bias may be NULL after a failure. */
 static kn_value *scaled(kn_value *sums, kn_value *x_scale, kn_value *y_scale, kn_value *bias) {
     if (!sums || !x_scale || !y_scale) return NULL;
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_mul(x_scale, y_scale));
     return bias ? kn_add(y, bias) : y;
 }
 
-/* a is quantized when the model runs: all of it, to uint8. */
+/* a is quantized at run time to uint8, with one scale. */
 static bool dynamic_matmul(kn_import_call *call) {
     kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL, *b_scale, *b_zero, *bias;
     kn_value *a_scale, *a_zero;
     if (!b || !take_scalar(call, 2, &b_scale) || !take_scalar(call, 3, &b_zero) ||
-        !kn_import_maybe(call, 4, &bias))
+        !kn_import_optional(call, 4, &bias))
         return false;
-    a = kn_import_measured(call, a, &a_scale, &a_zero);
-    kn_value *y = scaled(kn_import_whole_product(a, a_zero, b, b_zero), a_scale, b_scale, bias);
+    a = kn_import_quantize_dynamically(call, a, &a_scale, &a_zero);
+    kn_value *y = scaled(kn_import_integer_product(a, a_zero, b, b_zero), a_scale, b_scale, bias);
     return y && kn_import_put(call, 0, y);
 }
 
@@ -154,22 +155,23 @@ static bool matmul_to_float(kn_import_call *call) {
     kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
     kn_value *a_scale, *b_scale, *a_zero, *b_zero, *bias;
     if (!b || !take_scalar(call, 2, &a_scale) || !take_scalar(call, 3, &b_scale) ||
-        !take_scalar(call, 4, &a_zero) || !take_scalar(call, 5, &b_zero) || !kn_import_maybe(call, 6, &bias))
+        !take_scalar(call, 4, &a_zero) || !take_scalar(call, 5, &b_zero) ||
+        !kn_import_optional(call, 6, &bias))
         return false;
-    kn_value *y = scaled(kn_import_whole_product(a, a_zero, b, b_zero), a_scale, b_scale, bias);
+    kn_value *y = scaled(kn_import_integer_product(a, a_zero, b, b_zero), a_scale, b_scale, bias);
     return y && kn_import_put(call, 0, y);
 }
 
-/* alpha * (a b + c), where c is an integer with the scale of a times that of b. */
+/* alpha * (a b + c), where c is an integer with the scale of a times the scale of b. */
 static bool gemm(kn_import_call *call) {
     kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 3) : NULL, *c;
     kn_value *a_scale, *a_zero, *b_scale, *b_zero;
     if (!b || !take_scalar(call, 1, &a_scale) || !take_scalar(call, 2, &a_zero) ||
-        !take_scalar(call, 4, &b_scale) || !take_scalar(call, 5, &b_zero) || !kn_import_maybe(call, 6, &c))
+        !take_scalar(call, 4, &b_scale) || !take_scalar(call, 5, &b_zero) || !kn_import_optional(call, 6, &c))
         return false;
     if (kn_import_int(call, "transA", 0)) a = kn_transpose(a, "1,0");
     if (kn_import_int(call, "transB", 0)) b = kn_transpose(b, "1,0");
-    kn_value *sums = kn_import_whole_product(a, a_zero, b, b_zero);
+    kn_value *sums = kn_import_integer_product(a, a_zero, b, b_zero);
     if (c && sums) sums = kn_add(sums, kn_import_cast(c, sums->shape.dtype));
     kn_value *y = scaled(sums, a_scale, b_scale, NULL);
     double alpha = kn_import_float(call, "alpha", 1);

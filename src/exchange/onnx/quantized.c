@@ -1,12 +1,11 @@
-/* Quantized numbers: small integers, or small floating-point numbers, with a scale and a zero point. Products
- * of bytes are computed as integers; others in floating point, which is exact as long as it holds the sums.
- */
+/* Quantized numbers: small integers or floats with a scale and a zero point. Products of bytes are computed
+ * as integers; other products in floating point, which is exact as long as it represents the sums. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-/* With more products of bytes than this, a sum may exceed the integers that float32 represents. */
+/* With more products of bytes, a sum may exceed the integers that float32 represents exactly. */
 enum { EXACT_PRODUCTS = 256 };
 
 static void range_of(kn_dtype dtype, int bits, double *low, double *high) {
@@ -27,8 +26,8 @@ kn_value *kn_import_to_quantized(kn_import_call *call, kn_value *x, kn_value *ze
     return kn_cast(kn_clip(x, low, high), dtype);
 }
 
-/* Input i, a scale or a zero point, shaped so that it broadcasts to x: a scalar, one per index of an axis, or
- * one per block along it. NULL where it is left out. */
+/* Input i, a scale or zero point, reshaped to broadcast to x: a scalar, one element per index of an axis, or
+ * one per block along it. NULL if it is left out. */
 static kn_value *along(kn_import_call *call, int i, const kn_value *x) {
     kn_value *value = kn_import_in(call, i);
     int64_t block = kn_import_int(call, "block_size", 0);
@@ -52,8 +51,8 @@ static kn_value *along(kn_import_call *call, int i, const kn_value *x) {
     return kn_import_reshape(call->import, value, dims, rank);
 }
 
-/* The zero point shaped like this; NULL where there is none. That of 8-bit floats is 0 by definition, so that
- * it is left out: adding it would make -0 0. */
+/* Reads the zero point, reshaped to broadcast to x; NULL if there is none. The zero point of 8-bit floats is
+ * 0 by definition, and omitted, since adding it would change -0 to 0. */
 static bool zero_along(kn_import_call *call, const kn_value *x, kn_value **zero) {
     const kn_item *item = kn_import_has(call, 2) ? call->inputs[2] : NULL;
     *zero = NULL;
@@ -62,23 +61,23 @@ static bool zero_along(kn_import_call *call, const kn_value *x, kn_value **zero)
         return (*zero = along(call, 2, x)) != NULL;
     for (uint64_t i = 0; item->tensor && i < item->tensor->count; i++)
         if (kn_onnx_tensor_number(item->tensor, i) != 0)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "the zero point is not 0, as that of %s must be",
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the zero point of %s must be 0",
                                   kn_dtype_name(item->dtype));
     return true;
 }
 
-/* x, computed in float32, as a type with fewer bits would hold it. */
+/* x, computed in float32, rounded to a type with fewer bits. */
 static kn_value *in_precision(kn_value *x, kn_dtype dtype) {
     return kn_is_half(dtype) ? kn_import_cast(kn_import_cast(x, dtype), KN_FLOAT32) : x;
 }
 
-/* The type of x / scale: the one that is asked for, or that of both. */
+/* The type of x / scale: the requested type, or the common type of both. */
 static bool quotient_type(kn_import_call *call, kn_dtype *dtype) {
     kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "precision", 0);
     *dtype = kn_import_dtype(call, 0) == kn_import_dtype(call, 1) ? kn_import_dtype(call, 1) : KN_FLOAT32;
     return !asked || (kn_onnx_type_to(asked, dtype) && kn_dtype_is_float(*dtype)) ||
-           kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the precision %s", kn_onnx_type_name(asked));
+           kn_import_fail(call, KN_ERROR_UNSUPPORTED, "precision %s is not supported",
+                          kn_onnx_type_name(asked));
 }
 
 static bool quantize(kn_import_call *call) {
@@ -88,7 +87,8 @@ static bool quantize(kn_import_call *call) {
     if (!x) return false;
     int bits = kn_import_bits(call, 2);
     if (asked && (!kn_item_type(asked, &dtype, &bits) || dtype == KN_FLOAT8E8M0))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "to the type %s", kn_onnx_type_name(asked));
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "quantizing to type %s is not supported",
+                              kn_onnx_type_name(asked));
     kn_value *scale = along(call, 1, x);
     if (!scale || !zero_along(call, x, &zero) || !quotient_type(call, &precision)) return false;
     x = in_precision(kn_import_cast(x, KN_FLOAT32), precision);
@@ -103,7 +103,7 @@ kn_value *kn_import_without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
     return zero ? kn_sub(x, kn_import_cast(zero, dtype)) : x;
 }
 
-/* Records the codes of a matrix of the file, x (rows,columns), and their scale and zero point. */
+/* Records the codes of a matrix in the file, x (rows,columns), with scale and zero point. */
 static bool keep_codes(kn_import_call *call, kn_value *x, kn_value *zero) {
     kn_value *scale = kn_import_in(call, 1);
     const bool whole = x->shape.dtype == KN_UINT8 || x->shape.dtype == KN_INT8;
@@ -126,16 +126,18 @@ static bool dequantize(kn_import_call *call) {
     kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "output_dtype", 0);
     if (!x) return false;
     if ((asked && !kn_onnx_type_to(asked, &dtype)) || !kn_dtype_is_float(dtype))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "to the type %s; expected an output_dtype to compute with",
-                              asked ? kn_onnx_type_name(asked) : kn_dtype_name(dtype));
+        return kn_import_fail(
+            call, KN_ERROR_UNSUPPORTED,
+            "dequantizing to type %s is not supported; expected a floating-point output_dtype",
+            asked ? kn_onnx_type_name(asked) : kn_dtype_name(dtype));
     kn_value *scale = along(call, 1, x);
     if (!scale || !zero_along(call, x, &zero)) return false;
     kn_value *y = kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
     return kn_import_put_as(call, 0, y, dtype) && (dtype != KN_FLOAT32 || keep_codes(call, x, zero));
 }
 
-kn_value *kn_import_measured(kn_import_call *call, kn_value *x, kn_value **scale, kn_value **zero) {
+kn_value *kn_import_quantize_dynamically(kn_import_call *call, kn_value *x, kn_value **scale,
+                                         kn_value **zero) {
     kn_value *nothing = kn_import_scalar(call->import, KN_FLOAT32, 0);
     kn_value *high = kn_max(kn_reduce_max(x, NULL, false), nothing),
              *low = kn_min(kn_reduce_min(x, NULL, false), nothing);
@@ -148,14 +150,14 @@ kn_value *kn_import_measured(kn_import_call *call, kn_value *x, kn_value **scale
 static bool dynamic_quantize(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *scale, *zero;
     if (!x) return false;
-    kn_value *y = kn_import_measured(call, x, &scale, &zero);
+    kn_value *y = kn_import_quantize_dynamically(call, x, &scale, &zero);
     return kn_import_put(call, 1, scale) && kn_import_put_as(call, 2, zero, KN_UINT8) &&
            kn_import_put_as(call, 0, y, KN_UINT8);
 }
 
 /* ---- products ------------------------------------------------------------------------------------------ */
 
-/* A scale, or a zero point, of codes as float32 (N,blocks). */
+/* A scale or zero point of codes as float32 (N,blocks). */
 static kn_value *by_rows(kn_import *import, const kn_import_codes *of, kn_value *value, bool transposed,
                          kn_dim n, kn_dim blocks) {
     if (kn_value_failed(value)) return value;
@@ -171,7 +173,7 @@ kn_value *kn_import_product_by_codes(kn_import_call *call, kn_value *a, int b, b
     if (!of || kn_value_failed(a) || a->shape.rank < 2 || a->shape.dtype != KN_FLOAT32) return NULL;
     kn_import *import = call->import;
     const kn_shape *codes = &of->codes->shape, *scale = &of->scale->shape;
-    const int rows = transposed ? 0 : 1; /* the axis of the N rows of codes, of which each has K */
+    const int rows = transposed ? 0 : 1; /* the axis of the N rows of codes; each row has K codes */
     const bool blocked = of->axis >= 0 && scale->rank == 2;
     const kn_dim n = codes->dims[rows], k = codes->dims[1 - rows];
     if (of->axis >= 0 && of->axis != (blocked ? 1 - rows : rows)) return NULL;
@@ -190,7 +192,7 @@ static kn_dtype exact_for(const kn_value *value, int axis) {
     return terms >= 0 && terms <= EXACT_PRODUCTS ? KN_FLOAT32 : KN_FLOAT64;
 }
 
-/* Numbers per row of a matrix, as a column; numbers per column stay as they are. */
+/* Reshapes numbers per row of a matrix to a column; numbers per column are unchanged. */
 static kn_value *for_rows(kn_value *value) {
     return value && value->shape.rank == 1 && value->shape.dims[0] != 1 ? kn_unsqueeze(value, "1") : value;
 }
@@ -199,7 +201,7 @@ static bool is_byte(kn_dtype dtype) {
     return dtype == KN_INT8 || dtype == KN_UINT8;
 }
 
-/* Whether the integer product takes this zero point: none, a scalar, or one for each of `count`. */
+/* Whether the integer product supports the zero point: none, a scalar, or `count` elements. */
 static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
     if (!zero) return true;
     if (zero->shape.dtype != of->shape.dtype) return false;
@@ -207,7 +209,7 @@ static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
            (zero->shape.rank == 1 && (zero->shape.dims[0] == 1 || zero->shape.dims[0] == count));
 }
 
-kn_value *kn_import_whole_product(kn_value *x, kn_value *x_zero, kn_value *y, kn_value *y_zero) {
+kn_value *kn_import_integer_product(kn_value *x, kn_value *x_zero, kn_value *y, kn_value *y_zero) {
     if (kn_value_failed(x) || kn_value_failed(y)) return NULL;
     int x_rank = x->shape.rank, y_rank = y->shape.rank;
     if (x_rank > 1 && y_rank > 1 && is_byte(x->shape.dtype) && is_byte(y->shape.dtype) &&
@@ -222,8 +224,9 @@ kn_value *kn_import_whole_product(kn_value *x, kn_value *x_zero, kn_value *y, kn
 /* The product of inputs a and b; their zero points are inputs, or left out. */
 static kn_value *product(kn_import_call *call, int a, int a_zero, int b, int b_zero) {
     kn_value *x = kn_import_in(call, a), *y = x ? kn_import_in(call, b) : NULL, *x_zero, *y_zero;
-    if (!y || !kn_import_maybe(call, a_zero, &x_zero) || !kn_import_maybe(call, b_zero, &y_zero)) return NULL;
-    return kn_import_whole_product(x, x_zero, y, y_zero);
+    if (!y || !kn_import_optional(call, a_zero, &x_zero) || !kn_import_optional(call, b_zero, &y_zero))
+        return NULL;
+    return kn_import_integer_product(x, x_zero, y, y_zero);
 }
 
 static bool matmul_integer(kn_import_call *call) {
@@ -246,7 +249,7 @@ static bool qlinear_matmul(kn_import_call *call) {
     return kn_import_put_as(call, 0, kn_import_to_quantized(call, y, kn_import_in(call, 7), dtype, 0), dtype);
 }
 
-/* Reshapes (K), one per filter or channel of the result, to (K,1,…). */
+/* Reshapes (K), one element per filter or channel, to (K,1,…). */
 static kn_value *for_channels(kn_import_call *call, kn_value *value, int rank) {
     kn_dim dims[KN_MAX_RANK];
     if (!value || value->shape.rank != 1) return value;
@@ -257,7 +260,7 @@ static kn_value *for_channels(kn_import_call *call, kn_value *value, int rank) {
 
 static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, w) : NULL, *zero, *less;
-    if (!weight || !kn_import_maybe(call, x_zero, &zero) || !kn_import_maybe(call, w_zero, &less))
+    if (!weight || !kn_import_optional(call, x_zero, &zero) || !kn_import_optional(call, w_zero, &less))
         return NULL;
     if (kn_import_int(call, "channels_last", 0)) x = kn_import_channels_second(call->import, x);
     if (kn_value_failed(x)) return NULL;
@@ -270,7 +273,7 @@ static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero) 
     kn_dim filters = kn_import_int(call, "group", 1) == 1 ? weight->shape.dims[0] : 1;
     if (is_byte(x->shape.dtype) && is_byte(weight->shape.dtype) && (rank == 3 || rank == 4) &&
         is_point(zero, x, 1) && is_point(less, weight, filters))
-        return kn_import_whole_convolution(call, x, weight, zero, less);
+        return kn_import_integer_convolution(call, x, weight, zero, less);
     x = kn_import_without_zero(x, zero, dtype);
     weight = kn_import_without_zero(weight, for_channels(call, less, rank), dtype);
     return x && weight ? kn_import_convolution(call, x, weight, NULL) : NULL;
@@ -284,7 +287,7 @@ static bool conv_integer(kn_import_call *call) {
 static bool qlinear_conv(kn_import_call *call) {
     kn_value *sums = convolved(call, 2, 3, 5), *scale = sums ? joined_scale(call, 1, 4, 6) : NULL, *bias;
     kn_dtype dtype = kn_import_dtype(call, 7);
-    if (!scale || kn_value_failed(sums) || !kn_import_maybe(call, 8, &bias)) return false;
+    if (!scale || kn_value_failed(sums) || !kn_import_optional(call, 8, &bias)) return false;
     int rank = sums->shape.rank;
     if (bias) sums = kn_add(sums, kn_import_cast(for_channels(call, bias, rank - 1), sums->shape.dtype));
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), for_channels(call, scale, rank - 1));

@@ -1,4 +1,4 @@
-/* Recurrent layers: Koine's operators where they compute the same, otherwise unrolled step by step. */
+/* Recurrent layers: Koine's operators if they compute the same, otherwise unrolled step by step. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -15,11 +15,11 @@ typedef struct recurrence {
     int64_t units;
     int directions;
     bool batch_first;
-    bool relu;                   /* the activation of a plain RNN, instead of tanh */
+    bool relu;                   /* the activation of a plain RNN is relu instead of tanh */
     kn_value *y, *state, *cells; /* of the current direction */
 } recurrence;
 
-/* Input i (directions, …) for the current direction, without its first axis; NULL where it is left out. */
+/* Input i (directions,…) for the current direction, without the first axis; NULL if it is left out. */
 static kn_value *of_direction(const recurrence *r, int i, int direction) {
     kn_value *value = kn_import_in(r->call, i);
     return value ? kn_squeeze(kn_slice(value, 0, direction, direction + 1), "0") : NULL;
@@ -32,7 +32,7 @@ static kn_value *start_of(const recurrence *r, int i, int direction) {
     return value ? kn_squeeze(kn_slice(value, axis, direction, direction + 1), axis ? "1" : "0") : NULL;
 }
 
-/* Rows of the gates in Koine's order. */
+/* Reorders rows to Koine's order of gates. */
 static kn_value *reordered(const recurrence *r, kn_value *rows) {
     kn_value *parts[MAX_GATES];
     for (int i = 0; i < r->gates; i++)
@@ -40,12 +40,12 @@ static kn_value *reordered(const recurrence *r, kn_value *rows) {
     return r->gates > 1 ? kn_concat(parts, (size_t)r->gates, 0) : rows;
 }
 
-/* Gate `gate`, in the file's order, of rows (gates * units, …) or columns (…, gates * units). */
+/* Gate `gate`, in the file's order, of rows (gates * units,…) or columns (…,gates * units). */
 static kn_value *gate_of(const recurrence *r, kn_value *value, int axis, int gate) {
     return kn_slice(value, axis, gate * r->units, (gate + 1) * r->units);
 }
 
-/* Builds Koine's operator. last_bias: of a GRU, the bias of the state in its last gate. */
+/* Builds Koine's operator. last_bias: for a GRU, the state bias of its last gate. */
 static bool by_row(recurrence *r, const char *row, kn_value *given, kn_value *weight, kn_value *last_bias,
                    kn_value *start, kn_value *cells, bool reverse) {
     kn_value *inputs[5] = {given, weight};
@@ -66,13 +66,13 @@ static bool by_row(recurrence *r, const char *row, kn_value *given, kn_value *we
     return true;
 }
 
-/* x W + the biases of inputs and states, (batch, length, gates * units); in the file's order of gates. */
+/* x W plus the input and state biases: (batch, length, gates * units), in the file's order of gates. */
 static kn_value *from_inputs(const recurrence *r, kn_value *weight, kn_value *bias) {
     kn_value *given = kn_matmul(r->x, weight, false, true);
     return bias ? kn_add(given, bias) : given;
 }
 
-/* Unrolls a GRU that applies gate r before the product, or an LSTM with peepholes. */
+/* Unrolls a GRU that applies the reset gate before the product, or an LSTM with peepholes. */
 static bool by_steps(recurrence *r, int direction, bool reverse, kn_value *peepholes) {
     kn_value *weight = of_direction(r, 1, direction), *hidden = of_direction(r, 2, direction);
     kn_value *bias = of_direction(r, 3, direction);
@@ -80,7 +80,8 @@ static bool by_steps(recurrence *r, int direction, bool reverse, kn_value *peeph
     kn_value *steps[MAX_STEPS], *first = bias ? kn_slice(bias, 0, 0, rows) : NULL;
     if (length < 1 || length > MAX_STEPS)
         return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED,
-                              "of this kind without a fixed number of steps up to %d", MAX_STEPS);
+                              "linear_before_reset 0 and peepholes need a fixed length of at most %d steps",
+                              MAX_STEPS);
     if (bias) first = kn_add(first, kn_slice(bias, 0, rows, 2 * rows));
     kn_value *given = from_inputs(r, weight, first);
     const kn_dim dims[2] = {r->x->shape.dims[0], r->units};
@@ -111,7 +112,7 @@ static bool by_steps(recurrence *r, int direction, bool reverse, kn_value *peeph
             h = kn_mul(out, kn_tanh(c));
         }
         kn_value *result = h;
-        if (r->lengths) { /* steps after the end of a sample change nothing */
+        if (r->lengths) { /* steps after the end of a sample leave the state unchanged */
             kn_value *counts =
                 kn_unsqueeze(kn_greater(r->lengths, kn_import_scalar(r->import, KN_INT32, (double)at)), "1");
             result = kn_where(counts, h, zero);
@@ -166,13 +167,13 @@ static bool build_direction(recurrence *r, int direction, bool reverse) {
                   given, reordered(r, hidden), last, start, cells, reverse);
 }
 
-/* The operators have the activations that all exporters use. */
+/* Checks for the default activations, or relu. */
 static bool check_activations(recurrence *r) {
     static const char *const usual[] = {"Tanh", "Sigmoid,Tanh", "Sigmoid,Tanh,Tanh"};
     const kn_onnx_attribute *given = kn_import_attribute(r->call, "activations");
     const char *words = usual[r->gates == 1 ? 0 : r->gates - 2];
     if (kn_import_attribute(r->call, "clip") || kn_import_int(r->call, "input_forget", 0))
-        return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED, "clip or input_forget");
+        return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED, "clip and input_forget are not supported");
     if (!given || given->kind != KN_ONNX_ATTRIBUTE_STRINGS || !given->count) return true;
     r->relu = r->gates == 1 && given->strings[0].count == 4 && !memcmp(given->strings[0].bytes, "Relu", 4);
     if (r->relu) words = "Relu";
@@ -180,7 +181,8 @@ static bool check_activations(recurrence *r) {
     for (size_t i = 0; i < given->count; i++) {
         size_t length = strcspn(at, ",");
         if (given->strings[i].count != length || memcmp(given->strings[i].bytes, at, length))
-            return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED, "activations other than %s", words);
+            return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED, "activations are not supported, except %s",
+                                  words);
         at += length;
         at = *at ? at + 1 : words;
     }
@@ -196,12 +198,12 @@ static bool take_inputs(recurrence *r) {
     if (r->x->shape.rank != 3 || weight->shape.rank != 3 || kn_value_dimension(weight, 2) < 1 ||
         kn_value_dimension(weight, 1) != r->gates * kn_value_dimension(weight, 2))
         return kn_import_fail(call, KN_ERROR_SHAPE,
-                              "x or the weights of the states have other shapes than the operator says");
+                              "expected x with 3 axes and recurrence weights (directions,gates*units,units)");
     r->units = kn_value_dimension(weight, 2);
     r->directions = !strcmp(direction, "bidirectional") ? 2 : 1;
     r->batch_first = kn_import_int(call, "layout", 0) != 0;
     if (kn_value_dimension(weight, 0) != r->directions)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "the weights are of another number of directions");
+        return kn_import_fail(call, KN_ERROR_SHAPE, "the weights do not match direction '%s'", direction);
     if (!r->batch_first) r->x = kn_transpose(r->x, "1,0,2");
     if (kn_import_has(call, 4)) {
         r->lengths = kn_import_cast(kn_import_in(call, 4), KN_INT32);
@@ -241,13 +243,13 @@ static bool recurrent(kn_import_call *call) {
            (r.gates != 4 || put_states(&r, 2, cells));
 }
 
-/* The bytes of weights (directions,inputs,rows) of input i as numbers (directions,rows,inputs), with a scale
- * and a zero point for each direction, or for each row of it. */
+/* Dequantizes the weights (directions,inputs,rows) of input i to (directions,rows,inputs), with a scale and
+ * zero point per direction, or per row of a direction. */
 static bool dequantized_weights(kn_import_call *call, int i, int scale_at, kn_item *item) {
     kn_value *x = kn_import_in(call, i), *scale = x ? kn_import_in(call, scale_at) : NULL, *zero;
-    if (!scale || !kn_import_maybe(call, scale_at + 1, &zero)) return false;
+    if (!scale || !kn_import_optional(call, scale_at + 1, &zero)) return false;
     if (scale->shape.rank < 1 || scale->shape.rank > 2 || x->shape.rank != 3)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected weights of 3 axes, and scales of 1 or 2");
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected weights with 3 axes and scales with 1 or 2");
     const char *axes = scale->shape.rank == 1 ? "1,2" : "1";
     if (zero && zero->shape.rank == scale->shape.rank) zero = kn_unsqueeze(zero, axes);
     x = kn_mul(kn_import_without_zero(x, zero, KN_FLOAT32), kn_unsqueeze(scale, axes));
@@ -255,8 +257,7 @@ static bool dequantized_weights(kn_import_call *call, int i, int scale_at, kn_it
     return !kn_value_failed(item->value);
 }
 
-/* The weights are dequantized; x and the states, which ONNX Runtime quantizes in each step, stay as they are.
- */
+/* Dequantizes only the weights; ONNX Runtime also quantizes x and the states in each step. */
 static bool dynamic_lstm(kn_import_call *call) {
     enum { INPUTS = 8 };
     kn_item *inputs[INPUTS] = {NULL}, **given = call->inputs;

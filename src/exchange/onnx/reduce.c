@@ -3,20 +3,20 @@
 
 #include <inttypes.h>
 
-/* Reads the axes as text; "" for all. *none: nothing is reduced. False after a failure. */
+/* Reads the axes as text; "" for all. *none: there is nothing to reduce. False after a failure. */
 static bool reduced_axes(kn_import_call *call, const kn_value *x, const char **text, bool *none) {
     int64_t axes[KN_MAX_RANK];
     int count = -1, since = !strcmp(call->node->type, "ReduceSum") ? 13 : 18;
     if (call->opset < since)
         count = kn_import_ints(call, "axes", axes, KN_MAX_RANK);
-    else if (kn_import_has(call, 1) && !kn_import_whole(call, 1, axes, KN_MAX_RANK, &count))
+    else if (kn_import_has(call, 1) && !kn_import_integers(call, 1, axes, KN_MAX_RANK, &count))
         return false;
     *none = x->shape.rank == 0 || (count <= 0 && kn_import_int(call, "noop_with_empty_axes", 0));
     *text = kn_import_list(call->import, axes, count < 0 ? 0 : count);
     return true;
 }
 
-/* Applies the reduction to single elements, where no axis is reduced. */
+/* The reduction of single elements, for reductions over no axis. */
 static kn_value *of_one(kn_import_call *call, kn_value *x) {
     const char *type = call->node->type;
     if (!strcmp(type, "ReduceL1") || !strcmp(type, "ReduceL2")) return kn_abs(x);
@@ -33,7 +33,7 @@ static bool reduce(kn_import_call *call) {
     if (none) return kn_import_put(call, 0, of_one(call, x));
     kn_dtype dtype = x->shape.dtype;
     if (dtype == KN_BOOL) x = kn_cast(x, KN_UINT8);
-    /* An empty product is 1, as an empty sum is 0. */
+    /* An empty product is 1, an empty sum 0. */
     if (call->row->reduce == kn_reduce_prod && kn_shape_elements(&x->shape) == 0)
         return kn_import_put(call, 0, kn_shift(kn_sum(x, axes, keep), 1));
     bool whole = !kn_dtype_is_float(dtype),
@@ -48,7 +48,7 @@ static bool reduce(kn_import_call *call) {
                                                          : dtype));
 }
 
-/* Before opset 13 the axes from the given one on are flattened to rows. */
+/* Before opset 13, the axes from the given axis on are flattened to rows. */
 kn_value *kn_import_softmax(kn_import_call *call, kn_value *x, int64_t opset, bool logarithm) {
     int axis;
     if (kn_value_failed(x) || !kn_import_axis(call, kn_import_int(call, "axis", opset < 13 ? 1 : -1),
@@ -90,7 +90,7 @@ static bool hardmax(kn_import_call *call) {
     }
     kn_dim size = kn_value_failed(x) ? 0 : x->shape.dims[axis];
     if (!kn_dim_known(size) || size < 1)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d is dynamic; expected a fixed size", axis);
     x = kn_one_hot(kn_argmax(x, axis, false), size, axis, 1, 0);
     return kn_import_put(
         call, 0, kn_import_cast(kn_import_reshape(call->import, x, shape.dims, shape.rank), shape.dtype));
@@ -115,9 +115,9 @@ static bool mean_variance(kn_import_call *call) {
     int count = x ? kn_import_ints(call, "axes", axes, KN_MAX_RANK) : 0;
     if (!x) return false;
     const char *list = kn_import_list(call->import, axes, count < 0 ? 3 : count);
-    kn_value *apart = kn_sub(x, kn_mean(x, list, true));
-    kn_value *variance = kn_mean(kn_mul(apart, apart), list, true);
-    return kn_import_put(call, 0, kn_div(apart, kn_shift(kn_sqrt(variance), 1e-9)));
+    kn_value *centered = kn_sub(x, kn_mean(x, list, true));
+    kn_value *variance = kn_mean(kn_mul(centered, centered), list, true);
+    return kn_import_put(call, 0, kn_div(centered, kn_shift(kn_sqrt(variance), 1e-9)));
 }
 
 #define REDUCE(word, function)                                                                               \

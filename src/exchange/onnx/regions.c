@@ -6,8 +6,8 @@
 
 enum { MAX_CELLS = 4096, MAX_SAMPLES = 64 };
 
-/* For one axis of the image and the points of each region, (R,cells * samples): the indices of the elements
- * on both sides, int32, and their weights, which are 0 outside the image. */
+/* Interpolation along one axis of the image for the points of each region, (R,cells * samples): indices of
+ * the elements on both sides, int32, and their weights, which are 0 outside the image. */
 typedef struct sides {
     int64_t cells, size;
     kn_value *at[2], *weight[2];
@@ -16,14 +16,14 @@ typedef struct sides {
 typedef struct regions {
     kn_import *import;
     kn_dim count;
-    int64_t samples; /* of a cell, along each axis */
+    int64_t samples; /* samples per cell along each axis */
     double scale;
     bool half_pixel;
     kn_value *corners; /* (R,4): x, y, x, y */
 } regions;
 
-/* The positions of the samples along an axis, in cells: (1,cells * samples). */
-static kn_value *sample_places(const regions *r, int64_t cells) {
+/* The sample positions along an axis, in cells: (1,cells * samples). */
+static kn_value *sample_positions(const regions *r, int64_t cells) {
     int64_t count = cells * r->samples;
     float *places = kn_arena_take(r->import->arena, (size_t)count, sizeof *places);
     if (!places) {
@@ -45,7 +45,7 @@ static void find_sides(const regions *r, int axis, sides *s) {
     kn_value *one = kn_import_scalar(r->import, KN_FLOAT32, 1), *last;
     if (!r->half_pixel) length = kn_max(length, one);
     kn_value *cell = kn_scale(length, 1 / (double)s->cells);
-    kn_value *place = kn_add(begin, kn_mul(cell, sample_places(r, s->cells)));
+    kn_value *place = kn_add(begin, kn_mul(cell, sample_positions(r, s->cells)));
     last = kn_import_scalar(r->import, KN_FLOAT32, (double)s->size);
     kn_value *inside = kn_and(kn_greater_equal(place, kn_neg(one)), kn_less_equal(place, last));
     place = kn_clip(place, 0, (double)(s->size - 1));
@@ -56,8 +56,8 @@ static void find_sides(const regions *r, int axis, sides *s) {
     s->at[1] = kn_cast(kn_clip(kn_shift(below, 1), 0, (double)(s->size - 1)), KN_INT32);
 }
 
-/* One of the four elements around each point, times its weight: (R,heights,widths,C) from rows (N*H*W,C).
- * first is (R,1,1), the index of the region's image. */
+/* One of the four elements around each point, times its weight: (R,heights,widths,C), gathered from rows
+ * (N*H*W,C). first (R,1,1) is the batch index of each region. */
 static kn_value *corner(const regions *r, kn_value *rows, kn_value *first, const sides s[2], int y, int x) {
     kn_value *height = kn_import_scalar(r->import, KN_INT32, (double)s[0].size);
     kn_value *width = kn_import_scalar(r->import, KN_INT32, (double)s[1].size);
@@ -79,18 +79,20 @@ static bool take_regions(kn_import_call *call, const kn_value *x, kn_value *corn
     if (x->shape.rank != 4 || corners->shape.rank != 2 || corners->shape.dims[1] != 4 ||
         images->shape.rank != 1 || images->shape.dims[0] != corners->shape.dims[0])
         return kn_import_fail(call, KN_ERROR_SHAPE,
-                              "expected images (N,C,H,W), regions (R,4) and their images (R)");
+                              "expected images (N,C,H,W), regions (R,4) and batch indices (R)");
     r->count = corners->shape.dims[0];
     if (r->samples == 0)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "a sampling_ratio of 0, by which each region has its own number of samples");
+                              "sampling_ratio 0, a different number of samples per region, is not supported");
     for (int i = 0; i < 2; i++) {
         s[i].size = x->shape.dims[2 + i];
         if (!kn_dim_known(s[i].size) || s[i].size < 1)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of open size");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "the image size is dynamic; expected a fixed size");
         if (s[i].cells < 1 || s[i].cells > MAX_CELLS || r->samples < 0 || r->samples > MAX_SAMPLES)
             return kn_import_fail(call, KN_ERROR_ARGUMENT,
-                                  "%" PRId64 " cells of %" PRId64 " samples; up to %d of %d are known here",
+                                  "%" PRId64 " cells of %" PRId64
+                                  " samples are not supported; expected at most %d of %d",
                                   s[i].cells, r->samples, MAX_CELLS, MAX_SAMPLES);
         find_sides(r, i, &s[i]);
     }

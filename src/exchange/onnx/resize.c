@@ -1,24 +1,24 @@
-/* Resizes axes: by the operator resize where it supports the mode, otherwise by a matrix product with the
- * weights of each element of the result. */
+/* Resizes axes: with the operator resize if it supports the mode, otherwise by a matrix product with the
+ * interpolation weights of each result element. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-enum { RESIZE_WEIGHTS = 1 << 24 }; /* of the weights of one axis, at most */
+enum { RESIZE_WEIGHTS = 1 << 24 }; /* maximum number of weights of one axis */
 
 typedef struct resizing {
     const char *mode, *coordinates, *rounding;
-    double cubic, beyond; /* the value outside of the source */
+    double cubic, beyond; /* beyond: the value outside the source */
     bool antialias, exclude;
-    double part[2][KN_MAX_RANK]; /* the region of each axis of the source: from, to */
+    double part[2][KN_MAX_RANK]; /* the region along each axis: start, end */
 } resizing;
 
 /* ---- weights ------------------------------------------------------------------------------------------- */
 
-/* The coordinate in the source of element j of `size`, with the scale; false: outside of it. */
-static bool source_place(const resizing *how, int axis, int64_t j, int64_t source, int64_t size, double scale,
-                         double *place) {
+/* Computes the source coordinate of element j of `size`; false if it is outside the source. */
+static bool source_coordinate(const resizing *how, int axis, int64_t j, int64_t source, int64_t size,
+                              double scale, double *place) {
     const char *word = how->coordinates;
     double width = scale * (double)source, last = (double)(source - 1), at = (double)j;
     if (!strcmp(word, "align_corners")) {
@@ -45,7 +45,7 @@ static double weight_of(const resizing *how, double distance) {
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-/* Which of two neighbours is the nearest to a point `part` after the first, 0 < part <= 1. */
+/* Which of two neighbors (0 or 1) is nearest to a point `part` after the first, 0 < part <= 1. */
 static int nearest_of(const resizing *how, double part) {
     if (part == 1) return 1;
     if (!strcmp(how->rounding, "floor")) return 0;
@@ -53,14 +53,14 @@ static int nearest_of(const resizing *how, double part) {
     return !strcmp(how->rounding, "round_prefer_ceil") ? part >= 0.5 : part > 0.5;
 }
 
-/* Writes the weights of the source's elements for one element of the result into a row of `source` zeros. */
+/* Writes the weights of the source elements for one result element into a zeroed row of `source` numbers. */
 static void fill_weights(const resizing *how, double place, int64_t source, double scale, double *row) {
     double first = ceil(place) - 1, part = place - first, sum = 0;
     bool nearest = !strcmp(how->mode, "nearest"), cubic = !strcmp(how->mode, "cubic");
     double shrink = how->antialias && scale < 1 ? scale : 1;
     int64_t start = nearest ? nearest_of(how, part) : (int64_t)floor((cubic ? -2 : -1) / shrink) + 1;
     int64_t end = nearest ? start + 1 : 2 - start;
-    for (int pass = 0; pass < 2; pass++) /* normalize to the sum */
+    for (int pass = 0; pass < 2; pass++) /* normalize by the sum */
         for (int64_t i = start; i < end; i++) {
             double at = first + (double)i, weight = nearest ? 1 : weight_of(how, ((double)i - part) * shrink);
             bool outside = at < 0 || at >= (double)source;
@@ -83,8 +83,8 @@ static kn_value *weigh_axis(kn_import_call *call, kn_value *x, int axis, int64_t
     bool any = false;
     if (scale <= 0) scale = (double)size / (double)source;
     if (size < 1 || source < 1 || size > RESIZE_WEIGHTS / source || !(scale >= 1e-4 && scale <= 1e4)) {
-        kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d of %" PRId64 " elements to %" PRId64, axis,
-                       source, size);
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                       "cannot resize axis %d from %" PRId64 " to %" PRId64 " elements", axis, source, size);
         return NULL;
     }
     double *weights = kn_arena_take(import->arena, (size_t)(size * source), sizeof *weights);
@@ -96,7 +96,7 @@ static kn_value *weigh_axis(kn_import_call *call, kn_value *x, int axis, int64_t
     memset(weights, 0, (size_t)(size * source) * sizeof *weights);
     for (int64_t j = 0; j < size; j++) {
         double place;
-        bool inside = source_place(how, axis, j, source, size, scale, &place);
+        bool inside = source_coordinate(how, axis, j, source, size, scale, &place);
         beyond[j] = inside ? 0 : how->beyond;
         any = any || beyond[j] != 0;
         if (inside) fill_weights(how, place, source, scale, weights + j * source);
@@ -120,13 +120,13 @@ static kn_value *weigh_axis(kn_import_call *call, kn_value *x, int axis, int64_t
     return kn_import_cast(kn_import_reshape(import, y, dims, rank), dtype);
 }
 
-/* Whether the operator resize supports this. */
-static bool row_does(const resizing *how, const kn_value *x, int axis, int64_t size, double scale) {
+/* Whether the operator resize supports the mode and sizes. */
+static bool operator_supports(const resizing *how, const kn_value *x, int axis, int64_t size, double scale) {
     static const char *const known[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
     bool place = false;
     for (size_t i = 0; i < KN_COUNT_OF(known); i++)
         place = place || !strcmp(known[i], how->coordinates);
-    /* The scale of align_corners is not the ratio of sizes. */
+    /* With align_corners, the scale is not the ratio of the sizes. */
     bool corners = !strcmp(how->coordinates, "align_corners") && scale > 0 &&
                    fabs((double)x->shape.dims[axis] * scale - (double)size) > 1e-5 * (double)size;
     bool shrinks = size < x->shape.dims[axis] && strcmp(how->mode, "nearest") != 0;
@@ -134,12 +134,12 @@ static bool row_does(const resizing *how, const kn_value *x, int axis, int64_t s
            kn_dtype_is_float(x->shape.dtype);
 }
 
-/* ---- axes of open size --------------------------------------------------------------------------------- */
+/* ---- dynamic axes -------------------------------------------------------------------------------------- */
 
 enum { MAX_TIMES = 64 };
 
-/* The axis of x with each element at the place of its neighbour before (-1) or after it (1); the ends repeat.
- */
+/* x shifted along an axis by one, so that each element is replaced by its neighbor before (-1) or after it
+ * (1); the ends repeat. */
 static kn_value *neighbours(kn_import *import, kn_value *x, int axis, int side) {
     if (!side) return x;
     kn_value *parts[2];
@@ -148,8 +148,8 @@ static kn_value *neighbours(kn_import *import, kn_value *x, int axis, int side) 
     return kn_concat(parts, 2, axis);
 }
 
-/* x (…,size,…) becomes (…,times*size,…): each element gives `times` numbers, which depend on its neighbours
- * alone where coordinates do not depend on the size. */
+/* x (…,size,…) becomes (…,times*size,…): each element yields `times` elements, which depend only on its
+ * neighbors in modes whose coordinates do not depend on the size. */
 static kn_value *resize_times(kn_import_call *call, kn_value *x, int axis, int64_t times,
                               const resizing *how) {
     kn_value *parts[MAX_TIMES];
@@ -161,13 +161,13 @@ static kn_value *resize_times(kn_import_call *call, kn_value *x, int axis, int64
         !strcmp(how->coordinates, "tf_crop_and_resize") || how->exclude || times > MAX_TIMES ||
         rank == KN_MAX_RANK) {
         kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                       "axis %d of size %s by mode %s and coordinates %s, which need its size as a number",
-                       axis, kn_import_dims_text(call->import, &dims[axis], 1), how->mode, how->coordinates);
+                       "axis %d is dynamic (%s), but mode %s with coordinates %s needs a fixed size", axis,
+                       kn_import_dims_text(call->import, &dims[axis], 1), how->mode, how->coordinates);
         return NULL;
     }
     for (int64_t i = 0; i < times; i++) {
-        double place; /* relative to the element; far from the ends */
-        source_place(how, axis, i + 2 * times, 5, 5 * times, (double)times, &place);
+        double place; /* relative to the element, far from the ends */
+        source_coordinate(how, axis, i + 2 * times, 5, 5 * times, (double)times, &place);
         double first = ceil(place - 2) - 1, part = place - 2 - first;
         int side = (int)first + (nearest ? nearest_of(how, part) : 0);
         if (!nearest && part == 1) side++;
@@ -187,7 +187,7 @@ static kn_value *resize_times(kn_import_call *call, kn_value *x, int axis, int64
 static kn_value *resize_axis(kn_import_call *call, kn_value *x, int axis, int64_t size, double scale,
                              const resizing *how) {
     if (!kn_dim_known(x->shape.dims[axis])) return resize_times(call, x, axis, size, how);
-    if (!row_does(how, x, axis, size, scale)) return weigh_axis(call, x, axis, size, scale, how);
+    if (!operator_supports(how, x, axis, size, scale)) return weigh_axis(call, x, axis, size, scale, how);
     kn_text text;
     kn_text_init(&text, &call->import->model->host);
     kn_text_format(&text, "axis=%d size=%" PRId64 " mode=%s coordinates=%s rounding=%s cubic=", axis, size,
@@ -200,7 +200,7 @@ static kn_value *resize_axis(kn_import_call *call, kn_value *x, int axis, int64_
     return x;
 }
 
-/* How many times `size`, which is open, goes into a wanted size, or a scale; 0: no integer. */
+/* How many times a dynamic `size` fits the requested size or scale; 0: not an integer. */
 static int64_t times_of(const kn_import_call *call, kn_dim size, const kn_dim *wanted, double scale) {
     for (int64_t times = 1; times <= MAX_TIMES; times++)
         if (wanted ? *wanted == kn_dim_multiply(call->graph, size, times) : scale == (double)times)
@@ -208,8 +208,7 @@ static int64_t times_of(const kn_import_call *call, kn_dim size, const kn_dim *w
     return 0;
 }
 
-/* Reads sizes or scales of the axes; the others are 0. An axis of open size has a multiple of it as its size.
- */
+/* Reads sizes or scales of the axes; axes without one get 0. A dynamic axis may only be multiplied. */
 static bool resize_targets(kn_import_call *call, const kn_value *x, double *scales, int64_t *sizes) {
     int64_t axes[KN_MAX_RANK];
     kn_dim wanted[KN_MAX_RANK];
@@ -230,29 +229,31 @@ static bool resize_targets(kn_import_call *call, const kn_value *x, double *scal
         return false;
     }
     if (count != (named < 0 ? rank : named))
-        return kn_import_fail(call, KN_ERROR_FORMAT, "%d sizes or scales", count);
+        return kn_import_fail(call, KN_ERROR_FORMAT, "has %d sizes or scales; expected %d", count,
+                              named < 0 ? rank : named);
     for (int i = 0; i < count; i++) {
         int axis;
         if (!kn_import_axis(call, named < 0 ? i : axes[i], rank, &axis)) return false;
         kn_dim size = x->shape.dims[axis];
         if (!by_size) scales[axis] = factors[i];
         if (by_size ? wanted[i] == size && !kn_dim_known(size) : factors[i] == 1)
-            continue; /* an open axis keeps its size */
+            continue; /* a dynamic axis keeps its size */
         if (!kn_dim_known(size) &&
             (sizes[axis] = times_of(call, size, by_size ? &wanted[i] : NULL, factors[i])) != 0)
             continue;
         if (!kn_dim_known(size) || size < 1 ||
             (by_size && !kn_dim_constant(call->graph, wanted[i], &sizes[axis])))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "axis %d of size %s becomes %s; expected numbers, or a multiple", axis,
-                                  kn_import_dims_text(call->import, &size, 1),
-                                  by_size ? kn_import_dims_text(call->import, &wanted[i], 1) : "others");
+                                  "cannot resize axis %d from %s to %s; expected fixed sizes, or a multiple",
+                                  axis, kn_import_dims_text(call->import, &size, 1),
+                                  by_size ? kn_import_dims_text(call->import, &wanted[i], 1)
+                                          : "a scaled size");
         if (!by_size) sizes[axis] = (int64_t)floor((double)size * factors[i]);
     }
     return true;
 }
 
-/* Uses one scale for all axes, so that no size is above (or below) the one asked for. */
+/* Uses one scale for all axes, so that no size is above (or below) the requested one. */
 static void keep_ratio(const kn_value *x, const char *policy, int64_t *sizes, double *scales) {
     double scale = -1;
     for (int i = 0; i < x->shape.rank; i++) {
@@ -267,8 +268,8 @@ static void keep_ratio(const kn_value *x, const char *policy, int64_t *sizes, do
     }
 }
 
-/* Reads the region of each axis, by default all of it: the starts of all axes, then the ends. */
-static bool take_part(kn_import_call *call, const kn_value *x, resizing *how) {
+/* Reads the region of each axis, by default the whole axis: starts, then ends. */
+static bool take_region(kn_import_call *call, const kn_value *x, resizing *how) {
     int64_t axes[KN_MAX_RANK];
     double part[2 * KN_MAX_RANK];
     int named = kn_import_ints(call, "axes", axes, KN_MAX_RANK), count = 0, rank = x->shape.rank;
@@ -277,7 +278,8 @@ static bool take_part(kn_import_call *call, const kn_value *x, resizing *how) {
     if (strcmp(how->coordinates, "tf_crop_and_resize") != 0) return true;
     if (!kn_import_has(call, 1) || !kn_import_numbers(call, 1, part, 2 * KN_MAX_RANK, &count)) return false;
     int all = named < 0 ? rank : named;
-    if (count != 2 * all) return kn_import_fail(call, KN_ERROR_FORMAT, "the part has %d numbers", count);
+    if (count != 2 * all)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "roi has %d numbers; expected %d", count, 2 * all);
     for (int i = 0; i < all; i++) {
         int axis;
         if (!kn_import_axis(call, named < 0 ? i : axes[i], rank, &axis)) return false;
@@ -301,17 +303,20 @@ static bool resize(kn_import_call *call) {
                     .antialias = kn_import_int(call, "antialias", 0) != 0,
                     .exclude = kn_import_int(call, "exclude_outside", 0) != 0};
     const char *policy = kn_import_string(call, "keep_aspect_ratio_policy", "stretch");
-    if (!x || !resize_targets(call, x, scales, sizes) || !take_part(call, x, &how)) return false;
+    if (!x || !resize_targets(call, x, scales, sizes) || !take_region(call, x, &how)) return false;
     static const char *const known[] = {"half_pixel",         "align_corners",        "asymmetric",
                                         "pytorch_half_pixel", "half_pixel_symmetric", "tf_crop_and_resize"};
     bool place = false;
     if (!strcmp(how.mode, "bilinear")) how.mode = "linear";
     for (size_t i = 0; i < KN_COUNT_OF(known); i++)
         place = place || !strcmp(known[i], how.coordinates);
-    if (!place) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s", how.coordinates);
+    if (!place)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "coordinate_transformation_mode '%.40s' is not supported", how.coordinates);
     for (int i = 0; strcmp(policy, "stretch") && i < x->shape.rank; i++)
         if (sizes[i] && !kn_dim_known(x->shape.dims[i]))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "one ratio for axes of open size");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "keep_aspect_ratio_policy '%.40s' needs axes of fixed size", policy);
     if (strcmp(policy, "stretch")) keep_ratio(x, policy, sizes, scales);
     for (int i = 0; !kn_value_failed(x) && i < x->shape.rank; i++) {
         bool whole = how.part[0][i] == 0 && how.part[1][i] == 1;

@@ -1,11 +1,11 @@
-/* Attention as ONNX Runtime's optimizer and its tools for language models write it: with the projection
- * before it, with masks of several forms, with caches, and with groups of heads. */
+/* Attention as written by ONNX Runtime's optimizer and its tools for language models: with a preceding
+ * projection, several kinds of masks, caches, and grouped heads. */
 #include "exchange/onnx/attention.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-/* What is added to the scores of masked keys where the node does not say. */
+/* The default added to the scores of masked keys. */
 static const double usual_filter = -10000, lowest = -3.4028234e38;
 
 typedef struct heads {
@@ -13,32 +13,32 @@ typedef struct heads {
     kn_import *import;
     kn_value *q, *k, *v; /* (B,T,heads*D), (B,S,kv_heads*D), (B,S,kv_heads*E) */
     int64_t heads, kv_heads;
-    double scale; /* 0: by the size of a head */
+    double scale; /* 0: 1 / sqrt(head size) */
     double softcap;
     bool causal;
-    int64_t window;    /* a query sees so many keys before its own; -1: all */
+    int64_t window;    /* number of keys before its position that a query sees; -1: all */
     kn_value *mask;    /* (B or 1,1,T or 1,S), added to the scores, not trained; or NULL */
     kn_value *bias;    /* added to the scores, (B or 1,heads or 1,T,S); or NULL */
-    kn_value *lengths; /* int32 (B): keys of each sample, later ones do not count; or NULL */
-    kn_value *sink;    /* a score (heads) or () of a key without a value; or NULL */
+    kn_value *lengths; /* int32 (B): number of valid keys per sample; or NULL */
+    kn_value *sink;    /* the score (heads) or () of an extra key require_absent a value; or NULL */
 } heads;
 
-/* Starts with the attributes that all of them have. False after a failure. */
+/* Reads the attributes that all of these operators have. False after a failure. */
 static bool start(heads *a, kn_import_call *call) {
     *a = (heads){.call = call, .import = call->import, .window = -1};
     a->heads = a->kv_heads = kn_import_int(call, "num_heads", 0);
     a->scale = kn_import_float(call, "scale", 0);
     a->causal = kn_import_int(call, "unidirectional", 0) != 0;
     if (a->heads < 1 || a->heads > INT32_MAX)
-        return kn_import_fail(call, KN_ERROR_FORMAT, "num_heads is %" PRId64 ", expected 1 or more",
+        return kn_import_fail(call, KN_ERROR_FORMAT, "num_heads is %" PRId64 "; expected 1 or more",
                               a->heads);
     return true;
 }
 
-/* Fails where an input or an attribute that is not supported is there. */
-static bool without(kn_import_call *call, int input, const char *attribute, const char *what) {
+/* Fails if an unsupported input or attribute is present. */
+static bool require_absent(kn_import_call *call, int input, const char *attribute, const char *what) {
     if (!kn_import_has(call, input) && !(attribute && kn_import_int(call, attribute, 0))) return true;
-    return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "with %s", what);
+    return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s is not supported", what);
 }
 
 static kn_value *number(const heads *a, double value) {
@@ -47,12 +47,12 @@ static kn_value *number(const heads *a, double value) {
 
 /* ---- masks --------------------------------------------------------------------------------------------- */
 
-/* The mask in input i as a bias: (B) lengths; (2*B) ends, then starts; or, 0 where a key is masked, (B,S) or
- * (B,T,S). */
+/* Reads input i, a mask, as a bias: (B) lengths; (2*B) ends, then starts; or (B,S) or (B,T,S), where 0 masks
+ * a key. */
 static bool take_mask(heads *a, int i) {
     kn_value *given, *seen = NULL;
     kn_import *import = a->import;
-    if (!kn_import_maybe(a->call, i, &given)) return false;
+    if (!kn_import_optional(a->call, i, &given)) return false;
     if (!given || kn_value_failed(a->k)) return !given;
     const kn_dim batch = a->q->shape.dims[0], keys = a->k->shape.dims[1];
     const kn_dim *dims = given->shape.dims;
@@ -61,40 +61,39 @@ static bool take_mask(heads *a, int i) {
     kn_value *zero = kn_import_scalar(import, given->shape.dtype, 0);
     const int rank = given->shape.rank;
     if (rank == 1 && dims[0] == twice) {
-        kn_value *places = kn_import_cast(kn_import_counted(import, keys), given->shape.dtype);
+        kn_value *places = kn_import_cast(kn_import_range(import, keys), given->shape.dtype);
         const kn_dim pair[5] = {2, batch, 1, 1, 1};
         given = kn_import_reshape(import, given, pair, 5);
         kn_value *end = kn_import_reshape(import, kn_slice(given, 0, 0, 1), column, 4);
         kn_value *first = kn_import_reshape(import, kn_slice(given, 0, 1, 2), column, 4);
         seen = kn_and(kn_less(places, end), kn_greater_equal(places, first));
     } else if (rank == 1 && (dims[0] == batch || !kn_dim_known(dims[0]) || !kn_dim_known(batch))) {
-        kn_value *places = kn_import_cast(kn_import_counted(import, keys), given->shape.dtype);
+        kn_value *places = kn_import_cast(kn_import_range(import, keys), given->shape.dtype);
         seen = kn_less(places, kn_import_reshape(import, given, column, 4));
     } else if (rank == 2 || rank == 3) {
         seen = kn_unsqueeze(kn_greater(given, zero), rank == 2 ? "1,2" : "1");
     } else {
-        return kn_import_fail(
-            a->call, KN_ERROR_UNSUPPORTED,
-            "a mask that is none of (batch), (2*batch), (batch,keys) and (batch,queries,keys)");
+        return kn_import_fail(a->call, KN_ERROR_SHAPE,
+                              "expected a mask (batch), (2*batch), (batch,keys) or (batch,queries,keys)");
     }
     a->mask =
         kn_where(seen, number(a, 0), number(a, kn_import_float(a->call, "mask_filter_value", usual_filter)));
     return !kn_value_failed(a->mask);
 }
 
-/* Scores, with those of keys that are never seen replaced: later ones, those outside the window, and those
- * past the lengths. */
-static kn_value *with_places(const heads *a, kn_value *scores) {
+/* Replaces scores of keys that are never seen: later keys, keys outside the window, and keys beyond the
+ * lengths. */
+static kn_value *mask_scores(const heads *a, kn_value *scores) {
     kn_import *import = a->import;
     if (!a->causal && !a->lengths && a->window < 0) return scores;
     const kn_dim column[4] = {a->q->shape.dims[0], 1, 1, 1};
-    kn_value *key = kn_import_counted(import, a->k->shape.dims[1]), *seen = NULL, *all;
+    kn_value *key = kn_import_range(import, a->k->shape.dims[1]), *seen = NULL, *all;
     all = a->lengths ? kn_import_reshape(import, a->lengths, column, 4)
                      : kn_import_size(import, a->k->shape.dims[1]);
     if (a->lengths) seen = kn_less(key, all);
     kn_value *before = kn_sub(all, kn_import_size(import, a->q->shape.dims[1]));
     before = kn_max(before, kn_import_scalar(import, KN_INT32, 0));
-    kn_value *place = kn_add(kn_unsqueeze(kn_import_counted(import, a->q->shape.dims[1]), "1"), before);
+    kn_value *place = kn_add(kn_unsqueeze(kn_import_range(import, a->q->shape.dims[1]), "1"), before);
     if (a->causal) {
         kn_value *earlier = kn_less_equal(key, place);
         seen = seen ? kn_and(seen, earlier) : earlier;
@@ -110,7 +109,7 @@ static kn_value *with_places(const heads *a, kn_value *scores) {
 /* ---- products ------------------------------------------------------------------------------------------ */
 
 /* Softmax over the keys and the sink. */
-static kn_value *shares(const heads *a, kn_value *scores) {
+static kn_value *probabilities(const heads *a, kn_value *scores) {
     if (!a->sink || kn_value_failed(scores)) return kn_softmax(scores, -1);
     kn_dim dims[4];
     memcpy(dims, scores->shape.dims, sizeof dims);
@@ -120,16 +119,16 @@ static kn_value *shares(const heads *a, kn_value *scores) {
     return kn_slice(kn_softmax(kn_concat(parts, 2, 3), -1), 3, 0, -1);
 }
 
-/* By products, which store the scores. */
+/* Composed of products, which store the scores. */
 static kn_value *by_products(const heads *a) {
     kn_import *import = a->import;
     const int64_t times = a->heads / a->kv_heads;
-    kn_value *q = kn_heads_apart(import, a->q, a->heads);
-    kn_value *k = kn_heads_apart(import, a->k, a->kv_heads), *v = kn_heads_apart(import, a->v, a->kv_heads);
+    kn_value *q = kn_split_heads(import, a->q, a->heads);
+    kn_value *k = kn_split_heads(import, a->k, a->kv_heads), *v = kn_split_heads(import, a->v, a->kv_heads);
     if (kn_value_failed(q)) return NULL;
     const kn_dim size = q->shape.dims[3];
     if (!kn_dim_known(size) || size < 1) {
-        kn_import_fail(a->call, KN_ERROR_UNSUPPORTED, "heads of open size");
+        kn_import_fail(a->call, KN_ERROR_UNSUPPORTED, "the head size is dynamic; expected a fixed size");
         return NULL;
     }
     if (times > 1) k = kn_repeat(k, 1, times), v = kn_repeat(v, 1, times);
@@ -138,10 +137,10 @@ static kn_value *by_products(const heads *a) {
     if (a->softcap > 0) scores = kn_scale(kn_tanh(kn_scale(scores, 1 / a->softcap)), a->softcap);
     if (a->bias) scores = kn_add(scores, a->bias);
     if (a->mask) scores = kn_add(scores, a->mask);
-    return kn_heads_joined(import, kn_matmul(shares(a, with_places(a, scores)), v, false, false));
+    return kn_merge_heads(import, kn_matmul(probabilities(a, mask_scores(a, scores)), v, false, false));
 }
 
-/* (B,T,heads*E). The operator attention does what needs no gradient of a bias. */
+/* (B,T,heads*E). Uses the attention operator unless a bias needs a gradient. */
 static kn_value *attended(const heads *a) {
     if (kn_value_failed(a->q) || kn_value_failed(a->k) || kn_value_failed(a->v)) return NULL;
     bool same = a->k->shape.dims[2] == a->v->shape.dims[2];
@@ -161,7 +160,7 @@ static kn_value *attended(const heads *a) {
     return kn_attention(a->q, a->k, a->v, &params);
 }
 
-/* ---- one projection ------------------------------------------------------------------------------------ */
+/* ---- packed projection --------------------------------------------------------------------------------- */
 
 /* The sizes of q, k and v in `all` columns. */
 static bool sizes_of(const heads *a, kn_dim all, int64_t sizes[3]) {
@@ -172,42 +171,43 @@ static bool sizes_of(const heads *a, kn_dim all, int64_t sizes[3]) {
                 sizes[0] + sizes[1] + sizes[2] == all;
     for (int i = 0; fine && i < 3; i++)
         fine = sizes[i] > 0 && sizes[i] % a->heads == 0;
-    return fine ||
-           kn_import_fail(a->call, KN_ERROR_SHAPE,
-                          "expected weights for queries, keys and values of %" PRId64 " heads", a->heads);
+    return fine || kn_import_fail(a->call, KN_ERROR_SHAPE,
+                                  "expected projection weights of queries, keys and values with %" PRId64
+                                  " heads each",
+                                  a->heads);
 }
 
-/* Prepends the cache (2,B,heads,P,D) of input `past`, and writes the new one. */
-static bool join_past(heads *a, int past) {
+/* Prepends the cache (2,B,heads,P,D) of input `past`, and sets the output for the new cache. */
+static bool prepend_cache(heads *a, int past) {
     kn_import_call *call = a->call;
     bool present = kn_import_wants(call, 1);
     kn_value *cache, *parts[2];
-    if (!kn_import_maybe(call, past, &cache)) return false;
+    if (!kn_import_optional(call, past, &cache)) return false;
     if (!cache && !present) return true;
     for (int i = 0; i < 2; i++) {
         kn_value **flat = i ? &a->v : &a->k;
-        parts[i] = kn_heads_apart(a->import, *flat, a->heads);
+        parts[i] = kn_split_heads(a->import, *flat, a->heads);
         if (cache) {
             kn_value *old = kn_squeeze(kn_slice(cache, 0, i, i + 1), "0");
             parts[i] = kn_concat((kn_value *[]){old, parts[i]}, 2, 2);
-            *flat = kn_heads_joined(a->import, parts[i]);
+            *flat = kn_merge_heads(a->import, parts[i]);
         }
     }
     return !present || kn_import_put(call, 1, kn_stack(parts, 2, 0));
 }
 
-/* Attention of the projection (B,T,columns). */
+/* Attention over the projection (B,T,columns). */
 static bool attend_projection(heads *a, kn_value *x, int mask, int past) {
     int64_t sizes[3], at = 0;
     kn_value **parts[3] = {&a->q, &a->k, &a->v};
-    if (kn_value_failed(x) || !without(a->call, -1, "do_rotary", "rotary embeddings inside") ||
-        !without(a->call, -1, "past_present_share_buffer", "a cache that is changed in place"))
+    if (kn_value_failed(x) || !require_absent(a->call, -1, "do_rotary", "do_rotary 1") ||
+        !require_absent(a->call, -1, "past_present_share_buffer", "past_present_share_buffer 1"))
         return false;
     if (x->shape.rank != 3) return kn_import_fail(a->call, KN_ERROR_SHAPE, "expected (batch,length,size)");
     if (!sizes_of(a, x->shape.dims[2], sizes)) return false;
     for (int i = 0; i < 3; at += sizes[i++])
         *parts[i] = kn_slice(x, 2, at, at + sizes[i]);
-    if (!join_past(a, past) || !take_mask(a, mask)) return false;
+    if (!prepend_cache(a, past) || !take_mask(a, mask)) return false;
     kn_value *y = attended(a);
     return y && kn_import_put(a->call, 0, y);
 }
@@ -215,30 +215,31 @@ static bool attend_projection(heads *a, kn_value *x, int mask, int past) {
 static bool attention(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias;
     heads a;
-    if (!weight || !start(&a, call) || !kn_import_maybe(call, 2, &bias) || !kn_import_maybe(call, 5, &a.bias))
+    if (!weight || !start(&a, call) || !kn_import_optional(call, 2, &bias) ||
+        !kn_import_optional(call, 5, &a.bias))
         return false;
     x = kn_matmul(x, weight, false, false);
     return attend_projection(&a, bias ? kn_add(x, bias) : x, 3, 4);
 }
 
-/* The projection is a product of bytes. */
+/* The projection is an integer product. */
 static bool quantized_attention(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias, *x_zero, *zero;
     kn_value *x_scale = weight ? kn_import_in(call, 3) : NULL,
              *scale = x_scale ? kn_import_in(call, 4) : NULL;
     heads a;
-    if (!scale || !start(&a, call) || !kn_import_maybe(call, 2, &bias) ||
-        !kn_import_maybe(call, 6, &x_zero) || !kn_import_maybe(call, 7, &zero))
+    if (!scale || !start(&a, call) || !kn_import_optional(call, 2, &bias) ||
+        !kn_import_optional(call, 6, &x_zero) || !kn_import_optional(call, 7, &zero))
         return false;
-    kn_value *sums = kn_import_whole_product(x, x_zero, weight, zero);
+    kn_value *sums = kn_import_integer_product(x, x_zero, weight, zero);
     if (!sums) return false;
     x = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_mul(x_scale, scale));
     return attend_projection(&a, bias ? kn_add(x, bias) : x, 5, 8);
 }
 
-/* ---- several inputs ------------------------------------------------------------------------------------ */
+/* ---- separate inputs ----------------------------------------------------------------------------------- */
 
-/* Part `i` of `count` of packed heads (B,S,heads,count,D), as (B,S,heads*D). */
+/* Part `i` of `count` in packed heads (B,S,heads,count,D), as (B,S,heads*D). */
 static kn_value *unpacked(heads *a, kn_value *x, int i, int count) {
     kn_value *part = kn_slice(x, 3, i, i + 1);
     if (kn_value_failed(part)) return NULL;
@@ -251,13 +252,13 @@ static kn_value *unpacked(heads *a, kn_value *x, int i, int count) {
     return kn_import_reshape(a->import, part, dims, 3);
 }
 
-/* Keys and values of input i: (B,S,heads*D), or (B,heads,S,D) of an encoder. */
+/* Keys or values in input i, as (B,S,heads*D): the same, or (B,heads,S,D) from an encoder. */
 static kn_value *flat(heads *a, int i) {
     kn_value *x = kn_import_in(a->call, i);
-    return x && x->shape.rank == 4 ? kn_heads_joined(a->import, x) : x;
+    return x && x->shape.rank == 4 ? kn_merge_heads(a->import, x) : x;
 }
 
-/* Reads q, k and v; *own: the biases of keys and values are to be added. */
+/* Reads q, k and v; *own: keys and values also get biases. */
 static bool take_three(heads *a, bool *own) {
     kn_import_call *call = a->call;
     a->q = kn_import_in(call, 0);
@@ -265,14 +266,14 @@ static bool take_three(heads *a, bool *own) {
     if (!a->q) return false;
     if (!kn_import_has(call, 1)) {
         kn_value *all = a->q;
-        if (all->shape.rank != 5) return kn_import_fail(call, KN_ERROR_SHAPE, "keys are missing");
+        if (all->shape.rank != 5) return kn_import_fail(call, KN_ERROR_SHAPE, "input 1 (key) is missing");
         a->q = unpacked(a, all, 0, 3);
         a->k = unpacked(a, all, 1, 3);
         a->v = unpacked(a, all, 2, 3);
     } else if (!kn_import_has(call, 2)) {
         kn_value *both = kn_import_in(call, 1);
         if (!both || both->shape.rank != 5)
-            return both && kn_import_fail(call, KN_ERROR_SHAPE, "values are missing");
+            return both && kn_import_fail(call, KN_ERROR_SHAPE, "input 2 (value) is missing");
         a->k = unpacked(a, both, 0, 2);
         a->v = unpacked(a, both, 1, 2);
     } else {
@@ -286,10 +287,12 @@ static bool take_three(heads *a, bool *own) {
            kn_import_fail(call, KN_ERROR_SHAPE, "expected (batch,length,size)");
 }
 
-/* Adds the parts of a bias (2*heads*D+heads*E) to q, k and v. */
+/* Adds a bias (2*heads*D+heads*E) to q, k and v. */
 static bool add_biases(heads *a, kn_value *bias, bool own) {
     const int64_t size = kn_value_dimension(a->q, 2);
-    if (size < 1) return kn_import_fail(a->call, KN_ERROR_UNSUPPORTED, "heads of open size");
+    if (size < 1)
+        return kn_import_fail(a->call, KN_ERROR_UNSUPPORTED,
+                              "the head size is dynamic; expected a fixed size");
     a->q = kn_add(a->q, kn_slice(bias, 0, 0, size));
     if (!own) return true;
     a->k = kn_add(a->k, kn_slice(bias, 0, size, 2 * size));
@@ -301,20 +304,21 @@ static bool multi_head(kn_import_call *call) {
     heads a;
     kn_value *bias, *past[2];
     bool own;
-    if (!start(&a, call) || !take_three(&a, &own) || !kn_import_maybe(call, 3, &bias) ||
-        !kn_import_maybe(call, 5, &a.bias) || !kn_import_maybe(call, 6, &past[0]) ||
-        !kn_import_maybe(call, 7, &past[1]) || !without(call, 8, NULL, "a cache that is changed in place") ||
-        !without(call, 9, NULL, "beams") || (bias && !add_biases(&a, bias, own)))
+    if (!start(&a, call) || !take_three(&a, &own) || !kn_import_optional(call, 3, &bias) ||
+        !kn_import_optional(call, 5, &a.bias) || !kn_import_optional(call, 6, &past[0]) ||
+        !kn_import_optional(call, 7, &past[1]) ||
+        !require_absent(call, 8, NULL, "input 8 (past_sequence_length)") ||
+        !require_absent(call, 9, NULL, "input 9 (cache_indirection)") || (bias && !add_biases(&a, bias, own)))
         return false;
     if (kn_import_wants(call, 3))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "with the scores as an output");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output 3 (the scores) is not supported");
     for (int i = 0; i < 2; i++) {
         kn_value **all = i ? &a.v : &a.k;
         bool present = kn_import_wants(call, 1 + i);
         if (!past[i] && !present) continue;
-        kn_value *part = kn_heads_apart(a.import, *all, a.heads);
+        kn_value *part = kn_split_heads(a.import, *all, a.heads);
         if (past[i]) part = kn_concat((kn_value *[]){past[i], part}, 2, 2);
-        if (past[i]) *all = kn_heads_joined(a.import, part);
+        if (past[i]) *all = kn_merge_heads(a.import, part);
         if (!kn_import_put(call, 1 + i, part)) return false;
     }
     if (kn_value_failed(a.q) || !take_mask(&a, 4)) return false;
@@ -322,7 +326,7 @@ static bool multi_head(kn_import_call *call) {
     return y && kn_import_put(call, 0, y);
 }
 
-/* ---- groups of heads ----------------------------------------------------------------------------------- */
+/* ---- grouped heads ------------------------------------------------------------------------------------- */
 
 enum {
     GROUP_PAST = 3,
@@ -347,23 +351,25 @@ static bool take_group(heads *a) {
     a->q = kn_import_in(call, 0);
     if (!a->q) return false;
     if (a->kv_heads < 1 || a->heads % a->kv_heads || a->q->shape.rank != 3)
-        return kn_import_fail(call, KN_ERROR_SHAPE,
-                              "expected queries (batch,length,size), of a multiple of kv_num_heads heads");
+        return kn_import_fail(
+            call, KN_ERROR_SHAPE,
+            "expected queries (batch,length,size), and num_heads a multiple of kv_num_heads");
     if (kn_import_has(call, 1)) return (a->k = kn_import_in(call, 1)) && (a->v = kn_import_in(call, 2));
     const int64_t all = kn_value_dimension(a->q, 2), size = all / (a->heads + 2 * a->kv_heads);
     const int64_t first = a->heads * size, second = first + a->kv_heads * size;
     if (size < 1 || second + a->kv_heads * size != all)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected packed queries, keys and values");
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected packed queries, keys and values (batch,length,size)");
     a->k = kn_slice(a->q, 2, first, second);
     a->v = kn_slice(a->q, 2, second, all);
     a->q = kn_slice(a->q, 2, 0, first);
     return true;
 }
 
-/* x (B,T,count*D) with each head divided by its root mean square, if input i has the weights (D). */
+/* Divides each head of x (B,T,count*D) by its root mean square, if input i, the weights (D), is given. */
 static bool norm_heads(heads *a, kn_value **x, int64_t count, int i, const char *name) {
     kn_value *weight;
-    if (!kn_import_maybe(a->call, i, &weight)) return false;
+    if (!kn_import_optional(a->call, i, &weight)) return false;
     if (!weight || kn_value_failed(*x)) return !weight;
     const kn_shape shape = (*x)->shape;
     const kn_dim dims[4] = {shape.dims[0], shape.dims[1], count, -1};
@@ -376,8 +382,8 @@ static bool norm_heads(heads *a, kn_value **x, int64_t count, int i, const char 
     return !kn_value_failed(*x);
 }
 
-/* Rotates x (B,T,count*D) by the tables of the node at positions (B,T). */
-static kn_value *turned(heads *a, kn_value *x, int64_t count, kn_value *places) {
+/* Rotates x (B,T,count*D) by the node's cosine and sine tables at positions (B,T). */
+static kn_value *rotated(heads *a, kn_value *x, int64_t count, kn_value *places) {
     kn_value *cosine = kn_import_in(a->call, GROUP_COSINE), *sine = kn_import_in(a->call, GROUP_COSINE + 1);
     if (!cosine || !sine || kn_value_failed(x)) return NULL;
     const kn_shape shape = x->shape;
@@ -388,18 +394,19 @@ static kn_value *turned(heads *a, kn_value *x, int64_t count, kn_value *places) 
     x = kn_reshape(x, kn_import_dims_text(a->import, dims, 4));
     if (kn_value_failed(x)) return NULL;
     if (part < 2 || part > x->shape.dims[3]) {
-        kn_import_fail(a->call, KN_ERROR_SHAPE, "expected cosines of at most half a head");
+        kn_import_fail(a->call, KN_ERROR_SHAPE,
+                       "expected cosines (positions,size) with at most half the head size");
         return NULL;
     }
-    x = kn_import_rotated(a->import, x, cosine, sine, part,
-                          kn_import_int(a->call, "rotary_interleaved", 0) != 0);
+    x = kn_import_rotate(a->import, x, cosine, sine, part,
+                         kn_import_int(a->call, "rotary_interleaved", 0) != 0);
     return kn_import_reshape(a->import, x, shape.dims, 3);
 }
 
-/* Writes x (B,T,C) into the cache (B,kv_heads,P,D) of input i at `first` (B). The cache grows by T, unless P
- * is known to be all that is needed. NULL after a failure. */
+/* Writes x (B,T,C) into the cache (B,kv_heads,P,D) of input i, starting at `first` (B). The cache grows by T,
+ * unless P is known to suffice. NULL after a failure. */
 static kn_value *cached(heads *a, kn_value *x, int i, kn_value *first) {
-    kn_value *old = kn_heads_joined(a->import, kn_import_in(a->call, i));
+    kn_value *old = kn_merge_heads(a->import, kn_import_in(a->call, i));
     kn_item *total = a->call->inputs[GROUP_TOTAL];
     int64_t needed = -1;
     if (kn_value_failed(old) || kn_value_failed(x)) return NULL;
@@ -421,31 +428,32 @@ static bool group_query(kn_import_call *call) {
     kn_value *lengths = kn_import_in(call, GROUP_LENGTHS), *places;
     const bool smooth = kn_import_int(call, "smooth_softmax", 0) > 0;
     if (!lengths || !start(&a, call) || !take_group(&a) || !kn_import_has(call, GROUP_TOTAL) ||
-        !kn_import_maybe(call, GROUP_BIAS, &a.bias) || !kn_import_maybe(call, GROUP_SINK, &a.sink) ||
-        !kn_import_maybe(call, GROUP_PLACES, &places) ||
-        !without(call, GROUP_SCALES, "kv_cache_bit_width", "a quantized cache") ||
-        !without(call, GROUP_QUERIES, "sliding_window_cache", "lengths of queries, or a cache of a window") ||
+        !kn_import_optional(call, GROUP_BIAS, &a.bias) || !kn_import_optional(call, GROUP_SINK, &a.sink) ||
+        !kn_import_optional(call, GROUP_PLACES, &places) ||
+        !require_absent(call, GROUP_SCALES, "kv_cache_bit_width", "a quantized cache") ||
+        !require_absent(call, GROUP_QUERIES, "sliding_window_cache",
+                        "a query length input or sliding_window_cache 1") ||
         !norm_heads(&a, &a.q, a.heads, GROUP_NORMS, "q_norm_epsilon") ||
         !norm_heads(&a, &a.k, a.kv_heads, GROUP_NORMS + 1, "k_norm_epsilon"))
         return false;
     if (kn_import_wants(call, 3))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "with the scores as an output");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output 3 (the scores) is not supported");
     if (smooth && !a.sink) a.sink = number(&a, 0);
     const kn_dim batch = a.q->shape.dims[0], length = a.q->shape.dims[1];
     a.lengths = kn_shift(kn_import_cast(kn_import_reshape(a.import, lengths, &batch, 1), KN_INT32), 1);
     kn_value *first =
         kn_max(kn_sub(a.lengths, kn_import_size(a.import, length)), kn_import_scalar(a.import, KN_INT32, 0));
     if (kn_import_int(call, "do_rotary", 0)) {
-        if (!places) places = kn_add(kn_unsqueeze(first, "1"), kn_import_counted(a.import, length));
-        a.q = turned(&a, a.q, a.heads, places);
-        a.k = turned(&a, a.k, a.kv_heads, places);
+        if (!places) places = kn_add(kn_unsqueeze(first, "1"), kn_import_range(a.import, length));
+        a.q = rotated(&a, a.q, a.heads, places);
+        a.k = rotated(&a, a.k, a.kv_heads, places);
     }
     for (int i = 0; i < 2; i++) {
         kn_value **all = i ? &a.v : &a.k;
         if (kn_import_has(call, GROUP_PAST + i)) *all = cached(&a, *all, GROUP_PAST + i, first);
         if (!*all) return false;
         bool present = kn_import_wants(call, 1 + i);
-        if (present && !kn_import_put(call, 1 + i, kn_heads_apart(a.import, *all, a.kv_heads))) return false;
+        if (present && !kn_import_put(call, 1 + i, kn_split_heads(a.import, *all, a.kv_heads))) return false;
     }
     kn_value *y = attended(&a);
     return y && kn_import_put(call, 0, y);

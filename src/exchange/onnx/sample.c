@@ -1,4 +1,4 @@
-/* Sampling images at computed points: grids, and the samples of them. */
+/* Sampling of images at computed points. */
 #include "exchange/onnx/window.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ typedef struct sampling {
     kn_import *import;
     kn_graph *graph;
     beyond beyond;
-    bool corners; /* -1 and 1 are the centers of the outer elements, otherwise their outer edges */
+    bool corners; /* -1 and 1 are the centers of the outer elements, instead of their outer edges */
     int axes, taps;
     kn_dim batch, places;
     int64_t size[SAMPLE_AXES];
@@ -27,7 +27,7 @@ static kn_value *number(const sampling *s, double value) {
 
 /* ---- along one axis ------------------------------------------------------------------------------------ */
 
-/* Reflects at the borders until it is between them. */
+/* Reflects x at the borders until it is between them. */
 static kn_value *reflected(const sampling *s, kn_value *x, int axis) {
     double low = s->corners ? 0 : -0.5, range = (double)s->size[axis] - (s->corners ? 1 : 0);
     if (range <= 0) return kn_mul(x, number(s, 0));
@@ -37,8 +37,8 @@ static kn_value *reflected(const sampling *s, kn_value *x, int axis) {
     return kn_where(odd, kn_shift(kn_neg(rest), low + range), kn_shift(rest, low));
 }
 
-/* Converts the grid's coordinate along an axis, -1 to 1, to elements. */
-static kn_value *place_of(const sampling *s, kn_value *x, int axis, bool nearest) {
+/* Converts a grid coordinate along an axis, -1 to 1, to elements. */
+static kn_value *pixel_coordinate(const sampling *s, kn_value *x, int axis, bool nearest) {
     double size = (double)s->size[axis];
     x = s->corners ? kn_scale(kn_shift(x, 1), (size - 1) / 2)
                    : kn_scale(kn_shift(kn_scale(kn_shift(x, 1), size), -1), 0.5);
@@ -47,7 +47,7 @@ static kn_value *place_of(const sampling *s, kn_value *x, int axis, bool nearest
     return s->beyond == BEYOND_REFLECTION ? reflected(s, x, axis) : x;
 }
 
-/* The weight of tap t for a point that is `part` after the first tap. */
+/* The weight of tap t for a point that is a fraction `part` after the first tap. */
 static kn_value *weight_of(const sampling *s, kn_value *part, int t) {
     const double a = -0.75;
     if (s->taps == 2) return t ? part : kn_shift(kn_neg(part), 1);
@@ -58,7 +58,7 @@ static kn_value *weight_of(const sampling *s, kn_value *part, int t) {
     return kn_shift(kn_mul(inner, d), -4 * a);
 }
 
-/* Tap t along an axis: the index of the element, int32, and its weight (NULL: 1). */
+/* Tap t along an axis: the index of its element, int32, and its weight (NULL: 1). */
 static kn_value *tap_of(const sampling *s, int axis, int t, kn_value **weight) {
     kn_value *at = kn_shift(s->first[axis], s->taps == 4 ? t - 1 : t);
     double last = (double)(s->size[axis] - 1);
@@ -74,10 +74,10 @@ static kn_value *tap_of(const sampling *s, int axis, int t, kn_value **weight) {
 
 /* ---- all axes ------------------------------------------------------------------------------------------ */
 
-/* One combination of taps, from rows (N*elements,C): (N,points,C). */
+/* The contribution of one combination of taps, from rows (N*elements,C): (N,points,C). */
 static kn_value *combination(const sampling *s, kn_value *rows, int number_of_taps) {
     kn_value *numbers =
-        kn_import_reshape(s->import, kn_import_counted(s->import, s->batch), (kn_dim[]){s->batch, 1}, 2);
+        kn_import_reshape(s->import, kn_import_range(s->import, s->batch), (kn_dim[]){s->batch, 1}, 2);
     kn_value *weight = NULL;
     for (int axis = 0; axis < s->axes; axis++) {
         kn_value *own;
@@ -108,23 +108,25 @@ static bool take_sampling(kn_import_call *call, const kn_value *x, kn_value *gri
     s->taps = !strcmp(mode, "nearest") ? 1 : !strcmp(mode, "cubic") || !strcmp(mode, "bicubic") ? 4 : 2;
     if (s->axes < 1 || s->axes > SAMPLE_AXES || grid->shape.rank != x->shape.rank ||
         grid->shape.dims[x->shape.rank - 1] != s->axes)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected x (N,C,…) and a place for each of its axes");
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected x (N,C,…) and a grid (N,…,axes) with one coordinate per axis");
     for (int i = 0; i < s->axes; i++) {
         s->places = kn_dim_multiply(call->graph, s->places, grid->shape.dims[1 + i]);
         s->size[i] = x->shape.dims[2 + i];
         if (!kn_dim_known(s->size[i]) || s->size[i] < 1)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of open size");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "the image size is dynamic; expected a fixed size");
     }
-    for (int i = 0; i < s->axes; i++) { /* the last coordinate of a point belongs to the first axis */
+    for (int i = 0; i < s->axes; i++) { /* the last coordinate of a point is along the first axis */
         const kn_dim dims[2] = {s->batch, s->places};
         kn_value *numbers = kn_slice(grid, s->axes + 1, s->axes - 1 - i, s->axes - i);
-        s->at[i] = place_of(s, kn_import_reshape(call->import, numbers, dims, 2), i, s->taps == 1);
+        s->at[i] = pixel_coordinate(s, kn_import_reshape(call->import, numbers, dims, 2), i, s->taps == 1);
         s->first[i] = s->taps == 1 ? s->at[i] : kn_floor(s->at[i]);
     }
     return true;
 }
 
-/* Samples x, whose elements are those of (batch,channels,…), at all points: (batch,points,channels). */
+/* Samples x, whose elements are in the order (batch,channels,…), at all points: (batch,points,channels). */
 static kn_value *sampled(const sampling *s, kn_value *x, kn_dim channels) {
     kn_dim elements = 1;
     kn_value *sum = NULL;
@@ -158,15 +160,15 @@ static bool grid_sample(kn_import_call *call) {
                          kn_import_reshape(call->import, kn_transpose(sum, "0,2,1"), dims, x->shape.rank));
 }
 
-/* ---- convolutions whose taps move ---------------------------------------------------------------------- */
+/* ---- deformable convolutions --------------------------------------------------------------------------- */
 
 typedef struct deform {
     kn_window window;
     int64_t groups, offset_groups, channels, filters, taps, places, size[2]; /* of the result */
 } deform;
 
-/* Fails unless the sizes fit: x (N,C,H,W), weight (O,C/groups,height,width), offset
- * (N,offset groups*taps*2,P,Q). */
+/* Fails unless the sizes match: x (N,C,H,W), weight (O,C/groups,height,width), offset (N,offset
+ * groups*taps*2,P,Q). */
 static bool measure_deform(kn_import_call *call, const kn_value *x, const kn_value *weight,
                            const kn_value *offset, deform *d) {
     bool known = x->shape.rank == 4 && weight->shape.rank == 4 && offset->shape.rank == 4;
@@ -175,7 +177,7 @@ static bool measure_deform(kn_import_call *call, const kn_value *x, const kn_val
                 kn_dim_known(offset->shape.dims[i]);
     if (!known || !kn_dim_known(weight->shape.dims[0]))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "expected images, weights and offsets of known sizes");
+                              "expected images (N,C,H,W), weights and offsets of fixed sizes");
     if (!kn_window_take(call, x, weight, &d->window)) return false;
     d->groups = kn_import_int(call, "group", 1);
     d->offset_groups = kn_import_int(call, "offset_group", 1);
@@ -189,12 +191,13 @@ static bool measure_deform(kn_import_call *call, const kn_value *x, const kn_val
         d->channels % d->offset_groups || weight->shape.dims[1] * d->groups != d->channels ||
         offset->shape.dims[1] != 2 * d->taps * d->offset_groups || d->places < 1 ||
         d->taps > GRID_NUMBERS / d->places)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "its channels, groups and offsets do not fit");
+        return kn_import_fail(call, KN_ERROR_SHAPE, "the channels, groups and offsets do not match");
     return true;
 }
 
-/* The places of all taps along an axis, (N*offset groups,taps*places): those of a convolution, moved. */
-static kn_value *moved_taps(kn_import_call *call, const deform *d, kn_value *offset, kn_dim batch, int axis) {
+/* The positions of all taps along an axis, (N*offset groups,taps*places), with the offsets added. */
+static kn_value *offset_taps(kn_import_call *call, const deform *d, kn_value *offset, kn_dim batch,
+                             int axis) {
     const kn_window *w = &d->window;
     const int64_t count = d->taps * d->places;
     float *numbers = kn_arena_take(call->import->arena, (size_t)count, sizeof *numbers);
@@ -208,20 +211,21 @@ static kn_value *moved_taps(kn_import_call *call, const deform *d, kn_value *off
         int64_t part = axis ? tap % w->size[1] : tap / w->size[1];
         numbers[i] = (float)(step * w->stride[axis] - w->padding[axis] + part * w->dilation[axis]);
     }
-    const kn_dim apart[4] = {batch, d->taps, 2, d->places}, flat[2] = {batch, count};
+    const kn_dim separate[4] = {batch, d->taps, 2, d->places}, flat[2] = {batch, count};
     kn_value *base = kn_constant(call->graph, KN_FLOAT32, kn_import_list(call->import, &count, 1), numbers,
                                  (size_t)count * sizeof *numbers);
-    kn_value *moves = kn_slice(kn_import_reshape(call->import, offset, apart, 4), 2, axis, axis + 1);
+    kn_value *moves = kn_slice(kn_import_reshape(call->import, offset, separate, 4), 2, axis, axis + 1);
     return kn_add(kn_import_reshape(call->import, moves, flat, 2), kn_import_cast(base, offset->shape.dtype));
 }
 
-/* A convolution whose taps are sampled at moved places, weighed by a mask: a product with the samples. */
+/* A convolution whose taps are sampled at offset positions and weighted by a mask, as a product with the
+ * samples. */
 static bool deform_conv(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias, *mask;
     kn_value *offset = weight ? kn_import_in(call, 2) : NULL;
     kn_import *import = call->import;
     deform d;
-    if (!offset || !kn_import_maybe(call, 3, &bias) || !kn_import_maybe(call, 4, &mask) ||
+    if (!offset || !kn_import_optional(call, 3, &bias) || !kn_import_optional(call, 4, &mask) ||
         !measure_deform(call, x, weight, offset, &d))
         return false;
     const kn_dim batch = x->shape.dims[0], all = kn_dim_multiply(call->graph, batch, d.offset_groups);
@@ -234,14 +238,14 @@ static bool deform_conv(kn_import_call *call) {
                   .dtype = offset->shape.dtype};
     for (int i = 0; i < 2; i++) {
         s.size[i] = x->shape.dims[2 + i];
-        if (!(s.at[i] = moved_taps(call, &d, offset, all, i))) return false;
+        if (!(s.at[i] = offset_taps(call, &d, offset, all, i))) return false;
         s.first[i] = kn_floor(s.at[i]);
     }
     const int64_t own = d.channels / d.offset_groups, rows = d.channels / d.groups * d.taps;
     kn_value *samples = sampled(&s, x, own);
     if (mask) samples = kn_mul(samples, kn_import_reshape(import, mask, (kn_dim[]){all, s.places, 1}, 3));
-    const kn_dim apart[4] = {all, d.taps, d.places, own}, columns[4] = {batch, d.groups, rows, d.places};
-    samples = kn_transpose(kn_import_reshape(import, samples, apart, 4), "0,3,1,2");
+    const kn_dim separate[4] = {all, d.taps, d.places, own}, columns[4] = {batch, d.groups, rows, d.places};
+    samples = kn_transpose(kn_import_reshape(import, samples, separate, 4), "0,3,1,2");
     samples = kn_import_reshape(import, samples, columns, 4);
     weight = kn_import_reshape(import, weight, (kn_dim[]){d.groups, d.filters / d.groups, rows}, 3);
     kn_value *y = kn_matmul(weight, samples, false, false);
@@ -250,7 +254,7 @@ static bool deform_conv(kn_import_call *call) {
     return kn_import_put(call, 0, y);
 }
 
-/* ---- grids and places ---------------------------------------------------------------------------------- */
+/* ---- grids and unpooling ------------------------------------------------------------------------------- */
 
 /* Applies theta (N,axes,axes+1) to the coordinates of all elements: (N,…,axes). */
 static bool affine_grid(kn_import_call *call) {
@@ -266,10 +270,10 @@ static bool affine_grid(kn_import_call *call) {
     for (int i = 0; i < axes; i++) {
         if (!kn_dim_constant(call->graph, dims[2 + i], &size[2 + i]))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "a grid of an axis of size %s; expected a number",
+                                  "size %s of the grid is dynamic; expected a fixed size",
                                   kn_import_dims_text(call->import, &dims[2 + i], 1));
         if (size[2 + i] < 1 || size[2 + i] > GRID_NUMBERS / places / (axes + 1))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "a grid of so many places");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the grid has too many points");
         places *= size[2 + i];
     }
     float *numbers = kn_arena_take(call->import->arena, (size_t)(places * (axes + 1)), sizeof *numbers);
@@ -314,14 +318,15 @@ static bool max_unpool(kn_import_call *call) {
         if (k < 0) continue;
         if (!kn_dim_known(size[i]))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "an image of size %s along axis %d; expected a number",
+                                  "size %s of axis %d is dynamic; expected a fixed size",
                                   kn_import_dims_text(call->import, &size[i], 1), i);
         if (k >= kernels)
-            return kn_import_fail(call, KN_ERROR_FORMAT, "kernel_shape has %d numbers", kernels);
+            return kn_import_fail(call, KN_ERROR_FORMAT, "kernel_shape has %d numbers; expected %d", kernels,
+                                  axes);
         size[i] = (size[i] - 1) * (k < strides ? given[1][k] : 1) + given[0][k];
         if (pads == 2 * axes) size[i] -= given[2][k] + given[2][k + axes];
     }
-    /* The indices count in the pooled image; a larger output has that image at its beginning. */
+    /* The indices refer to the pooled image, which is at the start of a larger output. */
     int64_t amounts[KN_IMPORT_LIST] = {0};
     memcpy(whole, size, sizeof whole);
     if (kn_import_has(call, 2) && !kn_import_dims(call, 2, whole, rank, &count)) return false;
@@ -334,7 +339,7 @@ static bool max_unpool(kn_import_call *call) {
         amounts[rank + i] = whole[i] - size[i];
         more = true;
         if (!kn_dim_known(size[i]) || !kn_dim_known(whole[i]) || whole[i] < size[i])
-            return kn_import_fail(call, KN_ERROR_SHAPE, "output_shape is smaller than what was pooled");
+            return kn_import_fail(call, KN_ERROR_SHAPE, "output_shape is smaller than the unpooled image");
     }
     kn_value *zeros = kn_import_broadcast(import, kn_import_scalar(import, x->shape.dtype, 0), &all, 1);
     kn_value *y = kn_scatter_elements(zeros, kn_import_reshape(import, numbers, flat, 1),

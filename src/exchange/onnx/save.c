@@ -1,11 +1,11 @@
-/* Writes an imported model as an ONNX file: the structures of its own file, with current weights, and with
- * nodes in the form for inference. */
+/* Writes an imported model as an ONNX file: the structures of the opened file, with current weights and nodes
+ * in inference form. */
 #include "exchange/onnx/import.h"
 
 #include <string.h>
 
-/* The file's structures are in its arena, where they may be changed. */
-static kn_onnx_node *own_node(const kn_onnx_node *node) {
+/* The file's structures are in its arena, where they may be modified. */
+static kn_onnx_node *mutable_node(const kn_onnx_node *node) {
     return (kn_onnx_node *)(uintptr_t)node;
 }
 
@@ -15,7 +15,7 @@ static kn_onnx_tensor *own_tensor(const kn_onnx_tensor *tensor) {
 
 /* ---- nodes that train ---------------------------------------------------------------------------------- */
 
-/* Sets an integer attribute, and adds it where it is missing. */
+/* Sets an integer attribute, adding it if it is missing. */
 static bool set_attribute(kn_model *model, kn_onnx_node *node, const char *name, const int64_t *number) {
     kn_onnx_attribute *list =
         kn_arena_take(kn_imported_arena(model), node->attribute_count + 1, sizeof *list);
@@ -31,9 +31,9 @@ static bool set_attribute(kn_model *model, kn_onnx_node *node, const char *name,
     return true;
 }
 
-/* Changes a node to the form for inference: a batch norm uses its running statistics and has one output, a
- * dropout loses its input training_mode. */
-static bool settle_node(kn_model *model, kn_onnx_node *node) {
+/* Changes a node to inference form: a batch norm uses running statistics and has one output, a dropout loses
+ * its input training_mode. */
+static bool to_inference_form(kn_model *model, kn_onnx_node *node) {
     static const int64_t no = 0, yes = 1;
     if (!strcmp(node->type, "Dropout")) {
         if (node->input_count > 2) node->input_count = 2;
@@ -47,7 +47,7 @@ static bool settle_node(kn_model *model, kn_onnx_node *node) {
 
 /* ---- weights ------------------------------------------------------------------------------------------- */
 
-/* The values of a state in the type of its tensor, packed; NULL after a failure. */
+/* The values of a state, packed in the type of its tensor; NULL after a failure. */
 static uint8_t *packed_state(kn_model *model, kn_states *states, const kn_import_state *state) {
     const kn_value *value = state->value;
     kn_dtype dtype = value->shape.dtype, stored = dtype;
@@ -59,12 +59,12 @@ static uint8_t *packed_state(kn_model *model, kn_states *states, const kn_import
     }
     kn_status status = kn_states_get(states, kn_value_name(value), data, bytes);
     if (status != KN_OK) {
-        kn_fail(&model->error, status, "the state '%s': %s", kn_value_name(value), kn_states_error(states));
+        kn_fail(&model->error, status, "state '%s': %s", kn_value_name(value), kn_states_error(states));
         kn_release(&model->host, data);
         return NULL;
     }
     kn_onnx_type_to(state->tensor->type, &stored);
-    /* The stored type is narrower than the type of the state: conversion in place is safe. */
+    /* The stored type is narrower than the state's type, so converting in place is safe. */
     if (stored != dtype)
         for (uint64_t i = 0; i < state->tensor->count; i++)
             kn_element_set(stored, data, (int64_t)i, kn_element_get(dtype, data, (int64_t)i));
@@ -82,7 +82,7 @@ static bool has_state(kn_states *states, const char *name) {
     return false;
 }
 
-/* Swaps the bytes of all weights with those in `bytes`; a second call swaps them back. */
+/* Swaps the bytes of all weights with `bytes`; a second call swaps them back. */
 static void exchange(const kn_imported *imported, const uint8_t **bytes) {
     for (size_t i = 0; i < imported->state_count; i++) {
         kn_onnx_tensor *tensor = own_tensor(imported->states[i].tensor);
@@ -136,6 +136,6 @@ kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
     file.metadata = pairs;
     file.metadata_count = count;
     for (size_t i = 0; i < imported->training_node_count; i++)
-        if (!settle_node(model, own_node(imported->training_nodes[i]))) return model->error.status;
+        if (!to_inference_form(model, mutable_node(imported->training_nodes[i]))) return model->error.status;
     return write_with(model, path, states, &file);
 }

@@ -7,7 +7,7 @@
 
 /* ---- other shapes -------------------------------------------------------------------------------------- */
 
-/* The product of dimensions; -1 where one is open. */
+/* The product of dimensions; -1 if one is dynamic. */
 static int64_t product_of(const kn_dim *dims, int rank) {
     kn_shape shape = {.rank = rank};
     memcpy(shape.dims, dims, (size_t)rank * sizeof *dims);
@@ -44,19 +44,20 @@ static bool flatten(kn_import_call *call) {
     int64_t axis = kn_import_int(call, "axis", 1), rank = x->shape.rank;
     if (axis < 0) axis += rank;
     if (axis < 0 || axis > rank)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "there is no axis %" PRId64, axis);
+        return kn_import_fail(call, KN_ERROR_SHAPE, "axis %" PRId64 " is out of range for rank %" PRId64,
+                              axis, rank);
     for (int i = 0; i < rank; i++)
         dims[i >= axis] = kn_dim_multiply(call->graph, dims[i >= axis], x->shape.dims[i]);
     return kn_import_put(call, 0, kn_import_reshape(call->import, x, dims, 2));
 }
 
-/* Reads the axes of a node: an attribute, since opset `since` an input. Returns how many, -1 when not given,
- * -2 after a failure. */
+/* Reads the axes of a node, an attribute, or since opset `since` an input. Returns the count, -1 if not
+ * given, -2 after a failure. */
 static int take_axes(kn_import_call *call, int since, int64_t *axes) {
     int count = -1;
     if (call->opset < since) return kn_import_ints(call, "axes", axes, KN_MAX_RANK);
     if (!kn_import_has(call, 1)) return -1;
-    return kn_import_whole(call, 1, axes, KN_MAX_RANK, &count) ? count : -2;
+    return kn_import_integers(call, 1, axes, KN_MAX_RANK, &count) ? count : -2;
 }
 
 static bool squeeze(kn_import_call *call) {
@@ -65,7 +66,7 @@ static bool squeeze(kn_import_call *call) {
     int count = x ? take_axes(call, 13, axes) : -2;
     if (count == -2) return false;
     if (count == 0) return kn_import_put(call, 0, x);
-    for (int i = 0; count < 0 && i < x->shape.rank; i++) /* an open axis stays */
+    for (int i = 0; count < 0 && i < x->shape.rank; i++) /* a dynamic axis stays */
         if (!kn_dim_known(x->shape.dims[i])) kn_graph_differ(call->graph, x->shape.dims[i], 1, true);
     return kn_import_put(call, 0,
                          kn_squeeze(x, count < 0 ? NULL : kn_import_list(call->import, axes, count)));
@@ -75,7 +76,7 @@ static bool unsqueeze(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t axes[KN_MAX_RANK];
     int count = x ? take_axes(call, 13, axes) : -2;
-    if (count < 0) return kn_import_fail(call, KN_ERROR_FORMAT, "the axes are missing");
+    if (count < 0) return kn_import_fail(call, KN_ERROR_FORMAT, "axes are missing");
     return kn_import_put(call, 0, kn_unsqueeze(x, kn_import_list(call->import, axes, count)));
 }
 
@@ -87,7 +88,7 @@ static bool expand(kn_import_call *call) {
            kn_import_put(call, 0, kn_expand(x, kn_import_dims_text(call->import, dims, count)));
 }
 
-/* ---- moved --------------------------------------------------------------------------------------------- */
+/* ---- moving elements ----------------------------------------------------------------------------------- */
 
 static bool transpose(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
@@ -124,23 +125,24 @@ static bool split(kn_import_call *call) {
     const int most = (int)KN_COUNT_OF(parts);
     int axis = 0, count = call->output_count, given = -1;
     if (!x || !kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis)) return false;
-    if (count < 1 || count > most) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "into %d parts", count);
+    if (count < 1 || count > most)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has %d outputs; expected 1 to %d", count, most);
     if (call->opset < 13)
         given = kn_import_ints(call, "split", sizes, most);
-    else if (kn_import_has(call, 1) && !kn_import_whole(call, 1, sizes, most, &given))
+    else if (kn_import_has(call, 1) && !kn_import_integers(call, 1, sizes, most, &given))
         return false;
     if (given >= 0 && given != count)
-        return kn_import_fail(call, KN_ERROR_FORMAT, "%d sizes for %d parts", given, count);
+        return kn_import_fail(call, KN_ERROR_FORMAT, "has %d split sizes for %d outputs", given, count);
     if (kn_split(x, axis, given >= 0 ? sizes : NULL, (size_t)count, parts) != KN_OK) return false;
     for (int i = 0; i < count; i++)
         if (!kn_import_put(call, i, parts[i])) return false;
     return true;
 }
 
-/* Ends of slices that mean the end of the axis, whatever its size: exporters write numbers like this. */
+/* Slice ends that mean the end of the axis, whatever its size: exporters write such numbers. */
 enum { TO_END = 1000000000 };
 
-/* Slices begin to end along an axis whose size, or whose end, is open. */
+/* Slices `begin` to `end` along an axis whose size or end is dynamic. */
 static kn_value *slice_open(kn_import_call *call, kn_value *x, int axis, kn_dim begin, kn_dim end,
                             int64_t step) {
     kn_dim size = x->shape.dims[axis];
@@ -161,13 +163,13 @@ static kn_value *slice_open(kn_import_call *call, kn_value *x, int axis, kn_dim 
     if (step == 1 && (!whole || first >= 0) && !(numbers && last < 0)) {
         bool to_end = numbers && last >= TO_END;
         kn_value *places =
-            kn_import_counted(call->import, kn_dim_subtract(call->graph, to_end ? size : end, begin));
+            kn_import_range(call->import, kn_dim_subtract(call->graph, to_end ? size : end, begin));
         kn_item from = {.dtype = KN_INT32, .sizes = &begin, .count = 1};
         if (!whole || first != 0) places = kn_add(places, kn_item_value(call->import, &from));
         return kn_gather(x, places, axis);
     }
     kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                   "a part of an axis whose size is open, from the end or in steps");
+                   "slicing a dynamic axis from its end, or with a step, is not supported");
     return NULL;
 }
 
@@ -187,7 +189,7 @@ static kn_value *slice_axis(kn_import_call *call, kn_value *x, int axis, kn_dim 
         return begin == 0 && end == size && step == 1
                    ? x
                    : kn_import_slice(call->import, x, axis, begin, end < begin ? begin : end, step);
-    /* A negative step: the same elements, counted from the other end. */
+    /* A negative step selects the same elements from the reversed axis. */
     kn_value *flipped = kn_flip(x, kn_import_list(call->import, (int64_t[]){axis}, 1));
     int64_t first = size - 1 - begin, last = size - 1 - end;
     return kn_import_slice(call->import, flipped, axis, first, last < first ? first : last, -step);
@@ -209,38 +211,39 @@ static bool slice(kn_import_call *call) {
             end[i] = kn_dim_of(call->graph, end[i]);
     } else if (!kn_import_dims(call, 1, begin, KN_MAX_RANK, &count) ||
                !kn_import_dims(call, 2, end, KN_MAX_RANK, &ends) ||
-               (kn_import_has(call, 3) && !kn_import_whole(call, 3, axes, KN_MAX_RANK, &named)) ||
-               (kn_import_has(call, 4) && !kn_import_whole(call, 4, steps, KN_MAX_RANK, &stepped))) {
+               (kn_import_has(call, 3) && !kn_import_integers(call, 3, axes, KN_MAX_RANK, &named)) ||
+               (kn_import_has(call, 4) && !kn_import_integers(call, 4, steps, KN_MAX_RANK, &stepped))) {
         return false;
     }
     if (count < 0 || ends != count || (named >= 0 && named != count) || (stepped >= 0 && stepped != count))
-        return kn_import_fail(call, KN_ERROR_FORMAT, "starts, ends, axes and steps are not of one length");
+        return kn_import_fail(call, KN_ERROR_FORMAT, "starts, ends, axes and steps have different lengths");
     for (int i = 0; i < count && x; i++) {
         int axis;
         int64_t step = stepped >= 0 ? steps[i] : 1;
         if (!kn_import_axis(call, named >= 0 ? axes[i] : i, x->shape.rank, &axis)) return false;
-        if (step == 0 || step == INT64_MIN) return kn_import_fail(call, KN_ERROR_ARGUMENT, "a step is 0");
+        if (step == 0 || step == INT64_MIN)
+            return kn_import_fail(call, KN_ERROR_ARGUMENT, "a step is 0; expected a nonzero step");
         x = slice_axis(call, x, axis, begin[i], end[i], step);
         if (kn_value_failed(x)) return false;
     }
     return kn_import_put(call, 0, x);
 }
 
-/* Repeats x along an axis an open number of times: (…,size,…) as (…,1,size,…), which broadcasts. */
+/* Repeats x along an axis a dynamic number of times: (…,size,…) as (…,1,size,…), which broadcasts. */
 static kn_value *tile_open(kn_import_call *call, kn_value *x, int axis, kn_dim times) {
     kn_dim dims[KN_MAX_RANK + 1];
     int rank = x->shape.rank;
     if (x->shape.dims[axis] != 1 && rank == KN_MAX_RANK)
         return kn_graph_fail(call->graph, KN_ERROR_UNSUPPORTED,
-                             "%d axes, one of them an open number of times", rank);
-    bool apart = x->shape.dims[axis] != 1;
-    for (int i = 0; i < rank + apart; i++)
-        dims[i] = x->shape.dims[apart && i > axis ? i - 1 : i];
+                             "a dynamic number of repeats is not supported with %d axes", rank);
+    bool expands = x->shape.dims[axis] != 1;
+    for (int i = 0; i < rank + expands; i++)
+        dims[i] = x->shape.dims[expands && i > axis ? i - 1 : i];
     dims[axis] = 1;
-    x = kn_import_reshape(call->import, x, dims, rank + apart);
+    x = kn_import_reshape(call->import, x, dims, rank + expands);
     dims[axis] = times;
-    x = kn_import_broadcast(call->import, x, dims, rank + apart);
-    if (!apart || kn_value_failed(x)) return x;
+    x = kn_import_broadcast(call->import, x, dims, rank + expands);
+    if (!expands || kn_value_failed(x)) return x;
     dims[axis] = kn_dim_multiply(call->graph, times, dims[axis + 1]);
     memmove(&dims[axis + 1], &dims[axis + 2], (size_t)(rank - axis - 1) * sizeof *dims);
     return kn_import_reshape(call->import, x, dims, rank);
@@ -261,18 +264,18 @@ static bool tile(kn_import_call *call) {
     return kn_import_put(call, 0, count ? kn_tile(x, kn_import_dims_text(call->import, times, count)) : x);
 }
 
-/* amounts has those before each axis of x, then those after it. */
+/* amounts: padding before each axis of x, then after each axis. */
 static bool pad_amounts(kn_import_call *call, const kn_value *x, int64_t *amounts) {
     int64_t given[KN_IMPORT_LIST], axes[KN_MAX_RANK];
     int rank = x->shape.rank, count = -1, named = -1;
     if (call->opset < 11)
         count = kn_import_ints(call, call->opset < 2 ? "paddings" : "pads", given, KN_IMPORT_LIST);
-    else if (!kn_import_whole(call, 1, given, KN_IMPORT_LIST, &count) ||
-             (kn_import_has(call, 3) && !kn_import_whole(call, 3, axes, KN_MAX_RANK, &named)))
+    else if (!kn_import_integers(call, 1, given, KN_IMPORT_LIST, &count) ||
+             (kn_import_has(call, 3) && !kn_import_integers(call, 3, axes, KN_MAX_RANK, &named)))
         return false;
     if (named < 0) named = rank;
     if (count != 2 * named)
-        return kn_import_fail(call, KN_ERROR_FORMAT, "%d amounts for %d axes", count, named);
+        return kn_import_fail(call, KN_ERROR_FORMAT, "has %d pads; expected %d", count, 2 * named);
     memset(amounts, 0, KN_IMPORT_LIST * sizeof *amounts);
     for (int i = 0; i < named; i++) {
         int axis;
@@ -297,7 +300,7 @@ static bool pad(kn_import_call *call) {
     for (int i = 0; i < rank; i++) {
         int64_t *before = &amounts[i], *after = &amounts[rank + i];
         if (*before < -INT32_MAX || *after < -INT32_MAX)
-            return kn_import_fail(call, KN_ERROR_ARGUMENT, "amounts are out of range");
+            return kn_import_fail(call, KN_ERROR_ARGUMENT, "pads are out of range");
         if (*before < 0 || *after < 0)
             x = kn_import_slice(call->import, x, i, *before < 0 ? -*before : 0,
                                 *after < 0 ? *after : INT64_MAX, 1);
@@ -314,21 +317,23 @@ static bool pad(kn_import_call *call) {
     return kn_import_put(call, 0, kn_pad_with_mode(x, list, own));
 }
 
-/* Crops the center of x along some axes, or pads x with zeros around it. */
+/* Crops x to its center along some axes, or pads it with zeros on both sides. */
 static bool center(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t axes[KN_MAX_RANK], sizes[KN_MAX_RANK], amounts[KN_IMPORT_LIST] = {0};
     int count = 0, named = x ? kn_import_ints(call, "axes", axes, KN_MAX_RANK) : -1;
     bool pads = false;
-    if (!x || !kn_import_whole(call, 1, sizes, KN_MAX_RANK, &count)) return false;
+    if (!x || !kn_import_integers(call, 1, sizes, KN_MAX_RANK, &count)) return false;
     if (count != (named < 0 ? x->shape.rank : named))
-        return kn_import_fail(call, KN_ERROR_FORMAT, "%d sizes", count);
+        return kn_import_fail(call, KN_ERROR_FORMAT, "has %d sizes; expected %d", count,
+                              named < 0 ? x->shape.rank : named);
     for (int i = 0; i < count && !kn_value_failed(x); i++) {
         int axis;
         if (!kn_import_axis(call, named < 0 ? i : axes[i], x->shape.rank, &axis)) return false;
         int64_t size = x->shape.dims[axis], more = sizes[i] - size;
         if (!kn_dim_known(size) || sizes[i] < 0 || more > INT32_MAX)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "axis %d is dynamic, or the new size is out of range", axis);
         if (more < 0) x = kn_import_slice(call->import, x, axis, -more / 2, -more / 2 + sizes[i], 1);
         if (more <= 0) continue;
         amounts[axis] = more / 2;
@@ -352,14 +357,14 @@ static bool space_to_depth(kn_import_call *call) {
     return x && kn_import_put(call, 0, kn_space_to_depth(x, kn_import_int(call, "blocksize", 1), channels));
 }
 
-/* ---- made of nothing ----------------------------------------------------------------------------------- */
+/* ---- constants and generators -------------------------------------------------------------------------- */
 
 static bool constant(kn_import_call *call) {
     const kn_onnx_attribute *given = NULL;
     static const char *const names[] = {"value", "value_int", "value_ints", "value_float", "value_floats"};
     for (size_t i = 0; i < KN_COUNT_OF(names) && !given; i++)
         given = kn_import_attribute(call, names[i]);
-    if (!given) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has no value that is an array of numbers");
+    if (!given) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has no numeric value");
     kn_item *item = &call->outputs[0];
     int64_t count = (int64_t)given->count;
     char shape[32] = "";
@@ -367,8 +372,7 @@ static bool constant(kn_import_call *call) {
     case KN_ONNX_ATTRIBUTE_TENSOR:
         item->tensor = &given->tensors[0];
         if (!kn_item_type(item->tensor->type, &item->dtype, &item->bits))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "is of the type %s, which Koine does not compute with",
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "type %s is not supported",
                                   kn_onnx_type_name(item->tensor->type));
         return true;
     case KN_ONNX_ATTRIBUTE_INT:
@@ -384,7 +388,7 @@ static bool constant(kn_import_call *call) {
         return kn_import_put(call, 0,
                              kn_constant(call->graph, KN_FLOAT32, shape, given->floats, given->count * 4));
     default:
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "holds %s",
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "value is %s; expected numbers",
                               kn_onnx_attribute_kind_name(given->kind));
     }
 }
@@ -398,7 +402,7 @@ static bool constant_of_shape(kn_import_call *call) {
     if (!kn_import_dims(call, 0, dims, KN_MAX_RANK, &count)) return false;
     if (value && value->kind == KN_ONNX_ATTRIBUTE_TENSOR) {
         if (!kn_onnx_type_to(value->tensors[0].type, &dtype) || value->tensors[0].count < 1)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of the type %s",
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "type %s is not supported",
                                   kn_onnx_type_name(value->tensors[0].type));
         number = kn_onnx_tensor_number(&value->tensors[0], 0);
     }
@@ -413,10 +417,10 @@ static bool range(kn_import_call *call) {
     kn_import *import = call->import;
     kn_item *whole[3] = {NULL};
     for (int i = 0; i < 3 && call->input_count == 3 && (i == 0 || whole[i - 1]); i++)
-        whole[i] = kn_item_whole(import, call->inputs[i]);
+        whole[i] = kn_item_integers(import, call->inputs[i]);
     if (kn_import_failed(import)) return false;
     if (whole[2] && whole[0]->count == 1 && whole[1]->count == 1 && whole[2]->count == 1) {
-        /* An open end: the numbers are counted on the device. */
+        /* With a dynamic end, the numbers are generated on the device. */
         kn_dim begin = whole[0]->sizes[0], end = whole[1]->sizes[0];
         int64_t step;
         if ((!kn_dim_constant(call->graph, begin, &step) || !kn_dim_constant(call->graph, end, &step)) &&
@@ -424,13 +428,13 @@ static bool range(kn_import_call *call) {
             kn_dim count = kn_dim_add(call->graph, kn_dim_subtract(call->graph, end, begin), step - 1);
             if (step > 1) count = kn_dim_divide(call->graph, count, step);
             kn_value *places =
-                kn_import_cast(kn_import_counted(import, count), kn_is_half(dtype) ? KN_FLOAT32 : dtype);
+                kn_import_cast(kn_import_range(import, count), kn_is_half(dtype) ? KN_FLOAT32 : dtype);
             if (step > 1) places = kn_scale(places, (double)step);
             if (begin != 0) places = kn_add(places, kn_import_in(call, 0));
             return kn_import_put_as(call, 0, places, dtype);
         }
     }
-    for (int i = 0; i < 3; i++) /* ONNX Runtime's may lack the step */
+    for (int i = 0; i < 3; i++) /* ONNX Runtime's operator may lack the step */
         if ((i < 2 || kn_import_has(call, i)) && !kn_import_numbers(call, i, &numbers[i], 1, NULL))
             return false;
     kn_value *made =
@@ -438,19 +442,19 @@ static bool range(kn_import_call *call) {
     return kn_import_put_as(call, 0, made, dtype);
 }
 
-/* Ones where column - row is k. */
+/* 1 where column - row is k, 0 elsewhere. */
 static bool eye_like(kn_import_call *call) {
     kn_shape shape;
     kn_dtype dtype = kn_import_dtype(call, 0);
     kn_import *import = call->import;
     if (!kn_import_has(call, 0) || !kn_item_shape(import, call->inputs[0], &shape)) return false;
-    if (shape.rank != 2) return kn_import_fail(call, KN_ERROR_SHAPE, "expected an array of rows and columns");
+    if (shape.rank != 2) return kn_import_fail(call, KN_ERROR_SHAPE, "expected a matrix");
     if (kn_import_attribute(call, "dtype") &&
         !kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "dtype", 1), &dtype))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "a type that Koine does not compute with");
-    kn_value *rows = kn_unsqueeze(kn_import_counted(import, shape.dims[0]), "1");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "dtype is not a supported type");
+    kn_value *rows = kn_unsqueeze(kn_import_range(import, shape.dims[0]), "1");
     kn_value *columns =
-        kn_shift(kn_import_counted(import, shape.dims[1]), -(double)kn_import_int(call, "k", 0));
+        kn_shift(kn_import_range(import, shape.dims[1]), -(double)kn_import_int(call, "k", 0));
     return kn_import_put_as(call, 0, kn_cast(kn_equal(rows, columns), kn_is_half(dtype) ? KN_FLOAT32 : dtype),
                             dtype);
 }
@@ -458,7 +462,7 @@ static bool eye_like(kn_import_call *call) {
 static bool trilu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t k = 0;
-    if (!x || (kn_import_has(call, 1) && !kn_import_whole(call, 1, &k, 1, NULL))) return false;
+    if (!x || (kn_import_has(call, 1) && !kn_import_integers(call, 1, &k, 1, NULL))) return false;
     return kn_import_put(call, 0, kn_import_int(call, "upper", 1) ? kn_triu(x, k) : kn_tril(x, k));
 }
 
@@ -469,11 +473,11 @@ static bool cosine_window(kn_import_call *call) {
     const double *f = factors[!strcmp(type, "HannWindow") ? 0 : !strcmp(type, "HammingWindow") ? 1 : 2];
     int64_t size = 0;
     kn_dtype dtype = KN_FLOAT32;
-    if (!kn_import_whole(call, 0, &size, 1, NULL)) return false;
+    if (!kn_import_integers(call, 0, &size, 1, NULL)) return false;
     if (!kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "output_datatype", 1), &dtype) || size < 0 ||
         size > 1 << 24)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "of so many numbers, or of a type that Koine does not compute with");
+                              "the size is out of range, or output_datatype is not supported");
     double n = (double)(kn_import_int(call, "periodic", 1) ? size : size - 1),
            turn = n > 0 ? 8 * atan(1.0) / n : 0;
     float *numbers = kn_arena_take(call->import->arena, (size_t)size + 1, sizeof *numbers);

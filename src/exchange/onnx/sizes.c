@@ -1,6 +1,6 @@
 /* Integers computed while the graph is built: shapes and axes that models derive from the sizes of their
- * inputs. Elements are dimensions of the graph, so that they may hold symbols. A function returns false
- * without a failure when something is not known; the node is then built as any other. */
+ * inputs. Elements are dimensions of the graph, so they may contain symbols. A function returns false without
+ * a failure if something is not known; the node is then built normally. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -34,14 +34,14 @@ bool kn_item_sized(kn_import *import, kn_item *item) {
     return true;
 }
 
-/* The integer that a constant of one element, which is not learnt, of a floating-point type holds. */
+/* Reads the integer in a floating-point constant of one element that is not trained. */
 static bool whole_constant(kn_import *import, kn_item *item, int64_t *number) {
     kn_tensor_info info;
     const void *data;
     uint64_t elements = 0;
     const bool constant = item->tensor || (item->value && item->value->kind == KN_VALUE_CONSTANT);
-    const kn_learnt *told =
-        item->initializer ? kn_import_learnt(kn_imported_of(import->model), item->tensor) : NULL;
+    const kn_trainability *told =
+        item->initializer ? kn_import_trainability(kn_imported_of(import->model), item->tensor) : NULL;
     if (!kn_dtype_is_float(item->dtype) || !constant || (told && told->yes) ||
         !kn_item_known(import, item, &info, &data) || !kn_tensor_elements(&info, &elements) || elements != 1)
         return false;
@@ -50,7 +50,7 @@ static bool whole_constant(kn_import *import, kn_item *item, int64_t *number) {
     return found == (double)*number;
 }
 
-kn_item *kn_item_whole(kn_import *import, kn_item *item) {
+kn_item *kn_item_integers(kn_import *import, kn_item *item) {
     int64_t number;
     if (!item || kn_item_sized(import, item)) return item;
     if (kn_import_failed(import) || item->sequence || !whole_constant(import, item, &number)) return NULL;
@@ -79,7 +79,7 @@ bool kn_sizes_apply(kn_import_call *call) {
     call->inputs = kn_arena_copy(call->import->arena, given, (size_t)call->input_count, sizeof *given);
     fine = fine && call->inputs;
     for (int i = 0; fine && i < call->input_count; i++)
-        fine = !given[i] || (call->inputs[i] = kn_item_whole(call->import, given[i])) != NULL;
+        fine = !given[i] || (call->inputs[i] = kn_item_integers(call->import, given[i])) != NULL;
     fine = fine && call->row->sizes(call);
     call->inputs = given;
     return fine;
@@ -106,7 +106,7 @@ static bool number_of(const kn_import_call *call, kn_dim dim, int64_t *number) {
     return kn_dim_constant(call->graph, dim, number);
 }
 
-/* The position in `item` that broadcasting maps to position `at` of the result. */
+/* The position in `item` that broadcasts to position `at` of the result. */
 static int broadcast_place(const kn_item *item, int rank, const int64_t *shape, int at) {
     int place = 0, stride = 1;
     for (int i = rank - 1, own = item->rank - 1; i >= 0; i--, own--) {
@@ -133,7 +133,7 @@ static bool broadcast_shapes(const kn_item *item, int *rank, int64_t *shape) {
     return true;
 }
 
-/* ---- where they come from ------------------------------------------------------------------------------ */
+/* ---- sources ------------------------------------------------------------------------------------------- */
 
 bool kn_sizes_shape(kn_import_call *call) {
     kn_shape shape;
@@ -192,7 +192,7 @@ static int64_t floor_divided(int64_t x, int64_t y) {
     return x / y - (x % y != 0 && (x < 0) != (y < 0));
 }
 
-/* Computes one pair of numbers; false where the result is not known. */
+/* Combines two numbers; false if the result is not known. */
 static bool combine_numbers(const char *type, int64_t x, int64_t y, int64_t *result) {
     bool comparable = true;
     if (!strcmp(type, "Equal"))
@@ -236,18 +236,18 @@ static bool combine(kn_import_call *call, kn_dim x, kn_dim y, kn_dim *result) {
     else if (!strcmp(type, "Mul"))
         *result = kn_dim_multiply(graph, x, y);
     else if (!strcmp(type, "Div") && kn_dtype_is_float(call->inputs[0]->dtype)) {
-        *result = y > 0 ? kn_dim_divide(graph, x, y) : x; /* only where nothing is left */
+        *result = y > 0 ? kn_dim_divide(graph, x, y) : x; /* only if nothing remains */
         fine = y > 0 && kn_dim_multiply(graph, *result, y) == x;
     } else if (number_of(call, x, &a) && number_of(call, y, &b)) {
         fine = combine_numbers(type, a, b, &number);
         if (fine) *result = kn_dim_of(graph, number);
     } else if (!strcmp(type, "Equal")) {
-        /* Sizes are never negative; others are taken to differ. */
+        /* Sizes are never negative; sizes of other values are assumed to differ. */
         *result = x == y;
         const bool negative = (number_of(call, x, &a) && a < 0) || (number_of(call, y, &b) && b < 0);
         if (x != y && !negative) kn_graph_differ(graph, x, y, false);
     } else if (!strcmp(type, "Div") && y > 0) {
-        *result = kn_dim_divide(graph, x, y); /* of sizes, which are not negative */
+        *result = kn_dim_divide(graph, x, y); /* sizes are not negative */
     } else if (x == y && (!strcmp(type, "Min") || !strcmp(type, "Max"))) {
         *result = x;
     } else {
@@ -264,7 +264,7 @@ static bool gives_bool(const char *type) {
     return false;
 }
 
-/* For one or more inputs, which broadcast. */
+/* For one or more inputs, with broadcasting. */
 bool kn_sizes_binary(kn_import_call *call) {
     int rank = 0;
     int64_t shape[KN_MAX_RANK];
@@ -332,7 +332,7 @@ bool kn_sizes_where(kn_import_call *call) {
     return sizes != NULL;
 }
 
-/* ---- moved about --------------------------------------------------------------------------------------- */
+/* ---- moving elements ----------------------------------------------------------------------------------- */
 
 bool kn_sizes_gather(kn_import_call *call) {
     if (call->input_count != 2) return false;
@@ -383,7 +383,7 @@ bool kn_sizes_concat(kn_import_call *call) {
     return sizes != NULL;
 }
 
-/* For lists only. */
+/* Only for lists. */
 bool kn_sizes_slice(kn_import_call *call) {
     const kn_item *x = call->inputs[0];
     int64_t begin, end, step = 1, axis = 0, size = x->count;

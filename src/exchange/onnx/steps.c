@@ -1,4 +1,4 @@
-/* Operators that are computed step by step along an axis, or that read and write parts of an axis at computed
+/* Operators that compute step by step along an axis, or that read and write part of an axis at computed
  * positions. */
 #include "exchange/onnx/import.h"
 
@@ -7,10 +7,10 @@
 
 enum { MAX_STEPS = 1024 };
 
-/* ---- products up to each element ----------------------------------------------------------------------- */
+/* ---- cumulative products ------------------------------------------------------------------------------- */
 
-/* Shifts x along an axis by `count` and fills with ones; the length stays. */
-static kn_value *behind_ones(kn_import_call *call, kn_value *x, int axis, int64_t count) {
+/* Shifts x along an axis by `count`, filling with ones; the length stays the same. */
+static kn_value *shift_in_ones(kn_import_call *call, kn_value *x, int axis, int64_t count) {
     int64_t amounts[KN_IMPORT_LIST] = {0};
     amounts[axis] = count;
     kn_value *first = kn_slice(x, axis, 0, x->shape.dims[axis] - count);
@@ -19,29 +19,30 @@ static kn_value *behind_ones(kn_import_call *call, kn_value *x, int axis, int64_
                : kn_pad(first, kn_import_list(call->import, amounts, 2 * x->shape.rank), 1);
 }
 
-/* Cumulative product by doubling: each round multiplies an element by the one 2^round before it. */
+/* Cumulative product by doubling: round r multiplies each element by the element 2^r before it. */
 static bool cumulative_product(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int axis;
     if (!x || !kn_import_axis_input(call, 1, x->shape.rank, &axis)) return false;
     int64_t size = x->shape.dims[axis];
-    if (!kn_dim_known(size)) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+    if (!kn_dim_known(size))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d is dynamic; expected a fixed size", axis);
     const char *axes = kn_import_list(call->import, (int64_t[]){axis}, 1);
     bool reverse = kn_import_int(call, "reverse", 0) != 0;
     if (reverse) x = kn_flip(x, axes);
-    if (kn_import_int(call, "exclusive", 0) && size > 0) x = behind_ones(call, x, axis, 1);
+    if (kn_import_int(call, "exclusive", 0) && size > 0) x = shift_in_ones(call, x, axis, 1);
     for (int64_t step = 1; step < size && !kn_value_failed(x); step *= 2)
-        x = kn_mul(x, behind_ones(call, x, axis, step));
+        x = kn_mul(x, shift_in_ones(call, x, axis, step));
     return kn_import_put(call, 0, reverse ? kn_flip(x, axes) : x);
 }
 
-/* ---- a convolution that remembers ---------------------------------------------------------------------- */
+/* ---- causal convolution with state --------------------------------------------------------------------- */
 
-/* x is (B,C,L), weight (C,1,k), the past elements are (B,C,k-1). */
+/* x is (B,C,L), weight (C,1,k), and the past elements (B,C,k-1). */
 static bool causal_convolution(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL,
              *past = NULL;
-    if (!weight || !kn_import_maybe(call, 2, &bias) || !kn_import_maybe(call, 3, &past)) return false;
+    if (!weight || !kn_import_optional(call, 2, &bias) || !kn_import_optional(call, 3, &past)) return false;
     if (x->shape.rank != 3 || weight->shape.rank != 3 || !kn_dim_known(weight->shape.dims[2]))
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected x (B,C,L) and a weight (C,1,k)");
     int64_t before = weight->shape.dims[2] - 1;
@@ -61,7 +62,7 @@ static bool causal_convolution(kn_import_call *call) {
                                 : kn_import_slice(call->import, x, 2, 0, 0, 1));
 }
 
-/* ---- attention as a recurrence ------------------------------------------------------------------------- */
+/* ---- linear attention ---------------------------------------------------------------------------------- */
 
 typedef struct linear_attention {
     kn_import_call *call;
@@ -78,7 +79,7 @@ static kn_value *step_of(const linear_attention *a, kn_value *x, int64_t t, int6
     return kn_import_reshape(a->call->import, kn_slice(x, 1, t, t + 1), dims, 4);
 }
 
-/* state = exp(decay) state + k (x) v', where v' is v, or beta (v - state k); the result is q state. */
+/* state = exp(decay) state + k (x) v', where v' is v or beta (v - state k); the result is q state. */
 static kn_value *attend(linear_attention *a, int64_t t) {
     kn_value *k = step_of(a, a->k, t, a->heads, 1), *v = step_of(a, a->v, t, a->heads, 1);
     kn_value *q = step_of(a, a->q, t, a->heads, a->q_heads / a->heads);
@@ -101,7 +102,7 @@ static bool take_linear(linear_attention *a) {
     kn_import_call *call = a->call;
     kn_value **inputs[6] = {&a->q, &a->k, &a->v, &a->state, &a->decay, &a->beta};
     for (int i = 0; i < 6; i++)
-        if (!kn_import_maybe(call, i, inputs[i]) || (i < 3 && !*inputs[i])) return false;
+        if (!kn_import_optional(call, i, inputs[i]) || (i < 3 && !*inputs[i])) return false;
     bool fits = a->heads > 0 && a->q_heads > 0 && a->q_heads % a->heads == 0;
     for (int i = 0; i < 6; i++) {
         const kn_value *x = *inputs[i];
@@ -111,12 +112,12 @@ static bool take_linear(linear_attention *a) {
                (x->shape.dims[2] % heads == 0 || (i == 5 && x->shape.dims[2] == 1));
     }
     if (!fits)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected (B,T,heads*size), and heads that divide it");
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected (B,T,heads*size), with sizes divisible by the number of heads");
     a->batch = a->q->shape.dims[0];
     a->times = a->q->shape.dims[1];
     if (!kn_dim_known(a->times) || a->times < 1 || a->times > MAX_STEPS)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size, or above %d",
-                              MAX_STEPS);
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the length is dynamic or above %d", MAX_STEPS);
     kn_import *import = call->import;
     int64_t keys = a->k->shape.dims[2] / a->heads, values = a->v->shape.dims[2] / a->heads;
     const kn_dim dims[4] = {a->batch, a->heads, keys, values};
@@ -143,21 +144,21 @@ static bool linear(kn_import_call *call) {
     return kn_import_put(call, 0, parts[0]) && kn_import_put(call, 1, a.state);
 }
 
-/* ---- rows at places that are computed ------------------------------------------------------------------ */
+/* ---- computed positions -------------------------------------------------------------------------------- */
 
 /* 0 to count - 1 as int32 along one axis; the other axes have size 1. */
 static kn_value *counted_along(kn_import *import, kn_dim count, int axis, int rank) {
     kn_dim dims[KN_MAX_RANK];
     for (int i = 0; i < rank; i++)
         dims[i] = i == axis ? count : 1;
-    return kn_import_reshape(import, kn_import_counted(import, count), dims, rank);
+    return kn_import_reshape(import, kn_import_range(import, count), dims, rank);
 }
 
 static kn_value *int_scalar(kn_import *import, int64_t number) {
     return kn_import_scalar(import, KN_INT32, (double)number);
 }
 
-/* Reverses the first steps of each sample, as many as its length says. */
+/* Reverses the first steps of each sample, as many as its length. */
 static bool reverse_sequence(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *lengths = x ? kn_import_in(call, 1) : NULL;
     kn_import *import = call->import;
@@ -166,7 +167,7 @@ static bool reverse_sequence(kn_import_call *call) {
     if (!lengths) return false;
     int rank = x->shape.rank;
     if (rank < 2 || kn_import_int(call, "batch_axis", 1) != (times_first ? 1 : 0))
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected samples and steps along the first two axes");
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected batch_axis and time_axis to be 0 and 1");
     for (int i = 0; i < rank; i++)
         order[i] = i < 2 ? 1 - i : i;
     const char *swap = kn_import_list(import, order, rank);
@@ -174,7 +175,8 @@ static bool reverse_sequence(kn_import_call *call) {
     if (kn_value_failed(x)) return false;
     const kn_shape shape = x->shape;
     kn_dim rows = kn_dim_multiply(call->graph, shape.dims[0], shape.dims[1]), flat[KN_MAX_RANK], line[2];
-    if (!kn_dim_known(shape.dims[1])) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of open length");
+    if (!kn_dim_known(shape.dims[1]))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the length is dynamic; expected a fixed size");
     flat[0] = rows;
     memcpy(flat + 1, shape.dims + 2, (size_t)(rank - 2) * sizeof *flat);
     line[0] = shape.dims[0];
@@ -190,18 +192,19 @@ static bool reverse_sequence(kn_import_call *call) {
     return kn_import_put(call, 0, times_first && !kn_value_failed(y) ? kn_transpose(y, swap) : y);
 }
 
-/* past is (B,…,S,…), the update (B,…,T,…): writes steps from each sample's position on. */
+/* past is (B,…,S,…), the update (B,…,T,…): writes steps starting at each sample's position. */
 static bool put_steps(kn_import_call *call) {
     kn_value *past = kn_import_in(call, 0), *update = past ? kn_import_in(call, 1) : NULL, *begin = NULL;
     kn_import *import = call->import;
     int axis;
-    if (!update || !kn_import_maybe(call, 2, &begin) ||
+    if (!update || !kn_import_optional(call, 2, &begin) ||
         !kn_import_axis(call, kn_import_int(call, "axis", -2), past->shape.rank, &axis))
         return false;
     int rank = past->shape.rank;
     const kn_shape shape = past->shape;
     if (axis == 0 || update->shape.rank != rank || !kn_dim_known(shape.dims[axis]))
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected (B,…), and an axis of known size after it");
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected (B,…) and an axis of fixed size after the batch");
     kn_dim between = 1, inner = 1, times = update->shape.dims[axis], size = shape.dims[axis];
     for (int i = 1; i < rank; i++)
         if (i < axis)
@@ -217,7 +220,7 @@ static bool put_steps(kn_import_call *call) {
     if (!strcmp(kn_import_string(call, "mode", "linear"), "circular"))
         step = kn_mod(step, int_scalar(import, size));
     kn_value *first = kn_import_reshape(
-        import, kn_mul(kn_import_counted(import, outer), int_scalar(import, size)), starts, 3);
+        import, kn_mul(kn_import_range(import, outer), int_scalar(import, size)), starts, 3);
     kn_value *numbers = kn_import_reshape(import, kn_add(first, step), new_rows, 1);
     kn_value *y = kn_scatter(kn_import_reshape(import, past, rows, 2), numbers,
                              kn_import_reshape(import, update, new_rows, 2), 0, KN_SCATTER_REPLACE);

@@ -3,9 +3,9 @@
 
 /* clang-format off */
 #define FAMILIES(X)                                                                                          \
-    X(pointwise) X(shape) X(resize) X(pick) X(known) X(sample) X(regions) X(steps) X(fourier) X(linear)       \
+    X(pointwise) X(shape) X(resize) X(gather) X(data_dependent) X(sample) X(regions) X(steps) X(fourier) X(linear)       \
     X(reduce) X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)     \
-    X(terms) X(qlinear) X(packed) X(fused) X(runtime_attention)
+    X(features) X(qlinear) X(packed) X(fused) X(runtime_attention)
 /* clang-format on */
 
 #define DECLARE(family)                                                                                      \

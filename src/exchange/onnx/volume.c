@@ -1,11 +1,11 @@
-/* Windows over volumes, as windows over images; those that no operator supports, as sums over their elements.
- */
+/* Windows over volumes, computed as windows over images; windows that no operator supports are sums over
+ * their elements. */
 #include "exchange/onnx/window.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-/* ---- folding ------------------------------------------------------------------------------------------- */
+/* ---- folded axes --------------------------------------------------------------------------------------- */
 
 /* The window over height and width. */
 static kn_window plane_of(const kn_window *w) {
@@ -21,7 +21,7 @@ static kn_window plane_of(const kn_window *w) {
     return plane;
 }
 
-/* The window over depth, for images (depth, rest). */
+/* The window over depth, for images with height D. */
 static kn_window depth_of(const kn_window *w) {
     kn_window depth = *w;
     depth.axes = 2;
@@ -53,10 +53,10 @@ kn_value *kn_volume_pool(kn_import_call *call, kn_value *x, const kn_window *w, 
     return kn_import_reshape(call->import, x, result, 5);
 }
 
-/* ---- by elements of the window ------------------------------------------------------------------------- */
+/* ---- sums over window elements ------------------------------------------------------------------------- */
 
-/* The number of positions of the window along an axis. */
-static int64_t places_of(const kn_window *w, int i, int64_t size) {
+/* The number of window positions along an axis. */
+static int64_t positions_of(const kn_window *w, int i, int64_t size) {
     int64_t before = w->padding[i], extent = w->dilation[i] * (w->size[i] - 1) + 1;
     int64_t free = size + before + w->padding[i + w->axes] - extent, stride = w->stride[i];
     if (free < 0) return 0;
@@ -65,7 +65,7 @@ static int64_t places_of(const kn_window *w, int i, int64_t size) {
     return places;
 }
 
-/* Pads x along an axis, so that all positions of the window are inside. */
+/* Pads x along an axis, so that all window positions are inside. */
 static kn_value *padded(kn_import_call *call, kn_value *x, const kn_window *w, int i, int64_t places,
                         double value) {
     int64_t amounts[KN_IMPORT_LIST] = {0}, size = x->shape.dims[2 + i];
@@ -84,7 +84,7 @@ static kn_value *tap(kn_import_call *call, kn_value *x, const kn_window *w, int 
                            w->stride[i]);
 }
 
-/* 1 / number of elements that count at each position of axis i, shaped to broadcast over the `after` axes
+/* 1 / number of valid elements at each window position of axis i, shaped to broadcast over the `after` axes
  * after it. */
 static kn_value *reciprocal_counts(kn_import_call *call, const kn_window *w, int i, int64_t size,
                                    int64_t places, kn_dtype dtype) {
@@ -112,10 +112,10 @@ kn_value *kn_pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w,
         int64_t size = x->shape.dims[2 + i];
         if (!kn_dim_known(size) || w->size[i] > 4096) {
             kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                           "dilations over an open size, or of a window so large");
+                           "expected an axis of fixed size and a window of at most 4096");
             return NULL;
         }
-        int64_t places = places_of(w, i, size);
+        int64_t places = positions_of(w, i, size);
         if (places < 1) {
             kn_import_fail(call, KN_ERROR_SHAPE, "the window is larger than axis %d", 2 + i);
             return NULL;
@@ -145,23 +145,22 @@ static kn_value *numbered(kn_import_call *call, const kn_value *x, bool columns)
         strcpy(order[rank - 2], rank == 5 ? "4" : "3");
         strcpy(order[rank - 1], rank == 5 ? "3" : "2");
     }
-    kn_value *numbers =
-        kn_import_reshape(call->import, kn_import_counted(call->import, elements), dims, rank);
+    kn_value *numbers = kn_import_reshape(call->import, kn_import_range(call->import, elements), dims, rank);
     if (!columns || rank < 4) return numbers;
     const char *text = kn_arena_format(call->import->arena, rank == 5 ? "%s,%s,%s,%s,%s" : "%s,%s,%s,%s",
                                        order[0], order[1], order[2], order[3], order[4]);
     return text ? kn_transpose(numbers, text) : NULL;
 }
 
-/* All elements of the window along a last axis: (N,C,…,elements). */
+/* All elements of the window along a new last axis: (N,C,…,elements). */
 static kn_value *side_by_side(kn_import_call *call, kn_value *x, const kn_window *w, double value) {
     for (int i = 0; i < w->axes && !kn_value_failed(x); i++) {
-        int64_t places = kn_dim_known(x->shape.dims[2 + i]) ? places_of(w, i, x->shape.dims[2 + i]) : 0;
+        int64_t places = kn_dim_known(x->shape.dims[2 + i]) ? positions_of(w, i, x->shape.dims[2 + i]) : 0;
         kn_value *parts[KN_MAX_INPUTS], *from = places < 1 ? NULL : padded(call, x, w, i, places, value);
         if (!from || w->size[i] > KN_MAX_INPUTS || x->shape.rank == KN_MAX_RANK) {
             kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                           "places in a window of %" PRId64 " along an axis of size %s", w->size[i],
-                           kn_import_dims_text(call->import, &x->shape.dims[2 + i], 1));
+                           "indices of a window of %" PRId64 " along an axis of size %s are not supported",
+                           w->size[i], kn_import_dims_text(call->import, &x->shape.dims[2 + i], 1));
             return NULL;
         }
         for (int64_t k = 0; k < w->size[i]; k++)
@@ -201,7 +200,7 @@ static kn_value *as_images(kn_import_call *call, kn_value *x) {
     return kn_import_reshape(call->import, x, dims, 4);
 }
 
-/* The inverse, for given N and D. */
+/* The inverse of as_images, for given N and D. */
 static kn_value *as_volumes(kn_import_call *call, kn_value *x, kn_dim batch, kn_dim depth) {
     if (kn_value_failed(x)) return NULL;
     const kn_dim dims[5] = {batch, depth, x->shape.dims[1], x->shape.dims[2], x->shape.dims[3]};
@@ -220,21 +219,21 @@ static kn_conv_params plane_params(const kn_window *w, int64_t groups) {
 static bool is_volume(kn_import_call *call, const kn_value *x, const kn_value *weight, const kn_window *w) {
     if (weight->shape.rank != 5) return kn_import_fail(call, KN_ERROR_SHAPE, "expected a weight of rank 5");
     bool open = !kn_dim_known(x->shape.dims[2]);
-    for (int i = 1; i < 3 && (w->same || w->same_lower); i++) /* the padding is computed from sizes then */
+    for (int i = 1; i < 3 && (w->same || w->same_lower); i++) /* the padding then depends on the sizes */
         open = open || !kn_dim_known(x->shape.dims[2 + i]);
     if (open || w->size[0] > 4096)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "a volume whose depth is open, or a window so deep");
+                              "expected a fixed depth and a window of at most 4096 planes");
     return true;
 }
 
-/* The sum of convolutions of images, over the planes of the weight. */
+/* The sum of image convolutions over the planes of the weight. */
 kn_value *kn_volume_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
                                 const kn_window *w, int64_t groups) {
     if (!is_volume(call, x, weight, w)) return NULL;
     kn_conv_params params = plane_params(w, groups);
     kn_value *sum = NULL;
-    int64_t depth = places_of(w, 0, x->shape.dims[2]);
+    int64_t depth = positions_of(w, 0, x->shape.dims[2]);
     kn_dim batch = x->shape.dims[0];
     if (depth < 1) return kn_import_fail(call, KN_ERROR_SHAPE, "the window is deeper than the volume"), NULL;
     x = padded(call, x, w, 0, depth, 0);
@@ -261,7 +260,7 @@ static kn_value *spread(kn_import_call *call, kn_value *x, int64_t stride) {
     return kn_import_slice(call->import, y, 2, 0, (d[2] - 1) * stride + 1, 1);
 }
 
-/* Each plane of the weight gives a volume; they are added at their offsets. */
+/* Each plane of the weight yields a volume; the volumes are added at their offsets. */
 kn_value *kn_volume_convolution_back(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
                                      const kn_window *w, int64_t groups, const int64_t *more) {
     if (!is_volume(call, x, weight, w)) return NULL;
@@ -281,7 +280,7 @@ kn_value *kn_volume_convolution_back(kn_import_call *call, kn_value *x, kn_value
         sum = sum ? kn_add(sum, part) : part;
     }
     if (kn_value_failed(sum)) return NULL;
-    /* Crops the padding, and adds zeros for what is larger. */
+    /* Crops the padding, and adds zeros for output beyond the windows. */
     int64_t amounts[10] = {0};
     bool pads = false;
     for (int i = 0; i < 3; i++) {
@@ -289,7 +288,7 @@ kn_value *kn_volume_convolution_back(kn_import_call *call, kn_value *x, kn_value
         if (cut < 0) amounts[5 + 2 + i] = -cut, pads = true, cut = 0;
         int64_t size = i ? sum->shape.dims[2 + i] : spread_depth + extent;
         if (!kn_dim_known(size) || size - cut <= w->padding[i]) {
-            kn_import_fail(call, KN_ERROR_UNSUPPORTED, "padding of an open size, or that leaves nothing");
+            kn_import_fail(call, KN_ERROR_UNSUPPORTED, "padding crops a dynamic size, or leaves no elements");
             return NULL;
         }
         if (cut || w->padding[i])

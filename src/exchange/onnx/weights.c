@@ -1,23 +1,24 @@
-/* The initializers of an ONNX file in the list of a model's weights: which are learnt, and why. */
+/* Adds the initializers of an ONNX file to a model's list of weights, with the reasons why they are trained
+ * or not. */
 #include <inttypes.h>
 
 #include "exchange/onnx/import.h"
 
-/* Weights in the list point to the names of their values. */
+/* Weights in the list share the name pointers of their values. */
 static void add_rules(kn_model *model, const kn_imported *imported) {
     for (size_t i = 0; i < model->weight_count; i++) {
         kn_model_weight *weight = &model->weights[i];
         for (size_t k = 0; k < imported->state_count && weight->trained; k++) {
             const kn_import_state *state = &imported->states[k];
-            const kn_learnt *learnt =
-                state->value->name == weight->name ? kn_import_learnt(imported, state->tensor) : NULL;
-            if (learnt) weight->rule = learnt->why;
+            const kn_trainability *trainable =
+                state->value->name == weight->name ? kn_import_trainability(imported, state->tensor) : NULL;
+            if (trainable) weight->rule = trainable->why;
         }
     }
 }
 
 /* Adds an initializer that is not a state of the graph. */
-static bool add_tensor(kn_model *model, const kn_onnx_tensor *tensor, const kn_learnt *learnt) {
+static bool add_tensor(kn_model *model, const kn_onnx_tensor *tensor, const kn_trainability *trainable) {
     kn_text text;
     kn_text_init(&text, &model->host);
     for (size_t i = 0; i < tensor->rank; i++)
@@ -27,8 +28,8 @@ static bool add_tensor(kn_model *model, const kn_onnx_tensor *tensor, const kn_l
                               .type = kn_onnx_type_name(tensor->type),
                               .shape = kn_text_failed(&text) ? NULL : kn_arena_text(&model->arena, text.data),
                               .elements = tensor->count,
-                              .why =
-                                  learnt->yes ? "sizes or settings are made of it, or nothing" : learnt->why,
+                              .why = trainable->yes ? "only used for sizes or attributes, or unused"
+                                                    : trainable->why,
                               .rule = ""};
     if (!tensor->rank) weight.shape = "";
     kn_text_finish(&text);
@@ -49,6 +50,6 @@ bool kn_import_list_weights(kn_model *model) {
     for (size_t i = 0; fine && i < graph->initializer_count; i++)
         if (!is_state(imported, &graph->initializers[i]))
             fine = add_tensor(model, &graph->initializers[i],
-                              kn_import_learnt(imported, &graph->initializers[i]));
+                              kn_import_trainability(imported, &graph->initializers[i]));
     return fine;
 }

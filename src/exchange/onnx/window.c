@@ -1,9 +1,9 @@
-/* Convolutions and pooling of lengths and images, and their windows; volume.c has volumes. */
+/* Convolutions and pooling over lengths and images; volume.c has volumes. */
 #include "exchange/onnx/window.h"
 
 #include <inttypes.h>
 
-/* Padding before and after, so that the result has the size divided by the stride, rounded up. */
+/* Pads before and after, so that the result has size / stride, rounded up. */
 static void pad_same(const kn_value *x, kn_window *w) {
     for (int i = 0; i < w->axes; i++) {
         int64_t size = x->shape.dims[2 + i], extent = w->dilation[i] * (w->size[i] - 1) + 1;
@@ -24,7 +24,7 @@ static bool take_list(kn_import_call *call, const char *name, int64_t usual, int
     for (int i = 0; i < axes; i++)
         if (numbers[i] < 0 || numbers[i] > INT32_MAX)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                                  "%s has the number %" PRId64 ", expected 0 to %d", name, numbers[i],
+                                  "%s has the value %" PRId64 "; expected 0 to %d", name, numbers[i],
                                   INT32_MAX);
     return true;
 }
@@ -32,8 +32,8 @@ static bool take_list(kn_import_call *call, const char *name, int64_t usual, int
 bool kn_window_take(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w) {
     *w = (kn_window){.axes = x->shape.rank - 2};
     if (w->axes < 1 || w->axes > KN_WINDOW_AXES)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
-                              "along %d axes; lengths, images and volumes are known here", w->axes);
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has %d spatial axes; 1 to 3 are supported",
+                              w->axes);
     const char *automatic = kn_import_string(call, "auto_pad", "NOTSET");
     if (!take_list(call, "kernel_shape", 1, w->axes, w->size) ||
         !take_list(call, "strides", 1, w->axes, w->stride) ||
@@ -45,18 +45,19 @@ bool kn_window_take(kn_import_call *call, const kn_value *x, const kn_value *wei
         const int64_t size = weight->shape.dims[2 + i];
         if (told && kn_dim_known(size) && size != w->size[i])
             return kn_import_fail(call, KN_ERROR_SHAPE,
-                                  "kernel_shape has %" PRId64 ", and the weight %" PRId64, w->size[i], size);
+                                  "kernel_shape has %" PRId64 ", but the weight has %" PRId64, w->size[i],
+                                  size);
         w->size[i] = size;
     }
     if (strcmp(automatic, "NOTSET") && strcmp(automatic, "VALID") && strcmp(automatic, "SAME_UPPER") &&
         strcmp(automatic, "SAME_LOWER"))
         return kn_import_fail(call, KN_ERROR_FORMAT,
-                              "auto_pad is '%.40s', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER",
+                              "auto_pad is '%.40s'; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER",
                               automatic);
     for (int i = 0; i < w->axes; i++)
         if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1)
             return kn_import_fail(call, KN_ERROR_ARGUMENT,
-                                  "sizes, strides and dilations must be numbers above 0");
+                                  "kernel sizes, strides and dilations must be positive");
     w->same = !strcmp(automatic, "SAME_UPPER");
     w->same_lower = !strcmp(automatic, "SAME_LOWER");
     if (!strcmp(automatic, "VALID")) memset(w->padding, 0, sizeof w->padding);
@@ -69,19 +70,19 @@ static bool known_image(const kn_value *x, const kn_window *w) {
     return true;
 }
 
-/* The window of a length or image in the form of the builders' parameters. */
+/* Copies the window of a length or image to the builders' parameters. */
 static void copy_window(const kn_window *w, int64_t *stride, int64_t *padding, int64_t *dilation) {
     memcpy(stride, w->stride, 2 * sizeof *stride);
     memcpy(dilation, w->dilation, 2 * sizeof *dilation);
-    /* For a length, the padding before and after is in the first two. */
+    /* For a length, the first two elements are the padding before and after. */
     memcpy(padding, w->padding, 4 * sizeof *padding);
 }
 
-/* Numbers that are not positive are a failure of the node. */
+/* A group below 1 is a failure of the node. */
 static int64_t groups_of(const kn_import_call *call) {
     const int64_t groups = kn_import_int(call, "group", 1);
     if (groups < 1)
-        kn_import_fail(call, KN_ERROR_ARGUMENT, "group is %" PRId64 ", expected 1 or more", groups);
+        kn_import_fail(call, KN_ERROR_ARGUMENT, "group is %" PRId64 "; expected 1 or more", groups);
     return groups;
 }
 
@@ -105,8 +106,8 @@ kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *wei
     return w.axes == 1 ? kn_conv1d(x, weight, bias, &params) : kn_conv2d(x, weight, bias, &params);
 }
 
-kn_value *kn_import_whole_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
-                                      kn_value *weight_zero) {
+kn_value *kn_import_integer_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
+                                        kn_value *weight_zero) {
     kn_window w;
     kn_conv_params params;
     if (!take_convolution(call, x, weight, &w, &params)) return NULL;
@@ -116,7 +117,7 @@ kn_value *kn_import_whole_convolution(kn_import_call *call, kn_value *x, kn_valu
 
 static bool conv(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
-    if (!weight || !kn_import_maybe(call, 2, &bias)) return false;
+    if (!weight || !kn_import_optional(call, 2, &bias)) return false;
     return kn_import_put(call, 0, kn_import_convolution(call, x, weight, bias));
 }
 
@@ -124,14 +125,15 @@ static bool conv_transpose(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
     int64_t more[KN_WINDOW_AXES] = {0}, shape[KN_WINDOW_AXES];
     kn_window w;
-    if (!weight || !kn_import_maybe(call, 2, &bias) || !kn_window_take(call, x, weight, &w) ||
+    if (!weight || !kn_import_optional(call, 2, &bias) || !kn_window_take(call, x, weight, &w) ||
         !take_list(call, "output_padding", 0, w.axes, more))
         return false;
     bool sized = kn_import_ints(call, "output_shape", shape, KN_WINDOW_AXES) == w.axes;
     for (int i = 0; i < w.axes && (sized || w.same || w.same_lower); i++) {
         int64_t size = x->shape.dims[2 + i], extent = w.dilation[i] * (w.size[i] - 1) + 1;
         if (!kn_dim_known(size))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output_shape of an open size");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "output_shape and auto_pad need a fixed input size");
         int64_t wanted = sized ? shape[i] : size * w.stride[i];
         int64_t total = (size - 1) * w.stride[i] + more[i] + extent - wanted;
         if (total < 0) more[i] -= total, total = 0;
@@ -144,16 +146,17 @@ static bool conv_transpose(kn_import_call *call) {
     }
     kn_conv_params params = {.size = sizeof params, .groups = groups_of(call), .all_padding = true};
     copy_window(&w, params.stride, params.padding, params.dilation);
-    /* Output padding beyond the stride is added as zeros: no tap reaches it. */
+    /* Output padding beyond the stride is added as zeros, since no tap reaches it. */
     int64_t beyond[2] = {0, 0};
     for (int i = 0; i < w.axes; i++) {
         if (more[i] >= w.stride[i]) beyond[i] = more[i] - (w.stride[i] - 1);
         params.output_padding[i] = more[i] - beyond[i];
     }
     bool pads = beyond[0] || beyond[1];
-    /* A width of 0 would mean that of the height. */
+    /* A width of 0 would mean the same as the height. */
     if (w.axes == 2 && params.output_padding[1] == 0 && params.output_padding[0] != 0)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output_padding of the height alone");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "output_padding only for the height is not supported");
     kn_value *y = w.axes == 1 ? kn_conv_transpose1d(x, weight, pads ? NULL : bias, &params)
                               : kn_conv_transpose2d(x, weight, pads ? NULL : bias, &params);
     if (pads) {
@@ -172,7 +175,7 @@ bool kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w) 
     if (kn_value_failed(x) || !kn_window_take(call, x, NULL, w)) return false;
     if (w->same || w->same_lower) {
         if (!known_image(x, w))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "auto_pad of an image of open size");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "auto_pad needs a fixed image size");
         pad_same(x, w);
     }
     w->ceil = kn_import_int(call, "ceil_mode", 0) != 0;
@@ -208,7 +211,7 @@ static bool max_pool(kn_import_call *call) {
     if (!kn_window_take_pool(call, x, &w)) return false;
     if (kn_import_wants(call, 1)) {
         if (!known_image(x, &w))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "places in an image of open size");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "indices of maxima need a fixed image size");
         kn_value *numbers = kn_dtype_is_float(x->shape.dtype) ? x : kn_cast(x, KN_FLOAT32);
         kn_value *places = kn_pool_places(call, numbers, &w, kn_import_int(call, "storage_order", 0) != 0);
         if (!kn_import_put_as(call, 1, places, KN_INT64)) return false;
@@ -242,7 +245,7 @@ static bool global_pool(kn_import_call *call) {
     return kn_import_put(call, 0, kn_pow(sum, kn_import_scalar(call->import, dtype, 1 / p)));
 }
 
-/* ---- windows put back ---------------------------------------------------------------------------------- */
+/* ---- col2im -------------------------------------------------------------------------------------------- */
 
 enum { BACK_AXES = KN_MAX_RANK - 2, BACK_NUMBERS = 1 << 24 };
 
@@ -250,7 +253,7 @@ typedef struct back {
     int axes;
     int64_t image[BACK_AXES], block[BACK_AXES], stride[BACK_AXES], dilation[BACK_AXES],
         padding[2 * BACK_AXES];
-    int64_t steps[BACK_AXES], elements, taps, places; /* of the image, of a block, blocks */
+    int64_t steps[BACK_AXES], elements, taps, places; /* of the image, of a block, number of blocks */
 } back;
 
 static bool measure_back(kn_import_call *call, back *b) {
@@ -262,11 +265,11 @@ static bool measure_back(kn_import_call *call, back *b) {
         int64_t extent = fine ? b->dilation[i] * (b->block[i] - 1) + 1 : 0;
         int64_t room = b->image[i] + b->padding[i] + b->padding[i + b->axes] - extent;
         if (!fine || room < 0)
-            return kn_import_fail(call, KN_ERROR_ARGUMENT, "its blocks do not fit the image");
+            return kn_import_fail(call, KN_ERROR_ARGUMENT, "the blocks do not fit the image");
         b->steps[i] = room / b->stride[i] + 1;
         if (product > BACK_NUMBERS / b->steps[i] || product * b->steps[i] > BACK_NUMBERS / b->block[i] ||
             b->elements > BACK_NUMBERS / b->image[i])
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of too many blocks");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the image has too many blocks");
         product *= b->steps[i] * b->block[i];
         b->elements *= b->image[i];
         b->taps *= b->block[i];
@@ -275,8 +278,8 @@ static bool measure_back(kn_import_call *call, back *b) {
     return true;
 }
 
-/* The position of tap `tap` of block `place` in the image; positions in the padding are after its end. */
-static int64_t place_back(const back *b, int64_t tap, int64_t place) {
+/* The image index of tap `tap` of block `place`; taps in the padding get an index beyond the end. */
+static int64_t image_index(const back *b, int64_t tap, int64_t place) {
     int64_t at = 0, stride = 1;
     for (int i = b->axes; i-- > 0;) {
         int64_t along =
@@ -290,32 +293,32 @@ static int64_t place_back(const back *b, int64_t tap, int64_t place) {
     return at;
 }
 
-/* x is (N,C*taps,blocks): adds each block at its position in the image, (N,C,…). */
+/* x is (N,C*taps,blocks): adds each block at its position in the image (N,C,…). */
 static bool col2im(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_import *import = call->import;
     back b;
     int blocks = 0;
-    if (!x || !kn_import_whole(call, 1, b.image, BACK_AXES, &b.axes) ||
-        !kn_import_whole(call, 2, b.block, BACK_AXES, &blocks))
+    if (!x || !kn_import_integers(call, 1, b.image, BACK_AXES, &b.axes) ||
+        !kn_import_integers(call, 2, b.block, BACK_AXES, &blocks))
         return false;
     if (blocks != b.axes || b.axes < 1 || x->shape.rank != 3)
         return kn_import_fail(call, KN_ERROR_SHAPE,
-                              "expected x (N,C,blocks), and an axis of the block for each of the image");
+                              "expected x (N,C,blocks), and a block size for each image axis");
     if (!take_list(call, "strides", 1, b.axes, b.stride) ||
         !take_list(call, "dilations", 1, b.axes, b.dilation) ||
         !take_list(call, "pads", 0, 2 * b.axes, b.padding) || !measure_back(call, &b))
         return false;
     kn_dim batch = x->shape.dims[0], channels = x->shape.dims[1];
     if (!kn_dim_known(channels) || channels % b.taps != 0 || x->shape.dims[2] != b.places)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "%" PRId64 " blocks of %" PRId64 " fit the image",
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected %" PRId64 " blocks of %" PRId64 " elements",
                               b.places, b.taps);
     channels /= b.taps;
     int64_t count = b.taps * b.places;
     int32_t *places = kn_arena_take(import->arena, (size_t)count, sizeof *places);
     if (!places) return kn_import_no_memory(import);
     for (int64_t i = 0; i < count; i++)
-        places[i] = (int32_t)place_back(&b, i / b.places, i % b.places);
+        places[i] = (int32_t)image_index(&b, i / b.places, i % b.places);
     kn_dim dims[KN_MAX_RANK] = {batch, channels, count};
     kn_value *numbers =
         kn_constant(call->graph, KN_INT32, kn_import_list(import, &count, 1), places, (size_t)count * 4);

@@ -18,25 +18,25 @@ typedef struct kn_window {
 
 typedef enum kn_pooling { KN_POOL_MAX, KN_POOL_AVERAGE, KN_POOL_POWER } kn_pooling;
 
-/* The window of a node over x, of the size of the weight, or, where that is NULL, of an attribute. */
+/* Reads the window of a node over x, with the size of the weight or, if that is NULL, of an attribute. */
 bool kn_window_take(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w);
-/* The window of a pooling node over x; x may have failed. False after a failure. */
+/* Reads the window of a pooling node over x, which may have failed. False after a failure. */
 bool kn_window_take_pool(kn_import_call *call, const kn_value *x, kn_window *w);
-/* The maxima of a window over x, of the type of x. */
+/* The maxima of a window over x, with the type of x. */
 kn_value *kn_window_max_pool(kn_import_call *call, kn_value *x, const kn_window *w);
-/* The result of a window over x, whatever the number of axes. */
+/* The result of a window over x, with any number of axes. */
 kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
 
 /* ---- volume.c ------------------------------------------------------------------------------------------ */
 
-/* Pools height and width, then depth. */
+/* Pools height and width, then depth: x is (N,C,D,H,W). */
 kn_value *kn_volume_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
-/* Sums over the elements of the window, axis by axis: for averages and powers with dilations. */
+/* Sums over the elements of the window, axis by axis, for averages and powers with dilations. */
 kn_value *kn_pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
-/* The indices of the maxima, counted through all of x, int64; sizes are known. columns: height and width are
- * counted in column-major order. */
+/* The indices of the maxima in x, int64; sizes are known. columns: height and width are in column-major
+ * order. */
 kn_value *kn_pool_places(kn_import_call *call, kn_value *x, const kn_window *w, bool columns);
-/* weight is (O,C/groups,D,H,W), of the transposed one (C,O/groups,D,H,W); bias may be NULL. */
+/* weight is (O,C/groups,D,H,W), for the transposed convolution (C,O/groups,D,H,W); bias may be NULL. */
 kn_value *kn_volume_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
                                 const kn_window *w, int64_t groups);
 kn_value *kn_volume_convolution_back(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,

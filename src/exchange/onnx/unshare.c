@@ -1,29 +1,29 @@
-/* Splits initializers that exporters merged because they were equal at first (the weights of new norms are
- * all ones, and so are running variances): each is trained separately. */
+/* Gives initializers that exporters merged because they were equal at first (the weights of new norms are all
+ * ones, and so are running variances) a separate copy each, so that each is trained separately. */
 #include "exchange/onnx/import.h"
 
-enum { MAX_READ = 32, STATISTICS = 3 /* the first input of a batch norm that is a running statistic */ };
+enum { MAX_READ = 32, STATISTICS = 3 /* index of a batch norm's first input that is a running statistic */ };
 
-typedef struct apart {
+typedef struct sharing {
     kn_import *import;
     kn_onnx_graph *graph;
-    kn_onnx_tensor *list; /* the initializers, with room for more */
+    kn_onnx_tensor *list; /* the initializers, with spare capacity */
     size_t count, capacity;
-    size_t *reads;     /* inputs of nodes that read each initializer of the file */
-    size_t read_count; /* the initializers of the file, which come first in the list */
-    kn_map names;      /* positions of initializers, plus 1 */
-    kn_map split;      /* the names of new ones */
+    size_t *reads;     /* per initializer of the file: how many node inputs read it */
+    size_t read_count; /* number of initializers in the file; they come first in the list */
+    kn_map names;      /* name -> index of the initializer, plus 1 */
+    kn_map split;      /* names of added copies */
     kn_map folded;     /* names of initializers that were folded into others */
     kn_map results;    /* names of the graph's outputs */
     kn_signature signature;
-} apart;
+} sharing;
 
-static size_t find(const apart *all, const char *name) {
+static size_t find(const sharing *all, const char *name) {
     return (size_t)(uintptr_t)kn_map_get_text(&all->names, name);
 }
 
-/* Copies initializer `from` under another name, unless that name exists. */
-static bool add_copy(apart *all, size_t from, const char *name) {
+/* Adds a copy of initializer `from` with the given name, unless that name exists. */
+static bool add_copy(sharing *all, size_t from, const char *name) {
     if (!name) return kn_import_no_memory(all->import);
     if (find(all, name)) return true;
     if (all->count == all->capacity) {
@@ -46,11 +46,11 @@ static const char *last_word(const char *name) {
     return dot ? dot + 1 : name;
 }
 
-/* ---- what a node of PyTorch's exporter reads ----------------------------------------------------------- */
+/* ---- metadata of PyTorch's exporter -------------------------------------------------------------------- */
 
-/* Collects words such as "%p_bn_weight" from the description of a node, as names of the program; returns how
- * many. */
-static int names_read(const apart *all, const char *text, const char **names) {
+/* Finds words such as "%p_bn_weight" in the description of a node and stores their names in the program;
+ * returns the count. */
+static int names_read(const sharing *all, const char *text, const char **names) {
     int count = 0;
     while ((text = strchr(text, '%')) != NULL && count < MAX_READ) {
         size_t length = strspn(++text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
@@ -61,9 +61,9 @@ static int names_read(const apart *all, const char *text, const char **names) {
     return count;
 }
 
-/* Finds one of names[0..count) without an initializer, preferring one that ends in the last word of `like`.
- */
-static int find_lost(const apart *all, const char *const *names, int count, const char *like) {
+/* Returns the index of one of names[0..count) without an initializer, preferring names that end in the last
+ * word of `like`; -1: none. */
+static int find_lost(const sharing *all, const char *const *names, int count, const char *like) {
     int found = -1;
     for (int i = count - 1; i >= 0; i--) {
         if (!names[i] || kn_map_has(&all->folded, names[i], strlen(names[i])) ||
@@ -75,9 +75,9 @@ static int find_lost(const apart *all, const char *const *names, int count, cons
     return found;
 }
 
-/* Gives a node a separate copy of an initializer that other nodes read too and that it was not created for.
- */
-static bool restore(apart *all, const kn_onnx_node *node) {
+/* Replaces initializers that other nodes read too, and that were not created for this node, by separate
+ * copies. */
+static bool restore(sharing *all, const kn_onnx_node *node) {
     const char *text = kn_import_pair(node->metadata, node->metadata_count, "pkg.torch.onnx.fx_node");
     const char *names[MAX_READ];
     bool right[MAX_READ] = {false};
@@ -102,23 +102,23 @@ static bool restore(apart *all, const kn_onnx_node *node) {
     return true;
 }
 
-/* ---- the same without what it says --------------------------------------------------------------------- */
+/* ---- without metadata ---------------------------------------------------------------------------------- */
 
 static bool is_identity(const kn_onnx_node *node) {
     return !strcmp(node->type, "Identity") && !*node->domain && node->input_count == 1 &&
            node->output_count == 1;
 }
 
-/* Whether a node is an Identity of an initializer with a parameter's name, which is how the older exporter
- * writes copies. */
-static bool is_copy(const apart *all, const kn_onnx_node *node, size_t *from) {
+/* Whether a node is an Identity of an initializer whose output has a parameter's name: the older exporter
+ * writes copies this way. */
+static bool is_copy(const sharing *all, const kn_onnx_node *node, size_t *from) {
     const char *name = is_identity(node) ? node->outputs[0] : "";
     if (!strchr(name, '.') || *name == '/' || find(all, name)) return false;
     *from = find(all, node->inputs[0]);
     return *from && all->list[*from - 1].rank == 1 && !kn_map_has(&all->results, name, strlen(name));
 }
 
-static bool take_copies(apart *all) {
+static bool take_copies(sharing *all) {
     kn_onnx_node *nodes = (kn_onnx_node *)(uintptr_t)all->graph->nodes; /* in the file's arena */
     size_t kept = 0, from;
     for (size_t i = 0; i < all->graph->node_count; i++) {
@@ -135,15 +135,15 @@ static bool is_statistic(const kn_onnx_node *node, size_t input) {
     return !strcmp(node->type, "BatchNormalization") && !*node->domain && input >= STATISTICS;
 }
 
-/* The name that this one is a copy of, or the name itself. */
+/* The initializer that `name` is a copy of, or `name` itself. */
 static const char *original(const kn_map *copies, const char *name) {
     const char *from = kn_map_get_text(copies, name);
     return from ? from : name;
 }
 
-/* Splits off running statistics that have another use, too. Statistics that norms share may reach the later
- * ones as copies. */
-static bool take_statistics(apart *all) {
+/* Separates running statistics that are also used elsewhere. Statistics shared by norms may reach the later
+ * norms as copies. */
+static bool take_statistics(sharing *all) {
     kn_map others, copies;
     bool fine = true;
     kn_map_init(&others, &all->import->model->host);
@@ -181,9 +181,9 @@ static bool take_statistics(apart *all) {
     return fine;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------- */
+/* ---- entry point --------------------------------------------------------------------------------------- */
 
-static bool read_names(apart *all) {
+static bool read_names(sharing *all) {
     bool fine = kn_signature_read(all->import, &all->signature);
     for (size_t i = 0; fine && i < all->count; i++)
         fine = !*all->list[i].name ||
@@ -204,15 +204,15 @@ static bool read_names(apart *all) {
     return fine || kn_import_no_memory(all->import);
 }
 
-bool kn_import_take_apart(kn_import *import) {
+bool kn_import_unshare(kn_import *import) {
     const kn_host *host = &import->model->host;
     kn_onnx_graph *graph = &kn_imported_of(import->model)->file->graph;
-    apart all = {.import = import,
-                 .graph = graph,
-                 .list = (kn_onnx_tensor *)(uintptr_t)graph->initializers,
-                 .count = graph->initializer_count,
-                 .read_count = graph->initializer_count,
-                 .capacity = graph->initializer_count};
+    sharing all = {.import = import,
+                   .graph = graph,
+                   .list = (kn_onnx_tensor *)(uintptr_t)graph->initializers,
+                   .count = graph->initializer_count,
+                   .read_count = graph->initializer_count,
+                   .capacity = graph->initializer_count};
     kn_map_init(&all.names, host);
     kn_map_init(&all.split, host);
     kn_map_init(&all.folded, host);

@@ -1,23 +1,23 @@
-/* Decides which initializers are learnt: parameters of the network, not its tables, windows, masks and
- * constants. The metadata of the file decides; without it names and values do, and then the nodes that read
+/* Decides which initializers are trainable: the network's parameters, not its tables, windows, masks and
+ * constants. The file's metadata decides; without metadata names and values do, and then the nodes that read
  * them. */
 #include "exchange/onnx/import.h"
 
 #include <math.h>
 
-/* How nodes use an initializer; a use as a parameter outweighs others. */
+/* How nodes use an initializer; a use as a parameter outweighs uses as a constant. */
 typedef struct uses {
-    const char *learns, *fixed; /* types of nodes; NULL: none */
+    const char *trains, *constant; /* node types; NULL: none */
 } uses;
 
 typedef struct finder {
     kn_import *import;
     const kn_onnx_graph *graph;
-    kn_map infos; /* metadata of a value, by its name */
+    kn_map infos; /* name -> metadata of the value */
     kn_signature signature;
-    kn_map origins; /* by name: the index, plus 1, of the initializer whose elements it holds */
+    kn_map origins; /* name of a value -> index, plus 1, of the initializer whose elements it holds */
     uses *uses;     /* by initializer */
-    bool names;     /* names of parameters and buffers are those of the program */
+    bool names;     /* parameters and buffers have their names in the program */
     bool failed;    /* out of memory */
 } finder;
 
@@ -25,7 +25,7 @@ static void put(finder *find, kn_map *map, const char *name, const void *value) 
     if (*name && !kn_map_put_text(map, name, (void *)(uintptr_t)value)) find->failed = true;
 }
 
-/* ---- what PyTorch's exporter writes -------------------------------------------------------------------- */
+/* ---- metadata of PyTorch's exporter -------------------------------------------------------------------- */
 
 const char *kn_import_pair(const kn_onnx_pair *pairs, size_t count, const char *key) {
     for (size_t i = 0; i < count; i++)
@@ -76,8 +76,8 @@ static bool names_parameter(const finder *find, const char *list) {
     return false;
 }
 
-/* Decides by the metadata of the file; false where it has none. */
-static bool told(finder *find, const kn_onnx_tensor *tensor, kn_learnt *learnt) {
+/* Decides by the file's metadata; false if it has none. */
+static bool read_metadata(finder *find, const kn_onnx_tensor *tensor, kn_trainability *trainable) {
     const kn_onnx_value_info *info = kn_map_get_text(&find->infos, tensor->name);
     const char *kind = NULL, *folded = NULL;
     if (info) {
@@ -87,17 +87,16 @@ static bool told(finder *find, const kn_onnx_tensor *tensor, kn_learnt *learnt) 
     }
     if (!kind) kind = kn_map_get_text(&find->signature.kinds, tensor->name);
     if (kind) {
-        learnt->yes = !strcmp(kind, "PARAMETER");
-        learnt->why = kn_arena_format(find->import->arena, "the file says %.40s", kind);
+        trainable->yes = !strcmp(kind, "PARAMETER");
+        trainable->why = kn_arena_format(find->import->arena, "marked %.40s in the file", kind);
     } else if (folded && find->signature.kinds.count) {
-        learnt->yes = names_parameter(find, folded);
-        learnt->why = learnt->yes ? "the file says that it is made of parameters"
-                                  : "the file says that it is made of no parameters";
+        trainable->yes = names_parameter(find, folded);
+        trainable->why = trainable->yes ? "folded from parameters" : "not folded from parameters";
     }
     return kind || (folded && find->signature.kinds.count);
 }
 
-/* ---- names and numbers --------------------------------------------------------------------------------- */
+/* ---- names and values ---------------------------------------------------------------------------------- */
 
 static bool is_among(const char *word, size_t length, const char *const *list) {
     for (; *list; list++)
@@ -121,7 +120,7 @@ static const char *last_word(const char *name, size_t *length) {
     return name;
 }
 
-static bool says_fixed(const char *name) {
+static bool has_constant_name(const char *name) {
     static const char *const words[] = {
         "mask", "window", "cos", "sin", "freq",     "freqs", "fb",   "filterbank", "pe",   "mean",     "std",
         "var",  "grid",   "mel", "dft", "variance", "tril",  "triu", "win",        "bank", "constant", NULL};
@@ -130,7 +129,7 @@ static bool says_fixed(const char *name) {
     return is_among(word, length, words);
 }
 
-static bool says_learnt(const char *name) {
+static bool has_trainable_name(const char *name) {
     static const char *const words[] = {"weight", "bias",      "gamma",  "beta",      "alpha",
                                         "scale",  "token",     "embed",  "embedding", "embeddings",
                                         "param",  "parameter", "kernel", NULL};
@@ -140,7 +139,7 @@ static bool says_learnt(const char *name) {
 }
 
 /* Whether the name was generated by an exporter: "onnx::Add_12", "/Constant_output_0", "val_7". */
-static bool is_made_up(const char *name) {
+static bool is_generated(const char *name) {
     return !strncmp(name, "onnx::", 6) || (*name == '/' && strstr(name, "_output_")) ||
            (!strncmp(name, "val_", 4) && !name[4 + strspn(name + 4, "0123456789")]) ||
            !strncmp(name, "lifted_tensor_", 14) || !strncmp(name, "Constant_", 9) ||
@@ -154,7 +153,7 @@ static int long_axes(const kn_onnx_tensor *tensor) {
     return count;
 }
 
-/* Whether the values are those of a mask: zeros and one other number, or very negative ones alone. */
+/* Whether the values look like a mask: zeros and one other number, or only large negative numbers. */
 static bool is_mask(const kn_onnx_tensor *tensor) {
     bool zero = false, far = true, two = true;
     double other = 0;
@@ -168,15 +167,15 @@ static bool is_mask(const kn_onnx_tensor *tensor) {
     return far || (two && zero && other != 0 && long_axes(tensor) > 1);
 }
 
-/* Whether nodes read it as they read masks, and its name does not contradict that. */
+/* Whether nodes read it like a mask, and its name does not contradict that. */
 static bool may_be_mask(const kn_onnx_tensor *tensor, const char *type) {
     static const char *const types[] = {"Add", "Sub", "Mul", "Div", "Where", NULL};
-    if (says_learnt(tensor->name)) return false;
+    if (has_trainable_name(tensor->name)) return false;
     return !type || is_among(type, strlen(type), types) ||
-           (!strcmp(type, "MatMul") && !is_made_up(tensor->name));
+           (!strcmp(type, "MatMul") && !is_generated(tensor->name));
 }
 
-/* ---- the nodes that read it ---------------------------------------------------------------------------- */
+/* ---- uses ---------------------------------------------------------------------------------------------- */
 
 /* Whether the results hold the elements of the first input. */
 static bool carries(const char *type) {
@@ -186,22 +185,23 @@ static bool carries(const char *type) {
     return is_among(type, strlen(type), types);
 }
 
-/* Whether the node takes the input as a constant: it is compared, a limit, a transform or a grid. */
-static bool reads_fixed(const char *type, size_t input) {
+/* Whether the node uses the input as a constant: a limit, a grid, a transform, or an operand of a comparison.
+ */
+static bool reads_constant(const char *type, size_t input) {
     static const char *const types[] = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal",  "Max",
                                         "Min",  "Clip",        "Mod",     "Floor",          "Ceil",   "Round",
                                         "Sign", "STFT",        "DFT",     "AffineGrid",     "Resize", NULL};
     return is_among(type, strlen(type), types) || (!strcmp(type, "GridSample") && input == 1);
 }
 
-static bool learns(const finder *find, const kn_onnx_tensor *tensor, const char *type, size_t input) {
-    bool apart = !strcmp(type, "Sub") || !strcmp(type, "Div");
+static bool trains(const finder *find, const kn_onnx_tensor *tensor, const char *type, size_t input) {
+    bool subtracted = !strcmp(type, "Sub") || !strcmp(type, "Div");
     bool added = !strcmp(type, "Add") || !strcmp(type, "Where"), multiplied = !strcmp(type, "Mul");
-    if (says_learnt(tensor->name)) return true;
-    if (reads_fixed(type, input)) return false;
-    if (!strcmp(type, "MatMul") && input == 0) return !is_made_up(tensor->name);
-    if (apart) return find->names && !is_made_up(tensor->name);
-    if (added) return long_axes(tensor) < 2 || !is_made_up(tensor->name);
+    if (has_trainable_name(tensor->name)) return true;
+    if (reads_constant(type, input)) return false;
+    if (!strcmp(type, "MatMul") && input == 0) return !is_generated(tensor->name);
+    if (subtracted) return find->names && !is_generated(tensor->name);
+    if (added) return long_axes(tensor) < 2 || !is_generated(tensor->name);
     if (multiplied) return long_axes(tensor) < 2;
     return true;
 }
@@ -217,8 +217,8 @@ static void walk(finder *find, const kn_onnx_node *nodes, size_t count) {
             for (size_t j = 0; same && j < node->output_count; j++)
                 put(find, &find->origins, node->outputs[j], (void *)found);
             if (!same)
-                *(learns(find, &find->graph->initializers[found - 1], node->type, k) ? &of->learns
-                                                                                     : &of->fixed) =
+                *(trains(find, &find->graph->initializers[found - 1], node->type, k) ? &of->trains
+                                                                                     : &of->constant) =
                     node->type;
         }
         for (size_t j = 0; j < node->attribute_count; j++) {
@@ -231,42 +231,43 @@ static void walk(finder *find, const kn_onnx_node *nodes, size_t count) {
     }
 }
 
-/* ---- the verdicts -------------------------------------------------------------------------------------- */
+/* ---- decisions ----------------------------------------------------------------------------------------- */
 
 static const char *unfit(const kn_onnx_tensor *tensor) {
     kn_dtype dtype;
-    if (!kn_onnx_type_to(tensor->type, &dtype) || !kn_dtype_is_float(dtype)) return "holds no fractions";
-    if (tensor->count == 0) return "is empty";
+    if (!kn_onnx_type_to(tensor->type, &dtype) || !kn_dtype_is_float(dtype)) return "not floating-point";
+    if (tensor->count == 0) return "empty";
     for (uint64_t i = 0; i < tensor->count; i++)
-        if (!isfinite(kn_onnx_tensor_number(tensor, i))) return "holds what is not finite";
+        if (!isfinite(kn_onnx_tensor_number(tensor, i))) return "has non-finite elements";
     return NULL;
 }
 
-static kn_learnt judge(finder *find, size_t i) {
+static kn_trainability decide(finder *find, size_t i) {
     const kn_onnx_tensor *tensor = &find->graph->initializers[i];
-    kn_learnt learnt = {.why = unfit(tensor)};
-    if (learnt.why || told(find, tensor, &learnt)) return learnt;
-    if (tensor->rank == 0 && !(find->names && !is_made_up(tensor->name)))
-        return (kn_learnt){false, "is a single number"};
-    if (!strcmp(find->import->file->producer, "koine")) return (kn_learnt){true, "Koine wrote it so"};
-    if (says_fixed(tensor->name)) return (kn_learnt){false, "its name is that of a table or mask"};
+    kn_trainability trainable = {.why = unfit(tensor)};
+    if (trainable.why || read_metadata(find, tensor, &trainable)) return trainable;
+    if (tensor->rank == 0 && !(find->names && !is_generated(tensor->name)))
+        return (kn_trainability){false, "a scalar"};
+    if (!strcmp(find->import->file->producer, "koine")) return (kn_trainability){true, "written by Koine"};
+    if (has_constant_name(tensor->name)) return (kn_trainability){false, "named like a table or mask"};
     const uses *of = &find->uses[i];
-    if (may_be_mask(tensor, of->learns) && is_mask(tensor))
-        return (kn_learnt){false, "its numbers are those of a mask"};
-    learnt.yes = of->learns || !of->fixed;
-    learnt.why = kn_arena_format(find->import->arena,
-                                 learnt.yes ? "as %.60s reads it" : "%.60s reads it as a constant",
-                                 of->learns  ? of->learns
-                                 : of->fixed ? of->fixed
-                                             : "nothing else");
-    return learnt;
+    if (may_be_mask(tensor, of->trains) && is_mask(tensor))
+        return (kn_trainability){false, "has the values of a mask"};
+    trainable.yes = of->trains || !of->constant;
+    trainable.why =
+        kn_arena_format(find->import->arena, trainable.yes ? "read by %.60s" : "read by %.60s as a constant",
+                        of->trains     ? of->trains
+                        : of->constant ? of->constant
+                                       : "no node");
+    return trainable;
 }
 
-bool kn_import_find_learnt(kn_import *import) {
+bool kn_import_decide_trainable(kn_import *import) {
     const kn_host *host = &import->model->host;
     const kn_onnx_graph *graph = &import->file->graph;
     finder find = {.import = import, .graph = graph, .names = !strcmp(import->file->producer, "pytorch")};
-    kn_learnt *learnt = kn_arena_take(import->arena, graph->initializer_count + 1, sizeof *learnt);
+    kn_trainability *trainable =
+        kn_arena_take(import->arena, graph->initializer_count + 1, sizeof *trainable);
     find.uses = kn_allocate(host, graph->initializer_count + 1, sizeof *find.uses);
     kn_map_init(&find.infos, host);
     kn_map_init(&find.origins, host);
@@ -276,23 +277,23 @@ bool kn_import_find_learnt(kn_import *import) {
         put(&find, &find.infos, graph->values[i].name, &graph->values[i]);
     for (size_t i = 0; i < graph->initializer_count; i++)
         put(&find, &find.origins, graph->initializers[i].name, (void *)(uintptr_t)(i + 1));
-    bool fine = kn_signature_read(import, &find.signature) && learnt && find.uses && !find.failed;
+    bool fine = kn_signature_read(import, &find.signature) && trainable && find.uses && !find.failed;
     if (fine) walk(&find, graph->nodes, graph->node_count);
     for (size_t i = 0; fine && i < graph->initializer_count; i++) {
-        learnt[i] = judge(&find, i);
-        fine = learnt[i].why && !find.failed;
+        trainable[i] = decide(&find, i);
+        fine = trainable[i].why && !find.failed;
     }
     kn_map_finish(&find.infos);
     kn_signature_finish(&find.signature);
     kn_map_finish(&find.origins);
     kn_release(host, find.uses);
-    kn_imported_of(import->model)->learnt = learnt;
+    kn_imported_of(import->model)->trainable = trainable;
     return fine || kn_import_no_memory(import);
 }
 
-const kn_learnt *kn_import_learnt(const kn_imported *imported, const kn_onnx_tensor *tensor) {
+const kn_trainability *kn_import_trainability(const kn_imported *imported, const kn_onnx_tensor *tensor) {
     const kn_onnx_graph *graph = &imported->file->graph;
     uintptr_t first = (uintptr_t)graph->initializers, at = (uintptr_t)tensor;
     size_t place = at >= first ? (at - first) / sizeof *tensor : SIZE_MAX;
-    return imported->learnt && place < graph->initializer_count ? &imported->learnt[place] : NULL;
+    return imported->trainable && place < graph->initializer_count ? &imported->trainable[place] : NULL;
 }

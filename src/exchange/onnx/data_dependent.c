@@ -1,5 +1,5 @@
-/* Operators whose output shape depends on the values of inputs, which must be known when the model is
- * opened. */
+/* Operators whose output shapes depend on the values of inputs, which must be known when the model is opened.
+ */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 enum { MEL_NUMBERS = 1 << 22, BOX_COMPARISONS = 1 << 26 };
 
-/* Reads the known values of input i. False after a failure, which names it. */
+/* Reads the known values of input i. False after a failure, which names the input. */
 static bool take_known(kn_import_call *call, int i, kn_tensor_info *info, const void **data) {
     double ask;
     if (kn_import_has(call, i) && kn_item_known(call->import, call->inputs[i], info, data)) return true;
@@ -46,7 +46,7 @@ static bool non_zero(kn_import_call *call) {
     return kn_import_put(call, 0, whole_constant(call, places, rank, count));
 }
 
-/* ---- what is there once -------------------------------------------------------------------------------- */
+/* ---- unique slices ------------------------------------------------------------------------------------- */
 
 /* Slices of x along an axis: slice i is (outer,inner) elements of (outer,count,inner). */
 typedef struct parts {
@@ -67,7 +67,7 @@ static int compare_parts(const parts *p, int64_t left, int64_t right) {
     return 0;
 }
 
-/* Sorts the indices of slices, stably, in room for two lists of p->count. */
+/* Sorts the indices of slices, stably, using two lists of p->count as memory. */
 static int64_t *sorted_parts(const parts *p, int64_t *list, int64_t *other) {
     for (int64_t i = 0; i < p->count; i++)
         list[i] = i;
@@ -89,7 +89,8 @@ static int64_t *sorted_parts(const parts *p, int64_t *list, int64_t *other) {
     return list;
 }
 
-/* Outputs: the unique slices, the first index of each, the unique index of each slice of x, and counts. */
+/* Outputs: the unique slices, the first index of each, the unique index of each slice of x, and the counts.
+ */
 static bool unique(kn_import_call *call) {
     kn_tensor_info info;
     int axis = 0;
@@ -109,7 +110,7 @@ static bool unique(kn_import_call *call) {
         if (i == 0 || compare_parts(&p, order[i - 1], order[i]) != 0) first[count++] = order[i];
         which[order[i]] = count - 1;
     }
-    if (!kn_import_int(call, "sorted", 1)) { /* in the order of x */
+    if (!kn_import_int(call, "sorted", 1)) { /* in order of occurrence */
         for (int64_t i = 0, seen = 0; i < p.count; i++)
             if (first[which[i]] == i) renamed[which[i]] = seen++;
         for (int64_t i = 0; i < p.count; i++)
@@ -131,7 +132,7 @@ static bool unique(kn_import_call *call) {
 typedef struct boxes {
     kn_tensor_info info, score_info; /* (batch,boxes,4), (batch,classes,boxes) */
     const void *data, *scores;
-    bool centers; /* (x,y,width,height), else two corners (y,x,y,x) */
+    bool centers; /* (x,y,width,height) instead of two corners (y,x,y,x) */
     float overlap;
 } boxes;
 
@@ -180,15 +181,14 @@ static bool take_boxes(kn_import_call *call, boxes *b, double *most, double *sco
     return true;
 }
 
-/* Non-maximum suppression for each class: (chosen,3), the sample, the class and the box. */
+/* Non-maximum suppression per class: (chosen,3) has sample, class and box. */
 static bool non_max_suppression(kn_import_call *call) {
     boxes b;
     double most, least;
     if (!take_boxes(call, &b, &most, &least)) return false;
     int64_t count = b.info.shape[1], lists = b.score_info.shape[0] * b.score_info.shape[1], chosen = 0;
     if ((double)(lists * count) * fmin(most, (double)count) > BOX_COMPARISONS)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%" PRId64 " boxes are too many to choose from",
-                              count);
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%" PRId64 " boxes are too many to compare", count);
     bool *out = kn_arena_take(call->import->arena, (size_t)count + 1, sizeof *out);
     int64_t *result = kn_arena_take(call->import->arena, 3 * (size_t)(lists * count) + 1, sizeof *result);
     if (!out || !result) return kn_import_no_memory(call->import);
@@ -214,10 +214,9 @@ static bool non_max_suppression(kn_import_call *call) {
     return kn_import_put_as(call, 0, whole_constant(call, result, chosen, 3), KN_INT64);
 }
 
-/* ---- frequencies --------------------------------------------------------------------------------------- */
+/* ---- mel filters --------------------------------------------------------------------------------------- */
 
-/* Triangular filters over the frequencies of a transform, evenly spaced on the mel scale: (length / 2 +
- * 1,bins). */
+/* Triangular filters over the DFT frequencies, evenly spaced on the mel scale: (length / 2 + 1,bins). */
 static bool mel_weights(kn_import_call *call) {
     double bins = 0, length = 0, rate = 0, low = 0, high = 0;
     kn_dtype dtype = KN_FLOAT32;
@@ -226,10 +225,11 @@ static bool mel_weights(kn_import_call *call) {
         !kn_import_numbers(call, 4, &high, 1, NULL))
         return false;
     if (!kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "output_datatype", KN_ONNX_FLOAT32), &dtype))
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "its output_datatype is none of Koine's");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output_datatype is not a supported type");
     if (!(bins >= 1 && length >= 1 && rate >= 1 && low >= 0 && high >= low) || !(high <= rate) ||
         bins > MEL_NUMBERS / (length / 2 + 1))
-        return kn_import_fail(call, KN_ERROR_ARGUMENT, "its bins, sizes and frequencies make no filters");
+        return kn_import_fail(call, KN_ERROR_ARGUMENT,
+                              "the number of bins, the DFT length or the frequencies are out of range");
     int64_t rows = (int64_t)length / 2 + 1, columns = (int64_t)bins;
     double *weights = kn_arena_take(call->import->arena, (size_t)(rows * columns), sizeof *weights);
     int64_t *at = kn_arena_take(call->import->arena, (size_t)columns + 2, sizeof *at);
@@ -253,10 +253,10 @@ static bool mel_weights(kn_import_call *call) {
     return kn_import_put_as(call, 0, kn_import_cast(y, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
 }
 
-const kn_import_row kn_import_known[] = {
+const kn_import_row kn_import_data_dependent[] = {
     {.type = "NonZero", .build = non_zero},
     {.type = "Unique", .build = unique},
     {.type = "NonMaxSuppression", .build = non_max_suppression},
     {.type = "MelWeightMatrix", .build = mel_weights},
 };
-const int kn_import_known_count = (int)KN_COUNT_OF(kn_import_known);
+const int kn_import_data_dependent_count = (int)KN_COUNT_OF(kn_import_data_dependent);

@@ -30,7 +30,8 @@ static bool gather_nd(kn_import_call *call) {
     if (!take_two(call, &x, &numbers)) return false;
     int64_t batch = kn_import_int(call, "batch_dims", 0);
     if (batch < 0 || batch >= numbers->shape.rank || batch >= x->shape.rank)
-        return kn_import_fail(call, KN_ERROR_SHAPE, "batch_dims is %" PRId64, batch);
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "batch_dims is %" PRId64 "; expected less than both ranks", batch);
     return kn_import_put(call, 0, kn_gather_nd_batches(x, numbers, (int)batch));
 }
 
@@ -61,7 +62,7 @@ static bool top_k(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *places = NULL;
     int64_t k = kn_import_int(call, "k", 1);
     int axis;
-    if (!x || (call->opset >= 10 && !kn_import_whole(call, 1, &k, 1, NULL)) ||
+    if (!x || (call->opset >= 10 && !kn_import_integers(call, 1, &k, 1, NULL)) ||
         !kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank, &axis))
         return false;
     kn_value *values = kn_top_k(x, k, axis, !kn_import_int(call, "largest", 1), &places);
@@ -78,7 +79,8 @@ static bool arg_extreme(kn_import_call *call) {
     kn_dim size = x->shape.dims[axis];
     if (last) {
         if (!kn_dim_known(size))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the last of an open number");
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "select_last_index needs an axis of fixed size");
         x = kn_flip(x, kn_import_list(call->import, (int64_t[]){axis}, 1));
     }
     kn_value *place =
@@ -102,7 +104,7 @@ static bool one_hot(kn_import_call *call) {
     double classes = 0;
     if (!values || !kn_import_numbers(call, 1, &classes, 1, NULL)) return false;
     if (!(classes >= 1 && classes <= INT32_MAX))
-        return kn_import_fail(call, KN_ERROR_ARGUMENT, "the depth is no number above 0");
+        return kn_import_fail(call, KN_ERROR_ARGUMENT, "depth is %g; expected a positive number", classes);
     if (numbers->shape.dtype != KN_INT32) numbers = kn_import_cast(numbers, KN_INT64);
     kn_value *hot = kn_one_hot(numbers, (int64_t)classes, (int)kn_import_int(call, "axis", -1), 1, 0);
     kn_value *off = kn_import_reshape(call->import, kn_slice(values, 0, 0, 1), NULL, 0);
@@ -110,7 +112,7 @@ static bool one_hot(kn_import_call *call) {
     return kn_import_put_as(call, 0, kn_where(kn_cast(hot, KN_BOOL), on, off), kn_import_dtype(call, 2));
 }
 
-/* Selects the slices along an axis, or the elements, for which the condition holds. */
+/* Selects slices along an axis, or elements, for which the condition is true. */
 static bool compress(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     double holds[KN_MAX_INPUTS * 16];
@@ -128,7 +130,7 @@ static bool compress(kn_import_call *call) {
         call, 0, kn_gather(x, kn_constant(call->graph, KN_INT64, shape, places, (size_t)kept * 8), axis));
 }
 
-const kn_import_row kn_import_pick[] = {
+const kn_import_row kn_import_gather[] = {
     {.type = "Gather", .build = gather, .sizes = kn_sizes_gather},
     {.type = "GatherElements", .build = gather_elements},
     {.type = "GatherND", .build = gather_nd},
@@ -143,4 +145,4 @@ const kn_import_row kn_import_pick[] = {
     {.type = "OneHot", .build = one_hot},
     {.type = "Compress", .build = compress},
 };
-const int kn_import_pick_count = (int)KN_COUNT_OF(kn_import_pick);
+const int kn_import_gather_count = (int)KN_COUNT_OF(kn_import_gather);

@@ -1,4 +1,4 @@
-/* Features: counts of runs of integers (terms), limits, and columns that are picked. */
+/* Feature extraction: counts of n-grams of integers, thresholds, and selected columns. */
 #include "exchange/onnx/import.h"
 
 #define ML "ai.onnx.ml"
@@ -12,7 +12,7 @@ static bool binarizer(kn_import_call *call) {
     return kn_import_put(call, 0, kn_import_cast(kn_greater(x, limit), dtype));
 }
 
-/* Elements of the last axis, (…,picked); of a single row (1,picked). */
+/* Selects elements of the last axis: (…,picked), or (1,picked) for a single row. */
 static bool feature_extractor(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *places = x ? kn_import_in(call, 1) : NULL;
     if (!places) return false;
@@ -21,15 +21,15 @@ static bool feature_extractor(kn_import_call *call) {
     return kn_import_put(call, 0, kn_gather(x, kn_reshape(places, "-1"), -1));
 }
 
-/* ---- terms --------------------------------------------------------------------------------------------- */
+/* ---- n-grams ------------------------------------------------------------------------------------------- */
 
 enum { MAX_TERM = 16, TERM_NUMBERS = 1 << 24 };
 
-/* The vectorizer: runs of `least` to `most` integers, which may leave out up to `skips` between each two. */
+/* The vectorizer: n-grams of `least` to `most` integers, with up to `skips` integers between neighbors. */
 typedef struct terms {
     int64_t least, most, skips;
     const kn_onnx_attribute *starts, *columns, *pool, *weights; /* where each length starts in the pool, … */
-    int64_t width;                                              /* columns of the result */
+    int64_t width;                                              /* number of result columns */
 } terms;
 
 static const kn_onnx_attribute *list_of(const kn_import_call *call, const char *name,
@@ -38,8 +38,8 @@ static const kn_onnx_attribute *list_of(const kn_import_call *call, const char *
     return found && found->kind == kind ? found : NULL;
 }
 
-/* The pool's numbers of runs of this length: from *begin on, *count runs. */
-static bool runs_of(const terms *t, int64_t length, int64_t *begin, int64_t *count) {
+/* The n-grams of a length in the pool: *count of them, starting at number *begin. */
+static bool ngrams_of(const terms *t, int64_t length, int64_t *begin, int64_t *count) {
     const size_t lengths = t->starts->count;
     *begin = *count = 0;
     if ((size_t)length > lengths) return true;
@@ -59,12 +59,13 @@ static bool take_terms(kn_import_call *call, terms *t) {
                  .pool = list_of(call, "pool_int64s", KN_ONNX_ATTRIBUTE_INTS),
                  .weights = list_of(call, "weights", KN_ONNX_ATTRIBUTE_FLOATS)};
     if (!t->starts || !t->columns || !t->pool)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "without a pool of integers, pool_int64s");
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "pool_int64s is missing; only pools of integers are supported");
     bool fits = t->least >= 1 && t->least <= t->most && t->most <= MAX_TERM && t->skips >= 0 &&
                 t->skips <= MAX_TERM && (!t->weights || t->weights->count == t->columns->count);
     int64_t known = 0, begin, count;
     for (int64_t length = 1; fits && (size_t)length <= t->starts->count; length++) {
-        fits = runs_of(t, length, &begin, &count);
+        fits = ngrams_of(t, length, &begin, &count);
         known += count;
     }
     fits = fits && known == (int64_t)t->columns->count;
@@ -73,11 +74,13 @@ static bool take_terms(kn_import_call *call, terms *t) {
         if (fits && t->columns->ints[i] >= t->width) t->width = t->columns->ints[i] + 1;
     }
     if (!fits || known > TERM_NUMBERS / (t->width + 1))
-        return kn_import_fail(call, KN_ERROR_ARGUMENT, "its lengths, counts, indexes and weights do not fit");
+        return kn_import_fail(call, KN_ERROR_ARGUMENT,
+                              "the n-gram lengths, counts, indexes and weights do not match");
     return true;
 }
 
-/* How often each of `count` runs is in x (N,C), float32 (N,count); `gap` is the distance of its elements. */
+/* How often each of `count` n-grams occurs in x (N,C), float32 (N,count); `gap` is the distance between
+ * neighbors. */
 static kn_value *occurrences(kn_import_call *call, const terms *t, kn_value *x, int64_t length, int64_t begin,
                              int64_t count, int64_t gap) {
     const int64_t places = x->shape.dims[1] - (length - 1) * gap;
@@ -99,7 +102,7 @@ static kn_value *occurrences(kn_import_call *call, const terms *t, kn_value *x, 
     return kn_sum(kn_cast(all, KN_FLOAT32), "1", false);
 }
 
-/* x is (C) or (N,C); the result has a column for each run of the pool. */
+/* x is (C) or (N,C); the result has a column for each n-gram of the pool. */
 static bool vectorizer(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *parts[MAX_TERM];
     kn_import *import = call->import;
@@ -111,7 +114,7 @@ static bool vectorizer(kn_import_call *call) {
     if (row) x = kn_unsqueeze(x, "0");
     x = kn_import_cast(x, KN_INT64);
     if (kn_value_failed(x) || x->shape.rank != 2 || !kn_dim_known(x->shape.dims[1]))
-        return kn_import_fail(call, KN_ERROR_SHAPE, "expected integers (N,C), C a number");
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected integers (N,C) with a fixed C");
     const kn_dim batch = x->shape.dims[0];
     int64_t all = (int64_t)t.columns->count, begin, count, at = 0;
     float *matrix = kn_arena_take(import->arena, (size_t)(all * t.width) + 1, sizeof *matrix);
@@ -119,14 +122,14 @@ static bool vectorizer(kn_import_call *call) {
     memset(matrix, 0, (size_t)(all * t.width) * sizeof *matrix);
     size_t made = 0;
     for (int64_t length = 1; (size_t)length <= t.starts->count; length++) {
-        runs_of(&t, length, &begin, &count);
+        ngrams_of(&t, length, &begin, &count);
         kn_value *sum = NULL;
         const bool used = length >= t.least && length <= t.most && count > 0;
         for (int64_t skip = 0; used && skip <= (length > 1 ? t.skips : 0); skip++) {
             const int64_t places = x->shape.dims[1] - (length - 1) * (skip + 1);
             if (places < 1) break;
             if (count > TERM_NUMBERS / places)
-                return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of so many runs of so many integers");
+                return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has too many n-grams");
             kn_value *found = occurrences(call, &t, x, length, begin, count, skip + 1);
             sum = sum ? kn_add(sum, found) : found;
         }
@@ -139,10 +142,11 @@ static bool vectorizer(kn_import_call *call) {
         }
         at += count;
         if (made == MAX_TERM)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "runs of more than %d", MAX_TERM);
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "n-grams of more than %d integers are not supported", MAX_TERM);
         if (sum) parts[made++] = sum;
     }
-    if (!made) return kn_import_fail(call, KN_ERROR_ARGUMENT, "an empty pool");
+    if (!made) return kn_import_fail(call, KN_ERROR_ARGUMENT, "the pool is empty");
     kn_value *y = made == 1 ? parts[0] : kn_concat(parts, made, 1);
     if (!counted) y = kn_cast(kn_greater(y, kn_import_scalar(import, KN_FLOAT32, 0)), KN_FLOAT32);
     const char *shape = kn_import_list(import, (int64_t[]){all, t.width}, 2);
@@ -152,9 +156,9 @@ static bool vectorizer(kn_import_call *call) {
     return kn_import_put_as(call, 0, row ? kn_squeeze(y, "0") : y, KN_FLOAT32);
 }
 
-const kn_import_row kn_import_terms[] = {
+const kn_import_row kn_import_features[] = {
     {.type = "Binarizer", .build = binarizer, .domain = ML},
     {.type = "ArrayFeatureExtractor", .build = feature_extractor, .domain = ML},
     {.type = "TfIdfVectorizer", .build = vectorizer},
 };
-const int kn_import_terms_count = (int)KN_COUNT_OF(kn_import_terms);
+const int kn_import_features_count = (int)KN_COUNT_OF(kn_import_features);

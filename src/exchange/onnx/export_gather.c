@@ -13,7 +13,7 @@ static bool embedding(kn_export_call *call) {
 static bool gather(kn_export_call *call) {
     bool elements = !strcmp(call->node->op->name, "gather_elements");
     if (kn_attribute_of(call->node, "outside")->integer)
-        return false; /* ONNX makes indices outside an error */
+        return false; /* out-of-range indices are an error in ONNX */
     return kn_export_two(call, elements ? "GatherElements" : "Gather", call->output, call->inputs[0],
                          call->inputs[1]) &&
            kn_export_int(call, "axis", axis_of(call));
@@ -31,7 +31,7 @@ static bool scatter_elements(kn_export_call *call) {
            kn_export_int(call, "axis", axis_of(call)) && add_reduction(call);
 }
 
-/* Moves `count` axes from `first` on to the front, or back. */
+/* Moves `count` axes, starting at `first`, to the front, or back. */
 static const char *to_front(kn_export_call *call, const char *x, int rank, int first, int count, bool back,
                             const char *output) {
     int64_t order[KN_MAX_RANK];
@@ -62,7 +62,7 @@ static bool scatter(kn_export_call *call) {
            (!axis || to_front(call, result, rank, axis, 1, true, call->output));
 }
 
-/* ONNX gives the indices as int64. */
+/* ONNX returns the indices as int64. */
 static bool top_k(kn_export_call *call) {
     const kn_value *places = call->node->outputs[1];
     const int64_t k = kn_attribute_of(call->node, "k")->integer;
@@ -77,7 +77,7 @@ static bool top_k(kn_export_call *call) {
             kn_export_int(call, "to", kn_onnx_type_from(places->shape.dtype)));
 }
 
-const kn_export_row kn_export_picks[] = {
+const kn_export_row kn_export_gathers[] = {
     {"embedding", embedding},
     {"gather", gather},
     {"gather_elements", gather},
@@ -85,4 +85,4 @@ const kn_export_row kn_export_picks[] = {
     {"scatter_elements", scatter_elements},
     {"top_k", top_k},
 };
-const int kn_export_picks_count = (int)KN_COUNT_OF(kn_export_picks);
+const int kn_export_gathers_count = (int)KN_COUNT_OF(kn_export_gathers);
