@@ -6,29 +6,32 @@
 
 #include "models/models_private.h"
 
-/* ---- what a kind takes --------------------------------------------------------------------------------- */
+/* ---- arguments of each kind ---------------------------------------------------------------------------- */
 
 static const kn_option common[] = {
     {.name = "init",
      .kind = KN_OPTION_START,
-     .usual = "uniform by the size of a row",
-     .help = "how the weight begins: a word of the list of beginnings"},
-    {.name = "bias_init", .kind = KN_OPTION_START, .usual = "as the weight's", .help = "how the bias begins"},
+     .usual = "uniform, scaled by the row size",
+     .help = "initializer of the weight, see the list of initializers"},
+    {.name = "bias_init",
+     .kind = KN_OPTION_START,
+     .usual = "same as init",
+     .help = "initializer of the bias"},
     {.name = "share",
      .kind = KN_OPTION_PATH,
-     .usual = "its own",
-     .help = "the layer whose parameters are used in place of own ones"},
+     .usual = "none",
+     .help = "layer whose parameters this layer uses"},
     {.name = "freeze",
      .kind = KN_OPTION_FLAG,
      .usual = "no",
-     .help = "whether the parameters stay as they begin"},
+     .help = "whether the parameters are not trained"},
     {.name = "device",
      .kind = KN_OPTION_TEXT,
-     .usual = "that of all others",
-     .help = "the device that computes it, by the name that the program has for it"},
+     .usual = "the main device",
+     .help = "device that computes it, by the program's name for the device"},
 };
 
-/* Every kind can be pinned to a device. */
+/* Layers, operators and blocks can all be pinned to a device. */
 static int takes(const kn_kind *kind) {
     if (kind->layer) return kind->layer->takes | KN_TAKES_DEVICE;
     return kind->block ? KN_TAKES_SHARE | KN_TAKES_FREEZE | KN_TAKES_DEVICE : KN_TAKES_DEVICE;
@@ -102,9 +105,9 @@ bool kn_operator_is_kind(const kn_operator *row) {
     return !row->backward && !row->random && row->class != KN_CLASS_ASSIGN;
 }
 
-/* ---- the check ----------------------------------------------------------------------------------------- */
+/* ---- checking ------------------------------------------------------------------------------------------ */
 
-/* "conv CHANNELS SIZE": what a line of this kind looks like, cut off at `bytes`. */
+/* Writes the syntax of a kind, "conv CHANNELS SIZE", cut off at `bytes`. */
 static const char *usage(const kn_kind *kind, char *text, size_t bytes) {
     size_t length = (size_t)snprintf(text, bytes, "%s", kn_kind_name(kind));
     int count = kn_kind_argument_count(kind);
@@ -144,8 +147,8 @@ static bool unknown_argument(kn_model *model, const kn_line *line, const kn_word
                       list_names(names, count, list, sizeof list), kn_guess(key->text, names, count, guess));
 }
 
-/* Users of other libraries write "conv2d 32 3", which is an operator here: hint at the layer. */
-static const char *meant(const kn_line *line, char guess[KN_GUESS_BYTES]) {
+/* Users of other libraries write "conv2d 32 3", which here is an operator: suggest the layer. */
+static const char *suggest_layer(const kn_line *line, char guess[KN_GUESS_BYTES]) {
     const kn_layer_row *layer = line->kind.op ? kn_layer_meant(line->word.text) : NULL;
     guess[0] = '\0';
     if (layer) snprintf(guess, KN_GUESS_BYTES, "; did you mean the layer '%s'?", layer->name);
@@ -156,7 +159,7 @@ static bool surplus_argument(kn_model *model, const kn_line *line, const kn_word
     char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES], text[400];
     return kn_mistake(model, line, value->column, "found %s, expected '%s' and then NAME=VALUE%s",
                       kn_found(value->text, found), usage(&line->kind, text, sizeof text),
-                      meant(line, guess));
+                      suggest_layer(line, guess));
 }
 
 /* Finds the argument that `given` sets. *next counts the positional ones so far. False after a mistake. */
@@ -186,7 +189,7 @@ static bool check_inputs(kn_model *model, const kn_line *line) {
     int least, most, count = line->input_count;
     char guess[KN_GUESS_BYTES], range[64];
     kn_kind_inputs(&line->kind, &least, &most);
-    if (count == 0 && least > 0) count = 1; /* the line before */
+    if (count == 0 && least > 0) count = 1; /* defaults to the line before */
     if (count == 0 && most > 0 && least == 0) count = 0;
     if (count >= least && count <= most) return true;
     if (least == most)
@@ -196,7 +199,8 @@ static bool check_inputs(kn_model *model, const kn_line *line) {
     return kn_mistake(
         model, line, line->input_count > 0 ? line->inputs[line->input_count - 1].column : line->word.column,
         "found %d input%s, expected %s for %s%s%s", count, count == 1 ? "" : "s", range, line->word.text,
-        count < least ? "; write each with an @, and @ alone for the line before" : "", meant(line, guess));
+        count < least ? "; write each with an @, and @ alone for the line before" : "",
+        suggest_layer(line, guess));
 }
 
 bool kn_arguments_check(kn_model *model, const kn_line *line) {
@@ -216,7 +220,7 @@ bool kn_arguments_check(kn_model *model, const kn_line *line) {
     for (int i = 0; i < kn_kind_argument_count(&line->kind); i++) {
         kn_option argument = kn_kind_argument(&line->kind, i);
         if (argument.required && !given[i] && (!shared || line->kind.block))
-            return kn_mistake(model, line, line->word.column, "%s lacks %s (%s); expected '%s'",
+            return kn_mistake(model, line, line->word.column, "%s needs %s (%s); expected '%s'",
                               line->word.text, argument.name, argument.help,
                               usage(&line->kind, text, sizeof text));
     }
@@ -230,7 +234,7 @@ typedef struct evaluation {
     const kn_line *line;
     const kn_variables *variables;
     const kn_option *argument;
-    kn_word word; /* a word that is one variable is replaced by the value of the variable */
+    kn_word word; /* a word that is a single variable becomes the variable's value */
     kn_option_value *value;
 } evaluation;
 
@@ -255,7 +259,7 @@ static bool evaluate_whole(const evaluation *e) {
            check_range(e, e->value->whole);
 }
 
-/* Position of a word in "same valid"; -1 if it is not there. */
+/* Index of a word in "same valid"; -1 if it is missing. */
 static int word_position(const char *words, const char *word) {
     size_t length = strlen(word);
     for (int position = 0; words && *words; position++) {
@@ -267,7 +271,8 @@ static int word_position(const char *words, const char *word) {
     return -1;
 }
 
-/* Reports that the value is none of the argument's words. `other` names what else it takes, or is "". */
+/* Reports that the value is none of the argument's words. `other` names other values that it accepts, or is
+ * "". */
 static bool unknown_word(const evaluation *e, const char *other) {
     const char *names[32] = {NULL};
     char copy[512], guess[KN_GUESS_BYTES], list[400], expected[600];
@@ -391,7 +396,8 @@ static bool evaluate_sizes(const evaluation *e) {
     return e->value->text || (good && kn_model_no_memory(e->model));
 }
 
-/* The value of a variable was written in another scope: the variables of this one are not replaced in it. */
+/* The value of a variable was written in another scope, so variables of this scope must not be replaced in
+ * it. */
 static void substitute(evaluation *e, const kn_variable *variable) {
     e->word.text = variable->word;
     e->variables = NULL;

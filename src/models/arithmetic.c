@@ -40,7 +40,7 @@ kn_variables kn_settings_of(const kn_model *model) {
     return (kn_variables){.items = model->text->settings, .count = model->text->setting_count};
 }
 
-/* ---- arithmetic that tells when it overflows ----------------------------------------------------------- */
+/* ---- arithmetic that detects overflow ------------------------------------------------------------------ */
 
 /* INT64_MIN counts as overflow, so that every result can be negated. */
 static bool add(int64_t left, int64_t right, int64_t *result) {
@@ -127,14 +127,14 @@ static bool read_factor(reader *r, int64_t *number) {
         return true;
     }
     if (c != '(' && c != '-') return mistake(r, "an integer, a name, '-' or '('");
-    if (++r->depth > KN_MODEL_DEPTH) return mistake(r, "fewer parentheses inside one another");
+    if (++r->depth > KN_MODEL_DEPTH) return mistake(r, "fewer nested parentheses");
     r->position++;
     if (c == '-') {
         if (!read_factor(r, number)) return false;
         if (!multiply(*number, -1, number)) return too_large(r);
     } else {
         if (!read_sum(r, number)) return false;
-        if (next(r) != ')') return mistake(r, "')'; sums are written without blanks");
+        if (next(r) != ')') return mistake(r, "')' (expressions have no spaces)");
         r->position++;
     }
     r->depth--;
@@ -149,7 +149,7 @@ static bool read_product(reader *r, int64_t *number) {
         r->position++;
         if (!read_factor(r, &right)) return false;
         if (c != '*' && right == 0)
-            return kn_mistake(r->model, r->line, place, "'%s' divides by 0; expected another number",
+            return kn_mistake(r->model, r->line, place, "'%s' divides by 0; expected a nonzero divisor",
                               r->word->text);
         if (c == '*' && !multiply(*number, right, number)) return too_large(r);
         if (c == '/') *number = divide(*number, right);
@@ -176,7 +176,7 @@ bool kn_arithmetic(kn_model *model, const kn_line *line, const kn_word *word, si
     return r.position == r.end || mistake(&r, "one of + - * / % or the end");
 }
 
-/* ---- names and sizes with numbers in them -------------------------------------------------------------- */
+/* ---- names and sizes that contain numbers -------------------------------------------------------------- */
 
 const char *kn_fill_name(kn_model *model, const kn_line *line, const kn_word *word,
                          const kn_variables *variables) {
@@ -208,7 +208,7 @@ const char *kn_fill_name(kn_model *model, const kn_line *line, const kn_word *wo
     return filled;
 }
 
-/* Whether the part of a word is a number once variables are replaced: a symbol in it makes it none. */
+/* Whether part of a word remains symbolic after variables are replaced. */
 static bool holds_symbol(const char *text, size_t length, const kn_variables *variables) {
     for (size_t i = 0; i < length;) {
         size_t start = i;
@@ -308,14 +308,13 @@ bool kn_fill_shape(kn_model *model, const kn_line *line, const kn_word *word, co
         const kn_variable *variable = kn_variable_find(variables, word->text + start, end - start);
         if (++sizes >= KN_MAX_RANK)
             return kn_mistake(model, line, word->column + (int)start,
-                              "found more than %d sizes in '%s'; with the batch, %d are the most",
+                              "found more than %d sizes in '%s', expected at most %d with the batch",
                               KN_MAX_RANK - 1, word->text, KN_MAX_RANK);
         if (!commas && !variable && memchr(word->text + start, 'x', end - start) && word->text[start] != '(')
-            return kn_mistake(
-                model, line, word->column + (int)start,
-                "'%s' is one size or several? expected commas between sizes, or parentheses around "
-                "a size whose name has an x",
-                word->text);
+            return kn_mistake(model, line, word->column + (int)start,
+                              "'%s' is ambiguous; expected commas between sizes, or parentheses around "
+                              "a size whose name has an x",
+                              word->text);
         if (sizes > 1) kn_text_add(text, ",");
         if (!kn_fill_size(model, line, word, start, end - start, variables, text)) return false;
         if (!word->text[end]) break;

@@ -8,6 +8,6 @@ bool kn_model_bound(const kn_model *model) {
 kn_status kn_model_need_bound(kn_model *model, const char *function) {
     if (!model->unbound) return KN_OK;
     return kn_fail(&model->error, KN_ERROR_ARGUMENT,
-                   "%s: the graph of '%s' is not built yet: kn_model_bind builds it for the shapes of inputs",
+                   "%s: the graph of '%s' is not built; build it for input shapes with kn_model_bind",
                    function, model->source);
 }

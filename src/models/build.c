@@ -1,4 +1,4 @@
-/* Builds the graph from the lines: unrolls blocks and repeats, looks up names, makes layers. */
+/* Builds the graph from the lines: unrolls blocks and repeats, looks up names, calls layers. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,16 +11,16 @@ typedef struct entry {
     kn_value **values;
     int count;
     int line;
-    bool has_parameters; /* a layer or block whose parameters others may share */
+    bool has_parameters; /* a layer or block whose parameters can be shared */
 } entry;
 
 typedef struct builder {
     kn_model *model;
     kn_graph *graph;
-    kn_map names;          /* from path to entry */
-    kn_map counters;       /* from path and kind to the number of unnamed lines */
+    kn_map names;          /* path -> entry */
+    kn_map counters;       /* path and kind -> number of unnamed lines */
     kn_variables settings; /* the settings of the text */
-    kn_value *last;        /* what the line before made; NULL at the beginning */
+    kn_value *last;        /* result of the line before; NULL at the beginning */
     int layers;
 } builder;
 
@@ -33,10 +33,10 @@ static bool check_free(builder *b, const kn_line *line, const kn_word *word, con
     const entry *before = kn_map_get_text(&b->names, path);
     return !before ||
            kn_mistake(b->model, line, word->column,
-                      "found %s, which is the name of something in line %d already; "
+                      "found %s, a name already used in line %d; "
                       "expected a new name%s",
                       kn_found(path, found), before->line,
-                      before->line == line->number ? ", such as one with the counter in it: name{i}" : "");
+                      before->line == line->number ? ", for example with the counter: name{i}" : "");
 }
 
 static bool add_entry(builder *b, const kn_line *line, const kn_word *word, const char *path,
@@ -53,7 +53,7 @@ static bool add_entry(builder *b, const kn_line *line, const kn_word *word, cons
 static const char *make_path(builder *b, const kn_line *line, const kn_scope *scope, const char *name) {
     if (strlen(scope->path) + strlen(name) > KN_MODEL_PATH_BYTES) {
         kn_mistake(b->model, line, line->word.column,
-                   "the name %.40s... is longer than %d with those of the blocks "
+                   "the name %.40s... is longer than %d with the names of the blocks "
                    "around it; expected shorter names",
                    scope->path, KN_MODEL_PATH_BYTES);
         return NULL;
@@ -63,7 +63,7 @@ static const char *make_path(builder *b, const kn_line *line, const kn_scope *sc
     return path;
 }
 
-/* The path of what a line makes: its name, or its kind with the next free number. */
+/* The path of a line's result: its name, or its kind with the next free number. */
 static const char *line_path(builder *b, const kn_line *line, const kn_scope *scope) {
     if (line->name.text) {
         const char *name = kn_fill_name(b->model, line, &line->name, &scope->variables);
@@ -83,7 +83,7 @@ static const char *line_path(builder *b, const kn_line *line, const kn_scope *sc
     return stem;
 }
 
-/* The entry of a name, looked for in the scope and then in those around it; NULL if there is none. */
+/* The entry of a name, looked up in the scope and its enclosing scopes; NULL if there is none. */
 static const entry *find_entry(const builder *b, const kn_scope *scope, const char *name) {
     char path[2 * KN_MODEL_PATH_BYTES + KN_MODEL_WORD_BYTES];
     size_t length = strlen(scope->path);
@@ -97,7 +97,7 @@ static const entry *find_entry(const builder *b, const kn_scope *scope, const ch
     }
 }
 
-/* `sharing`: only entries with parameters count. */
+/* `sharing`: only consider entries with parameters. */
 static bool unknown_name(builder *b, const kn_line *line, int column, const kn_scope *scope, const char *name,
                          bool sharing) {
     enum { MOST = 4096 };
@@ -111,12 +111,12 @@ static bool unknown_name(builder *b, const kn_line *line, int column, const kn_s
         if (sharing && !known->has_parameters) continue;
         words[count++] = !strncmp(path, scope->path, length) ? path + length : path;
     }
-    return kn_mistake(b->model, line, column, "found %s, expected the name of %s before this one%s",
-                      kn_found(name, found), sharing ? "a layer with parameters" : "an input or of a line",
+    return kn_mistake(b->model, line, column, "found %s, expected the name of %s before it%s",
+                      kn_found(name, found), sharing ? "a layer with parameters" : "an input or line",
                       kn_guess(name, words, count, guess));
 }
 
-/* Reports a failure of the graph, if there is one, as a mistake of the line. */
+/* Reports a graph error, if any, as a mistake in the line. */
 static bool check_value(builder *b, const kn_line *line, const kn_value *value) {
     if (b->model->error.status != KN_OK) return false;
     if (!kn_value_failed(value) && kn_graph_status(b->graph) == KN_OK) return true;
@@ -133,7 +133,7 @@ static bool find_value(builder *b, const kn_line *line, const kn_word *word, con
     if (!*word->text) {
         *value = b->last;
         return b->last || kn_mistake(b->model, line, word->column,
-                                     "found '@', but no line before makes anything; "
+                                     "found '@', but no line before has a result; "
                                      "expected an input first");
     }
     const char *filled = kn_fill_name(b->model, line, word, &scope->variables);
@@ -150,12 +150,12 @@ static bool find_value(builder *b, const kn_line *line, const kn_word *word, con
         const char *end = filled + length + 1;
         if (!kn_parse_int64(end, &end, &index) || *end || index < 0 || index >= KN_MAX_OUTPUTS)
             return kn_mistake(b->model, line, word->column,
-                              "found '%s' after the name, expected ':' and which result, from 0",
+                              "found '%s' after the name, expected ':' and the index of a result, from 0",
                               filled + length);
     }
     if (found->count > 1 && index >= found->count)
         return kn_mistake(b->model, line, word->column,
-                          "found result %" PRId64 " of '%s', which has %d; expected less", index, name,
+                          "found result %" PRId64 " of '%s', which has %d results", index, name,
                           found->count);
     *value = index < found->count ? found->values[index] : kn_result(found->values[0], (int)index);
     return check_value(b, line, *value);
@@ -169,7 +169,7 @@ static const kn_option_value *value_of(const kn_kind *kind, const kn_option_valu
     return NULL;
 }
 
-/* The path whose parameters a line uses: from its own share=, or from that of an enclosing block. */
+/* The path whose parameters a line uses: from its share=, or from the share= of an enclosing block. */
 static bool find_share(builder *b, const kn_line *line, const kn_scope *scope, const kn_option_value *values,
                        const char *path, const char **share) {
     const kn_option_value *given = value_of(&line->kind, values, "share");
@@ -185,13 +185,13 @@ static bool find_share(builder *b, const kn_line *line, const kn_scope *scope, c
         if (!*share) return kn_model_no_memory(b->model);
         const entry *source = kn_map_get_text(&b->names, *share);
         if (!source || !source->has_parameters)
-            return kn_mistake(b->model, line, line->word.column,
-                              "expected '%s' to share the parameters of, and there is none", *share);
+            return kn_mistake(b->model, line, line->word.column, "no layer '%s' to share parameters with",
+                              *share);
     }
     return true;
 }
 
-/* Checks here that 64 bits can count the elements of each parameter: later checks do not know the line. */
+/* Checks that 64 bits can count the elements of each parameter, since later checks do not know the line. */
 static bool check_parameters(builder *b, const kn_line *line, const char *path) {
     static const char *const parts[] = {"", ".weight", ".weight_ih", ".weight_hh"};
     char name[KN_MODEL_PATH_BYTES + 64], shape[256];
@@ -201,12 +201,14 @@ static bool check_parameters(builder *b, const kn_line *line, const char *path) 
         if (!value || value->kind != KN_VALUE_STATE || kn_shape_elements(&value->shape) >= 0) continue;
         kn_value_shape_text(value, shape, sizeof shape);
         return kn_mistake(b->model, line, line->word.column,
-                          "the parameter '%s' would be (%s); expected a smaller one", name, shape);
+                          "the parameter '%s' would have the shape (%s); expected a smaller one", name,
+                          shape);
     }
     return true;
 }
 
-/* Freezes the parameters of a layer, of a recurrent one those of level `level`. False: it has none. */
+/* Freezes the parameters of a layer; for a recurrent layer, those of stack level `level`. False: it has none.
+ */
 static bool freeze_level(builder *b, const char *path, int level) {
     static const char *const parts[] = {"weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh"};
     char name[KN_MODEL_PATH_BYTES + 64], suffix[16] = "";
@@ -221,7 +223,7 @@ static bool freeze_level(builder *b, const char *path, int level) {
     return found;
 }
 
-/* A layer without inputs is a parameter itself. */
+/* A layer without inputs is itself a parameter. */
 static void freeze(builder *b, const kn_line *line, const char *path) {
     int level = 0;
     if (line->kind.layer->least_inputs == 0) kn_freeze(kn_graph_find(b->graph, path));
@@ -229,7 +231,7 @@ static void freeze(builder *b, const kn_line *line, const char *path) {
         level++;
 }
 
-/* "axis=1 keep=1", as kn_apply reads it. */
+/* Writes "axis=1 keep=1", as kn_apply reads it. */
 static void write_attributes(const kn_kind *kind, const kn_option_value *values, kn_text *text) {
     for (int i = 0; i < kind->op->attribute_count; i++) {
         const kn_option_value *value = &values[i];
@@ -264,7 +266,7 @@ static kn_value *apply_operator(builder *b, const kn_line *line, const kn_option
     return value;
 }
 
-/* Names a result, unless it is the input itself: some layers have nothing to do. */
+/* Names a result, unless it is the input: some layers have nothing to do. */
 static kn_value *name_value(kn_value *value, const char *path, const char *name, kn_value *const *inputs,
                             int count) {
     for (int i = 0; i < count; i++)
@@ -290,7 +292,7 @@ static kn_value *call_layer(builder *b, const kn_line *line, const kn_option_val
     return line->kind.layer->build(&call);
 }
 
-/* Records the nodes that a line made, those from `first` on, so that the line's name can pin them. */
+/* Records the nodes that a line created, from `first` on, so that the line's name can pin them. */
 static bool keep_nodes(builder *b, const char *path, size_t first) {
     kn_model *model = b->model;
     if (!kn_reserve(&model->host, (void **)&model->text->made, &model->text->made_capacity,
@@ -315,14 +317,14 @@ static bool build_layer(builder *b, const kn_line *line, const kn_scope *scope, 
                                   : apply_operator(b, line, values, inputs, count);
     if (device) kn_pin_end(b->graph);
     if (b->model->error.status != KN_OK || !keep_nodes(b, path, first)) return false;
-    bool borrowed = share && count == 0; /* another line's parameter itself, which keeps its name */
+    bool borrowed = share && count == 0; /* a parameter of another line, which keeps its name */
     if (!borrowed) value = name_value(value, path, name, inputs, count);
     if (!check_value(b, line, value)) return false;
     const kn_option_value *frozen = value_of(kind, values, "freeze");
     bool has_parameters = kind->layer && (kind->layer->takes & KN_TAKES_FREEZE);
     if (frozen && frozen->flag && share)
         return kn_mistake(b->model, line, line->word.column,
-                          "found freeze for shared parameters; expected it at '%s', whose they are", share);
+                          "found freeze for shared parameters, expected it in the line of '%s'", share);
     if (has_parameters && !check_parameters(b, line, path)) return false;
     if (has_parameters && !share && (frozen ? frozen->flag : scope->freeze)) freeze(b, line, path);
     b->last = value;
@@ -335,7 +337,7 @@ static bool begin_scope(builder *b, const kn_line *line, const kn_scope *outer, 
                         kn_scope *scope) {
     if (outer->depth + 1 > KN_MODEL_DEPTH)
         return kn_mistake(b->model, line, line->word.column,
-                          "found blocks and repeats inside one another more than %d deep", KN_MODEL_DEPTH);
+                          "found blocks and repeats nested more than %d deep", KN_MODEL_DEPTH);
     scope->outer = outer;
     scope->depth = outer->depth + 1;
     scope->path = path ? kn_arena_format(&b->model->arena, "%s.", path) : outer->path;
@@ -350,7 +352,7 @@ static void end_scope(builder *b, const kn_scope *scope) {
     b->model->text->scope = scope->outer;
 }
 
-/* The variables of a block: arguments of the line, and defaults, which may use the parameters before them. */
+/* Sets the variables of a block: arguments of the line and defaults, which may use earlier parameters. */
 static bool set_variables(builder *b, const kn_line *line, kn_option_value *values, kn_scope *scope) {
     const kn_block *block = line->kind.block;
     const kn_line *declaration = &b->model->text->lines[block->first - 1];
@@ -382,7 +384,7 @@ static bool name_inputs(builder *b, const kn_line *line, const kn_scope *scope, 
     return true;
 }
 
-/* The results of a block: those of its output lines, or the last. */
+/* The results of a block: those of its output lines, or the last line's. */
 static bool find_results(builder *b, const kn_block *block, const kn_scope *scope, kn_value **results,
                          int *count) {
     *count = 0;
@@ -432,7 +434,7 @@ static bool build_block(builder *b, const kn_line *line, const kn_scope *outer, 
 static bool count_layer(builder *b, const kn_line *line) {
     return ++b->layers <= KN_MODEL_LAYERS ||
            kn_mistake(b->model, line, line->word.column,
-                      "found more than %d layers once blocks and repeats are unrolled", KN_MODEL_LAYERS);
+                      "found more than %d layers after unrolling blocks and repeats", KN_MODEL_LAYERS);
 }
 
 static bool build_repeat(builder *b, const kn_line *line, const kn_scope *outer, int position) {
@@ -445,7 +447,7 @@ static bool build_repeat(builder *b, const kn_line *line, const kn_scope *outer,
         return false;
     if (rounds < 0)
         return kn_mistake(b->model, line, times->column,
-                          "found %s times, which is %" PRId64 ", expected 0 or more",
+                          "found repeat %s, which is %" PRId64 ", expected 0 or more",
                           kn_found(times->text, found), rounds);
     const char *stem = line->name.text ? kn_fill_name(b->model, line, &line->name, &outer->variables) : NULL;
     if (line->name.text && !stem) return false;
@@ -485,7 +487,7 @@ static bool build_use(builder *b, const kn_line *line, const kn_scope *scope) {
     if (count == 0 && most > 0) {
         if (!b->last)
             return kn_mistake(b->model, line, line->word.column,
-                              "nothing feeds %s; expected an input line before it", line->word.text);
+                              "%s has no input; expected an input line before it", line->word.text);
         count = 1;
     }
     if (!kn_arguments_evaluate(b->model, line, &scope->variables, values)) return false;
@@ -522,7 +524,7 @@ static bool build_input(builder *b, const kn_line *line) {
 static bool mark_output(builder *b, const kn_line *line, const kn_word *word, kn_value *value) {
     for (int i = 0; i < b->model->output_count; i++)
         if (b->model->outputs[i] == value)
-            return kn_mistake(b->model, line, word->column, "found '%s', which is an output already",
+            return kn_mistake(b->model, line, word->column, "found '%s', which is already an output",
                               word->text);
     if (!check_value(b, line, kn_output(value, NULL))) return false;
     b->model->outputs[b->model->output_count++] = value;
@@ -545,7 +547,7 @@ static bool build_body(builder *b, const kn_scope *scope, int first, int last) {
     return true;
 }
 
-/* The outputs that the text names outside blocks, or the result of the last line. */
+/* The outputs named by output lines outside blocks, or the result of the last line. */
 static bool find_outputs(builder *b, const kn_scope *scope) {
     kn_model *model = b->model;
     const kn_line *last = NULL;

@@ -1,5 +1,5 @@
-/* Classifies each line, finds the blocks, and checks that kinds and arguments exist: all that needs no values
- * of variables. */
+/* Classifies each line, finds blocks, and checks that kinds and arguments exist: everything that does not
+ * depend on the values of variables. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,14 +19,14 @@ static const keyword keywords[] = {
 
 typedef struct checker {
     kn_model *model;
-    int open[KN_MODEL_DEPTH]; /* positions of the blocks and repeats that have not ended */
+    int open[KN_MODEL_DEPTH]; /* indices of the blocks and repeats that have not ended */
     int depth;
     bool begun; /* the version line was read */
     bool named, has_task, has_loss, has_augment, has_input;
-    kn_map kinds; /* blocks by name: position + 1 */
+    kn_map kinds; /* block name -> index + 1 */
 } checker;
 
-/* ---- what all lines of a keyword have in common -------------------------------------------------------- */
+/* ---- common to all keywords ---------------------------------------------------------------------------- */
 
 static int end_column(const kn_line *line) {
     int column = line->word.column + (int)strlen(line->word.text);
@@ -38,7 +38,7 @@ static int end_column(const kn_line *line) {
     return column;
 }
 
-/* Between `least` and `most` words, `keys` of the form NAME=VALUE allowed, and no @. */
+/* Expects `least` to `most` words and no @; `keys`: NAME=VALUE is allowed. */
 static bool check_words(checker *c, const kn_line *line, int least, int most, bool keys,
                         const char *expected) {
     char found[KN_FOUND_BYTES];
@@ -52,7 +52,7 @@ static bool check_words(checker *c, const kn_line *line, int least, int most, bo
                               given->key.text, expected);
         if (given->key.text) continue;
         if (++count > most)
-            return kn_mistake(c->model, line, given->value.column, "found %s, expected '%s' and no more",
+            return kn_mistake(c->model, line, given->value.column, "found %s, expected only '%s'",
                               kn_found(given->value.text, found), expected);
     }
     return count >= least ||
@@ -67,7 +67,7 @@ static bool check_name(checker *c, const kn_line *line, const kn_word *word, con
                       kn_found(word->text, found), what, KN_MODEL_NAME_BYTES);
 }
 
-/* NAME with {counter} in it; its other characters are those of a name. */
+/* A name that may contain {counter}. */
 static bool check_layer_name(checker *c, const kn_line *line) {
     const char *name = line->name.text;
     char plain[KN_MODEL_WORD_BYTES + 1], found[KN_FOUND_BYTES];
@@ -75,7 +75,7 @@ static bool check_layer_name(checker *c, const kn_line *line) {
     if (!name) return true;
     if (!strcmp(name, "koine"))
         return kn_mistake(c->model, line, line->name.column,
-                          "found 'koine', expected another name: this one is taken");
+                          "found 'koine', a reserved name; expected a different name");
     for (size_t i = 0; name[i]; i++) {
         if (name[i] == '{' && length > 0 && strchr(name + i, '}')) {
             i += strcspn(name + i, "}");
@@ -107,7 +107,7 @@ static bool only_once(checker *c, const kn_line *line, bool *seen) {
     return true;
 }
 
-/* ---- the head of a text -------------------------------------------------------------------------------- */
+/* ---- header lines -------------------------------------------------------------------------------------- */
 
 static bool check_version(checker *c, const kn_line *line) {
     char found[KN_FOUND_BYTES];
@@ -115,8 +115,8 @@ static bool check_version(checker *c, const kn_line *line) {
     const kn_word *version = &line->given[0].value;
     if (strcmp(version->text, "1"))
         return kn_mistake(c->model, line, version->column,
-                          "found version %s of the format, expected 1, which is all that "
-                          "this library knows",
+                          "found version %s of the format, expected 1, the only version that "
+                          "this library supports",
                           kn_found(version->text, found));
     return true;
 }
@@ -161,7 +161,7 @@ static bool check_loss(checker *c, const kn_line *line) {
     return true;
 }
 
-/* "augment flip crop=4": the words become a text with commas. */
+/* "augment flip crop=4": joins the words with commas. */
 static bool check_augment(checker *c, const kn_line *line) {
     kn_model *model = c->model;
     kn_augmentation unused = KN_AUGMENTATION_DEFAULTS;
@@ -239,8 +239,8 @@ static bool check_wanted(kn_model *model) {
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s=%lld", k ? ", " : "", names[k],
                      (long long)model->text->settings[k].number);
         }
-        return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: %s is not among its settings: %s%s",
-                       model->source, kn_found(wanted, found), list[0] ? list : "it has none",
+        return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: no setting is called %s; settings: %s%s",
+                       model->source, kn_found(wanted, found), list[0] ? list : "none",
                        kn_guess(wanted, names, (size_t)model->text->setting_count, guess)) == KN_OK;
     }
     return true;
@@ -289,8 +289,8 @@ static bool check_output(checker *c, const kn_line *line) {
 
 static bool open_body(checker *c, kn_line *line, int position) {
     if (c->depth == KN_MODEL_DEPTH)
-        return kn_mistake(c->model, line, line->word.column,
-                          "found more than %d blocks and repeats inside one another", KN_MODEL_DEPTH);
+        return kn_mistake(c->model, line, line->word.column, "found more than %d nested blocks and repeats",
+                          KN_MODEL_DEPTH);
     c->open[c->depth++] = position;
     return true;
 }
@@ -303,8 +303,7 @@ static bool check_block_name(checker *c, const kn_line *line, const kn_word *wor
     for (size_t i = 0; i < KN_COUNT_OF(keywords); i++)
         known = known || !strcmp(keywords[i].word, word->text);
     if (known)
-        return kn_mistake(c->model, line, word->column,
-                          "found %s, which has a meaning already; expected a new name",
+        return kn_mistake(c->model, line, word->column, "found %s, a reserved name; expected a new name",
                           kn_found(word->text, found));
     size_t before = (size_t)(uintptr_t)kn_map_get_text(&c->kinds, word->text);
     return !before || kn_mistake(c->model, line, word->column,
@@ -328,7 +327,7 @@ static bool read_parameters(checker *c, const kn_line *line, kn_block *block) {
         for (size_t k = 0; k < KN_COUNT_OF(reserved); k++)
             if (!strcmp(name->text, reserved[k]))
                 return kn_mistake(c->model, line, name->column,
-                                  "found %s, expected another name: every block has this one",
+                                  "found %s, which every block defines; expected a different name",
                                   kn_found(name->text, found));
         for (int k = 0; k < block->parameter_count; k++)
             if (!strcmp(block->parameters[k].name.text, name->text))
@@ -415,7 +414,7 @@ static bool unknown_kind(checker *c, const kn_line *line) {
     for (size_t i = 0; i < model->text->block_count; i++)
         if (!strcmp(model->text->blocks[i].name, line->word.text))
             return kn_mistake(model, line, line->word.column,
-                              "found block %s inside itself; blocks use earlier ones only",
+                              "found block %s inside itself; blocks can only use earlier blocks",
                               kn_found(line->word.text, found));
     return kn_mistake(model, line, line->word.column,
                       "found %s, expected a kind of layer, an operator or a block%s",
@@ -438,7 +437,7 @@ static bool check_layer(checker *c, kn_line *line) {
         return kn_mistake(c->model, line, line->inputs[KN_MAX_INPUTS].column, "found more than %d inputs",
                           KN_MAX_INPUTS);
     bool good = kn_arguments_check(c->model, line);
-    /* Blocks may still move in memory: lines keep their positions until all blocks are known. */
+    /* Blocks may still move in memory: lines store indices until all blocks are known. */
     if (line->kind.block) line->partner = (int)(line->kind.block - c->model->text->blocks);
     return good;
 }
@@ -449,9 +448,8 @@ static bool check_line(checker *c, kn_line *line, int position) {
     for (size_t i = 0; i < KN_COUNT_OF(keywords); i++)
         if (!strcmp(keywords[i].word, line->word.text)) line->sort = keywords[i].sort;
     if (line->name.text && line->sort != KN_LINE_LAYER && line->sort != KN_LINE_REPEAT)
-        return kn_mistake(c->model, line, line->name.column,
-                          "found '%s =' before %s, which takes no name there", line->name.text,
-                          line->word.text);
+        return kn_mistake(c->model, line, line->name.column, "found '%s =' before %s, which takes no name",
+                          line->name.text, line->word.text);
     if (!c->begun && line->sort != KN_LINE_VERSION)
         return kn_mistake(c->model, line, line->name.text ? line->name.column : line->word.column,
                           "found %s, expected 'koine 1', the version of the format, in the first line",
@@ -492,7 +490,7 @@ static bool check_whole(checker *c) {
     kn_line last = {.number = model->text->line_count > 0 ? (int)model->text->line_count : 1};
     if (!c->begun)
         return kn_mistake(model, &last, 1,
-                          "found no line, expected 'koine 1', the version of the format, in the first");
+                          "found no lines, expected 'koine 1', the version of the format, in the first");
     if (c->depth > 0) {
         const kn_line *open = &model->text->lines[c->open[c->depth - 1]];
         return kn_mistake(model, open, open->word.column, "found %s without its 'end'", open->word.text);

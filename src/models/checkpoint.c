@@ -1,4 +1,4 @@
-/* A folder of checkpoints: lists them, finds the newest intact one, and removes old ones. */
+/* A folder of checkpoints: lists them, finds the latest intact one, and removes old ones. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct kn_checkpoints {
     uint64_t keep;
     uint64_t *steps; /* in ascending order */
     size_t count, capacity;
-    kn_arena paths; /* of the last call */
+    kn_arena paths; /* paths returned by the last call */
 };
 
 void kn_checkpoints_params_init(kn_checkpoints_params *params) {
@@ -40,7 +40,7 @@ static char *path_of_step(kn_checkpoints *checkpoints, uint64_t step) {
                         kn_arena_format(&checkpoints->paths, STEP_BEGIN "%012" PRIu64 ENDING, step));
 }
 
-/* Parses a name that path_of_step wrote. */
+/* Parses a name written by path_of_step. */
 static bool step_of_name(const char *name, uint64_t *step) {
     const size_t begin = strlen(STEP_BEGIN), length = strlen(name), ending = strlen(ENDING);
     if (length < begin + 12 + ending || length > begin + 19 + ending || strncmp(name, STEP_BEGIN, begin) ||
@@ -82,7 +82,7 @@ static kn_status list(kn_checkpoints *checkpoints) {
     return status;
 }
 
-/* Reported before training begins, not hours later. */
+/* Tries to write a file, so that a failure is reported before training begins, not hours later. */
 static kn_status try_writing(kn_checkpoints *checkpoints) {
     kn_file_writer *writer;
     const char *path = path_of_name(checkpoints, BEST_NAME);
@@ -94,7 +94,7 @@ static kn_status try_writing(kn_checkpoints *checkpoints) {
 
 static kn_status start(kn_checkpoints *checkpoints, const char *folder) {
     if (!folder || !*folder)
-        return kn_fail(&checkpoints->error, KN_ERROR_ARGUMENT, "the folder of the checkpoints has no name");
+        return kn_fail(&checkpoints->error, KN_ERROR_ARGUMENT, "the name of the checkpoint folder is empty");
     checkpoints->folder = kn_copy_text(&checkpoints->host, folder);
     if (!checkpoints->folder) return kn_fail_memory(&checkpoints->error, strlen(folder) + 1);
     kn_status status = kn_folder_make(&checkpoints->host, folder, &checkpoints->error);
@@ -143,7 +143,7 @@ size_t kn_checkpoints_count(const kn_checkpoints *checkpoints) {
     return checkpoints ? checkpoints->count : 0;
 }
 
-/* Starts a call: clears the last error, unless the folder itself cannot be used. */
+/* Starts a call: clears the last error, unless the folder is unusable. */
 static kn_status begin(kn_checkpoints *checkpoints) {
     if (kn_checkpoints_status(checkpoints) != KN_OK) return kn_checkpoints_status(checkpoints);
     kn_error_clear(&checkpoints->error);
@@ -154,34 +154,34 @@ static kn_status begin(kn_checkpoints *checkpoints) {
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* Reads the whole file, so that damage is found here; the error says what is wrong. */
-static bool is_whole(kn_checkpoints *checkpoints, const char *path) {
+/* Reads the whole file to detect damage; the error reports what is wrong. */
+static bool is_intact(kn_checkpoints *checkpoints, const char *path) {
     kn_safetensors file;
     kn_error *error = &checkpoints->error;
     if (kn_safetensors_open(&checkpoints->host, path, &file, error) != KN_OK) return false;
     bool signed_for = kn_safetensors_metadata(&file, KN_SAFETENSORS_CHECKSUM) != NULL;
-    kn_status status =
-        signed_for ? kn_safetensors_check(&file, path, error)
-                   : kn_fail(error, KN_ERROR_FORMAT, "%s: has no checksum, which each checkpoint has", path);
+    kn_status status = signed_for ? kn_safetensors_check(&file, path, error)
+                                  : kn_fail(error, KN_ERROR_FORMAT,
+                                            "%s: has no checksum, so it is not a complete checkpoint", path);
     kn_safetensors_close(&checkpoints->host, &file);
     return status == KN_OK;
 }
 
-/* Renames a damaged checkpoint, so that later ones can take its name and it can still be examined. */
-static void put_aside(kn_checkpoints *checkpoints, const char *path) {
+/* Renames a damaged checkpoint, so that its name is free and the file can be examined. */
+static void rename_damaged(kn_checkpoints *checkpoints, const char *path) {
     const char *aside = kn_arena_format(&checkpoints->paths, "%s" DAMAGED, path);
-    /* A file that could not be read at all may be intact. */
+    /* A file that could not be read may be intact. */
     bool damaged = checkpoints->error.status != KN_ERROR_FILE,
          moved = damaged && aside && kn_file_rename(path, aside, NULL) == KN_OK;
-    kn_log_write(&checkpoints->host, KN_LOG_WARNING, "a checkpoint is damaged and left out%s: %s",
+    kn_log_write(&checkpoints->host, KN_LOG_WARNING, "skipped a damaged checkpoint%s: %s",
                  moved ? " (renamed to end in " DAMAGED ")" : "", checkpoints->error.text);
 }
 
 static const char *best(kn_checkpoints *checkpoints) {
     const char *path = path_of_name(checkpoints, BEST_NAME);
     if (!path || !kn_path_exists(path)) return NULL;
-    if (is_whole(checkpoints, path)) return path;
-    if (checkpoints->error.status != KN_ERROR_MEMORY) put_aside(checkpoints, path);
+    if (is_intact(checkpoints, path)) return path;
+    if (checkpoints->error.status != KN_ERROR_MEMORY) rename_damaged(checkpoints, path);
     return NULL;
 }
 
@@ -189,9 +189,9 @@ const char *kn_checkpoints_newest(kn_checkpoints *checkpoints) {
     if (begin(checkpoints) != KN_OK) return NULL;
     while (checkpoints->count > 0) {
         const char *path = path_of_step(checkpoints, checkpoints->steps[checkpoints->count - 1]);
-        if (!path || is_whole(checkpoints, path)) return path;
+        if (!path || is_intact(checkpoints, path)) return path;
         if (checkpoints->error.status == KN_ERROR_MEMORY) return NULL;
-        put_aside(checkpoints, path);
+        rename_damaged(checkpoints, path);
         checkpoints->count--;
     }
     return best(checkpoints);
@@ -210,10 +210,10 @@ static kn_status save(kn_checkpoints *checkpoints, const char *path, kn_model *m
     params.pairs = pairs;
     params.pair_count = pair_count;
     if (!model || !states || (!pairs && pair_count))
-        return kn_fail(&checkpoints->error, KN_ERROR_ARGUMENT, "a checkpoint without %s",
-                       !model    ? "a model"
+        return kn_fail(&checkpoints->error, KN_ERROR_ARGUMENT, "saving a checkpoint: %s is NULL",
+                       !model    ? "model"
                        : !states ? "states"
-                                 : "the pairs that it was told of");
+                                 : "pairs");
     kn_status status = kn_model_save(model, path, states, &params);
     return status == KN_OK ? KN_OK : kn_fail(&checkpoints->error, status, "%s", kn_model_error(model));
 }
@@ -228,7 +228,7 @@ kn_status kn_checkpoints_save(kn_checkpoints *checkpoints, kn_model *model, kn_s
     if (status == KN_OK) status = add_step(checkpoints, step);
     while (status == KN_OK && checkpoints->keep && checkpoints->count > checkpoints->keep) {
         const char *oldest = path_of_step(checkpoints, checkpoints->steps[0]);
-        /* A file that is gone already counts as removed. */
+        /* A missing file counts as removed. */
         if (oldest && kn_path_exists(oldest)) status = kn_file_remove(oldest, &checkpoints->error);
         if (!oldest || status != KN_OK) return checkpoints->error.status;
         checkpoints->count--;

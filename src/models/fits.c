@@ -1,9 +1,10 @@
-/* Whether the graph of a model can be computed for inputs of some shapes. */
+/* Whether the graph of a model can be computed for given input shapes. */
 #include <string.h>
 
 #include "models/models_private.h"
 
-/* The array for an input, by its name in the file or in the graph; one without a name is for the first. */
+/* The array for an input, by its name in the file or in the graph; an array without a name is for the first
+ * input. */
 static const kn_model_given *given_for(const kn_model *model, int position, const kn_model_given *given,
                                        size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -16,7 +17,7 @@ static const kn_model_given *given_for(const kn_model *model, int position, cons
     return NULL;
 }
 
-/* Whether a shape matches an input: it gives numbers to the open sizes, and the same to each use of one. */
+/* Whether a shape matches an input: sets its dynamic sizes, each to the same number in every use. */
 static bool bind_input(const kn_model *model, const kn_value *input, const kn_tensor_info *info,
                        kn_binding *bindings, size_t *count) {
     kn_error error = {0};
@@ -24,7 +25,7 @@ static bool bind_input(const kn_model *model, const kn_value *input, const kn_te
     for (int d = 0; d < info->rank; d++) {
         const kn_dim dim = input->shape.dims[d];
         int64_t number = dim;
-        if (info->shape[d] < 0) continue; /* as the file has it */
+        if (info->shape[d] < 0) continue; /* fixed in the file */
         for (int i = 0; !kn_dim_known(dim) && kn_graph_symbol(model->graph, i); i++) {
             const char *symbol = kn_graph_symbol(model->graph, i);
             bool known = kn_dim_symbol(model->graph, symbol) != dim;

@@ -1,4 +1,4 @@
-/* The page that explains the text of models: prose, and tables generated from those of layers, operators,
+/* The reference page of the model language: prose, and tables generated from those of layers, operators,
  * losses and initializers. */
 #include <math.h>
 #include <string.h>
@@ -6,14 +6,15 @@
 #include "models/models_private.h"
 
 static const char opening[] =
-    "# The text of models\n"
+    "# The model language\n"
     "\n"
-    "A model is a text, one layer a line. Without an `@`, each line works on what the line before it made.\n"
+    "A model is a text with one layer per line. Without an `@`, each line reads the result of the line "
+    "before it.\n"
     "\n"
     "```\n"
-    "koine 1                  # the version of this format, always first\n"
+    "koine 1                  # version of the format, always first\n"
     "model tiny\n"
-    "input x 1x28x28          # one channel of 28 rows and 28 columns; the batch comes by itself\n"
+    "input x 1x28x28          # one channel of 28 rows and 28 columns; the batch dimension is implicit\n"
     "conv 16 3 padding=same   # 16 channels, filters of 3x3\n"
     "relu\n"
     "maxpool 2\n"
@@ -25,42 +26,41 @@ static const char opening[] =
     "\n"
     "`[NAME =] KIND [@VALUE ...] [ARGUMENT ...] [KEY=VALUE ...]`\n"
     "\n"
-    "- `KIND` is a layer, an operator (both are listed below) or a block of your own.\n"
-    "- `@VALUE` says what the line works on: an input or an earlier line, by its name; `@` alone is the line "
-    "before.\n"
-    "  Result 1 of something with several is `@NAME:1`; what is inside a block is `@BLOCK.NAME`.\n"
-    "- `NAME` is how other lines, files and programs call what the line makes. Lines without one are called "
-    "by kind and\n"
-    "  number: `conv1`, `conv2`, `relu1`. Parameters are called after their layer: `conv1.weight`, "
+    "- `KIND` is a layer, an operator (both are listed below) or a block that the text defines.\n"
+    "- `@VALUE` names an input of the line: an input of the model or an earlier line; a bare `@` is the "
+    "line before.\n"
+    "  `@NAME:1` is result 1 of a line with several results; `@BLOCK.NAME` is a value inside a block.\n"
+    "- `NAME` is the name of the result in other lines, files and programs. Lines without a name get "
+    "their kind and a\n"
+    "  number: `conv1`, `conv2`, `relu1`. Parameters are named after their layer: `conv1.weight`, "
     "`logits.bias`.\n"
-    "- Words are separated by blanks; `#` begins a comment. A yes-or-no argument may stand by its name "
-    "alone: `freeze`.\n"
+    "- Words are separated by spaces; `#` begins a comment. The bare name of a yes-or-no argument means "
+    "yes: `freeze`.\n"
     "\n"
     "| line | meaning |\n"
     "|---|---|\n"
-    "| `koine 1` | the version of the format, before all others |\n"
-    "| `model NAME` | what the model is called |\n"
-    "| `task classification` | what comes out: logits of classes, or numbers (`task regression`) |\n"
-    "| `loss NAME [SETTING=NUMBER]` | what it is trained with; cross-entropy for classes, mse for numbers |\n"
-    "| `augment WORD ...` | how samples are changed at random in training, such as `augment flip crop=4`; "
-    "`--augment` takes its "
-    "place |\n"
-    "| `set NAME NUMBER` | an integer that all lines may use by its name; `--set NAME=NUMBER` changes it "
-    "|\n"
-    "| `input NAME SHAPE [TYPE] [batch=no]` | something that is fed, float32 unless told otherwise |\n"
-    "| `output NAME ...` | what comes out; without such a line, what the last line makes |\n"
-    "| `block NAME [@INPUT ...] [PARAMETER ...] [PARAMETER=DEFAULT ...]` ... `end` | a kind of your own |\n"
-    "| `repeat TIMES [COUNTER]` ... `end` | the lines between, so many times |\n"
+    "| `koine 1` | version of the format; always the first line |\n"
+    "| `model NAME` | name of the model |\n"
+    "| `task classification` | the outputs are class logits; numbers with `task regression` |\n"
+    "| `loss NAME [SETTING=NUMBER]` | training loss; default: cross-entropy for classification, mse for "
+    "regression |\n"
+    "| `augment WORD ...` | random augmentation in training, such as `augment flip crop=4`; `--augment` "
+    "overrides it |\n"
+    "| `set NAME NUMBER` | an integer that all lines can use by name; `--set NAME=NUMBER` changes it |\n"
+    "| `input NAME SHAPE [TYPE] [batch=no]` | an input of the model, by default float32 |\n"
+    "| `output NAME ...` | outputs of the model; default: the result of the last line |\n"
+    "| `block NAME [@INPUT ...] [PARAMETER ...] [PARAMETER=DEFAULT ...]` ... `end` | defines a kind |\n"
+    "| `repeat TIMES [COUNTER]` ... `end` | repeats the lines in between |\n"
     "\n"
     "## Shapes and numbers\n"
     "\n"
-    "A shape is sizes with `x` or commas between: `3x32x32`, `length,64`, `scalar`. The batch in front is "
-    "not written. A\n"
-    "word is a size that becomes known when the model is used; put parentheses around one with an x in its "
-    "name.\n"
-    "Integers may be arithmetic without blanks, `+ - * / %` and parentheses, rounded down, with the "
-    "parameters of\n"
-    "the block and the counters around: `channels/4`, `2*n+1`.\n"
+    "A shape is a list of sizes separated by `x` or commas, without the batch: `3x32x32`, `length,64`, "
+    "`scalar`. A word is\n"
+    "a size that becomes known when the model is used; a word that contains an x needs parentheses. "
+    "Integers can be\n"
+    "expressions without spaces: `+ - * / %` (rounded down), parentheses, the parameters of the "
+    "enclosing block and the\n"
+    "counters of enclosing repeats: `channels/4`, `2*n+1`.\n"
     "\n"
     "## Blocks and repeats\n"
     "\n"
@@ -71,7 +71,7 @@ static const char opening[] =
     "    relu\n"
     "    conv channels 3 padding=1 bias=no\n"
     "    batchnorm\n"
-    "    add @ @in            # the line before, and what came into the block\n"
+    "    add @ @in            # the line before, and the input of the block\n"
     "    relu\n"
     "end\n"
     "\n"
@@ -80,28 +80,27 @@ static const char opening[] =
     "end\n"
     "```\n"
     "\n"
-    "A block that is used opens a scope by its name, so that parameters are called "
-    "`stage2.residual1.conv1.weight`; so does\n"
-    "each round of a repeat with a name. In a repeat without one, names need the counter: `conv{i} = conv 64 "
-    "3`. Names are\n"
-    "looked for in the scope of a line, then in the scopes around it. A block's input is called `in` unless "
-    "the block names\n"
-    "its inputs; its result is what its last line makes, or its `output` lines. A value given to a block is "
-    "an integer\n"
-    "or a word, put where the parameter stands. `repeat 0` leaves its lines out.\n"
+    "Using a block opens a scope with its name, so that parameters are called "
+    "`stage2.residual1.conv1.weight`; so does each\n"
+    "iteration of a named repeat. In an unnamed repeat, names need the counter: `conv{i} = conv 64 3`. "
+    "Names are looked up\n"
+    "in the scope of a line, then in the enclosing scopes. A block's input is called `in` unless the "
+    "block names its inputs;\n"
+    "its result is that of its last line, or its `output` lines. An argument of a block is an integer or "
+    "a word that\n"
+    "replaces the parameter. `repeat 0` skips its lines.\n"
     "\n"
-    "`share=NAME` uses the parameters of an earlier layer, or of all layers in an earlier block; sizes may "
-    "then be left\n"
-    "out. `freeze` keeps parameters as they begin, in a block all of them.\n"
+    "`share=NAME` uses the parameters of an earlier layer, or of all layers in an earlier block; sizes "
+    "can then be left out.\n"
+    "`freeze` excludes the parameters of a layer or block from training.\n"
     "\n"
-    "`device=NAME`, which every layer, operator and block takes, has it computed on that device, forwards "
-    "and backwards, "
-    "and keeps\n"
-    "its parameters there; `koine` takes what `--device` takes, or `main` for the device that computes the "
-    "rest.\n"
+    "`device=NAME`, an argument of every layer, operator and block, selects the device that computes its "
+    "forward and\n"
+    "backward pass and stores its parameters; `koine` accepts the values of `--device`, or `main` for "
+    "the main device.\n"
     "\n";
 
-/* Writes part of a table's cell. */
+/* Writes text into a table cell, escaping |. */
 static void add_cell(kn_text *text, const char *piece) {
     for (; piece && *piece; piece++) {
         if (*piece == '|') kn_text_add(text, "\\");
@@ -149,7 +148,7 @@ static void add_argument(const kn_option *argument, kn_text *text) {
 
 static void add_layers(kn_text *text) {
     kn_kind plain = {.layer = kn_layer_find("conv")};
-    kn_text_add(text, "## Layers\n\n| layer | argument | meaning | unless given |\n|---|---|---|---|\n");
+    kn_text_add(text, "## Layers\n\n| layer | argument | meaning | default |\n|---|---|---|---|\n");
     for (int i = 0; i < kn_layer_table_count; i++) {
         kn_kind kind = {.layer = &kn_layer_table[i]};
         kn_text_add(text, "| ");
@@ -162,8 +161,8 @@ static void add_layers(kn_text *text) {
             add_argument(&argument, text);
         }
     }
-    kn_text_add(text, "\nLayers with parameters take these as well, as far as they make sense:\n\n"
-                      "| | argument | meaning | unless given |\n|---|---|---|---|\n");
+    kn_text_add(text, "\nLayers with parameters also take these arguments where applicable:\n\n"
+                      "| | argument | meaning | default |\n|---|---|---|---|\n");
     for (int i = plain.layer ? plain.layer->argument_count : 0; i < kn_kind_argument_count(&plain); i++) {
         kn_option argument = kn_kind_argument(&plain, i);
         add_argument(&argument, text);
@@ -174,7 +173,7 @@ static void add_layers(kn_text *text) {
                        kn_start_table[i].takes_value ? ":NUMBER" : "", kn_start_table[i].help);
 }
 
-/* The default of an attribute; *text is a cell of a table. */
+/* The default of an attribute, as a table cell in *text. */
 static void add_default(const kn_attribute *attribute, kn_text *text) {
     const char *words = attribute->list ? attribute->list : "";
     switch (attribute->kind) {
@@ -205,10 +204,9 @@ static void add_default(const kn_attribute *attribute, kn_text *text) {
 }
 
 static void add_operators(kn_text *text) {
-    kn_text_add(text,
-                "\n## Operators\n\nArguments are given by their names. Shapes of two inputs broadcast, "
-                "aligned at the "
-                "last dimension.\n\n| operator | argument | meaning | unless given |\n|---|---|---|---|\n");
+    kn_text_add(text, "\n## Operators\n\nArguments are given by name. The shapes of two inputs broadcast, "
+                      "aligned at the "
+                      "last dimension.\n\n| operator | argument | meaning | default |\n|---|---|---|---|\n");
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
         kn_kind kind = {.op = row};

@@ -1,4 +1,4 @@
-/* Graphs that were built by hand, as text: what a file with weights has where a model has no text.
+/* Graphs built through the API, as text, which their files contain instead of a model text.
  *
  *     koine graph 1
  *     input NAME TYPE (SHAPE)
@@ -9,7 +9,7 @@
  *     next STATE VALUE
  *     output NAME
  *
- * INPUTS and RESULTS are names with commas between, * where an input is absent. Names are kept, because
+ * INPUTS and RESULTS are names separated by commas, * for an absent input. Names are preserved, because
  * initial values and random numbers depend on them. Custom operators have no text. */
 #include <inttypes.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static void write_choice(const kn_attribute *attribute, int64_t place, kn_text *
     kn_text_add_bytes(text, word, strcspn(word, " "));
 }
 
-/* As kn_attributes_parse reads it. */
+/* In the form that kn_attributes_parse reads. */
 static void write_attribute(const kn_graph *graph, const kn_attribute *attribute,
                             const kn_attribute_value *value, kn_text *text) {
     kn_text_format(text, " %s=", attribute->name);
@@ -150,22 +150,21 @@ typedef struct graph_reading {
     bool pinned;
     char *words[MAX_WORDS];
     int count;
-    char *rest; /* of a node's line: its attributes */
+    char *rest; /* of a node line: its attributes */
 } graph_reading;
 
 static bool wrong(graph_reading *in, const char *what, const char *word) {
     if (in->error->status == KN_OK)
-        kn_fail(in->error, KN_ERROR_FORMAT, "the text of the graph, line %d: found %s '%.60s'", in->line,
-                what, word ? word : "");
+        kn_fail(in->error, KN_ERROR_FORMAT, "graph text, line %d: found %s '%.60s'", in->line, what,
+                word ? word : "");
     return false;
 }
 
-/* Takes over an error of the graph. */
+/* Copies an error of the graph. */
 static bool built(graph_reading *in) {
     if (in->graph->error.status == KN_OK) return true;
     if (in->error->status == KN_OK)
-        kn_fail(in->error, KN_ERROR_FORMAT, "the text of the graph, line %d: %s", in->line,
-                kn_graph_error(in->graph));
+        kn_fail(in->error, KN_ERROR_FORMAT, "graph text, line %d: %s", in->line, kn_graph_error(in->graph));
     return false;
 }
 
@@ -196,13 +195,13 @@ static bool read_state(graph_reading *in) {
     int64_t role, kind, frozen;
     const char *end;
     kn_dtype stored;
-    if (in->count != 9) return wrong(in, "a line of another length:", in->words[0]);
+    if (in->count != 9) return wrong(in, "a wrong number of words after", in->words[0]);
     if (!read_shape(in, &shape)) return false;
     if (!read_whole(in->words[4], KN_STATE_CACHE, &role) ||
         !read_whole(in->words[5], KN_INITIALIZE_ORTHOGONAL, &kind) ||
         !kn_parse_double(in->words[6], &end, &initializer.value) || *end ||
         !read_whole(in->words[7], 1, &frozen) || !kn_dtype_parse(in->words[8], &stored))
-        return wrong(in, "numbers that do not fit the state", in->words[1]);
+        return wrong(in, "invalid numbers for the state", in->words[1]);
     initializer.kind = (kn_initializer_kind)kind;
     kn_value *state = kn_state_add(in->graph, in->words[1], &shape, (kn_state_role)role, &initializer);
     if (!built(in)) return false;
@@ -219,19 +218,19 @@ static int digit(char letter) {
 static bool read_constant(graph_reading *in) {
     kn_shape shape = {0};
     const char *empty = "";
-    if (in->count != 5 && in->count != 4) return wrong(in, "a line of another length:", in->words[0]);
+    if (in->count != 5 && in->count != 4) return wrong(in, "a wrong number of words after", in->words[0]);
     if (!read_shape(in, &shape)) return false;
     const char *hex = in->count == 5 ? in->words[4] : empty;
     const int64_t elements = kn_shape_elements(&shape);
     const size_t bytes = strlen(hex) / 2;
     if (elements < 0 || strlen(hex) % 2 || (uint64_t)elements != bytes / kn_dtype_bytes(shape.dtype) ||
         bytes % kn_dtype_bytes(shape.dtype))
-        return wrong(in, "another number of elements than its shape has, in", in->words[1]);
+        return wrong(in, "a number of elements that does not match the shape of", in->words[1]);
     uint8_t *data = kn_arena_take(&in->arena, bytes + 1, 1);
     if (!data) return kn_fail_memory(in->error, bytes), false;
     for (size_t i = 0; i < bytes; i++) {
         const int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
-        if (high < 0 || low < 0) return wrong(in, "no hexadecimal digits in", in->words[1]);
+        if (high < 0 || low < 0) return wrong(in, "a digit that is not hexadecimal in", in->words[1]);
         data[i] = (uint8_t)(high << 4 | low);
     }
     kn_name(kn_constant_add(in->graph, &shape, data, bytes), in->words[1]);
@@ -255,7 +254,7 @@ static bool read_node(graph_reading *in) {
     char *names[KN_MAX_INPUTS > KN_MAX_OUTPUTS ? KN_MAX_INPUTS : KN_MAX_OUTPUTS];
     kn_value *inputs[KN_MAX_INPUTS];
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
-    if (in->count != 5) return wrong(in, "a line of another length:", in->words[0]);
+    if (in->count != 5) return wrong(in, "a wrong number of words after", in->words[0]);
     const kn_operator *row = kn_operator_find(in->words[1]);
     if (!row || row->backward || row->class == KN_CLASS_ASSIGN)
         return wrong(in, "the operator", in->words[1]);
@@ -263,15 +262,14 @@ static bool read_node(graph_reading *in) {
     int count = split_names(in->words[3], names, KN_MAX_INPUTS);
     for (int i = 0; i < count; i++) {
         inputs[i] = strcmp(names[i], ABSENT) ? kn_graph_find(in->graph, names[i]) : NULL;
-        if (!inputs[i] && strcmp(names[i], ABSENT)) return wrong(in, "no value before it called", names[i]);
+        if (!inputs[i] && strcmp(names[i], ABSENT)) return wrong(in, "no earlier value called", names[i]);
     }
     if (count < 0 || kn_attributes_parse(in->graph, row, in->rest, attributes, in->error) != KN_OK)
         return wrong(in, "too many inputs of", in->words[2]);
     kn_value *first = kn_node_add(in->graph, row, in->words[2], inputs, count, attributes);
     if (!built(in)) return false;
     count = split_names(in->words[4], names, KN_MAX_OUTPUTS);
-    if (count != first->producer->output_count)
-        return wrong(in, "another number of results than that of", row->name);
+    if (count != first->producer->output_count) return wrong(in, "a wrong number of results of", row->name);
     for (int i = 0; i < count; i++)
         if (strcmp(first->producer->outputs[i]->name, names[i]))
             kn_name(first->producer->outputs[i], names[i]);
@@ -279,10 +277,10 @@ static bool read_node(graph_reading *in) {
 }
 
 static bool read_next(graph_reading *in) {
-    if (in->count != 3) return wrong(in, "a line of another length:", in->words[0]);
+    if (in->count != 3) return wrong(in, "a wrong number of words after", in->words[0]);
     kn_value *state = kn_graph_find(in->graph, in->words[1]), *value = kn_graph_find(in->graph, in->words[2]);
     if (!state || state->kind != KN_VALUE_STATE || state->assign || !value)
-        return wrong(in, "no state that can get", in->words[2]);
+        return wrong(in, "no state that can be assigned", in->words[2]);
     kn_assign(in->graph, state, value);
     return built(in);
 }
@@ -310,7 +308,7 @@ static bool read_line(graph_reading *in) {
     return built(in);
 }
 
-/* Splits a line at its spaces; of a node's, what follows the results stays whole. */
+/* Splits a line at its spaces; in a node line, everything after the results is one word. */
 static bool split_line(graph_reading *in, char *line) {
     const int most = !strncmp(line, "node ", 5) ? 5 : MAX_WORDS;
     in->rest = line + strlen(line);
@@ -361,11 +359,13 @@ char *kn_graph_text_write(const kn_host *host, const kn_graph *graph) {
     kn_text_init(&text, host);
     kn_text_init(&again, host);
     kn_graph *copy = write_graph(graph, &text) ? kn_graph_text_read(host, text.data, &error) : NULL;
-    /* Values that were renamed to what other nodes are called cannot be read in the order of the nodes. */
+    /* Fails if a copy that is read back differs: values renamed to the default names of other nodes cannot be
+     * read in node order. */
     const bool same = copy && write_graph(copy, &again) && !strcmp(text.data, again.data);
     if (!same)
-        kn_log_write(host, KN_LOG_WARNING, "files of this graph have its weights only: %s",
-                     error.text[0] ? error.text : "it has operators without a text, such as custom ones");
+        kn_log_write(host, KN_LOG_WARNING, "files of this graph contain only its weights: %s",
+                     error.text[0] ? error.text
+                                   : "it has operators without a text form, such as custom ones");
     kn_graph_destroy(&copy);
     kn_text_finish(&again);
     if (same) return kn_text_take(&text);

@@ -1,5 +1,5 @@
-/* The kinds of layers: which arguments they take and which public function makes them. Every other kind is a
- * row of the operator table. A new layer is a row here and the function it names. */
+/* The kinds of layers: their arguments, and the public functions that build them. All other kinds are rows of
+ * the operator table. A new layer is a row here and the function it names. */
 #include <string.h>
 
 #include "models/layers_private.h"
@@ -7,10 +7,7 @@
 #include "models/layers_shape.h"
 
 static const kn_option parameter_arguments[] = {
-    {.name = "shape",
-     .kind = KN_OPTION_SHAPE,
-     REQUIRED,
-     .help = "its sizes, without the batch: 3x4, or scalar"},
+    {.name = "shape", .kind = KN_OPTION_SHAPE, REQUIRED, .help = "shape, without the batch: 3x4, or scalar"},
 };
 
 static kn_value *build_parameter(kn_layer_call *call) {
@@ -18,14 +15,14 @@ static kn_value *build_parameter(kn_layer_call *call) {
     return kn_parameter(call->graph, call->name, KN_FLOAT32, call->values[0].text, call->init);
 }
 
-static const kn_option number_arguments[] = {NUMBER("value", "the number", REQUIRED)};
+static const kn_option number_arguments[] = {NUMBER("value", "value of the scalar", REQUIRED)};
 
 static kn_value *build_number(kn_layer_call *call) {
     return kn_number(call->graph, call->values[0].number);
 }
 
 static const kn_option dropout_arguments[] = {
-    NUMBER("rate", "probability of an element to become 0", BY_POSITION, .usual = "0.5"),
+    NUMBER("rate", "probability that an element becomes 0", BY_POSITION, .usual = "0.5"),
 };
 
 static kn_value *build_dropout(kn_layer_call *call) {
@@ -34,16 +31,16 @@ static kn_value *build_dropout(kn_layer_call *call) {
 
 enum { ATTEND_HEADS, ATTEND_KEY_HEADS, ATTEND_CAUSAL, ATTEND_LAST, ATTEND_SCALE, ATTEND_RATE };
 static const kn_option attention_arguments[] = {
-    WHOLE("heads", "parts into which the columns are split", .usual = "1"),
-    WHOLE("key_heads", "those of k and v, each for some heads of q", .usual = "as many"),
-    FLAG("causal", "each query sees the keys up to its own position", .usual = "no"),
-    FLAG("last", "the queries stand at the last keys, not at the first", .usual = "no"),
-    NUMBER("scale", "factor of the scores", .usual = "1 / sqrt(columns of a head)"),
-    NUMBER("rate", "probability of a weight to become 0", .usual = "0.1"),
+    WHOLE("heads", "number of heads, which divides the columns", .usual = "1"),
+    WHOLE("key_heads", "number of heads of k and v, each shared by several heads of q", .usual = "heads"),
+    FLAG("causal", "whether each query only sees keys up to its position", .usual = "no"),
+    FLAG("last", "align the queries with the last keys instead of the first", .usual = "no"),
+    NUMBER("scale", "factor for the scores", .usual = "1 / sqrt(head size)"),
+    NUMBER("rate", "probability that an attention weight becomes 0", .usual = "0.1"),
 };
 
-/* Inputs are those of the operator attention: q, k and v (B,T,columns) or all in one value, lengths (B), a
- * mask (B,heads,T,S). */
+/* Inputs are those of the attention operator: q, k and v (B,T,columns), or all three packed in one; lengths
+ * (B); a mask (B,heads,T,S). */
 static kn_value *build_attention_dropout(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_attention_params params = {.size = sizeof params,
@@ -66,8 +63,8 @@ static kn_value *build_attention_dropout(kn_layer_call *call) {
         return count == 1 ? kn_attention_packed(data[0], &params)
                           : kn_attention(data[0], data[1], data[2], &params);
     kn_mistake(call->model, call->line, call->line->word.column,
-               "the inputs are not those of attention; expected (batch,length,columns) once or three times, "
-               "then perhaps "
+               "expected the inputs of attention: (batch,length,columns) once or three times, "
+               "then optionally "
                "lengths (batch) and a mask (batch,heads,length,length)");
     return NULL;
 }
@@ -80,7 +77,7 @@ static const kn_option reshape_arguments[] = {
     {.name = "shape",
      .kind = KN_OPTION_SHAPE,
      REQUIRED,
-     .help = "the sizes after the first dimension, which stays; one may be -1: whatever is left"},
+     .help = "sizes after the first dimension, which stays the same; one may be -1, which is inferred"},
 };
 
 /* (N, ...) to (N, shape). */
@@ -89,7 +86,7 @@ static kn_value *build_reshape(kn_layer_call *call) {
     kn_text text;
     if (kn_value_shape_text(call->inputs[0], first, sizeof first) >= sizeof first || first[0] == '\0') {
         kn_mistake(call->model, call->line, call->line->word.column,
-                   "found a value without dimensions, or with very long ones; expected one whose first "
+                   "found a scalar, or a very long shape; expected a value whose first "
                    "dimension stays");
         return NULL;
     }
@@ -117,28 +114,28 @@ enum { WITH_WEIGHTS = KN_TAKES_INIT | KN_TAKES_BIAS_INIT | KN_TAKES_SHARE | KN_T
 
 const kn_layer_row kn_layer_table[] = {
     {.name = "linear",
-     .help = "a matrix product with a learnt weight",
+     .help = "matrix product with a trainable weight",
      .also = "dense fc fully_connected gemm",
      ONE_INPUT,
      ARGUMENTS(kn_linear_arguments),
      .takes = WITH_WEIGHTS,
      .build = kn_build_linear},
     {.name = "conv",
-     .help = "a convolution of images, or along sequences (N,channels,length)",
+     .help = "convolution of images, or of sequences (N,channels,length)",
      .also = "conv1d conv2d convolution convolution2d",
      ONE_INPUT,
      ARGUMENTS(kn_conv_arguments),
      .takes = WITH_WEIGHTS,
      .build = kn_build_conv},
     {.name = "convtranspose",
-     .help = "a convolution the other way round, which makes images larger",
+     .help = "transposed convolution, which enlarges images",
      .also = "deconv deconvolution conv_transpose convtranspose2d transposed_convolution upconv",
      ONE_INPUT,
      ARGUMENTS(kn_transpose_arguments),
      .takes = WITH_WEIGHTS,
      .build = kn_build_conv_transpose},
     {.name = "batchnorm",
-     .help = "each channel brought to mean 0 and variance 1, then scaled and shifted as learnt",
+     .help = "batch normalization: normalizes each channel, with a trainable scale and shift",
      .also = "batch_norm batchnorm2d bn",
      ONE_INPUT,
      ARGUMENTS(kn_norm_arguments),
@@ -146,23 +143,22 @@ const kn_layer_row kn_layer_table[] = {
      .build = kn_build_batch_norm},
     KN_RECURRENT_LAYERS,
     {.name = "layernorm",
-     .help =
-         "each row, the last dimension, brought to mean 0 and variance 1, then scaled and shifted as learnt",
+     .help = "layer normalization: normalizes along the last dimension, with a trainable scale and shift",
      .also = "layer_norm ln",
      ONE_INPUT,
      ARGUMENTS(kn_layer_norm_arguments),
      .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = kn_build_layer_norm},
     {.name = "rmsnorm",
-     .help = "each row divided by the root of its mean square, then scaled as learnt",
+     .help = "divides along the last dimension by the root mean square, with a trainable scale",
      .also = "rms_norm",
      ONE_INPUT,
      ARGUMENTS(kn_rms_norm_arguments),
      .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = kn_build_rms_norm},
     {.name = "groupnorm",
-     .help = "groups of channels of each sample brought to mean 0 and variance 1, then scaled and shifted as "
-             "learnt",
+     .help = "group normalization: normalizes groups of channels of each sample, with a trainable scale and "
+             "shift",
      .also = "group_norm gn",
      ONE_INPUT,
      ARGUMENTS(kn_group_norm_arguments),
@@ -170,98 +166,99 @@ const kn_layer_row kn_layer_table[] = {
      .build = kn_build_group_norm},
     {.name = "instancenorm",
      .help =
-         "each channel of each sample brought to mean 0 and variance 1, then scaled and shifted as learnt",
+         "instance normalization: normalizes each channel of each sample, with a trainable scale and shift",
      .also = "instance_norm instancenorm2d",
      ONE_INPUT,
      ARGUMENTS(kn_instance_norm_arguments),
      .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = kn_build_instance_norm},
     {.name = "standardize",
-     .help = "an input's channels brought to mean 0 and deviation 1, as koine train measures them before it "
+     .help = "standardizes an input's channels to mean 0 and deviation 1, as koine train measures them "
+             "before training "
              "begins",
      .also = "standardise normalize normalise",
      ONE_INPUT,
      .build = kn_build_standardize},
     {.name = "localnorm",
-     .help = "each element divided by a power of the squares in neighbouring channels",
+     .help = "local response normalization across neighbouring channels",
      .also = "lrn local_response_norm localresponsenorm",
      ONE_INPUT,
      ARGUMENTS(kn_local_norm_arguments),
      .build = kn_build_local_norm},
     {.name = "embedding",
-     .help = "a learnt row of numbers for each token",
+     .help = "trainable vector for each token",
      .also = "embed lookup token_embedding",
      ONE_INPUT,
      ARGUMENTS(kn_embedding_arguments),
      .takes = KN_TAKES_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = kn_build_embedding},
     {.name = "dropout",
-     .help = "zeroes elements at random in training",
+     .help = "sets random elements to 0 in training",
      .also = "drop",
      ONE_INPUT,
      ARGUMENTS(dropout_arguments),
      .build = build_dropout},
     {.name = "attention_dropout",
-     .help = "attention, by the same inputs, whose weights become 0 at random in training",
+     .help = "attention with dropout of its weights in training",
      .least_inputs = 1,
      .most_inputs = 5,
      ARGUMENTS(attention_arguments),
      .build = build_attention_dropout},
     {.name = "maxpool",
-     .help = "the largest element of each window",
+     .help = "maximum of each window",
      .also = "max_pool maxpool2d max_pool2d",
      ONE_INPUT,
      ARGUMENTS(kn_max_pool_arguments),
      .build = kn_build_max_pool},
     {.name = "avgpool",
-     .help = "the average of each window",
+     .help = "average of each window",
      .also = "avg_pool avg_pool2d average_pool averagepool avgpool2d mean_pool",
      ONE_INPUT,
      ARGUMENTS(kn_average_pool_arguments),
      .build = kn_build_average_pool},
     {.name = "lppool",
-     .help = "the root of the sum of powers of each window",
+     .help = "p-norm of each window",
      .also = "lp_pool lppool2d",
      ONE_INPUT,
      ARGUMENTS(kn_power_pool_arguments),
      .build = kn_build_power_pool},
     {.name = "adaptivemaxpool",
-     .help = "the largest element of each window, as many windows as the size asks for",
+     .help = "maximum of each window, for a given output size",
      .also = "adaptive_max_pool adaptivemaxpool2d",
      ONE_INPUT,
      ARGUMENTS(kn_adaptive_arguments),
      .build = kn_build_adaptive_max_pool},
     {.name = "adaptiveavgpool",
-     .help = "the average of each window, as many windows as the size asks for",
+     .help = "average of each window, for a given output size",
      .also = "adaptive_avg_pool adaptiveavgpool2d",
      ONE_INPUT,
      ARGUMENTS(kn_adaptive_arguments),
      .build = kn_build_adaptive_average_pool},
     {.name = "globalmaxpool",
-     .help = "the largest element of each channel, as an image of 1x1",
+     .help = "maximum of each channel, as a 1x1 image",
      .also = "global_max_pool gmp",
      ONE_INPUT,
      .build = kn_build_global_max_pool},
     {.name = "globalavgpool",
-     .help = "the average of each channel, as an image of 1x1",
+     .help = "average of each channel, as a 1x1 image",
      .also = "global_average_pool gap globalaveragepool",
      ONE_INPUT,
      .build = kn_build_global_average_pool},
-    {.name = "flatten", .help = "all dimensions but the first become one", ONE_INPUT, .build = build_flatten},
+    {.name = "flatten", .help = "merges all dimensions except the first", ONE_INPUT, .build = build_flatten},
     {.name = "reshape",
-     .help = "the same elements under another shape",
+     .help = "changes the shape",
      .also = "view",
      ONE_INPUT,
      ARGUMENTS(reshape_arguments),
      .build = build_reshape},
     {.name = "parameter",
-     .help = "a learnt value by itself",
+     .help = "trainable value",
      .also = "weight variable",
      ARGUMENTS(parameter_arguments),
      .takes = KN_TAKES_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = build_parameter},
     {.name = "number",
-     .help = "a number as a value",
+     .help = "constant scalar",
      .also = "constant scalar",
      ARGUMENTS(number_arguments),
      .build = build_number},

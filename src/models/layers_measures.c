@@ -8,8 +8,8 @@ const kn_option kn_measure_arguments[2] = {
      .most_count = 8,
      .least = -8,
      .usual = "all",
-     .help = "along which axes, the batch being axis 0"},
-    {.name = "keep", .kind = KN_OPTION_FLAG, .usual = "no", .help = "the axes stay, with size 1"},
+     .help = "axes to reduce; the batch is axis 0"},
+    {.name = "keep", .kind = KN_OPTION_FLAG, .usual = "no", .help = "keep reduced axes with size 1"},
 };
 const kn_option kn_stack_arguments[1] = {
     {.name = "axis",
@@ -17,10 +17,10 @@ const kn_option kn_stack_arguments[1] = {
      .least = -8,
      .most = 7,
      .usual = "1",
-     .help = "where the new axis stands"},
+     .help = "position of the new axis"},
 };
 
-/* x is of any shape; without axes, the result is a scalar. */
+/* x has any shape; without axes, the result is a scalar. */
 #define MEASURE(name)                                                                                        \
     kn_value *kn_build_##name(kn_layer_call *call) {                                                         \
         char axes[128];                                                                                      \
@@ -35,7 +35,7 @@ MEASURE(reduce_sum_square)
 MEASURE(reduce_log_sum)
 MEASURE(reduce_log_sum_exp)
 
-/* All inputs have one shape; the batch stays axis 0. */
+/* All inputs have the same shape; the batch remains axis 0. */
 kn_value *kn_build_stack(kn_layer_call *call) {
     const kn_option_value *axis = &call->values[0];
     return kn_stack(call->inputs, (size_t)call->input_count, axis->given ? (int)axis->whole : 1);

@@ -8,10 +8,10 @@ enum { NORM_EPSILON, NORM_MOMENTUM, NORM_AFFINE };
 const kn_option kn_norm_arguments[3] = {
     NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
     NUMBER("momentum", "weight of the batch in the running statistics", .usual = "0.1"),
-    FLAG("affine", "whether each channel is scaled and shifted as learnt", .usual = "yes"),
+    FLAG("affine", "whether to apply a trainable scale and shift per channel", .usual = "yes"),
 };
 
-/* Applies a row of the operator table with its attribute epsilon. */
+/* Applies a row of the operator table with the attribute epsilon. */
 static kn_value *apply_epsilon(kn_layer_call *call, const char *row, kn_value *const *inputs, size_t count,
                                double epsilon) {
     kn_value *value = NULL;
@@ -27,8 +27,8 @@ static kn_value *apply_epsilon(kn_layer_call *call, const char *row, kn_value *c
     return value;
 }
 
-/* Uses the parameters and running statistics of another layer, which follow only that layer's batches: a
- * state is written once in a run. */
+/* Uses the parameters and running statistics of another layer. The statistics follow only that layer's
+ * batches, since a state is written once per run. */
 static kn_value *build_shared_norm(kn_layer_call *call, const kn_batch_norm_params *params) {
     static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
     kn_value *inputs[5] = {call->inputs[0]};
@@ -58,9 +58,9 @@ kn_value *kn_build_batch_norm(kn_layer_call *call) {
 enum { GROUPS, GROUP_EPSILON, GROUP_AFFINE };
 #define GROUP_ARGUMENTS                                                                                      \
     NUMBER("epsilon", "added to the variance", .usual = "1e-5"),                                             \
-        FLAG("affine", "whether each channel is scaled and shifted as learnt", .usual = "yes")
+        FLAG("affine", "whether to apply a trainable scale and shift per channel", .usual = "yes")
 const kn_option kn_group_norm_arguments[3] = {
-    WHOLE("groups", "parts of the channels that are brought to mean 0 and variance 1 apart", REQUIRED),
+    WHOLE("groups", "number of channel groups", REQUIRED),
     GROUP_ARGUMENTS,
 };
 const kn_option kn_instance_norm_arguments[2] = {GROUP_ARGUMENTS};
@@ -75,7 +75,7 @@ static kn_norm_params group_params(const kn_layer_call *call, const kn_option_va
     return params;
 }
 
-/* Reshapes a parameter (C) to (C,1,...), to be broadcast with x (N,C,...). */
+/* Reshapes a parameter (C) to (C,1,...), which broadcasts to x (N,C,...). */
 static kn_value *per_channel(kn_value *own, int rank) {
     char shape[64];
     int length = snprintf(shape, sizeof shape, "%" PRId64, kn_value_dimension(own, 0));
@@ -84,15 +84,15 @@ static kn_value *per_channel(kn_value *own, int rank) {
     return kn_reshape(own, shape);
 }
 
-/* Scales and shifts each channel by the parameters of another layer; groups 0: one group per channel. */
+/* Scales and shifts each channel with the parameters of another layer; groups 0: one group per channel. */
 static kn_value *build_shared_group_norm(kn_layer_call *call, kn_norm_params *params, int64_t groups) {
     const kn_option_value any = {.given = false};
     kn_value *x = call->inputs[0], *weight = kn_shared_weight(call, 1, &any), *bias = kn_shared(call, "bias");
     if (!weight) return NULL;
     if (kn_value_rank(x) < 2 || kn_value_dimension(x, 1) != kn_value_dimension(weight, 0)) {
         kn_mistake(call->model, call->line, call->line->word.column,
-                   "the weight of '%s' is for %" PRId64
-                   " channels; expected a value (batch,channels,...) with as many",
+                   "the weight of '%s' has %" PRId64
+                   " channels; expected a value (batch,channels,...) with the same number",
                    call->share, kn_value_dimension(weight, 0));
         return NULL;
     }
@@ -113,7 +113,7 @@ kn_value *kn_build_group_norm(kn_layer_call *call) {
     if (!call->share) return kn_group_norm(call->inputs[0], values[GROUPS].whole, &params);
     if (values[GROUPS].given) return build_shared_group_norm(call, &params, values[GROUPS].whole);
     kn_mistake(call->model, call->line, call->line->word.column,
-               "found a groupnorm without groups; expected their number, which share= does not tell");
+               "found a groupnorm without groups; expected groups=, which share= does not copy");
     return NULL;
 }
 
@@ -123,7 +123,7 @@ kn_value *kn_build_instance_norm(kn_layer_call *call) {
                        : kn_instance_norm(call->inputs[0], &params);
 }
 
-/* x is an input (N,C,...). The nodes inside are named so that the text keeps its names. */
+/* x is an input (N,C,...). Internal nodes get their own scope, so that the text's names stay free. */
 kn_value *kn_build_standardize(kn_layer_call *call) {
     kn_scope_begin(call->graph, call->name);
     kn_value *y = kn_standardize(call->inputs[0]);
@@ -133,13 +133,13 @@ kn_value *kn_build_standardize(kn_layer_call *call) {
 
 enum { LOCAL_CHANNELS, LOCAL_ALPHA, LOCAL_BETA, LOCAL_K };
 const kn_option kn_local_norm_arguments[4] = {
-    WHOLE("channels", "how many neighbouring channels count", REQUIRED),
-    NUMBER("alpha", "what the mean of their squares is multiplied by", .usual = "1e-4"),
-    NUMBER("beta", "power of the divisor", .usual = "0.75"),
+    WHOLE("channels", "number of neighbouring channels", REQUIRED),
+    NUMBER("alpha", "factor for the mean of their squares", .usual = "1e-4"),
+    NUMBER("beta", "exponent of the divisor", .usual = "0.75"),
     NUMBER("k", "added to the divisor", .usual = "1"),
 };
 
-/* x is (N,C,...). The nodes inside are named so that the text keeps its names. */
+/* x is (N,C,...). Internal nodes get their own scope, so that the text's names stay free. */
 kn_value *kn_build_local_norm(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_local_norm_params params;
@@ -156,7 +156,7 @@ kn_value *kn_build_local_norm(kn_layer_call *call) {
 enum { ROW_NORM_EPSILON, ROW_NORM_BIAS };
 const kn_option kn_layer_norm_arguments[2] = {
     NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
-    FLAG("bias", "whether a learnt number is added to each element of a row", .usual = "yes"),
+    FLAG("bias", "whether to add a trainable bias", .usual = "yes"),
 };
 const kn_option kn_rms_norm_arguments[1] = {
     NUMBER("epsilon", "added to the mean square", .usual = "1e-5"),

@@ -3,21 +3,21 @@
 
 enum { POOL_WINDOW, POOL_STRIDE, POOL_PADDING, POOL_CEIL, POOL_LAST };
 #define POOL_ARGUMENTS                                                                                       \
-    PAIR("window", "height and width of the window: 2 or 2x3", REQUIRED),                                    \
-        PAIR("stride", "steps of the window, down and across", .usual = "the window"),                       \
-        SIDES("padding", "rows and columns around the image, as for conv", .words = NULL),                   \
-        FLAG("ceil", "whether a part of a window that is left at the end makes one more", .usual = "no")
+    PAIR("window", "window size: 2 or 2x3", REQUIRED),                                                       \
+        PAIR("stride", "stride, down and across", .usual = "window size"),                                   \
+        SIDES("padding", "padding of the image, as for conv", .words = NULL),                                \
+        FLAG("ceil", "whether a partial window at the end counts", .usual = "no")
 const kn_option kn_max_pool_arguments[5] = {
     POOL_ARGUMENTS,
-    PAIR("dilation", "distance between the points of the window", .usual = "1"),
+    PAIR("dilation", "dilation of the window", .usual = "1"),
 };
 const kn_option kn_average_pool_arguments[5] = {
     POOL_ARGUMENTS,
-    FLAG("skip_padding", "divide by the elements inside the image only", .usual = "no"),
+    FLAG("skip_padding", "divide only by the number of elements inside the image", .usual = "no"),
 };
 const kn_option kn_power_pool_arguments[5] = {
     POOL_ARGUMENTS,
-    NUMBER("power", "of the elements", .usual = "2"),
+    NUMBER("power", "p of the p-norm", .usual = "2"),
 };
 
 static kn_pool_params pool_params(const kn_layer_call *call) {
@@ -52,7 +52,7 @@ kn_value *kn_build_power_pool(kn_layer_call *call) {
 }
 
 const kn_option kn_adaptive_arguments[1] = {
-    PAIR("size", "height and width of the result: 6 or 6x4", REQUIRED),
+    PAIR("size", "output size: 6 or 6x4", REQUIRED),
 };
 
 /* x is (N,C,H,W), the result (N,C,size). */

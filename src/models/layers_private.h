@@ -1,4 +1,4 @@
-/* What the files of layers share: names of arguments, helpers for layers that may use another layer's
+/* Shared by the layer files: macros for arguments, helpers for layers that can share another layer's
  * parameters, and the layers of layers_weights.c, layers_norm.c and layers_pool.c. */
 #ifndef KN_LAYERS_PRIVATE_H
 #define KN_LAYERS_PRIVATE_H
@@ -24,14 +24,14 @@
 #define REQUIRED .by_position = true, .required = true
 #define BY_POSITION .by_position = true
 
-/* Parameter `part` of the layer call->share; NULL if that layer has none. */
+/* Parameter `part` of layer call->share; NULL if that layer has none. */
 kn_value *kn_shared(kn_layer_call *call, const char *part);
 /* The shared weight, which must have `rank` dimensions and, if given, `units` rows. NULL after a mistake. */
 kn_value *kn_shared_weight(kn_layer_call *call, int rank, const kn_option_value *units);
 
-/* One number or two: a 0 in the second repeats the first. */
+/* Copies one number or two; a second 0 repeats the first. */
 void kn_copy_pair(const kn_option_value *value, int64_t pair[2]);
-/* One for all sides, two for height and width, or four: top, left, bottom, right. */
+/* Copies one number for all sides, two for height and width, or four: top, left, bottom, right. */
 void kn_copy_sides(const kn_option_value *value, int64_t sides[4]);
 
 extern const kn_option kn_linear_arguments[2];

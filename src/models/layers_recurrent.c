@@ -1,4 +1,4 @@
-/* Recurrent layers of a text. */
+/* Recurrent layers. */
 #include "models/layers_recurrent.h"
 
 #include <koine/operators.h>
@@ -16,31 +16,27 @@ enum { UNITS, LAYERS, BIDIRECTIONAL, DROPOUT, LAST, STATEFUL, FUNCTION };
      .least = 1,                                                                                             \
      .by_position = true,                                                                                    \
      .required = true,                                                                                       \
-     .help = "size of the last dimension of the result, in each direction"},                                 \
+     .help = "size of the last output dimension, per direction"},                                            \
         {.name = "layers",                                                                                   \
          .kind = KN_OPTION_WHOLE,                                                                            \
          .least = 1,                                                                                         \
          .usual = "1",                                                                                       \
-         .help = "the number of layers in a stack"},                                                         \
-        FLAG("bidirectional", "whether a second recurrence walks from the last step to the first"),          \
+         .help = "number of stacked layers"},                                                                \
+        FLAG("bidirectional", "whether a second recurrence runs backwards through the sequence"),            \
         {.name = "dropout",                                                                                  \
          .kind = KN_OPTION_NUMBER,                                                                           \
          .usual = "0",                                                                                       \
-         .help = "probability of an element between the layers to become 0 in training"},                    \
-        FLAG("last", "whether the result is the last state (N,units), not those of all steps"),              \
-        FLAG("stateful", "whether a step of the training begins where the one before ended")
+         .help = "dropout probability between stacked layers"},                                              \
+        FLAG("last", "whether to return only the last state (N,units) instead of all steps"),                \
+        FLAG("stateful", "whether training carries the state from batch to batch")
 
 const kn_option kn_recurrent_arguments[6] = {ARGUMENTS};
 const kn_option kn_rnn_arguments[7] = {
     ARGUMENTS,
-    {.name = "function",
-     .kind = KN_OPTION_WORD,
-     .words = "tanh relu",
-     .usual = "tanh",
-     .help = "of the sums"},
+    {.name = "function", .kind = KN_OPTION_WORD, .words = "tanh relu", .usual = "tanh", .help = "activation"},
 };
 
-/* The number of units: from the line, or that of the shared layer. 0 after a mistake. */
+/* The number of units, from the line or the shared layer. 0 after a mistake. */
 static int64_t units_of(kn_layer_call *call) {
     const kn_option_value *units = &call->values[UNITS];
     if (units->given || !call->share) return units->whole;
@@ -53,8 +49,8 @@ static int64_t units_of(kn_layer_call *call) {
     return 0;
 }
 
-/* x is (N,length,inputs), the result (N,length,units). Further inputs are told apart by type: lengths are
- * integers; then come the initial state and its cells. */
+/* x is (N,length,inputs), the result (N,length,units). Further inputs are distinguished by type: lengths are
+ * integers; then come the initial state and cells. */
 static kn_value *build(kn_layer_call *call,
                        kn_value *(*make)(kn_value *, int64_t, const kn_recurrent_params *), bool relu) {
     const kn_option_value *values = call->values;
@@ -76,7 +72,7 @@ static kn_value *build(kn_layer_call *call,
         kn_value **place = whole ? &params.lengths : params.start ? &params.start_cells : &params.start;
         if (*place) {
             kn_mistake(call->model, call->line, call->line->word.column,
-                       "found a second value %s; expected one at most",
+                       "found a second value %s; expected at most one",
                        whole ? "of integers, lengths" : "with first states");
             return NULL;
         }

@@ -1,4 +1,4 @@
-/* The kinds of layers of layers_recurrent.c: their rows in the table of layers. */
+/* Rows of the layer table for layers_recurrent.c. */
 #ifndef KN_LAYERS_RECURRENT_H
 #define KN_LAYERS_RECURRENT_H
 
@@ -17,14 +17,14 @@ kn_value *kn_build_gru(kn_layer_call *call);
      .arguments = list, .argument_count = (int)KN_COUNT_OF(list),                                            \
      .takes = KN_TAKES_INIT | KN_TAKES_BIAS_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE, .build = function}
 #define KN_RECURRENT_LAYERS                                                                                  \
-    KN_RECURRENT_LAYER("lstm", "layers with a memory that walk along a sequence (N,length,inputs); perhaps " \
-                       "lengths, int32 (N), and the first state and its cells (layers,N,units)",             \
+    KN_RECURRENT_LAYER("lstm", "LSTM layers over a sequence (N,length,inputs); optional inputs: " \
+                       "lengths, int32 (N), and the initial state and cells (layers,N,units)",             \
                        "recurrent", 4, kn_recurrent_arguments, kn_build_lstm),                               \
-    KN_RECURRENT_LAYER("gru", "layers with a gated state that walk along a sequence (N,length,inputs); "     \
-                       "perhaps lengths, int32 (N), and the first state (layers,N,units)",                   \
+    KN_RECURRENT_LAYER("gru", "GRU layers over a sequence (N,length,inputs); optional inputs: "     \
+                       "lengths, int32 (N), and the initial state (layers,N,units)",                   \
                        NULL, 3, kn_recurrent_arguments, kn_build_gru),                                       \
-    KN_RECURRENT_LAYER("rnn", "plain recurrent layers along a sequence (N,length,inputs); perhaps lengths, " \
-                       "int32 (N), and the first state (layers,N,units)",                                    \
+    KN_RECURRENT_LAYER("rnn", "plain recurrent layers over a sequence (N,length,inputs); optional inputs: lengths, " \
+                       "int32 (N), and the initial state (layers,N,units)",                                    \
                        "elman simple_rnn", 3, kn_rnn_arguments, kn_build_rnn)
 /* clang-format on */
 

@@ -21,7 +21,7 @@ const char *kn_option_list_text(const kn_option_value *value, char *text, size_t
     return text;
 }
 
-/* The position of the given word among those of an option; 0 if none was given. */
+/* The index of the given word in an option's list; 0 if none was given. */
 static int word_of(const kn_option_value *value, const char *const *words, int count) {
     for (int i = 0; i < count && value->given; i++)
         if (!strcmp(words[i], value->text)) return i;
@@ -31,27 +31,22 @@ static int word_of(const kn_option_value *value, const char *const *words, int c
 /* ---- shapes -------------------------------------------------------------------------------------------- */
 
 const kn_option kn_squeeze_arguments[1] = {
-    AXES("axes of size 1 to leave out, the batch being axis 0", .usual = "all")};
+    AXES("axes of size 1 to remove; the batch is axis 0", .usual = "all")};
 const kn_option kn_unsqueeze_arguments[1] = {
-    AXES("axes of size 1 of the result, the batch being axis 0", .required = true)};
+    AXES("positions of the new axes in the result; the batch is axis 0", .required = true)};
 const kn_option kn_tile_arguments[1] = {{.name = "times",
                                          .kind = KN_OPTION_WHOLES,
                                          .by_position = true,
                                          .required = true,
                                          .most_count = 8,
-                                         .help = "how often along each of the last axes: 2x3"}};
+                                         .help = "repeats along each of the last axes: 2x3"}};
 const kn_option kn_repeat_arguments[2] = {
     {.name = "times",
      .kind = KN_OPTION_WHOLE,
      .by_position = true,
      .required = true,
-     .help = "how often each element comes"},
-    {.name = "axis",
-     .kind = KN_OPTION_WHOLE,
-     .least = -8,
-     .most = 7,
-     .usual = "-1",
-     .help = "along which axis"},
+     .help = "repeats of each element"},
+    {.name = "axis", .kind = KN_OPTION_WHOLE, .least = -8, .most = 7, .usual = "-1", .help = "axis"},
 };
 const kn_option kn_block_arguments[2] = {
     {.name = "block",
@@ -59,12 +54,12 @@ const kn_option kn_block_arguments[2] = {
      .by_position = true,
      .required = true,
      .least = 1,
-     .help = "height and width of a block of pixels"},
+     .help = "height and width of a pixel block"},
     {.name = "order",
      .kind = KN_OPTION_WORD,
      .words = "channels pixels",
      .usual = "channels",
-     .help = "what lies outside in the deep array: channels, as for pixel shuffle, or pixels"},
+     .help = "the outer axis among the deep channels: channels, as in pixel shuffle, or pixels"},
 };
 const kn_option kn_triangle_arguments[1] = {
     {.name = "diagonal",
@@ -72,7 +67,7 @@ const kn_option kn_triangle_arguments[1] = {
      .by_position = true,
      .least = -INT32_MAX,
      .usual = "0",
-     .help = "the last one that is kept; 1 is the one above the main one"}};
+     .help = "last diagonal that is kept; 1 is the diagonal above the main one"}};
 
 kn_value *kn_build_squeeze(kn_layer_call *call) {
     char axes[128];
@@ -113,7 +108,7 @@ const kn_option kn_einsum_arguments[1] = {
     {.name = "equation",
      .kind = KN_OPTION_TEXT,
      .required = true,
-     .help = "a letter for each axis of each value: equation=bij,bjk->bik"}};
+     .help = "one letter per axis of each value: equation=bij,bjk->bik"}};
 
 kn_value *kn_build_einsum(kn_layer_call *call) {
     return kn_einsum(call->values[0].text, call->inputs, (size_t)call->input_count);
@@ -134,17 +129,17 @@ const kn_option kn_image_size_arguments[4] = {
      .kind = KN_OPTION_WORD,
      .words = "nearest linear cubic",
      .usual = "nearest",
-     .help = "what stands between pixels"},
+     .help = "interpolation"},
     {.name = "coordinates",
      .kind = KN_OPTION_WORD,
      .words = "half_pixel align_corners asymmetric",
      .usual = "half_pixel",
-     .help = "which places of both images lie on each other"},
+     .help = "coordinate mapping between the images"},
     {.name = "rounding",
      .kind = KN_OPTION_WORD,
      .words = "round_prefer_floor round_prefer_ceil floor ceil",
      .usual = "round_prefer_floor",
-     .help = "which pixel is the nearest"},
+     .help = "rounding to the nearest pixel"},
 };
 const kn_option kn_mode_padding_arguments[2] = {
     {.name = "padding",
@@ -153,12 +148,12 @@ const kn_option kn_mode_padding_arguments[2] = {
      .required = true,
      .least_count = 1,
      .most_count = 4,
-     .help = "rows and columns around the image: all sides, or height,width, or top,left,bottom,right"},
+     .help = "padding: all sides, or height,width, or top,left,bottom,right"},
     {.name = "mode",
      .kind = KN_OPTION_WORD,
      .words = "reflect edge wrap",
      .usual = "reflect",
-     .help = "mirrored at the edges, the edges again, or the other end"},
+     .help = "mirror at the edges, repeat the edges, or wrap around"},
 };
 
 /* x is (...,H,W). */
@@ -185,7 +180,7 @@ kn_value *kn_build_mode_padding(kn_layer_call *call) {
         sides[i] = given->list[given->count == 1 ? 0 : given->count == 2 ? i % 2 : i < given->count ? i : 0];
     if (rank < 2) {
         kn_mistake(call->model, call->line, call->line->word.column,
-                   "found a value with less than two axes; expected (...,height,width)");
+                   "found a value with fewer than two axes; expected (...,height,width)");
         return NULL;
     }
     for (int i = 0; i < 4; i++)
@@ -197,7 +192,7 @@ kn_value *kn_build_mode_padding(kn_layer_call *call) {
     return kn_pad_with_mode(call->inputs[0], text, (kn_pad_mode)word_of(&call->values[1], modes, 3));
 }
 
-/* ---- numbers of elements ------------------------------------------------------------------------------- */
+/* ---- indices ------------------------------------------------------------------------------------------- */
 
 const kn_option kn_place_arguments[2] = {
     {.name = "axis",
@@ -206,8 +201,8 @@ const kn_option kn_place_arguments[2] = {
      .least = -8,
      .most = 7,
      .usual = "-1",
-     .help = "along which axis"},
-    {.name = "keep", .kind = KN_OPTION_FLAG, .usual = "no", .help = "the axis stays, with size 1"},
+     .help = "axis"},
+    {.name = "keep", .kind = KN_OPTION_FLAG, .usual = "no", .help = "keep the axis with size 1"},
 };
 const kn_option kn_one_hot_arguments[2] = {
     {.name = "classes",
@@ -221,7 +216,7 @@ const kn_option kn_one_hot_arguments[2] = {
      .least = -8,
      .most = 7,
      .usual = "-1",
-     .help = "where it stands in the result"},
+     .help = "its position in the result"},
 };
 
 const kn_option kn_gather_nd_arguments[1] = {
@@ -230,7 +225,7 @@ const kn_option kn_gather_nd_arguments[1] = {
      .least = 0,
      .most = 7,
      .usual = "1",
-     .help = "how many first axes both have in common, the batch being one"},
+     .help = "number of leading axes that both inputs share, including the batch"},
 };
 
 static int axis_or_last(const kn_option_value *value) {

@@ -9,33 +9,36 @@ const kn_option kn_spectrogram_arguments[8] = {
      .required = true,
      .least = 2,
      .most = 4096,
-     .help = "samples that are looked at together"},
+     .help = "samples per window"},
     {.name = "hop",
      .kind = KN_OPTION_WHOLE,
      .by_position = true,
      .required = true,
      .least = 1,
-     .help = "samples from one window to the next"},
+     .help = "samples between the starts of windows"},
     {.name = "bands",
      .kind = KN_OPTION_WHOLE,
      .by_position = true,
      .usual = "0",
-     .help = "bands of pitch, on the mel scale; 0: each frequency by itself, half the window and one"},
+     .help = "number of mel bands; 0: all frequencies, half the window plus one"},
     {.name = "rate", .kind = KN_OPTION_NUMBER, .usual = "16000", .help = "samples per second"},
-    {.name = "low", .kind = KN_OPTION_NUMBER, .usual = "0", .help = "where the bands begin, in Hz"},
-    {.name = "high", .kind = KN_OPTION_NUMBER, .usual = "half the rate", .help = "where they end"},
+    {.name = "low", .kind = KN_OPTION_NUMBER, .usual = "0", .help = "lowest frequency of the bands, in Hz"},
+    {.name = "high",
+     .kind = KN_OPTION_NUMBER,
+     .usual = "rate / 2",
+     .help = "highest frequency of the bands, in Hz"},
     {.name = "floor",
      .kind = KN_OPTION_NUMBER,
      .usual = "1e-7",
-     .help = "added to a power before its logarithm"},
+     .help = "added to the power before the logarithm"},
     {.name = "log",
      .kind = KN_OPTION_FLAG,
      .usual = "yes",
-     .help = "whether the result is the logarithm of powers"},
+     .help = "whether to return the logarithm of the power"},
 };
 
-/* x is (N,...,samples), the result (N,...,windows,bands). The nodes inside are named so that the text keeps
- * its names. */
+/* x is (N,...,samples), the result (N,...,windows,bands). Internal nodes get their own scope, so that the
+ * text's names stay free. */
 kn_value *kn_build_spectrogram(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_spectrogram_params params;

@@ -1,4 +1,4 @@
-/* Layers with weights: linear layers, convolutions, embeddings; and helpers for layers that may use another
+/* Layers with weights: linear layers, convolutions, embeddings; and helpers for layers that can share another
  * layer's parameters. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,39 +6,35 @@
 
 #include "models/layers_private.h"
 
-/* Parameter `part` of the layer call->share; NULL if that layer has none. */
 kn_value *kn_shared(kn_layer_call *call, const char *part) {
     char name[KN_MODEL_PATH_BYTES + 32];
     snprintf(name, sizeof name, "%s.%s", call->share, part);
     return kn_graph_find(call->graph, name);
 }
 
-/* The shared weight, which must have `rank` dimensions and, if given, `units` rows; NULL after a mistake. */
 kn_value *kn_shared_weight(kn_layer_call *call, int rank, const kn_option_value *units) {
     kn_value *weight = kn_shared(call, "weight");
     if (!weight || kn_value_rank(weight) != rank) {
         kn_mistake(call->model, call->line, call->line->word.column,
                    "the weight of '%s' %s; expected share= with another %s", call->share,
-                   weight ? "has another number of dimensions" : "does not exist", call->line->word.text);
+                   weight ? "has a different number of dimensions" : "does not exist", call->line->word.text);
         return NULL;
     }
     if (units->given && units->whole != kn_value_dimension(weight, 0)) {
         kn_mistake(call->model, call->line, call->line->word.column,
-                   "found %" PRId64 " for a %s whose shared weight, that of '%s', has %" PRId64
-                   "; expected the same, or no number",
+                   "found %" PRId64 " for a %s that shares the weight of '%s', which has %" PRId64
+                   "; expected the same number, or none",
                    units->whole, call->line->word.text, call->share, kn_value_dimension(weight, 0));
         return NULL;
     }
     return weight;
 }
 
-/* One number or two: a 0 in the second repeats the first. */
 void kn_copy_pair(const kn_option_value *value, int64_t pair[2]) {
     for (int i = 0; i < value->count && i < 2; i++)
         pair[i] = value->list[i];
 }
 
-/* One for all sides, two for height and width, or four: top, left, bottom, right. */
 void kn_copy_sides(const kn_option_value *value, int64_t sides[4]) {
     for (int i = 0; i < 4 && value->count > 0; i++)
         sides[i] = value->list[value->count == 1 ? 0 : value->count == 2 ? i % 2 : i];
@@ -46,8 +42,8 @@ void kn_copy_sides(const kn_option_value *value, int64_t sides[4]) {
 
 enum { LINEAR_UNITS, LINEAR_BIAS };
 const kn_option kn_linear_arguments[2] = {
-    WHOLE("units", "size of the last dimension of the result", REQUIRED),
-    FLAG("bias", "whether a learnt number is added to each unit", .usual = "yes"),
+    WHOLE("units", "size of the last output dimension", REQUIRED),
+    FLAG("bias", "whether to add a trainable bias per unit", .usual = "yes"),
 };
 
 /* x is (..., inputs), the result (..., units). */
@@ -72,16 +68,16 @@ kn_value *kn_build_linear(kn_layer_call *call) {
 
 enum { CONV_CHANNELS, CONV_SIZE, CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_BIAS };
 const kn_option kn_conv_arguments[7] = {
-    WHOLE("channels", "channels of the result", REQUIRED),
-    PAIR("size", "height and width of the filter: 3 or 3x5", REQUIRED),
-    PAIR("stride", "steps of the filter, down and across", .usual = "1"),
+    WHOLE("channels", "output channels", REQUIRED),
+    PAIR("size", "filter size: 3 or 3x5", REQUIRED),
+    PAIR("stride", "stride, down and across", .usual = "1"),
     SIDES("padding",
-          "rows and columns of zeros around the image: all sides, or height,width, or top,left,bottom,right; "
-          "same: as many as keep the size, divided by the stride, an odd one after; same-lower: before",
+          "zero padding: all sides, or height,width, or top,left,bottom,right; "
+          "same: output size = input size / stride, with an odd row or column after; same-lower: before",
           .words = "same same-lower"),
-    PAIR("dilation", "distance between the points of the filter", .usual = "1"),
-    WHOLE("groups", "parts into which the channels are split", .usual = "1"),
-    FLAG("bias", "whether a learnt number is added to each channel", .usual = "yes"),
+    PAIR("dilation", "dilation of the filter", .usual = "1"),
+    WHOLE("groups", "number of channel groups", .usual = "1"),
+    FLAG("bias", "whether to add a trainable bias per channel", .usual = "yes"),
 };
 
 /* Whether an option that takes a list was given as a word. */
@@ -113,7 +109,7 @@ kn_value *kn_build_conv(kn_layer_call *call) {
     int64_t height = kn_value_dimension(weight, 2), width = along ? height : kn_value_dimension(weight, 3);
     if (size[0] && (size[0] != height || (size[1] ? size[1] : size[0]) != width)) {
         kn_mistake(call->model, call->line, call->line->word.column,
-                   "the shared filter, that of '%s', is %" PRId64 "x%" PRId64 "; expected that size, or none",
+                   "the shared filter of '%s' is %" PRId64 "x%" PRId64 "; expected the same size, or none",
                    call->share, height, width);
         return NULL;
     }
@@ -132,19 +128,19 @@ enum {
     TRANSPOSE_BIAS
 };
 const kn_option kn_transpose_arguments[8] = {
-    WHOLE("channels", "channels of the result", REQUIRED),
-    PAIR("size", "height and width of the filter: 3 or 3x5", REQUIRED),
-    PAIR("stride", "steps in the result from one pixel to the next, down and across", .usual = "1"),
-    SIDES("padding", "rows and columns of the result that are cut off, as for conv", .words = NULL),
+    WHOLE("channels", "output channels", REQUIRED),
+    PAIR("size", "filter size: 3 or 3x5", REQUIRED),
+    PAIR("stride", "stride in the result, down and across", .usual = "1"),
+    SIDES("padding", "rows and columns cropped from the result, as for conv", .words = NULL),
     {.name = "output_padding",
      .kind = KN_OPTION_WHOLES,
      .least_count = 1,
      .most_count = 2,
-     .help = "rows and columns more at the end of the result, fewer than the stride",
+     .help = "additional rows and columns at the end of the result, fewer than the stride",
      .usual = "0"},
-    PAIR("dilation", "distance between the points of the filter", .usual = "1"),
-    WHOLE("groups", "parts into which the channels are split", .usual = "1"),
-    FLAG("bias", "whether a learnt number is added to each channel", .usual = "yes"),
+    PAIR("dilation", "dilation of the filter", .usual = "1"),
+    WHOLE("groups", "number of channel groups", .usual = "1"),
+    FLAG("bias", "whether to add a trainable bias per channel", .usual = "yes"),
 };
 
 /* Uses the filter of another layer, (C,channels/groups,height,width). */
@@ -159,8 +155,8 @@ static kn_value *build_shared_transpose(kn_layer_call *call, const kn_conv_param
     if ((channels->given && channels->whole != made) ||
         (size[0] && (size[0] != height || (size[1] ? size[1] : size[0]) != width))) {
         kn_mistake(call->model, call->line, call->line->word.column,
-                   "the shared filter, that of '%s', is %" PRId64 "x%" PRId64 " and makes %" PRId64
-                   " channels; expected these numbers, or none",
+                   "the shared filter of '%s' is %" PRId64 "x%" PRId64 " with %" PRId64
+                   " output channels; expected the same, or none",
                    call->share, height, width, made);
         return NULL;
     }
@@ -192,8 +188,8 @@ kn_value *kn_build_conv_transpose(kn_layer_call *call) {
 
 enum { EMBEDDING_ROWS, EMBEDDING_COLUMNS };
 const kn_option kn_embedding_arguments[2] = {
-    WHOLE("rows", "how many tokens there are", REQUIRED),
-    WHOLE("columns", "size of the last dimension of the result", REQUIRED),
+    WHOLE("rows", "vocabulary size", REQUIRED),
+    WHOLE("columns", "size of the last output dimension", REQUIRED),
 };
 
 /* Tokens are int32 (...), the result (..., columns). */

@@ -1,4 +1,4 @@
-/* Splits a text into lines of words. Nothing is looked up here. */
+/* Splits a text into lines of words, without looking anything up. */
 #include <string.h>
 
 #include "models/models_private.h"
@@ -12,7 +12,7 @@ typedef struct token {
 
 /* ---- characters ---------------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at `text`, of which `bytes` are left; 0 if it is none. */
+/* Bytes of the UTF-8 character at `text`, of which `bytes` remain; 0 if it is invalid. */
 static size_t character(const unsigned char *text, size_t bytes) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t count = text[0] < 0x80       ? 1
@@ -33,7 +33,7 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* Whether a text may contain each character of the line. */
+/* Checks that the line has only characters that a text may contain. */
 static bool check_characters(kn_model *model, const kn_line *line, const char *text, size_t bytes) {
     for (size_t i = 0; i < bytes;) {
         unsigned char byte = (unsigned char)text[i];
@@ -71,7 +71,7 @@ static bool take_word(kn_model *model, const kn_line *line, const char *text, si
     return true;
 }
 
-/* `end` is the position of the comment, if there is one. */
+/* `end`: the position of the comment, if any. */
 static bool take_comment(kn_model *model, kn_line *line, const char *text, size_t bytes, size_t end) {
     if (end == bytes) return true;
     while (bytes > end + 1 && is_blank(text[bytes - 1]))
@@ -147,7 +147,7 @@ static bool read_line(kn_model *model, kn_line *line, const char *text, size_t b
         if (position == bytes || text[position] == '#') break;
         if (count == KN_MODEL_WORDS)
             return kn_mistake(model, line, (int)position + 1,
-                              "found more than %d words, expected fewer in a line", KN_MODEL_WORDS);
+                              "found more than %d words in a line, expected fewer", KN_MODEL_WORDS);
         tokens[count] = (token){0};
         if (!take_word(model, line, text, bytes, &position, &tokens[count])) return false;
         count++;

@@ -1,4 +1,4 @@
-/* Losses by name: the loss that a model is trained with, and the input for its target. */
+/* Losses by name: adds the training loss to a model, and the input for its target. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 
 enum { SMOOTHING, IGNORE };
 
-/* Class indices are 0 and more, or a value such as -100 for targets to be ignored; NaN: none is ignored. */
+/* Class indices are not negative, except a value such as -100 for ignored targets; NaN: no target is ignored.
+ */
 static kn_cross_entropy_params class_params(const kn_loss_call *call) {
     kn_cross_entropy_params params = {.size = sizeof params,
                                       .label_smoothing = call->settings[SMOOTHING],
@@ -19,7 +20,7 @@ static kn_cross_entropy_params class_params(const kn_loss_call *call) {
     return params;
 }
 
-/* The output is (...,classes), target is int32 (...) or float32 of the output's shape. */
+/* The output is (...,classes); the target is int32 (...), or float32 with the output's shape. */
 static kn_value *build_cross_entropy(const kn_loss_call *call) {
     kn_cross_entropy_params params = class_params(call);
     return kn_cross_entropy(call->output, call->target, &params);
@@ -30,7 +31,7 @@ static kn_value *build_nll(const kn_loss_call *call) {
     return kn_nll(call->output, call->target, &params);
 }
 
-/* Output and target have one shape from here on. */
+/* From here on, output and target have the same shape. */
 #define NO_SETTINGS(word, function)                                                                          \
     static kn_value *build_##word(const kn_loss_call *call) {                                                \
         return function(call->output, call->target);                                                         \
@@ -54,32 +55,28 @@ static kn_value *build_hinge(const kn_loss_call *call) {
 }
 
 #define OF_CLASSES                                                                                           \
-    .classes = true, .settings = {{"smoothing", 0, 0, 1, "from 0 to 1, 1 left out",                          \
-                                   "fraction of a label given to all classes alike"},                        \
-                                  {"ignore", NAN, -2147483648.0, 2147483648.0, "without a fraction",         \
-                                   "class number of targets that do not count", .whole = true}}
+    .classes = true, .settings = {{"smoothing", 0, 0, 1, "in [0, 1)",                                \
+                                   "fraction of a label that is distributed over all classes"},              \
+                                  {"ignore", NAN, -2147483648.0, 2147483648.0, "without a fraction",                    \
+                                   "class index of ignored targets", .whole = true}}
 #define ABOVE_0(word, about) .settings = {{word, 1, 1e-30, 1e30, "above 0", about}}
 
 const kn_loss_row kn_loss_table[] = {
-    {"cross-entropy", "logits against class numbers", build_cross_entropy, OF_CLASSES, .logits = true},
-    {"nll", "logarithms of probabilities against class numbers", build_nll, OF_CLASSES},
-    {.name = "mse", .help = "mean squared difference", .build = build_mse},
-    {.name = "l1", .help = "mean distance", .build = build_l1},
-    {"huber", "half the square near 0, straight beyond", build_huber,
-     ABOVE_0("delta", "where it turns straight")},
-    {"smooth-l1", "the same with a slope of 1 beyond", build_smooth_l1,
-     ABOVE_0("beta", "where it turns straight")},
+    {"cross-entropy", "logits against class indices", build_cross_entropy, OF_CLASSES, .logits = true},
+    {"nll", "log-probabilities against class indices", build_nll, OF_CLASSES},
+    {.name = "mse", .help = "mean squared error", .build = build_mse},
+    {.name = "l1", .help = "mean absolute error", .build = build_l1},
+    {"huber", "quadratic near 0, linear beyond", build_huber, ABOVE_0("delta", "where it becomes linear")},
+    {"smooth-l1", "the same with slope 1 beyond", build_smooth_l1,
+     ABOVE_0("beta", "where it becomes linear")},
     {.name = "binary-cross-entropy",
-     .help = "logits against probabilities, each by itself",
+     .help = "element-wise logits against probabilities",
      .build = build_binary},
     {.name = "probability-cross-entropy",
-     .help = "probabilities against probabilities, each by itself",
+     .help = "element-wise probabilities against probabilities",
      .build = build_probability},
-    {.name = "kl-divergence",
-     .help = "logarithms of probabilities against distributions",
-     .build = build_divergence},
-    {"hinge", "how far outputs stay below the margin, on the side of targets 1 and -1", build_hinge,
-     ABOVE_0("margin", "what outputs should reach")},
+    {.name = "kl-divergence", .help = "log-probabilities against distributions", .build = build_divergence},
+    {"hinge", "hinge loss for targets 1 and -1", build_hinge, ABOVE_0("margin", "margin")},
 };
 const int kn_loss_table_count = (int)KN_COUNT_OF(kn_loss_table);
 
@@ -148,7 +145,7 @@ static bool read_settings(kn_model *model, const kn_line *line, const kn_loss_ro
         if (place < 0) return unknown_setting(model, line, row, &given->key);
         const kn_loss_setting *setting = &row->settings[place];
         if (seen[place])
-            return kn_mistake(model, line, given->key.column, "found a second %s, expected one",
+            return kn_mistake(model, line, given->key.column, "found a second %s, expected only one",
                               setting->name);
         seen[place] = true;
         double number = 0;
@@ -179,20 +176,20 @@ const char *kn_model_loss_name(const kn_model *model) {
     return model->task == KN_TASK_REGRESSION ? "mse" : "cross-entropy";
 }
 
-/* ---- adding one to the graph --------------------------------------------------------------------------- */
+/* ---- adding a loss to the graph ------------------------------------------------------------------------ */
 
-/* The shape of the target: the output's, or that without its last dimension, the classes. */
+/* The shape of the target: the output's shape, without the last dimension for classes. */
 static bool target_shape(kn_model *model, bool classes, char *shape, size_t bytes) {
     const kn_value *output = model->outputs[0];
     if (kn_value_shape_text(output, shape, bytes) >= bytes) {
-        kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "output '%s' has a shape too long to write",
+        kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "the shape of output '%s' is too long",
                 kn_value_name(output));
         return false;
     }
     if (!classes) return true;
     if (kn_value_rank(output) < 1) {
-        kn_fail(&model->error, KN_ERROR_SHAPE,
-                "output '%s' is a single number; expected (...,classes) for classes", kn_value_name(output));
+        kn_fail(&model->error, KN_ERROR_SHAPE, "output '%s' is a scalar; expected (...,classes)",
+                kn_value_name(output));
         return false;
     }
     size_t end = 0;
@@ -205,8 +202,7 @@ static bool target_shape(kn_model *model, bool classes, char *shape, size_t byte
     return true;
 }
 
-/* The logits for a loss of logits: the output, or the softmax's input where the output is a softmax over the
- * classes. */
+/* The logits for a loss of logits: the output, or its input if the output is a softmax over the classes. */
 static kn_value *logits_of(kn_value *output) {
     const kn_node *node = output->producer;
     if (!node || strcmp(node->op->name, "softmax")) return output;
@@ -214,8 +210,7 @@ static kn_value *logits_of(kn_value *output) {
     return axis == -1 || axis == output->shape.rank - 1 ? node->inputs[0] : output;
 }
 
-/* The node that turns the logits into probabilities, where only shapes change after it; NULL: there is none.
- */
+/* The node that converts the logits to probabilities, followed only by shape changes; NULL: there is none. */
 static kn_value *applied_again(const kn_loss_row *row, kn_value *logits) {
     const char *applied = row->build == build_cross_entropy ? "softmax"
                           : row->build == build_binary      ? "sigmoid"
@@ -236,34 +231,31 @@ static void name_if_free(kn_model *model, kn_value *value, const char *name) {
     if (!kn_graph_find(model->graph, name)) kn_name(value, name);
 }
 
-/* The weights of the classes as a constant (classes); NULL after a mistake. */
+/* The class weights as a constant (classes); NULL after a mistake. */
 static kn_value *add_weights(kn_model *model, const kn_loss_row *row, const float *weights, size_t count) {
     const kn_value *output = model->outputs[0];
     char shape[32];
     int rank = kn_value_rank(output);
     int64_t classes = rank > 0 ? kn_value_dimension(output, rank - 1) : -1;
     if (!row->classes || model->task != KN_TASK_CLASSIFICATION) {
-        kn_fail(&model->error, KN_ERROR_ARGUMENT, "the loss %s has no classes that could have weights",
-                row->name);
+        kn_fail(&model->error, KN_ERROR_ARGUMENT, "loss %s does not support class weights", row->name);
         return NULL;
     }
     if (classes >= 0 && (uint64_t)classes != count) {
-        kn_fail(&model->error, KN_ERROR_SHAPE,
-                "%zu weights of classes, and output '%s' of the model tells %lld apart", count,
+        kn_fail(&model->error, KN_ERROR_SHAPE, "found %zu class weights; output '%s' has %lld classes", count,
                 kn_value_name(output), (long long)classes);
         return NULL;
     }
     for (size_t i = 0; i < count; i++)
         if (!(weights[i] >= 0 && isfinite(weights[i]))) {
-            kn_fail(&model->error, KN_ERROR_ARGUMENT, "weight %zu of the classes is %g, expected 0 or more",
-                    i, (double)weights[i]);
+            kn_fail(&model->error, KN_ERROR_ARGUMENT, "class weight %zu is %g; expected 0 or more", i,
+                    (double)weights[i]);
             return NULL;
         }
     snprintf(shape, sizeof shape, "%zu", count);
     kn_value *made = kn_constant(model->graph, KN_FLOAT32, shape, weights, count * sizeof *weights);
     if (kn_graph_status(model->graph) == KN_OK) return made;
-    kn_fail(&model->error, kn_graph_status(model->graph), "weights of classes: %s",
-            kn_graph_error(model->graph));
+    kn_fail(&model->error, kn_graph_status(model->graph), "class weights: %s", kn_graph_error(model->graph));
     return NULL;
 }
 
@@ -271,8 +263,8 @@ static bool check_mixture(kn_model *model, const kn_loss_row *row) {
     const kn_value *output = model->outputs[0];
     if (row->classes && model->task == KN_TASK_CLASSIFICATION && kn_value_rank(output) == 2) return true;
     kn_fail(&model->error, KN_ERROR_ARGUMENT,
-            "mix-up and cut-mix need a class for each sample, and with the loss %s the output '%s' is "
-            "trained on other targets",
+            "mix-up and cut-mix need one class per sample, but with loss %s output '%s' has "
+            "different targets",
             row->name, kn_value_name(output));
     return false;
 }
@@ -311,7 +303,7 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     return false;
 }
 
-/* The common part of the public functions. */
+/* Implements kn_model_add_loss and its variants. */
 static kn_status add_chosen(kn_model *model, const char *name, const float *weights, size_t count, bool mixed,
                             kn_model_loss *loss) {
     char guess[KN_GUESS_BYTES];
@@ -320,22 +312,18 @@ static kn_status add_chosen(kn_model *model, const char *name, const float *weig
     kn_error_clear(&model->error);
     if (kn_model_need_bound(model, "kn_model_add_loss") != KN_OK) return model->error.status;
     const kn_loss_row *row = find(name ? name : kn_model_loss_name(model), guess);
-    if (!loss)
-        return kn_fail(&model->error, KN_ERROR_ARGUMENT,
-                       "kn_model_add_loss: nowhere to put the loss; loss is NULL");
+    if (!loss) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_add_loss: loss is NULL");
     if (!kn_has_size(loss))
         return kn_fail(&model->error, KN_ERROR_ARGUMENT,
-                       "kn_model_add_loss: loss has no size; begin with KN_MODEL_LOSS_DEFAULTS");
+                       "kn_model_add_loss: loss has no size; initialize it with KN_MODEL_LOSS_DEFAULTS");
     if (!row)
         return kn_fail(&model->error, KN_ERROR_NOT_FOUND,
-                       "there is no loss '%.60s'; expected " LOSS_NAMES "%s", name, guess);
+                       "no loss is called '%.60s'; expected " LOSS_NAMES "%s", name, guess);
     if (model->loss_added)
-        return kn_fail(&model->error, KN_ERROR_ARGUMENT, "the model '%s' has its loss already", model->name);
+        return kn_fail(&model->error, KN_ERROR_ARGUMENT, "model '%s' already has a loss", model->name);
     if (kn_graph_find(model->graph, "y"))
-        return kn_fail(
-            &model->error, KN_ERROR_ARGUMENT,
-            "the model '%s' has something called 'y', which is the name of the target; give it another name",
-            model->name);
+        return kn_fail(&model->error, KN_ERROR_ARGUMENT,
+                       "model '%s' has a value called 'y', the name of the target; rename it", model->name);
     double settings[KN_LOSS_SETTINGS];
     usual_settings(row, settings);
     if (model->text && model->text->loss_line && !strcmp(row->name, kn_model_loss_name(model)))

@@ -1,4 +1,4 @@
-/* Messages for mistakes in a text: the place, what was found, what was expected, and the nearest known word.
+/* Messages for mistakes in a text: position, what was found, what was expected, and the nearest known word.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "models/scope_private.h"
 
-/* ", in block 'residual', used in line 30", from the innermost outwards. */
+/* Appends ", in block 'residual', used in line 30", from the innermost block outwards. */
 static void add_uses(const kn_model *model, char *text, size_t bytes) {
     enum { SHOWN = 3 };
     int count = 0;
@@ -44,7 +44,7 @@ bool kn_mistake_here(kn_model *model, const kn_line *line, int column) {
 
 bool kn_model_no_memory(kn_model *model) {
     if (model->error.status == KN_OK)
-        kn_fail(&model->error, KN_ERROR_MEMORY, "%s: out of host memory while a model was read",
+        kn_fail(&model->error, KN_ERROR_MEMORY, "%s: out of host memory while reading a model",
                 model->source);
     return false;
 }
@@ -62,7 +62,7 @@ const char *kn_found(const char *word, char buffer[KN_FOUND_BYTES]) {
     return buffer;
 }
 
-/* kn_nearest_word, after trying transposed letters, which count as two edits there. */
+/* kn_nearest_word, after trying transposed letters, which it counts as two edits. */
 static const char *nearest(const char *word, const char *const *words, size_t count) {
     char tried[KN_MODEL_NAME_BYTES + 1];
     size_t length = strlen(word);

@@ -1,4 +1,4 @@
-/* Models as handles: made from a name, a text or a file, and queried. */
+/* Model handles: created from a name, a text or a file, and queried. */
 #include <string.h>
 
 #include "models/models_private.h"
@@ -7,9 +7,9 @@ void kn_model_params_init(kn_model_params *params) {
     if (params) *params = (kn_model_params)KN_MODEL_DEFAULTS;
 }
 
-/* ---- making -------------------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------------------ */
 
-/* An empty model. `source` is its name in messages, unless params give one. NULL when out of memory. */
+/* An empty model. `source` is its name in messages, unless params give a name. NULL when out of memory. */
 static kn_model *model_new(const kn_model_params *params, const char *source) {
     kn_model_params given = KN_MODEL_DEFAULTS;
     kn_error error = {0};
@@ -30,12 +30,12 @@ static kn_model *model_new(const kn_model_params *params, const char *source) {
     return model;
 }
 
-/* The end of every function that makes a model: a failure stays in the handle. */
+/* Ends every function that creates a model: a failure is stored in the handle. */
 static kn_model *finish(kn_model *model) {
     if (!model) return NULL;
     if (model->error.status == KN_OK && !model->unbound) kn_model_list_weights(model);
     model->status = model->error.status;
-    model->params = (kn_model_params){.size = 0}; /* what they point to is the caller's */
+    model->params = (kn_model_params){.size = 0}; /* the caller owns what they point to */
     return model;
 }
 
@@ -44,7 +44,7 @@ static kn_model *refuse(kn_model *model, kn_status status, const char *text) {
     return finish(model);
 }
 
-/* The file name without its ending: "nets/tiny.koine" is called tiny. */
+/* The file name without its extension: "nets/tiny.koine" becomes tiny. */
 static const char *name_of_path(kn_model *model, const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
@@ -74,8 +74,8 @@ static void fail_unknown(kn_model *model, const char *text, bool file) {
     kn_text list;
     char *name = kn_arena_text(&model->arena, text);
     if (name) name[strcspn(name, "?")] = '\0';
-    if (file && strpbrk(text, "./")) { /* characters that no name of a model has */
-        kn_fail(&model->error, KN_ERROR_NOT_FOUND, "there is no file '%s'", text);
+    if (file && strpbrk(text, "./")) { /* characters that no model name contains */
+        kn_fail(&model->error, KN_ERROR_NOT_FOUND, "no such file: '%s'", text);
         return;
     }
     if (!name) {
@@ -90,12 +90,13 @@ static void fail_unknown(kn_model *model, const char *text, bool file) {
         kn_text_format(&list, "%s%s", i ? ", " : "", kn_zoo_name(i));
         names[count++] = kn_zoo_name(i);
     }
-    kn_fail(&model->error, KN_ERROR_NOT_FOUND, "found %s, expected %sone of the models %s%s",
+    kn_fail(&model->error, KN_ERROR_NOT_FOUND, "found %s, expected %sa model name: %s%s",
             kn_found(name, found), file ? "a file or " : "", list.data, kn_guess(name, names, count, guess));
     kn_text_finish(&list);
 }
 
-/* Adds the settings after a name, "?layers=2&width=64", before those of the caller, which take precedence. */
+/* Adds the settings after a name, "?layers=2&width=64", before the caller's settings, which take precedence.
+ */
 static bool read_settings(kn_model *model, const char *text) {
     size_t count = 1;
     for (const char *at = text; *at; at++)
@@ -111,7 +112,7 @@ static bool read_settings(kn_model *model, const char *text) {
         if (name == 0 || name == bytes || !kn_parse_int64(text + name + 1, &end, &settings[i].value) ||
             end != text + bytes)
             return kn_fail(&model->error, KN_ERROR_ARGUMENT,
-                           "%s: found '%.*s', expected NAME=NUMBER, several with & between", model->source,
+                           "%s: found '%.*s', expected NAME=NUMBER, separated by &", model->source,
                            (int)bytes, text) == KN_OK;
         text += bytes + 1;
     }
@@ -146,7 +147,7 @@ static bool open_text(kn_model *model, const char *path) {
 const kn_model_origin kn_text_origin = {
     .name = "text", .endings = ".koine", .open = open_text, .load = kn_model_load_file};
 
-/* Whether a path ends in one of several endings, which are separated by spaces. */
+/* Whether a path ends in one of several extensions, separated by spaces. */
 static bool ends_in(const char *path, const char *endings) {
     const size_t length = strlen(path);
     for (const char *at = endings; *at; at += *at == ' ') {
@@ -157,7 +158,7 @@ static bool ends_in(const char *path, const char *endings) {
     return false;
 }
 
-/* Chooses by the first bytes, or by the name for a file that is damaged or cut off. */
+/* Chooses by the first bytes, or by the name if a file is damaged or truncated. */
 static const kn_model_origin *find_origin(const kn_file_view *view, const char *path) {
     int i = 0, last = kn_model_origin_count - 1;
     while (i < last && !kn_model_origins[i]->recognizes(view->bytes, view->count))
@@ -190,7 +191,7 @@ kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params)
     return finish(model);
 }
 
-/* A graph has no text and no file: weights come from files that kn_model_save wrote. */
+/* A graph has no text and no file: its weights come from files written by kn_model_save. */
 static const kn_model_origin graph_origin = {
     .name = KN_GRAPH_ORIGIN, .endings = "", .load = kn_model_load_file};
 
@@ -209,12 +210,12 @@ bool kn_model_list_values(kn_model *model, const kn_graph *graph) {
 kn_model *kn_model_create_from_graph(kn_graph **graph, const kn_model_params *params) {
     kn_model *model = model_new(params, "graph");
     if (!model || model->error.status != KN_OK) return finish(model);
-    if (!graph || !*graph) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_create_from_graph: no graph");
+    if (!graph || !*graph)
+        return refuse(model, KN_ERROR_ARGUMENT, "kn_model_create_from_graph: graph is NULL");
     if (kn_graph_status(*graph) != KN_OK)
         return refuse(model, kn_graph_status(*graph), kn_graph_error(*graph));
     if (kn_graph_output_count(*graph) == 0)
-        return refuse(model, KN_ERROR_ARGUMENT,
-                      "the graph has no outputs, which a model needs: mark its results with kn_output");
+        return refuse(model, KN_ERROR_ARGUMENT, "the graph has no outputs; mark its results with kn_output");
     model->origin = &graph_origin;
     model->name = model->source;
     model->graph = *graph;
@@ -233,8 +234,7 @@ kn_status kn_model_copy_graph(kn_model *model, kn_graph **graph) {
     if (model->status != KN_OK) return model->status;
     kn_error_clear(&model->error);
     if (!graph) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_copy_graph: graph is NULL");
-    /* The inputs are copied first, as outputs, so that they keep their order and those that nothing reads
-     * stay. */
+    /* The inputs are copied first, as outputs, so that their order and unused inputs are preserved. */
     const size_t inputs = (size_t)model->input_count, outputs = (size_t)model->output_count;
     kn_value **values = kn_allocate(&model->host, 2 * (inputs + outputs), sizeof(kn_value *));
     if (!values) return kn_fail_memory(&model->error, 2 * (inputs + outputs) * sizeof(kn_value *));
@@ -262,7 +262,7 @@ kn_model *kn_model_bind(kn_model *model, const kn_model_given *given, size_t giv
     if (!model->origin->bind || (given_count && !given))
         return refuse(bound, KN_ERROR_ARGUMENT,
                       given_count && !given ? "kn_model_bind: the arrays are NULL"
-                                            : "kn_model_bind: only ONNX files are bound to inputs");
+                                            : "kn_model_bind: only ONNX models can be bound");
     bound->origin = model->origin;
     bound->task = model->task;
     bound->root = model->root ? model->root : model;
@@ -288,14 +288,14 @@ static void release_model(kn_model *model) {
     if (root && --root->users == 0) release_model(root);
 }
 
-/* What models that were bound from this one read of it stays until the last of them is destroyed. */
+/* Data that bound models read from their root is freed with the last of them. */
 void kn_model_destroy(kn_model **model) {
     if (!model || !*model) return;
     if ((*model)->root || --(*model)->users == 0) release_model(*model);
     *model = NULL;
 }
 
-/* ---- looking ------------------------------------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------------------------------------- */
 
 static bool usable(const kn_model *model) {
     return model && model->status == KN_OK;
@@ -364,8 +364,7 @@ int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
     kn_error_clear(&model->error);
     if (kn_model_need_bound(model, "kn_model_pin") != KN_OK) return 0;
     if (device && !*device) {
-        kn_fail(&model->error, KN_ERROR_ARGUMENT, "'%s': a pin needs the name of a device, which is empty",
-                pattern);
+        kn_fail(&model->error, KN_ERROR_ARGUMENT, "'%s': the device name of a pin is empty", pattern);
         return 0;
     }
     if (!model->text || !model->text->made_count) {

@@ -1,8 +1,8 @@
-/* The door of the models room: networks as texts, as files with weights, and the zoo.
+/* Public to other modules: networks as texts, as files with weights, and the zoo.
  *
- * A model comes from an origin: a text, a saved file, or another program's file. Those of other programs are
- * read in the room above (exchange), which fills in the table of origins that is declared here. An origin
- * makes the graph and the other fields of kn_model; what it alone needs later it keeps in `origin_data`. */
+ * A model comes from an origin: a text, a saved file, or another program's file. The module above (exchange)
+ * reads files of other programs and defines the table of origins declared here. An origin creates the graph
+ * and the other fields of kn_model; private data goes to `origin_data`. */
 #ifndef KN_MODELS_DOOR_H
 #define KN_MODELS_DOOR_H
 
@@ -13,8 +13,8 @@
 #include "graph/graph.h"
 
 enum {
-    KN_MODEL_BYTES = 4 << 20, /* of a text */
-    KN_MODEL_NAME_BYTES = 64, /* of a name in a text */
+    KN_MODEL_BYTES = 4 << 20, /* a text */
+    KN_MODEL_NAME_BYTES = 64, /* a name in a text */
     KN_MODEL_OPEN_SIZES = 32,
 };
 
@@ -22,17 +22,16 @@ enum {
  * status other than KN_OK has set model->error. */
 typedef struct kn_model_origin {
     const char *name;    /* "ONNX" */
-    const char *endings; /* endings of file names, separated by spaces: ".prototxt .caffemodel" */
-    /* Whether a file is of this kind, according to its first bytes. NULL: it takes any file that no other
-     * origin takes. */
+    const char *endings; /* file extensions, separated by spaces: ".prototxt .caffemodel" */
+    /* Whether a file is of this kind, judging by its first bytes. NULL: the origin accepts any file that no
+     * other origin recognizes. */
     bool (*recognizes)(const uint8_t *bytes, uint64_t count);
-    /* Makes the graph, inputs, outputs and metadata, following model->params. */
+    /* Creates the graph, inputs, outputs and metadata, following model->params. */
     bool (*open)(kn_model *model, const char *path);
-    /* Makes the graph of `model` for these inputs from what model->root was opened from. NULL: no model of
-     * this origin needs it. */
+    /* Builds the graph of `model` for these inputs, from the file that model->root was opened from. NULL:
+     * models of this origin are always bound. */
     bool (*bind)(kn_model *model, const kn_model_given *given, size_t given_count);
-    /* Sets states from a file with weights; path NULL: from the file that the model was opened from, which
-     * has them. */
+    /* Sets states from a file with weights; path NULL: from the file that the model was opened from. */
     kn_status (*load)(kn_model *model, const char *path, kn_states *states,
                       const kn_model_load_params *params, int *loaded);
     /* Writes a model of any origin as a file of this kind. NULL: there is no writer. */
@@ -45,10 +44,10 @@ typedef struct kn_model_origin {
     void (*close)(kn_model *model);
 } kn_model_origin;
 
-/* Filled in by exchange/table.c. They are asked in this order; the last takes any file. */
+/* Defined in exchange/table.c. Origins are asked in this order; the last accepts any file. */
 extern const kn_model_origin *const kn_model_origins[];
 extern const int kn_model_origin_count;
-/* The origins of this room. */
+/* The origins of this module. */
 extern const kn_model_origin kn_text_origin, kn_saved_origin;
 
 typedef struct kn_text_model kn_text_model;
@@ -56,22 +55,22 @@ typedef struct kn_text_model kn_text_model;
 struct kn_model {
     kn_host host;
     kn_arena arena;
-    kn_model_params params; /* the caller's, while the model is being made; zero afterwards */
-    kn_status status;       /* the result of making the model */
+    kn_model_params params; /* the caller's params while the model is created; zero afterwards */
+    kn_status status;       /* the result of creating the model */
     kn_error error;         /* the error of the last call */
     const kn_model_origin *origin;
     void *origin_data;   /* private to the origin */
     kn_model *root;      /* the opened model that this one was bound from; otherwise NULL */
-    int users;           /* of a root: models that were bound from it, and 1 until it is destroyed */
+    int users;           /* of a root: number of models bound from it, plus 1 until it is destroyed */
     bool unbound;        /* see kn_model_bound */
-    kn_text_model *text; /* of a model that was made from a text (kn_model_read); otherwise NULL */
+    kn_text_model *text; /* of a model made from a text (kn_model_read); otherwise NULL */
     const char *source;  /* name of the text or file in messages */
     const char *name;
     kn_task task;
     kn_graph *graph;
     kn_value **inputs, **outputs;
     int input_count, output_count;
-    const char **input_names, **output_names; /* names in the file; NULL: those of the values */
+    const char **input_names, **output_names; /* names in the file; NULL: same as the values */
     bool has_weights;                         /* the file that the model was opened from has weights */
     const kn_text_pair *metadata;             /* the metadata of that file */
     size_t metadata_count;
@@ -79,24 +78,24 @@ struct kn_model {
     size_t weight_count, weight_capacity;
     struct {
         const char *name;
-        bool first;                    /* it is the first dimension of an input */
-    } open_sizes[KN_MODEL_OPEN_SIZES]; /* without the batch; also filled in where opening failed */
+        bool first;                    /* whether it is the first dimension of an input */
+    } open_sizes[KN_MODEL_OPEN_SIZES]; /* without the batch; also filled in if opening failed */
     int open_size_count;
     bool loss_added;
 };
 
-/* Reads a text model and makes its graph. */
+/* Reads a text model and creates its graph. */
 bool kn_model_read(kn_model *model, const char *text, size_t bytes);
-/* KN_OK for a model whose graph is built; otherwise records why `function` cannot use it. */
+/* KN_OK if the graph of the model is built; otherwise records why `function` cannot use the model. */
 kn_status kn_model_need_bound(kn_model *model, const char *function);
-/* Records KN_ERROR_MEMORY, unless the model has failed already. Always returns false. */
+/* Records KN_ERROR_MEMORY, unless the model has already failed. Always returns false. */
 bool kn_model_no_memory(kn_model *model);
 /* Whether the value is a parameter or a running statistic. */
 bool kn_model_is_weight(const kn_value *value);
-/* Appends to the list of weights. A NULL shape means that memory for it was out: false. */
+/* Appends to the list of weights. A NULL shape means that allocating it failed: returns false. */
 bool kn_model_add_weight(kn_model *model, const kn_model_weight *weight);
 
-/* Where kn_model_load_tensors takes weights from. `owned`: the file that the model was opened from.
+/* Where kn_model_load_tensors reads weights from. `owned`: the file that the model was opened from.
  * `complete`: the file must have all weights of the model. `path` is for messages. */
 typedef struct kn_tensors_from {
     const kn_safetensors *file;

@@ -1,5 +1,5 @@
-/* Writes the canonical text: the lines that were read, with one blank between words and the bodies of blocks
- * and repeats indented. Reading it gives the same lines. */
+/* Writes the canonical text: the lines that were read, with one space between words and the bodies of blocks
+ * and repeats indented. Reading it yields the same lines. */
 #include "models/models_private.h"
 
 static void print_given(const kn_given *given, kn_text *text) {
@@ -10,7 +10,7 @@ static void print_given(const kn_given *given, kn_text *text) {
 }
 
 static void print_line(const kn_line *line, int depth, kn_text *text) {
-    /* The name of a block comes before its inputs. */
+    /* The name of a block precedes its inputs. */
     int first = line->sort == KN_LINE_BLOCK && line->given_count > 0;
     for (int i = 0; i < depth; i++)
         kn_text_add(text, "    ");
@@ -28,7 +28,7 @@ static void print_line(const kn_line *line, int depth, kn_text *text) {
 bool kn_model_print(kn_model *model) {
     kn_text text;
     int depth = 0;
-    bool blank = false; /* empty lines are written before the next line: none at the ends, one between */
+    bool blank = false; /* an empty line is written before the next line: none at the ends, one in between */
     kn_text_init(&text, &model->host);
     for (size_t i = 0; i < model->text->line_count; i++) {
         const kn_line *line = &model->text->lines[i];

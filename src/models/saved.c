@@ -1,8 +1,8 @@
-/* Files with weights: safetensors that hold the text of their model.
+/* Files with weights: safetensors files that contain the text of their model.
  *
- * Tensors are called as the parameters and statistics are; what continues a training has "koine.training." in
- * front. Metadata: koine.format (the version of all this), koine.model (the text), and what the caller adds.
- */
+ * Tensors have the names of parameters and statistics; states needed to resume training have the prefix
+ * "koine.training.". Metadata: koine.format (the version of this layout), koine.model (the text), and the
+ * caller's pairs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ bool kn_saved_is(const uint8_t *bytes, uint64_t count) {
     return length <= count - 8;
 }
 
-/* A parameter of 16 bits in the file is stored so on the device; for others the caller's kn_store counts. */
+/* A parameter with 16 bits in the file is stored so on the device; otherwise the caller's kn_store applies.
+ */
 static void store_as(kn_value *value, const kn_safetensor *tensor) {
     if (tensor && kn_is_half(tensor->array.type) && value->kind == KN_VALUE_STATE &&
         value->role == KN_STATE_PARAMETER && value->shape.dtype == KN_FLOAT32)
@@ -56,8 +57,8 @@ static bool read_saved(kn_model *model, const kn_safetensors *file, const char *
     const char *text = kn_safetensors_metadata(file, MODEL_KEY);
     if (version && strcmp(version, FORMAT_VERSION)) {
         kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                "%s: found version %.20s of Koine's files, expected " FORMAT_VERSION
-                ", which is all that this library knows",
+                "%s: found version %.20s of the file format, expected " FORMAT_VERSION
+                ", the only version that this library supports",
                 path, version);
         return false;
     }
@@ -132,7 +133,7 @@ typedef struct saving {
     kn_dtype weights;       /* float32 parameters of two axes and more are rounded to this type */
     size_t count;
     uint64_t largest; /* bytes of the largest state */
-    char *graph_text; /* of a model that was made of a graph; NULL: there is none */
+    char *graph_text; /* text of a model created from a graph; NULL: there is none */
     kn_arena arena;
 } saving;
 
@@ -163,7 +164,7 @@ static kn_status list_tensors(saving *s, bool training) {
             uint64_t bytes;
             if (!kn_array_measure(array) || !kn_tensor_bytes(&info, &bytes))
                 return kn_fail(&model->error, KN_ERROR_SHAPE,
-                               "the state '%s' has no size that a file can hold", name);
+                               "the size of state '%s' is unknown or too large for a file", name);
             s->tensors[s->count].name =
                 weight ? name : kn_arena_format(&s->arena, TRAINING_PREFIX "%s", name);
             if (!s->tensors[s->count].name) return kn_fail_memory(&model->error, strlen(name));
@@ -176,7 +177,7 @@ static kn_status list_tensors(saving *s, bool training) {
     if (weights > 0 || kn_graph_parameter_count(model->graph) == 0) return KN_OK;
     return kn_fail(
         &model->error, KN_ERROR_ARGUMENT,
-        "the states hold no parameter of the model '%s'; expected those that it was trained or run with",
+        "the states have no parameter of model '%s'; expected the states that it was trained or run with",
         model->name);
 }
 
@@ -217,7 +218,7 @@ static kn_status write_tensors(saving *s, kn_safetensors_writer *writer) {
         for (uint64_t j = 0; status == KN_OK && s->types[i] != array->type && j < array->count; j++)
             kn_element_set(array->type, bytes, (int64_t)j, kn_element_get(s->types[i], bytes, (int64_t)j));
         if (status != KN_OK)
-            kn_fail(error, status, "the state '%s': %s", s->names[i], kn_states_error(s->states));
+            kn_fail(error, status, "state '%s': %s", s->names[i], kn_states_error(s->states));
         else
             status = kn_safetensors_writer_add(writer, bytes, (size_t)array->byte_count, error);
     }
@@ -277,7 +278,7 @@ static kn_status save_as(kn_model *model, const char *origin, const char *call, 
     for (int i = 0; i < kn_model_origin_count; i++)
         if (!strcmp(kn_model_origins[i]->name, origin))
             return kn_model_origins[i]->save(model, path, states, &given);
-    return kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: there is no origin '%s'", call, origin);
+    return kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: no origin is called '%s'", call, origin);
 }
 
 kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
@@ -298,12 +299,12 @@ typedef struct loading {
     const kn_safetensors *file;
     const char *path;
     kn_model_load_params params;
-    bool complete; /* a weight that the file lacks is an error */
+    bool complete; /* a weight that is missing in the file is an error */
     int found, loaded;
 } loading;
 
-/* The tensor for a weight, if the file has one that fits; otherwise NULL, and a failure unless it may be left
- * out. */
+/* The tensor for a weight, if the file has a matching one; otherwise NULL, and a failure unless the weight
+ * may be missing. */
 static const kn_safetensor *fitting(loading *l, const kn_value *value) {
     const char *name = kn_value_name(value);
     const kn_safetensor *tensor = kn_safetensors_find(l->file, name);
@@ -311,8 +312,8 @@ static const kn_safetensor *fitting(loading *l, const kn_value *value) {
     char has[160], wants[160];
     if (!tensor) {
         if (!l->params.incomplete && l->complete)
-            kn_fail(&l->model->error, KN_ERROR_NOT_FOUND,
-                    "%s: has no tensor '%s', which the model '%s' needs", l->path, name, l->model->name);
+            kn_fail(&l->model->error, KN_ERROR_NOT_FOUND, "%s: tensor '%s' of model '%s' is missing", l->path,
+                    name, l->model->name);
         return NULL;
     }
     if (same_shape(&info, tensor->array.rank, tensor->array.shape) &&
@@ -321,7 +322,7 @@ static const kn_safetensor *fitting(loading *l, const kn_value *value) {
         return tensor;
     if (!l->params.incomplete)
         kn_fail(&l->model->error, info.dtype == tensor->array.type ? KN_ERROR_SHAPE : KN_ERROR_DTYPE,
-                "%s: tensor '%s' is %s %s, expected %s %s for the model '%s'", l->path, name,
+                "%s: tensor '%s' is %s %s; expected %s %s for model '%s'", l->path, name,
                 kn_array_type_name(tensor->array.type), kn_array_shape_text(&tensor->array, has, sizeof has),
                 kn_dtype_name(info.dtype), shape_text(&info, wants, sizeof wants), l->model->name);
     return NULL;
@@ -337,7 +338,7 @@ static kn_status set_state(loading *l, const char *name, const kn_tensor_info *i
     return KN_OK;
 }
 
-/* Sets a state from a tensor of its shape; another floating-point type is converted. */
+/* Sets a state from a tensor of the same shape, converting between floating-point types. */
 static kn_status set_array(loading *l, const char *name, const kn_tensor_info *info, const kn_array *array) {
     uint64_t bytes;
     if (info->dtype == array->type) return set_state(l, name, info, array->bytes, array->byte_count);
@@ -371,8 +372,8 @@ static kn_status load_weights(loading *l, bool set) {
     return KN_OK;
 }
 
-/* The type and shape of a tensor. A moment that a plan stores in another floating-point type has that type.
- */
+/* The type and shape of a tensor. A moment that a plan stores in a different floating-point type has that
+ * type. */
 static kn_tensor_info info_of_training(const loading *l, const char *name, const kn_array *array) {
     kn_tensor_info info = {.dtype = array->type, .rank = array->rank}, planned;
     memcpy(info.shape, array->shape, sizeof info.shape);
@@ -407,7 +408,7 @@ kn_status kn_model_load_tensors(kn_model *model, const kn_tensors_from *from, kn
                  .complete = from->complete};
     kn_status status = load_weights(&l, false);
     if (status == KN_OK && l.found == 0 && from->owned && kn_graph_parameter_count(model->graph) > 0)
-        status = kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: has no parameter of its model", l.path);
+        status = kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: has no parameters of its model", l.path);
     if (status == KN_OK) status = load_weights(&l, true);
     if (status == KN_OK && params->training) status = load_training(&l);
     if (loaded) *loaded = l.loaded;
@@ -426,7 +427,7 @@ kn_status kn_model_load_file(kn_model *model, const char *path, kn_states *state
     return status;
 }
 
-/* A weight that the model's own file lacks was never used: it keeps its initial value. */
+/* A weight that is missing in the model's own file was never used: it keeps its initial value. */
 static kn_status load_saved(kn_model *model, const char *path, kn_states *states,
                             const kn_model_load_params *params, int *loaded) {
     if (path) return kn_model_load_file(model, path, states, params, loaded);
@@ -442,7 +443,7 @@ kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
     if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_load: states is NULL");
     if (!path && !model->has_weights)
         return kn_fail(&model->error, KN_ERROR_ARGUMENT,
-                       "kn_model_load: the model '%s' is from no file with weights; expected a path",
+                       "kn_model_load: model '%s' was not opened from a file with weights; expected a path",
                        model->name);
     kn_model_load_params given = KN_MODEL_LOAD_DEFAULTS;
     if (KN_PARAMS_TAKE(kn_model_load_params, &given, params, &model->error) != KN_OK)

@@ -1,5 +1,5 @@
 /* The graph of a model that generates a few positions per run: attention reads keys and values from caches,
- * recurrent layers continue from states. */
+ * recurrent layers resume from states. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,15 +8,15 @@
 typedef struct carrying {
     const kn_graph *from;
     kn_graph *to;
-    kn_value **values; /* by id of the values in `from`: their counterparts in `to`; NULL: none yet */
-    bool *needed;      /* by id: an output needs it */
-    bool *along;       /* by id: it is (1,window,…) and depends on the input */
+    kn_value **values; /* by id of values in `from`: their counterparts in `to`; NULL: none yet */
+    bool *needed;      /* by id: an output needs the value */
+    bool *along;       /* by id: the value is (1,window,…) and depends on the input */
     kn_value *start, *count, *lengths;
     int64_t window, rows;
-    bool bounded; /* the window limits the positions: a layer depends on the absolute position */
+    bool bounded; /* the window limits the number of positions: a layer depends on absolute positions */
 } carrying;
 
-/* Recurrent operators: the input that is the initial state; cells, where there are some, and lengths follow
+/* Recurrent operators: the index of the input that is the initial state; cells, if any, and lengths follow
  * it. */
 typedef struct recurrence {
     const char *name;
@@ -42,7 +42,7 @@ static void mark_needed(carrying *c, const kn_value *output) {
         bool needed = false;
         for (int k = 0; k < node->output_count; k++)
             needed = needed || c->needed[node->outputs[k]->id];
-        const recurrence *kind = recurrence_of(node); /* the initial state is replaced here */
+        const recurrence *kind = recurrence_of(node); /* the initial state is replaced below */
         for (int k = 0; k < (kind ? kind->start : node->input_count) && needed; k++)
             if (node->inputs[k]) c->needed[node->inputs[k]->id] = true;
     }
@@ -54,8 +54,8 @@ static kn_value *carried_state(carrying *c, const kn_value *value) {
     return state;
 }
 
-/* The counterpart of a value: a state, a constant, or what was made already; NULL for an input that is not
- * the model's. */
+/* The counterpart of a value: a state, a constant, or a value made before; NULL for inputs other than the
+ * model's input. */
 static kn_value *carried(carrying *c, const kn_value *value) {
     kn_value **place = &c->values[value->id];
     if (*place) return *place;
@@ -79,9 +79,9 @@ static bool copy_node(carrying *c, const kn_node *node, kn_value *const *inputs)
     return true;
 }
 
-/* Takes the rows of this run, (1,rows,C), from a table with a row per position, (window,C) or (1,window,C).
- */
-static kn_value *places_of(carrying *c, const kn_value *table, kn_value *own) {
+/* Selects the rows of this run, (1,rows,C), from a table with one row per position, (window,C) or
+ * (1,window,C). */
+static kn_value *rows_of_run(carrying *c, const kn_value *table, kn_value *own) {
     char shape[64];
     c->bounded = true;
     snprintf(shape, sizeof shape, "1,%lld,%lld", (long long)c->window,
@@ -89,7 +89,7 @@ static kn_value *places_of(carrying *c, const kn_value *table, kn_value *own) {
     return kn_take_rows(kn_reshape(own, shape), c->start, c->rows);
 }
 
-/* A pointwise node: inputs of the result's rank run along the window; others broadcast, or have a row per
+/* A pointwise node: inputs with the result's rank run along the window; others broadcast, or have one row per
  * position. */
 static bool carry_pointwise(carrying *c, const kn_node *node, kn_value **inputs) {
     int rank = node->outputs[0]->shape.rank;
@@ -104,13 +104,13 @@ static bool carry_pointwise(carrying *c, const kn_node *node, kn_value **inputs)
         } else if (axis >= 0 && shape->dims[axis] != 1) {
             bool table = rank == 3 && (shape->rank == 2 || (shape->rank == 3 && shape->dims[0] == 1));
             if (!table || shape->dims[axis] != c->window) return false;
-            inputs[i] = places_of(c, input, inputs[i]);
+            inputs[i] = rows_of_run(c, input, inputs[i]);
         }
     }
     return copy_node(c, node, inputs);
 }
 
-/* q, k and v are one value or three. Nothing is dropped; keys and values of earlier runs come from the
+/* q, k and v are one value or three. Dropout is omitted; keys and values of earlier runs come from the
  * caches. */
 static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs) {
     kn_value *k = inputs[0], *v = inputs[0], *q = inputs[0];
@@ -142,8 +142,8 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
     return !kn_value_failed(y);
 }
 
-/* The initial state (1,units): what an earlier run left, or zeros at the first position. */
-static kn_value *begins_with(carrying *c, const kn_node *node, const char *what, kn_value **state) {
+/* The initial state (1,units): the final state of the previous run, or zeros at the first position. */
+static kn_value *initial_state(carrying *c, const kn_node *node, const char *what, kn_value **state) {
     char name[600];
     const kn_shape shape = {
         .dtype = node->outputs[0]->shape.dtype, .rank = 2, .dims = {1, node->outputs[0]->shape.dims[2]}};
@@ -154,13 +154,13 @@ static kn_value *begins_with(carrying *c, const kn_node *node, const char *what,
     return kn_where(later, *state, kn_cast(kn_number(c->to, 0), shape.dtype));
 }
 
-/* Runs forward from zeros, as the model itself does outside training, or from the end of the previous run. */
+/* Runs forward from zeros, as the model does outside training, or from the end of the previous run. */
 static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence *kind) {
     kn_value *inputs[KN_MAX_INPUTS] = {NULL}, *state, *cells = NULL;
     for (int i = 0; i < node->input_count; i++) {
         const kn_value *input = node->inputs[i];
         if (!input) continue;
-        /* An initial state that the model gives itself exists in training only. */
+        /* An initial state that the model itself defines is only used in training. */
         if (i >= kind->start && !(input->producer && input->producer->op->training_only)) return false;
         if (i >= kind->start) continue;
         inputs[i] = carried(c, input);
@@ -168,8 +168,8 @@ static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence 
     }
     const kn_shape *shape = &node->outputs[0]->shape;
     if (shape->dims[1] != c->window || kn_attribute_of(node, "reverse")->integer) return false;
-    inputs[kind->start] = begins_with(c, node, "state", &state);
-    if (kind->cells) inputs[kind->start + 1] = begins_with(c, node, "cells", &cells);
+    inputs[kind->start] = initial_state(c, node, "state", &state);
+    if (kind->cells) inputs[kind->start + 1] = initial_state(c, node, "cells", &cells);
     int count = kind->start + 1 + kind->cells;
     inputs[count++] = c->count;
     kn_value *y = kn_node_add(c->to, node->op, NULL, inputs, count, node->attributes);
@@ -181,8 +181,8 @@ static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence 
     return true;
 }
 
-/* Operators that compute each position independently, where only the first input runs along the window. */
-static bool is_by_place(const kn_node *node) {
+/* Operators that compute each position independently if only the first input runs along the window. */
+static bool is_positionwise(const kn_node *node) {
     const char *name = node->op->name;
     if (node->inputs[0]->shape.rank != 3) return false;
     if (!strcmp(name, "matmul"))
@@ -230,7 +230,7 @@ static bool carry_node(carrying *c, const kn_node *node) {
         c->values[node->outputs[0]->id] = y;
         return !kn_value_failed(y);
     }
-    return is_by_place(node) && copy_node(c, node, inputs);
+    return is_positionwise(node) && copy_node(c, node, inputs);
 }
 
 static bool carry(carrying *c, const kn_value *input, const kn_value *output) {

@@ -1,16 +1,16 @@
-/* The list of the weights of a model: which are trained, which are not, and why. */
+/* The list of a model's weights: which are trained, and why the others are not. */
 #include <string.h>
 
 #include "models/models_private.h"
 
-/* ---- where a gradient comes to ------------------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------------------------------------- */
 
 static bool passes(const kn_operator *row, int input) {
     if (row->gradient) return true;
     return row->class == KN_CLASS_POINTWISE && input < (int)KN_COUNT_OF(row->by) && row->by[input];
 }
 
-/* Marks the values, by id, that receive a gradient of the first output. */
+/* Marks, by id, the values that receive a gradient from the first output. */
 static bool *mark_reached(const kn_model *model) {
     const kn_graph *graph = model->graph;
     bool *reached = kn_allocate(&model->host, graph->value_count + 1, sizeof *reached);
@@ -45,9 +45,9 @@ static kn_model_weight of_state(kn_model *model, const kn_value *value, const bo
                               .type = kn_dtype_name(value->shape.dtype),
                               .shape = kn_arena_text(&model->arena, shape),
                               .elements = elements > 0 ? (uint64_t)elements : 0};
-    weight.why = value->role == KN_STATE_STATISTIC ? "follows the batches"
+    weight.why = value->role == KN_STATE_STATISTIC ? "updated by batches"
                  : value->frozen                   ? "frozen"
-                 : !reached[value->id]             ? "no gradient comes to it from the first output"
+                 : !reached[value->id]             ? "gets no gradient from the first output"
                                                    : "";
     weight.trained = !weight.why[0];
     weight.rule = "";
@@ -89,7 +89,7 @@ bool kn_model_weight_at(const kn_model *model, int position, kn_model_weight *we
     if (!weight || position < 0 || position >= kn_model_weight_count(model)) return false;
     kn_model_weight found = model->weights[position];
     const kn_value *value = found.trained ? kn_graph_find(model->graph, found.name) : NULL;
-    if (value && value->frozen) { /* after the list was made */
+    if (value && value->frozen) { /* frozen after the list was made */
         found.trained = false;
         found.why = "frozen";
     }

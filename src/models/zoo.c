@@ -1,4 +1,4 @@
-/* The zoo: models with a name, as texts in the library. A new one is a file in zoo/. */
+/* The zoo: named models, as texts in the library. To add a model, add a file in zoo/. */
 #include <string.h>
 
 #include "models/models_private.h"

@@ -61,8 +61,8 @@ static void weights_and_reasons(void **state) {
     kn_model *model = onnx_right(&graph, NULL);
     has_parameters(model, "scale shift bias");
     assert_int_equal(kn_model_weight_count(model), 10);
-    is_weight(model, 0, "mean", "3", "follows the batches");
-    is_weight(model, 1, "variance", "3", "follows the batches");
+    is_weight(model, 0, "mean", "3", "updated by batches");
+    is_weight(model, 1, "variance", "3", "updated by batches");
     is_weight(model, 2, "scale", "3", "");
     is_weight(model, 3, "shift", "3", "");
     is_weight(model, 4, "bias", "4", "");
@@ -84,7 +84,7 @@ static void weights_and_reasons(void **state) {
     has_parameters(model, "scale shift bias");
     assert_int_equal(count_nodes(model, "batch_norm"), 0);
     assert_null(kn_graph_find(kn_model_graph(model), "mean")->assign);
-    is_weight(model, 0, "mean", "3", "follows the batches");
+    is_weight(model, 0, "mean", "3", "updated by batches");
     kn_model_destroy(&model);
 }
 
@@ -178,8 +178,8 @@ static void one_for_several(void **state) {
         onnx_output(&graph, "y");
         kn_model *model = onnx_right(&graph, NULL);
         has_parameters(model, "a.weight a.bias b.weight b.bias");
-        is_weight(model, 0, told ? "a.mean" : "n.running_mean", "3", "follows the batches");
-        is_weight(model, 1, told ? "a.var" : "n.running_var", "3", "follows the batches");
+        is_weight(model, 0, told ? "a.mean" : "n.running_mean", "3", "updated by batches");
+        is_weight(model, 1, told ? "a.var" : "n.running_var", "3", "updated by batches");
         kn_states *states = fake_states_make();
         float numbers[3];
         assert_int_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);
@@ -225,8 +225,8 @@ static void names_that_are_taken(void **state) {
     }
     onnx_output(&graph, from);
     kn_model *model = onnx_right(&graph, NULL);
-    is_weight(model, 0, "n.running_mean_2", "3", "follows the batches");
-    is_weight(model, 1, "n.running_var", "3", "follows the batches");
+    is_weight(model, 0, "n.running_mean_2", "3", "updated by batches");
+    is_weight(model, 1, "n.running_var", "3", "updated by batches");
     assert_non_null(kn_graph_find(kn_model_graph(model), "c11.weight"));
     kn_model_destroy(&model);
 }
@@ -299,7 +299,7 @@ static void no_gradient(void **state) {
     kn_model_params params = KN_MODEL_DEFAULTS;
     params.narrow_integers = true;
     kn_model *model = onnx_right(&graph, &params);
-    is_weight(model, 0, "limit", "3", "no gradient comes to it from the first output");
+    is_weight(model, 0, "limit", "3", "gets no gradient from the first output");
     is_weight(model, 1, "weight", "3", "");
     assert_int_equal(kn_value_dtype(kn_model_input(model, 1)), KN_INT32);
     assert_int_equal(kn_value_dtype(kn_model_output(model, 1)), KN_INT64);

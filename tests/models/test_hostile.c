@@ -160,10 +160,9 @@ static void limits(void **state) {
     refused_with(many(HEAD "concat", " @x", 160, "\n"), "found more than 160 words");
     refused_with(many(HEAD "concat", " @x", 70, "\n"), "found more than 64 inputs");
     refused_with(many(HEAD "linear ", "1", 201, "\n"), "found a word of 201 characters");
-    refused_with(many(HEAD "linear ", "(", 60, "\n"), "fewer parentheses inside one another");
-    refused_with(many(HEAD "linear ", "-", 60, "\n"), "fewer parentheses inside one another");
-    refused_with(many(HEAD, "repeat 1\n", 40, ""),
-                 "found more than 32 blocks and repeats inside one another");
+    refused_with(many(HEAD "linear ", "(", 60, "\n"), "fewer nested parentheses");
+    refused_with(many(HEAD "linear ", "-", 60, "\n"), "fewer nested parentheses");
+    refused_with(many(HEAD, "repeat 1\n", 40, ""), "found more than 32 nested blocks and repeats");
     refused_with(many(HEAD "block b", " a=1", 40, "\nend\n"), "found a second parameter 'a'");
     refused_with(many(HEAD "a", "a", 70, " = relu\n"), "expected a name");
     refused_with(many(HEAD, "repeat 1000\n", 4, "end\nend\nend\nend\n"), "found more than 100000 layers");
@@ -186,7 +185,7 @@ static void doubling(void **state) {
     for (int i = 1; i <= 40; i++)
         length += (size_t)sprintf(text + length, "block b%d\n    b%d\nend\n", i, i - 1);
     sprintf(text + length, "b40\n");
-    refused_with(text, "inside one another more than 32 deep");
+    refused_with(text, "nested more than 32 deep");
 }
 
 static void long_paths(void **state) {

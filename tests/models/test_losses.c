@@ -114,11 +114,11 @@ static void classes_have_weights(void **state) {
     kn_model *model = parse("koine 1\ninput x 7\nlinear 3\n");
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     assert_int_equal(kn_model_add_weighted_loss(model, NULL, weights, 2, &loss), KN_ERROR_SHAPE);
-    assert_non_null(strstr(kn_model_error(model), "2 weights of classes"));
+    assert_non_null(strstr(kn_model_error(model), "2 class weights"));
     kn_model_destroy(&model);
     model = parse("koine 1\ninput x 7\nlinear 3\n");
     assert_int_equal(kn_model_add_weighted_loss(model, NULL, wrong, 3, &loss), KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(kn_model_error(model), "weight 1 of the classes is -1"));
+    assert_non_null(strstr(kn_model_error(model), "weight 1 is -1"));
     kn_model_destroy(&model);
     model = parse("koine 1\ninput x 7\nlinear 3\n");
     assert_int_equal(kn_model_add_weighted_loss(model, "mse", weights, 3, &loss), KN_ERROR_ARGUMENT);
@@ -151,7 +151,7 @@ static void samples_are_mixed(void **state) {
     for (size_t i = 0; i < KN_COUNT_OF(others); i++) {
         model = parse(others[i]);
         assert_int_equal(kn_model_add_mixed_loss(model, NULL, NULL, 0, &loss), KN_ERROR_ARGUMENT);
-        assert_non_null(strstr(kn_model_error(model), "need a class for each sample"));
+        assert_non_null(strstr(kn_model_error(model), "need one class per sample"));
         assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK); /* nothing was added */
         kn_model_destroy(&model);
     }
@@ -169,22 +169,21 @@ static void wrong(void **state) {
     assert_int_equal(kn_model_add_loss(model, NULL, NULL), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_model_add_loss(model, "mes", &loss), KN_ERROR_NOT_FOUND);
     assert_string_equal(kn_model_error(model),
-                        "there is no loss 'mes'; expected cross-entropy, nll, mse, l1, huber, smooth-l1, "
+                        "no loss is called 'mes'; expected cross-entropy, nll, mse, l1, huber, smooth-l1, "
                         "binary-cross-entropy, probability-cross-entropy, kl-divergence or hinge; did you "
                         "mean 'mse'?");
     assert_null(loss.value);
     assert_int_equal(kn_model_status(model), KN_OK); /* still usable */
     assert_int_equal(kn_model_add_loss(model, "mse", &loss), KN_OK);
     assert_int_equal(kn_model_add_loss(model, "mse", &loss), KN_ERROR_ARGUMENT);
-    assert_string_equal(kn_model_error(model), "the model 'text' has its loss already");
+    assert_string_equal(kn_model_error(model), "the model 'text' already has a loss");
     kn_model_destroy(&model);
     model = parse("koine 1\ninput y 7\nlinear 3\n");
     assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_ERROR_ARGUMENT);
     kn_model_destroy(&model);
     model = parse("koine 1\ninput x 7\nsum\n");
     assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_ERROR_SHAPE);
-    assert_string_equal(kn_model_error(model),
-                        "output 'sum1' is a single number; expected (...,classes) for classes");
+    assert_string_equal(kn_model_error(model), "output 'sum1' is a scalar; expected (...,classes)");
     kn_model_destroy(&model);
 }
 

@@ -24,17 +24,17 @@ static void head(void **state) {
         {"koine 2\n", "text:3:1: found a second 'koine', expected one in a model"},
         {"model a\nmodel b\n", "text:4:1: found a second 'model', expected one in a model"},
         {"koine 1\n", "text:3:1: found a second 'koine', expected one in a model"},
-        {"|koine 1 2\n", "text:1:9: found '2', expected 'koine 1' and no more"},
+        {"|koine 1 2\n", "text:1:9: found '2', expected only 'koine 1'"},
         {"|input x 3\n",
          "text:1:1: found 'input', expected 'koine 1', the version of the format, in the first line"},
-        {"|", "text:1:1: found no line, expected 'koine 1', the version of the format, in the first"},
+        {"|", "text:1:1: found no lines, expected 'koine 1', the version of the format, in the first"},
         {"|koine 1\n", "text:1:1: found the end of the text, expected an 'input NAME SHAPE' before"},
         {"|koine\n", "text:1:6: found the end of the line, expected 'koine 1'"},
         {"|# no version\n\nmodel x\n",
          "text:3:1: found 'model', expected 'koine 1', the version of the format, in the first line"},
         {"|name = relu\n",
          "text:1:1: found 'name', expected 'koine 1', the version of the format, in the first line"},
-        {"model my net\n", "text:3:10: found 'net', expected 'model NAME' and no more"},
+        {"model my net\n", "text:3:10: found 'net', expected only 'model NAME'"},
         {"model -x\n", "text:3:7: found '-x', expected a name of letters, digits, '_', '.' and '-'"},
         {"task clasification\n", "text:3:6: found 'clasification', expected classification or "
                                  "regression; did you mean 'classification'?"},
@@ -51,14 +51,14 @@ static void head(void **state) {
                                 "mse, l1, huber, smooth-l1, binary-cross-entropy, "
                                 "probability-cross-entropy, kl-divergence or hinge; did you mean "
                                 "'cross-entropy'?"},
-        {"loss mse huber\n", "text:3:10: found 'huber', expected 'loss NAME' and no more"},
+        {"loss mse huber\n", "text:3:10: found 'huber', expected only 'loss NAME'"},
         {"loss mse delta=3\n", "text:3:10: found 'delta', but mse has no settings"},
         {"loss huber delta=0\n", "text:3:18: found '0' for delta, expected a number above 0"},
         {"loss huber detla=1\n",
          "text:3:12: found 'detla', expected delta=NUMBER for huber; did you mean 'delta'?"},
         {"loss huber delta=1 delta=2\n", "text:3:20: found a second delta, expected one"},
         {"loss cross-entropy smoothing=1\n",
-         "text:3:30: found '1' for smoothing, expected a number from 0 to 1, 1 left out"},
+         "text:3:30: found '1' for smoothing, expected a number in [0, 1)"},
         {"loss cross-entropy ignroe=1\n",
          "text:3:20: found 'ignroe', expected smoothing=NUMBER or ignore=NUMBER for cross-entropy; did you "
          "mean 'ignore'?"},
@@ -78,28 +78,25 @@ static void inputs_and_outputs(void **state) {
         {"input q\n", "text:3:8: found the end of the line, expected 'input NAME SHAPE [TYPE]'"},
         {"input q 3 int23\n",
          "text:3:11: found 'int23', expected a type such as float32 or int32; did you mean 'int32'?"},
-        {"input q 3 int32 4\n", "text:3:17: found '4', expected 'input NAME SHAPE [TYPE]' and no more"},
+        {"input q 3 int32 4\n", "text:3:17: found '4', expected only 'input NAME SHAPE [TYPE]'"},
         {"input q 3 b=1\n", "text:3:11: found 'b', expected batch=no or nothing"},
         {"input q 3 batch=maybe\n", "text:3:17: found 'maybe', expected yes or no"},
         {"input 2q 3\n", "text:3:7: found '2q', expected a name for the input: a letter, then letters, "
                          "digits and '_', at most 64"},
         {"input q 3,\n", "text:3:11: found the end in '3,', expected an integer, a name, '-' or '('"},
-        {"input q heightxwidth\n", "text:3:9: 'heightxwidth' is one size or several? expected commas between "
-                                   "sizes, or parentheses around a size whose name has an x"},
-        {"input q (3\n", "text:3:11: found the end in '(3', expected ')'; sums are written without blanks"},
+        {"input q heightxwidth\n", "text:3:9: 'heightxwidth' is ambiguous; expected commas between sizes, or "
+                                   "parentheses around a size whose name has an x"},
+        {"input q (3\n", "text:3:11: found the end in '(3', expected ')' (expressions have no spaces)"},
         {"input q 1x2x3x4x5x6x7x8\n",
-         "text:3:23: found more than 7 sizes in '1x2x3x4x5x6x7x8'; with the batch, 8 are the most"},
-        {"input x 3\n",
-         "text:3:7: found 'x', which is the name of something in line 2 already; expected a new name"},
-        {"n = input q 3\n", "text:3:1: found 'n =' before input, which takes no name there"},
-        {"output lgoits\n",
-         "text:3:8: found 'lgoits', expected the name of an input or of a line before this one"},
-        {"logits = linear 3\noutput lgoits\n", "text:4:8: found 'lgoits', expected the name of an input or "
-                                               "of a line before this one; did you mean 'logits'?"},
+         "text:3:23: found more than 7 sizes in '1x2x3x4x5x6x7x8', expected at most 8 with the batch"},
+        {"input x 3\n", "text:3:7: found 'x', a name already used in line 2; expected a new name"},
+        {"n = input q 3\n", "text:3:1: found 'n =' before input, which takes no name"},
+        {"output lgoits\n", "text:3:8: found 'lgoits', expected the name of an input or line before it"},
+        {"logits = linear 3\noutput lgoits\n",
+         "text:4:8: found 'lgoits', expected the name of an input or line before it; did you mean 'logits'?"},
         {"output @x\n", "text:3:8: found '@', expected 'output NAME'"},
-        {"output x x\n", "text:3:10: found 'x', which is an output already"},
-        {"x = relu\n",
-         "text:3:1: found 'x', which is the name of something in line 2 already; expected a new name"},
+        {"output x x\n", "text:3:10: found 'x', which is already an output"},
+        {"x = relu\n", "text:3:1: found 'x', a name already used in line 2; expected a new name"},
         {"output\n", "text:3:7: found the end of the line, expected 'output NAME'"});
 }
 
@@ -114,7 +111,7 @@ static void words(void **state) {
                 {"linear 5 =\n", "text:3:11: found the end of the line, expected a value after 5="},
                 {"linear 3 \xff\n", "text:3:10: found the byte 0xff, expected a text in UTF-8"},
                 {"linear 3 \x01\n", "text:3:10: found the byte 0x01, expected a text in UTF-8"},
-                {"koine = relu\n", "text:3:1: found 'koine', expected another name: this one is taken"},
+                {"koine = relu\n", "text:3:1: found 'koine', a reserved name; expected a different name"},
                 {"a.b = relu\n", "text:3:1: found 'a.b', expected a name: a letter, then letters, digits, "
                                  "'_' and counters such as {i}, at most 64"},
                 {"a{ = relu\n", "text:3:1: found 'a{', expected a name: a letter, then letters, digits, '_' "
@@ -156,7 +153,7 @@ static void kinds(void **state) {
 static void arguments(void **state) {
     (void)state;
     ALL_REFUSED(
-        {"conv 32\n", "text:3:1: conv lacks size (height and width of the filter: 3 or 3x5); expected 'conv "
+        {"conv 32\n", "text:3:1: conv lacks size (filter size: 3 or 3x5); expected 'conv "
                       "channels size'"},
         {"conv 32 3 stide=2\n",
          "text:3:11: found 'stide', expected an argument of conv: channels, size, stride, padding, dilation, "
@@ -209,54 +206,56 @@ static void arguments(void **state) {
 
 static void numbers(void **state) {
     (void)state;
-    ALL_REFUSED({"linear 99999999999999999999\n",
-                 "text:3:8: '99999999999999999999' is beyond 64 bits; expected a smaller number"},
-                {"linear 4611686018427387904\n",
-                 "text:3:8: found '4611686018427387904' for units of linear, expected at most 2147483647"},
-                {"linear 3*(2\n",
-                 "text:3:12: found the end in '3*(2', expected ')'; sums are written without blanks"},
-                {"linear 3**2\n", "text:3:10: found '*2' in '3**2', expected an integer, a name, '-' or '('"},
-                {"linear 3+\n", "text:3:10: found the end in '3+', expected an integer, a name, '-' or '('"},
-                {"linear 3)\n", "text:3:9: found ')' in '3)', expected one of + - * / % or the end"},
-                {"linear 9223372036854775807+1\n",
-                 "text:3:8: '9223372036854775807+1' is beyond 64 bits; expected a smaller number"},
-                {"linear 4/0\n", "text:3:9: '4/0' divides by 0; expected another number"},
-                {"linear 4%0\n", "text:3:9: '4%0' divides by 0; expected another number"},
-                {"linear 2x3\n", "text:3:9: found 'x3' in '2x3', expected an integer"},
-                {"linear {i}\n", "text:3:8: found '{i}' in '{i}', expected an integer, a name, '-' or '('"},
-                {"linear (3 +1)\n", "text:3:11: found '+1)', expected 'linear units' and then NAME=VALUE"},
-                {"repeat 0-1\nend\n", "text:3:8: found '0-1' times, which is -1, expected 0 or more"},
-                {"repeat a\nend\n", "text:3:8: found 'a', expected an integer"});
+    ALL_REFUSED(
+        {"linear 99999999999999999999\n",
+         "text:3:8: '99999999999999999999' is beyond 64 bits; expected a smaller number"},
+        {"linear 4611686018427387904\n",
+         "text:3:8: found '4611686018427387904' for units of linear, expected at most 2147483647"},
+        {"linear 3*(2\n", "text:3:12: found the end in '3*(2', expected ')' (expressions have no spaces)"},
+        {"linear 3**2\n", "text:3:10: found '*2' in '3**2', expected an integer, a name, '-' or '('"},
+        {"linear 3+\n", "text:3:10: found the end in '3+', expected an integer, a name, '-' or '('"},
+        {"linear 3)\n", "text:3:9: found ')' in '3)', expected one of + - * / % or the end"},
+        {"linear 9223372036854775807+1\n",
+         "text:3:8: '9223372036854775807+1' is beyond 64 bits; expected a smaller number"},
+        {"linear 4/0\n", "text:3:9: '4/0' divides by 0; expected a nonzero divisor"},
+        {"linear 4%0\n", "text:3:9: '4%0' divides by 0; expected a nonzero divisor"},
+        {"linear 2x3\n", "text:3:9: found 'x3' in '2x3', expected an integer"},
+        {"linear {i}\n", "text:3:8: found '{i}' in '{i}', expected an integer, a name, '-' or '('"},
+        {"linear (3 +1)\n", "text:3:11: found '+1)', expected 'linear units' and then NAME=VALUE"},
+        {"repeat 0-1\nend\n", "text:3:8: found repeat '0-1', which is -1, expected 0 or more"},
+        {"repeat a\nend\n", "text:3:8: found 'a', expected an integer"});
 }
 
 static void names(void **state) {
     (void)state;
     ALL_REFUSED(
-        {"add @x @z\n", "text:3:8: found 'z', expected the name of an input or of a line before this one"},
-        {"first = relu\nadd @x @frist\n", "text:4:8: found 'frist', expected the name of an input or of a "
-                                          "line before this one; did you mean 'first'?"},
+        {"add @x @z\n", "text:3:8: found 'z', expected the name of an input or line before it"},
+        {"first = relu\nadd @x @frist\n",
+         "text:4:8: found 'frist', expected the name of an input or line before it; did you mean 'first'?"},
         {"relu = relu\nrelu = tanh\n",
-         "text:4:1: found 'relu', which is the name of something in line 3 already; expected a new name"},
-        {"relu @x:a\n", "text:3:6: found ':a' after the name, expected ':' and which result, from 0"},
+         "text:4:1: found 'relu', a name already used in line 3; expected a new name"},
+        {"relu @x:a\n",
+         "text:3:6: found ':a' after the name, expected ':' and the index of a result, from 0"},
         {"linear 4 share=foo\n",
-         "text:3:16: found 'foo', expected the name of a layer with parameters before this one"},
+         "text:3:16: found 'foo', expected the name of a layer with parameters before it"},
         {"relu\nlinear 3 share=relu1\n",
-         "text:4:16: found 'relu1', expected the name of a layer with parameters before this one"},
+         "text:4:16: found 'relu1', expected the name of a layer with parameters before it"},
         {"linear 3\nlinear 4 share=linear2\n", "text:4:16: found 'linear2', expected the name of a layer "
-                                               "with parameters before this one; did you mean 'linear1'?"},
-        {"linear 3\nlinear 4 share=linear1\n", "text:4:1: found 4 for a linear whose shared weight, that of "
-                                               "'linear1', has 3; expected the same, or no number"},
+                                               "with parameters before it; did you mean 'linear1'?"},
+        {"linear 3\nlinear 4 share=linear1\n", "text:4:1: found 4 for a linear that shares the weight of "
+                                               "'linear1', has 3; expected the same number, or none"},
         {"linear 3\nlinear share=linear1 freeze\n",
-         "text:4:1: found freeze for shared parameters; expected it at 'linear1', whose they are"},
+         "text:4:1: found freeze for shared parameters, expected it in the line of 'linear1'"},
         {"a{i} = relu\n", "text:3:3: found 'i', expected an integer"},
         {"linear 3\nbatchnorm share=linear1\n",
          "text:4:1: 'linear1' has no running_mean; expected share= with another batchnorm"},
         {"a = groupnorm 1\ngroupnorm share=a\n",
-         "text:4:1: found a groupnorm without groups; expected their number, which share= does not tell"},
+         "text:4:1: found a groupnorm without groups; expected groups=, which share= does not copy"},
         {"a = groupnorm 1\nlinear 5\ninstancenorm share=a\n",
-         "text:5:1: the weight of 'a' is for 3 channels; expected a value (batch,channels,...) with as many"},
+         "text:5:1: the weight of 'a' is for 3 channels; expected a value (batch,channels,...) with the same "
+         "number"},
         {"reshape 3x1\na = convtranspose 2 3\nreshape 3x2\nconvtranspose 2 4 share=a\n",
-         "text:6:1: the shared filter, that of 'a', is 3x3 and makes 2 channels; expected these numbers, or "
+         "text:6:1: the shared filter of 'a', is 3x3 and makes 2 output channels; expected the same, or "
          "none"},
         {"p = parameter 3x3x3\nlinear share=p\n",
          "text:4:1: the weight of 'p' does not exist; expected share= with another linear"});
@@ -268,7 +267,7 @@ static void blocks(void **state) {
         {"repeat 5\nrelu\n", "text:3:1: found repeat without its 'end'"},
         {"block b n\n", "text:3:1: found block without its 'end'"},
         {"end\n", "text:3:1: found 'end' without a block or repeat before it"},
-        {"end 3\n", "text:3:5: found '3', expected 'end' and no more"},
+        {"end 3\n", "text:3:5: found '3', expected only 'end'"},
         {"repeat\n", "text:3:7: found the end of the line, expected 'repeat TIMES [COUNTER]'"},
         {"repeat 2 3\nend\n", "text:3:10: found '3', expected a name for the counter: a letter, then "
                               "letters, digits and '_', at most 64"},
@@ -277,29 +276,30 @@ static void blocks(void **state) {
         {"repeat 2\nblock b\nend\nend\n",
          "text:4:1: found 'block' inside the repeat of line 3, expected it outside"},
         {"repeat 2\noutput x\nend\n", "text:4:1: found 'output' inside a repeat, expected it after its end"},
-        {"repeat 2 i\na = linear 3\nend\n",
-         "text:4:1: found 'a', which is the name of something in line 4 already; expected a new name, such "
-         "as one with the counter in it: name{i}"},
+        {"repeat 2 i\na = linear 3\nend\n", "text:4:1: found 'a', a name already used in line 4; expected a "
+                                            "new name, for example with the counter: name{i}"},
         {"block\n", "text:3:6: found the end of the line, expected 'block NAME [@INPUT ...] [PARAMETER ...] "
                     "[PARAMETER=DEFAULT ...]'"},
         {"block n=3\nend\n",
          "text:3:7: found 'n', expected 'block NAME [@INPUT ...] [PARAMETER ...] [PARAMETER=DEFAULT ...]'"},
-        {"block conv\nend\n", "text:3:7: found 'conv', which has a meaning already; expected a new name"},
-        {"block input\nend\n", "text:3:7: found 'input', which has a meaning already; expected a new name"},
+        {"block conv\nend\n", "text:3:7: found 'conv', a reserved name; expected a new name"},
+        {"block input\nend\n", "text:3:7: found 'input', a reserved name; expected a new name"},
         {"block b\nend\nblock b\nend\n",
          "text:5:7: found a second block 'b', expected a new name: the first is in line 3"},
         {"block b 2\nend\n", "text:3:9: found '2', expected a name for a parameter of the block: a letter, "
                              "then letters, digits and '_', at most 64"},
-        {"block b share\nend\n", "text:3:9: found 'share', expected another name: every block has this one"},
+        {"block b share\nend\n",
+         "text:3:9: found 'share', which every block defines; expected a different name"},
         {"block b n n\nend\n", "text:3:11: found a second parameter 'n', expected a new name"},
-        {"block b n\nb n\nend\n", "text:4:1: found block 'b' inside itself; blocks use earlier ones only"},
-        {"block b n\nlinear n\nend\nb\n", "text:6:1: b lacks n (a parameter of the block); expected 'b n'"},
+        {"block b n\nb n\nend\n",
+         "text:4:1: found block 'b' inside itself; blocks can only use earlier blocks"},
+        {"block b n\nlinear n\nend\nb\n", "text:6:1: b needs n (a parameter of the block); expected 'b n'"},
         {"block b n\nlinear n\nend\nb 2 3\n", "text:6:5: found '3', expected 'b n' and then NAME=VALUE"},
         {"block b n\nlinear n\nend\nb 2 m=3\n",
          "text:6:5: found 'm', expected an argument of b: n, share, freeze or device"},
         {"block b n\nlinear n\nend\nb n=2 n=3\n", "text:6:7: found 'n', but n is given already"},
         {"block b n\nlinear n/0\nend\nb 3\n",
-         "text:4:9: 'n/0' divides by 0; expected another number (in block 'b', used in line 6)"},
+         "text:4:9: 'n/0' divides by 0; expected a nonzero divisor (in block 'b', used in line 6)"},
         {"block b n\nlinear m\nend\nb 3\n", "text:4:8: found 'm', expected an integer, a parameter of "
                                             "the block or a counter (in block 'b', used in line 6)"},
         {"block b num\nlinear nmu\nend\nb 3\n",

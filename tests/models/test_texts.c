@@ -222,7 +222,7 @@ static void settings(void **state) {
     model = kn_model_parse(text, &params);
     assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
     assert_non_null(strstr(kn_model_error(model),
-                           "'deph' is not among its settings: n=3, depth=2; did you mean 'depth'?"));
+                           "no setting is called 'deph'; settings: n=3, depth=2; did you mean 'depth'?"));
     kn_model_destroy(&model);
 }
 

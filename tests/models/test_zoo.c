@@ -203,7 +203,7 @@ static void sizes(void **state) {
     model = kn_model_create_named("gpt?layers=2&", NULL);
     assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
     assert_string_equal(kn_model_error(model),
-                        "gpt?layers=2&: found '', expected NAME=NUMBER, several with & between");
+                        "gpt?layers=2&: found '', expected NAME=NUMBER, separated by &");
     kn_model_destroy(&model);
 }
 
@@ -211,15 +211,15 @@ static void unknown(void **state) {
     (void)state;
     kn_model *model = kn_model_open("lennet", NULL);
     assert_int_equal(kn_model_status(model), KN_ERROR_NOT_FOUND);
-    assert_non_null(strstr(kn_model_error(model), "found 'lennet', expected a file or one of the models "));
+    assert_non_null(strstr(kn_model_error(model), "found 'lennet', expected a file or a model name: "));
     assert_non_null(strstr(kn_model_error(model), "; did you mean 'lenet'?"));
     kn_model_destroy(&model);
     model = kn_model_open("lenet.onxn", NULL);
     assert_int_equal(kn_model_status(model), KN_ERROR_NOT_FOUND);
-    assert_string_equal(kn_model_error(model), "there is no file 'lenet.onxn'");
+    assert_string_equal(kn_model_error(model), "no such file: 'lenet.onxn'");
     kn_model_destroy(&model);
     model = kn_model_create_named("mpl", NULL);
-    assert_non_null(strstr(kn_model_error(model), "found 'mpl', expected one of the models "));
+    assert_non_null(strstr(kn_model_error(model), "found 'mpl', expected a model name: "));
     assert_non_null(strstr(kn_model_error(model), "; did you mean 'mlp'?"));
     kn_model_destroy(&model);
     model = kn_model_create_named("", NULL);

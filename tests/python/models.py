@@ -108,7 +108,7 @@ def models_are_made_of_names_texts_and_files():
         koine.Model("lenett")
     with raises(koine.FormatError, "2:1"):
         koine.Model("koine 1\nrelo\n")
-    with raises(koine.ArgumentError, "'class' is not among its settings", "classes=10"):
+    with raises(koine.ArgumentError, "no setting is called 'class'", "classes=10"):
         koine.Model("lenet", **{"class": 3})
     expect("mlp" in koine.zoo() and "linear" in koine.grammar())
 

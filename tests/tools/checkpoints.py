@@ -129,7 +129,7 @@ def a_damaged_one_is_left_out(folder):
     with open(newest, "wb") as file:
         file.write(data)
     train(folder, "--steps", "8", *fixed, "--save", "part", "--checkpoints", "some", "--resume", "auto", "--log", "part.log",
-          err=("warning: a checkpoint is damaged and left out", "checksum", "step-000000000006.safetensors"))
+          err=("warning: skipped a damaged checkpoint", "checksum", "step-000000000006.safetensors"))
     same(folder, "whole", "part")
     expect(os.path.exists(newest + ".damaged"), "the damaged one is gone")
     ends = [lines_of(os.path.join(folder, name))[-1] for name in ("whole.log", "part.log")]

@@ -336,7 +336,7 @@ def samples_are_changed_at_random(folder):
         koine("train", "small.koine", "--data", "digits", "--augment", words, folder=folder).needs(2, err=complaint)
     koine("train", "wind", "--data", "wind", "--augment", "flip", "--steps", "1", folder=folder).needs(1, err="expected float32 images")
     koine("train", "wind", "--data", "wind", "--augment", "mix-up=1", "--steps", "1", folder=folder).needs(
-        1, err="mix-up and cut-mix need a class for each sample")
+        1, err="mix-up and cut-mix need one class per sample")
     koine("train", "wind", "--data", "wind", "--oversample", "--steps", "1", folder=folder).needs(
         1, err="one class per sample")
     koine("train", "lenet", "--data", "digits", "--oversample", "--no-shuffle", folder=folder).needs(2, err="give one of both")

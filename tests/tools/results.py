@@ -71,11 +71,11 @@ def sizes_behind_the_name_of_a_model(folder):
           folder=folder).needs(0, err="")
     text = koine("models", "mlp.safetensors", "--text", folder=folder).needs(0, err="").out
     expect("set size 28\nset classes 10\nset width 16\n" in text, text)
-    koine("models", "gpt?layer=2").needs(1, out="", err="gpt?layer=2: 'layer' is not among its settings: window=128, "
+    koine("models", "gpt?layer=2").needs(1, out="", err="gpt?layer=2: no setting is called 'layer'; settings: window=128, "
                                          "signs=96, layers=6, width=384, heads=6; did you mean 'layers'?")
     for name, what in (("gpt?", "''"), ("gpt?layers", "'layers'"), ("gpt?layers=2&=3", "'=3'"),
                        ("gpt?layers=2x", "'layers=2x'"), ("gpt?layers=99999999999999999999", "'layers=9")):
-        koine("models", name).needs(1, out="", err=(f"{name}: found {what}", "expected NAME=NUMBER, several with & between"))
+        koine("models", name).needs(1, out="", err=(f"{name}: found {what}", "expected NAME=NUMBER, separated by &"))
     koine("models", "gtp?layers=2").needs(1, out="", err="did you mean 'gpt'?")
 
 

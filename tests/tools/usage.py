@@ -248,13 +248,13 @@ FAILURES = [
     ("train tiny.koine --data npy:x.npy,y.npy --in-sequence --batch 101", "--in-sequence leaves nothing to train on"),
     ("train tiny.koine --data npy:x.npy,y.npy --memory 1kB", "too large for the device, even with a batch of 1"),
     ("eval tiny.koine --data npy:x.npy,y.npy", "has no weights: expected"),
-    ("eval nothing.safetensors --data digits", "there is no file 'nothing.safetensors'"),
+    ("eval nothing.safetensors --data digits", "no such file: 'nothing.safetensors'"),
     ("eval junk.safetensors --data npy:x.npy,y.npy", "junk.safetensors"),
     ("infer tiny.koine --input x.npy --output z.npy", "has no weights to compute with"),
-    ("plan nothing", "found 'nothing', expected a file or one of the models"),
-    ("bench tiny.koine nothing", "found 'nothing', expected a file or one of the models"),
+    ("plan nothing", "found 'nothing', expected a file or a model name"),
+    ("bench tiny.koine nothing", "found 'nothing', expected a file or a model name"),
     ("verify --operators nothing", "no operator or kernel has that name"),
-    ("models nothing", "found 'nothing', expected a file or one of the models"),
+    ("models nothing", "found 'nothing', expected a file or a model name"),
     ("devices --device nonsense", "usable here: 0: "),
 ]
 
