@@ -1,5 +1,5 @@
-/* Random changes of samples as they are put into a batch. All random numbers come from the sample's key, so
- * the result does not depend on which thread does it, and when. */
+/* Random changes of samples as they are copied into a batch. All random numbers come from the sample's key,
+ * so results do not depend on threads or timing. */
 #include "data/augment.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static bool colours(const kn_augmentation *how) {
     return how->saturation != 0 || how->hue != 0;
 }
 
-/* Invalid numbers also count as a request, and are refused. */
+/* Invalid numbers count as a request, so that they are refused later. */
 bool kn_augments(const kn_augmentation *how) {
     return moves(how) || how->cutout || shades(how) || colours(how) || how->noise != 0;
 }
@@ -82,12 +82,12 @@ kn_status kn_augment_check(const kn_augmentation *how, const kn_tensor_info *x, 
     return KN_OK;
 }
 
-/* From -most to most. */
+/* An integer from -most to most. */
 static int64_t drawn_step(uint64_t key, uint64_t index, uint32_t most) {
     return (int64_t)kn_random_below(key, index, 2 * most + 1) - (int64_t)most;
 }
 
-/* From -most to most. */
+/* A number from -most to most. */
 static float drawn_part(uint64_t key, uint64_t index, double most) {
     return (float)most * (2 * kn_random_uniform(key, index) - 1);
 }
@@ -121,7 +121,7 @@ static inline void flip_elements(uint8_t *x, size_t size, int64_t rows, int64_t 
         }
 }
 
-/* With sizes that the compiler knows. */
+/* The same loop for element sizes that the compiler knows. */
 static void flip(uint8_t *x, size_t size, int64_t rows, int64_t width) {
     if (size == 1)
         flip_elements(x, 1, rows, width);
@@ -135,7 +135,7 @@ static float pixel(const float *plane, int64_t height, int64_t width, int64_t ro
 
 /* x is (planes,height,width): sheared, scaled and rotated about its centre, with bilinear interpolation and
  * zeros outside. */
-static void turn(float *x, int64_t planes, int64_t height, int64_t width, float degrees, float scale,
+static void warp(float *x, int64_t planes, int64_t height, int64_t width, float degrees, float scale,
                  float lean, float *scratch) {
     const double angle = (double)degrees * pi / 180;
     const float sine = (float)sin(angle) / scale, cosine = (float)cos(angle) / scale;
@@ -160,7 +160,7 @@ static void turn(float *x, int64_t planes, int64_t height, int64_t width, float 
         }
 }
 
-/* Multiplies brightness by a factor and the distance from the mean by another. */
+/* Multiplies brightness, and the distance from the mean. */
 static void shade(float *x, int64_t count, float brightness, float contrast) {
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
@@ -213,7 +213,7 @@ bool kn_augmentation_keeps_bytes(const kn_augmentation *augmentation) {
 void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, bool as_bytes,
                 void *sample, void *scratch) {
     const size_t size = as_bytes ? 1 : sizeof(float);
-    float *x = sample; /* of numbers */
+    float *x = sample; /* as floats */
     const int64_t width = info->shape[info->rank - 1];
     int64_t count = 1;
     for (int d = 0; d < info->rank; d++)
@@ -227,7 +227,7 @@ void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t
              drawn_step(key, DRAW_CROP_X, how->crop), scratch);
     if (how->flip && kn_random_below(key, DRAW_FLIP, 2)) flip(sample, size, planes * height, width);
     if (turns(how))
-        turn(x, planes, height, width, drawn_part(key, DRAW_ANGLE, how->rotation),
+        warp(x, planes, height, width, drawn_part(key, DRAW_ANGLE, how->rotation),
              1 + drawn_part(key, DRAW_SCALE, how->scale), drawn_part(key, DRAW_SHEAR, how->shear), scratch);
     if (shades(how))
         shade(x, count, drawn_part(key, DRAW_BRIGHTNESS, how->brightness),

@@ -1,4 +1,4 @@
-/* Random changes of samples: for the data room only. */
+/* Random changes of samples. Private to the data module. */
 #ifndef KN_AUGMENT_H
 #define KN_AUGMENT_H
 
@@ -6,9 +6,9 @@
 
 /* ---- per sample (augment.c) ------------------------------------------------------------------- */
 
-/* Whether anything is to be changed. */
+/* Whether anything would be changed. */
 bool kn_augments(const kn_augmentation *how);
-/* Checks that samples of this kind can be changed so; y NULL: there is none. */
+/* Checks that samples of this kind can be changed this way; y NULL: there is no target. */
 kn_status kn_augment_check(const kn_augmentation *how, const kn_tensor_info *x, const kn_tensor_info *y,
                            kn_error *error);
 /* Changes one sample, of float32 or of bytes (kn_augmentation_keeps_bytes), as its key determines; scratch
@@ -18,7 +18,7 @@ void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t
 
 /* ---- between samples of a batch (mix.c) --------------------------------------------------------- */
 
-/* Whether samples are to be mixed. */
+/* Whether samples would be mixed. */
 bool kn_mixes(const kn_augmentation *how);
 /* Checks that samples of this kind can be mixed; classes: each sample has one. */
 kn_status kn_mix_check(const kn_augmentation *how, const kn_tensor_info *x, bool classes, kn_error *error);
@@ -32,7 +32,7 @@ typedef struct kn_mixture {
     float *plain;       /* as large as x, for the unmixed samples */
     uint32_t *partners; /* (count) */
 } kn_mixture;
-/* Mixes a batch as its key determines, changing x. A sample that is its own partner does not change. */
+/* Mixes a batch as its key determines, changing x. A sample whose partner is itself stays unchanged. */
 void kn_mix(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, uint64_t count,
             kn_mixture *batch);
 /* From 0 to 1, distributed as Beta(a, a), with a above 0. */

@@ -1,4 +1,4 @@
-/* Equal weight for all classes: by an order of samples, or by class weights. */
+/* Class balancing: by the order of samples, or by class weights. */
 #include "data/dataset_private.h"
 
 #include <string.h>

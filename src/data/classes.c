@@ -1,4 +1,4 @@
-/* Numbers the classes of samples by the class names of a model. */
+/* Renumbers the classes of samples by the class names of a model. */
 #include "data/dataset_private.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 typedef struct wanted_names {
     const char **names;
     size_t count;
-    bool numbers; /* each is its own index: the classes have no names */
+    bool numbers; /* each name is its own index: the classes have no names */
 } wanted_names;
 
 static kn_status read_names(kn_arena *arena, const char *lines, wanted_names *wanted, kn_error *error) {
@@ -35,8 +35,8 @@ static kn_status fail_class(const char *data, const char *name, const wanted_nam
     for (; i < wanted->count && used + strlen(wanted->names[i]) + 8 < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", wanted->names[i]);
     return kn_fail(error, KN_ERROR_NOT_FOUND,
-                   "data \"%s\": the class \"%s\" is not one of the %zu that the model was trained on, %s%s; "
-                   "rename it to one of them, or leave its samples out",
+                   "data \"%s\": class \"%s\" is not among the %zu classes of the model, %s%s; "
+                   "rename it, or remove its samples",
                    data, name, wanted->count, list, i < wanted->count ? " …" : "");
 }
 
@@ -48,7 +48,7 @@ static kn_status find_places(const kn_sample_store *store, const char *data, con
     kn_status status = KN_OK;
     const char *missing = NULL;
     kn_map_init(&numbers, &store->host);
-    for (size_t i = wanted->count; i-- > 0 && status == KN_OK;) /* of two equal names the first counts */
+    for (size_t i = wanted->count; i-- > 0 && status == KN_OK;) /* of two equal names, the first counts */
         if (!kn_map_put_text(&numbers, wanted->names[i], &wanted->names[i]))
             status = kn_fail_memory(error, wanted->count);
     *by_name = !wanted->numbers;
@@ -70,7 +70,7 @@ static kn_status renumber(kn_sample_store *store, size_t index, const int32_t *p
     while (block < KN_SAMPLE_STORE_FILES && store->blocks[block])
         block++;
     if (block == KN_SAMPLE_STORE_FILES)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": no block left for renumbered classes",
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": too many blocks to renumber classes",
                        field->name);
     int32_t *labels = store->blocks[block] = kn_allocate(&store->host, count + 1, sizeof *labels);
     if (!labels) return kn_fail_memory(error, (count + 1) * sizeof *labels);

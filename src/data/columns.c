@@ -1,4 +1,4 @@
-/* Cells of tables as numbers: how a cell may be parsed, and the numbers of a row. */
+/* Table cells as numbers: parsing of cells, and the numbers of a row. */
 #include "data/columns_private.h"
 
 #include <math.h>
@@ -110,7 +110,7 @@ size_t kn_columns_width(const kn_columns *columns) {
     return width;
 }
 
-/* The index of a value among those of its column; value_count if it is not among them. */
+/* The index of a value among those of its column; value_count if it is missing. */
 static size_t index_of(const kn_column *column, const kn_csv_cell *cell) {
     size_t i = 0;
     while (i < column->value_count && ((cell->length && cell->text[0] != column->values[i][0]) ||
@@ -121,8 +121,8 @@ static size_t index_of(const kn_column *column, const kn_csv_cell *cell) {
 
 static kn_status fail_cell(const char *name, const kn_column *column, size_t row, const kn_csv_cell *cell,
                            const char *expected, kn_error *error) {
-    return kn_fail(error, KN_ERROR_FORMAT, "%s: row %zu, column \"%s\": \"%.*s\", expected %s", name, row + 1,
-                   column->name, (int)(cell->length < 60 ? cell->length : 60), cell->text, expected);
+    return kn_fail(error, KN_ERROR_FORMAT, "%s: row %zu, column \"%s\": found \"%.*s\", expected %s", name,
+                   row + 1, column->name, (int)(cell->length < 60 ? cell->length : 60), cell->text, expected);
 }
 
 static float standardised(const kn_column *column, double value) {
@@ -186,7 +186,7 @@ kn_status kn_columns_target(const char *name, const kn_csv *table, const kn_colu
     if (target->kind == KN_COLUMN_CATEGORY) {
         size_t place = index_of(target, cell);
         if (place == target->value_count)
-            return fail_cell(name, target, row, cell, "one of the classes that the model knows", error);
+            return fail_cell(name, target, row, cell, "a class of the model", error);
         *class_number = (int32_t)place;
         return KN_OK;
     }
@@ -201,9 +201,9 @@ kn_status kn_columns_match(const char *name, const kn_csv *table, kn_columns *co
         column->cell = SIZE_MAX;
         for (size_t j = 0; j < table->columns; j++)
             if (kn_csv_cell_is(&table->names[j], column->name)) column->cell = j;
-        if (column->cell == SIZE_MAX && i < columns->count && column->kind != KN_COLUMN_LEFT_OUT)
+        if (column->cell == SIZE_MAX && i < columns->count && column->kind != KN_COLUMN_SKIPPED)
             return kn_fail(error, KN_ERROR_NOT_FOUND,
-                           "%s has no column \"%s\", which the model was trained on", name, column->name);
+                           "%s lacks the column \"%s\" that the model was trained on", name, column->name);
     }
     return KN_OK;
 }

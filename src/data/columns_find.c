@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With more than FEW_ROWS rows, text that never repeats is a key. A category has at most MAX_VALUES
- * values, a target MAX_CLASSES classes; a target of up to MAX_NUMBERED consecutive integers from 0 or 1
- * holds classes. */
+/* With more than FEW_ROWS rows, text that never repeats is a key. A category has at most MAX_VALUES values, a
+ * target at most MAX_CLASSES classes; a target with up to MAX_NUMBERED consecutive integers from 0 or 1 is a
+ * class index. */
 enum { FEW_ROWS = 16, MAX_VALUES = 64, MAX_CLASSES = 4096, MAX_NUMBERED = 32 };
 
 /* A value of a column and its number of occurrences. */
@@ -49,7 +49,7 @@ static kn_column_kind kind_of(const survey *look, size_t at, kn_column *column) 
         dates = dates && kn_cell_date(cell, &look->numbers[row], &time);
         column->time = column->time || time;
     }
-    if (column->absent == table->rows) return KN_COLUMN_LEFT_OUT;
+    if (column->absent == table->rows) return KN_COLUMN_SKIPPED;
     return dates ? KN_COLUMN_DATE : numbers ? KN_COLUMN_NUMBER : KN_COLUMN_CATEGORY;
 }
 
@@ -89,7 +89,7 @@ static int by_count(const void *left, const void *right) {
     return strcmp(a->text, b->text);
 }
 
-/* The distinct values of a column, up to `most`; *all_numbers tells whether each is a number. */
+/* Counts the distinct values of a column, up to `most`; *all_numbers: each is a number. */
 static kn_status count_values(const survey *look, size_t at, size_t most, counted **values, size_t *count,
                               bool *all_numbers) {
     const kn_csv *table = look->table;
@@ -125,8 +125,8 @@ static kn_status count_values(const survey *look, size_t at, size_t most, counte
     return status;
 }
 
-/* The values of a category: all, or the most frequent ones plus an entry for the others. A column with
- * distinct text in most rows is a name or a key and is left out. */
+/* The values of a category: all of them, or the most frequent ones plus an entry for the rest. A column with
+ * distinct text in most rows is a name or a key, and is skipped. */
 static kn_status find_category(const survey *look, size_t at, kn_column *column, counted **values,
                                size_t *count) {
     bool numbers;
@@ -134,7 +134,7 @@ static kn_status find_category(const survey *look, size_t at, kn_column *column,
     if (status != KN_OK) return status;
     size_t there = look->table->rows - column->absent;
     if ((*count > MAX_VALUES && 2 * *count > there) || (*count == there && *count > FEW_ROWS)) {
-        column->kind = KN_COLUMN_LEFT_OUT;
+        column->kind = KN_COLUMN_SKIPPED;
         *count = 0;
         return KN_OK;
     }
@@ -153,23 +153,23 @@ static bool are_numbered(const counted *values, size_t count) {
     return true;
 }
 
-/* The values become the classes; *count 0: not classes. */
-static kn_status find_target(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *target,
-                             counted **values, size_t *count) {
+/* The values become the classes; *count 0: the target is not a class. */
+static kn_status find_target(const survey *look, size_t at, const kn_column_options *wanted,
+                             kn_column *target, counted **values, size_t *count) {
     kn_column seen = *target;
-    const bool plain = kind_of(look, at, &seen) == KN_COLUMN_NUMBER && !wish->classes;
+    const bool plain = kind_of(look, at, &seen) == KN_COLUMN_NUMBER && !wanted->classes;
     bool numbers;
-    /* Numbers with more distinct values than that are not classes, so stop counting. */
+    /* Numbers with more distinct values are not classes, so stop counting. */
     kn_status status = count_values(look, at, plain ? MAX_NUMBERED + 1 : SIZE_MAX, values, count, &numbers);
     if (status != KN_OK) return status;
     if (*count == 0)
-        return kn_fail(look->error, KN_ERROR_SHAPE, "%s: the target \"%s\" has no value in any row",
-                       look->name, target->name);
+        return kn_fail(look->error, KN_ERROR_SHAPE, "%s: target \"%s\" is empty in all rows", look->name,
+                       target->name);
     qsort(*values, *count, sizeof **values, numbers ? by_number : by_text);
-    bool classes = !numbers || wish->classes || (!wish->number && are_numbered(*values, *count));
-    if (classes && wish->number)
+    bool classes = !numbers || wanted->classes || (!wanted->number && are_numbered(*values, *count));
+    if (classes && wanted->number)
         return kn_fail(look->error, KN_ERROR_FORMAT,
-                       "%s: the target \"%s\" has the value \"%.60s\"; expected numbers", look->name,
+                       "%s: target \"%s\" has the value \"%.60s\"; expected numbers", look->name,
                        target->name, (*values)[0].text);
     target->kind = classes ? KN_COLUMN_CATEGORY : KN_COLUMN_NUMBER;
     target->missing = false;
@@ -180,7 +180,7 @@ static kn_status find_target(const survey *look, size_t at, const kn_columns_wis
     }
     if (*count > MAX_CLASSES)
         return kn_fail(look->error, KN_ERROR_UNSUPPORTED,
-                       "%s: the target \"%s\" has %zu distinct texts; at most %d classes are supported",
+                       "%s: target \"%s\" has %zu distinct texts; at most %d classes are supported",
                        look->name, target->name, *count, MAX_CLASSES);
     return KN_OK;
 }
@@ -193,17 +193,17 @@ static bool is_listed(const char *list, const char *name) {
     return false;
 }
 
-static kn_status find_input(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *column,
+static kn_status find_input(const survey *look, size_t at, const kn_column_options *wanted, kn_column *column,
                             counted **values, size_t *count) {
     const kn_column_kind kind = kind_of(look, at, column);
     column->missing = column->absent > 0;
-    if (is_listed(wish->without, column->name)) {
+    if (is_listed(wanted->without, column->name)) {
         column->time = false;
         return KN_OK;
     }
     column->kind = kind;
     if (kind == KN_COLUMN_CATEGORY) return find_category(look, at, column, values, count);
-    if (kind != KN_COLUMN_LEFT_OUT) measure(look, column);
+    if (kind != KN_COLUMN_SKIPPED) measure(look, column);
     return KN_OK;
 }
 
@@ -214,7 +214,7 @@ typedef struct columns_job {
     kn_mutex *mutex; /* guards the arena */
     const kn_csv *table;
     const char *name;
-    const kn_columns_wish *wish;
+    const kn_column_options *wanted;
     kn_columns *columns;
     size_t target;
 } columns_job;
@@ -246,8 +246,8 @@ static kn_status find_one(void *user, size_t index, kn_error *error) {
     counted *values = NULL;
     size_t count = 0;
     kn_status status = !look.numbers ? kn_fail_memory(error, (job->table->rows + 1) * sizeof *look.numbers)
-                       : last        ? find_target(&look, at, job->wish, column, &values, &count)
-                                     : find_input(&look, at, job->wish, column, &values, &count);
+                       : last        ? find_target(&look, at, job->wanted, column, &values, &count)
+                                     : find_input(&look, at, job->wanted, column, &values, &count);
     if (status == KN_OK && count) status = keep_values(job, column, values, count, error);
     kn_release(host, look.numbers);
     kn_arena_finish(&arena);
@@ -302,7 +302,7 @@ static kn_status name_columns(kn_arena *arena, const char *file, const kn_csv *t
         columns->inputs[i] = (kn_column){.name = name, .deviation = 1, .cell = i};
         if (!name[0] || !kn_csv_cell_is(cell, name))
             status = kn_fail(error, KN_ERROR_FORMAT,
-                             "%s: column %zu has no name in the first line, which must name all columns",
+                             "%s: column %zu has no name in the first line; expected a name for each column",
                              file, i + 1);
         else if (kn_map_get_text(&seen, name))
             status = kn_fail(error, KN_ERROR_FORMAT, "%s: two columns are named \"%s\"", file, name);
@@ -314,25 +314,26 @@ static kn_status name_columns(kn_arena *arena, const char *file, const kn_csv *t
     return status;
 }
 
-kn_status kn_columns_find(kn_arena *arena, const char *name, const kn_csv *table, const kn_columns_wish *wish,
-                          kn_columns *columns, kn_error *error) {
+kn_status kn_columns_find(kn_arena *arena, const char *name, const kn_csv *table,
+                          const kn_column_options *wanted, kn_columns *columns, kn_error *error) {
     *columns = (kn_columns){0};
     kn_status status = name_columns(arena, name, table, columns, error);
     if (status != KN_OK) return status;
     size_t target = 0;
-    while (wish->target && target < columns->count && strcmp(columns->inputs[target].name, wish->target) != 0)
+    while (wanted->target && target < columns->count &&
+           strcmp(columns->inputs[target].name, wanted->target) != 0)
         target++;
-    if (!wish->target || target == columns->count) return fail_target(name, columns, wish->target, error);
+    if (!wanted->target || target == columns->count) return fail_target(name, columns, wanted->target, error);
     columns->target = columns->inputs[target];
     columns_job job = {
-        .arena = arena, .table = table, .name = name, .wish = wish, .columns = columns, .target = target};
+        .arena = arena, .table = table, .name = name, .wanted = wanted, .columns = columns, .target = target};
     status = find_all(&job, error);
     /* The target is not an input. */
     for (size_t i = target; i + 1 < columns->count; i++)
         columns->inputs[i] = columns->inputs[i + 1];
     columns->count--;
     if (status == KN_OK && kn_columns_width(columns) == 0)
-        status =
-            kn_fail(error, KN_ERROR_SHAPE, "%s has no column besides the target \"%s\"", name, wish->target);
+        status = kn_fail(error, KN_ERROR_SHAPE, "%s has no column besides the target \"%s\"", name,
+                         wanted->target);
     return status;
 }

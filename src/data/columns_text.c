@@ -5,7 +5,7 @@
 
 enum { SIZE_LIMIT = 16 << 20, DEPTH_LIMIT = 8, FORMAT = 1 };
 
-static const char *const kind_words[] = {"left out", "number", "category", "date"};
+static const char *const kind_words[] = {"skipped", "number", "category", "date"};
 
 /* ---- writing ---------------------------------------------------------------------------------- */
 
@@ -53,7 +53,7 @@ char *kn_columns_text(const kn_host *host, const kn_columns *columns) {
 
 static void add_about(kn_text *text, const kn_column *column, bool target) {
     kn_text_format(text, "  %s: ", column->name);
-    if (column->kind == KN_COLUMN_LEFT_OUT) kn_text_add(text, "left out");
+    if (column->kind == KN_COLUMN_SKIPPED) kn_text_add(text, "skipped");
     if (column->kind == KN_COLUMN_NUMBER) kn_text_add(text, "number, mean ");
     if (column->kind == KN_COLUMN_DATE) kn_text_add(text, column->time ? "date and time" : "date");
     if (column->kind == KN_COLUMN_NUMBER) {
@@ -66,7 +66,7 @@ static void add_about(kn_text *text, const kn_column *column, bool target) {
         for (size_t i = 0; i < column->value_count && i < 6; i++)
             kn_text_format(text, "%s%s", i ? ", " : ": ", column->values[i]);
         if (column->value_count > 6) kn_text_add(text, ", …");
-        if (column->others) kn_text_add(text, " and others");
+        if (column->others) kn_text_add(text, " and other values");
     }
     if (column->absent) kn_text_format(text, ", %zu missing", column->absent);
     kn_text_add(text, target ? " (target)\n" : "\n");
@@ -79,7 +79,7 @@ char *kn_columns_about(const kn_host *host, const kn_columns *columns, size_t ro
     for (size_t i = 0; i < columns->count; i++)
         add_about(&text, &columns->inputs[i], false);
     add_about(&text, &columns->target, true);
-    if (count < rows) kn_text_format(&text, "  %zu rows without it are left out\n", rows - count);
+    if (count < rows) kn_text_format(&text, "  %zu rows without a target are skipped\n", rows - count);
     if (text.length) text.data[--text.length] = '\0'; /* removes the last newline */
     return kn_text_take(&text);
 }
@@ -121,7 +121,7 @@ static bool read_column(kn_arena *arena, const kn_json *object, kn_column *colum
     column->missing = flag_of(object, "missing");
     if (column->kind == KN_COLUMN_CATEGORY)
         return read_values(arena, kn_json_member(object, "values"), column);
-    if (column->kind == KN_COLUMN_LEFT_OUT) return true;
+    if (column->kind == KN_COLUMN_SKIPPED) return true;
     const kn_json *mean = kn_json_member(object, "mean"), *deviation = kn_json_member(object, "deviation");
     if (!mean || mean->kind != KN_JSON_NUMBER || !deviation || !(deviation->number > 0)) return false;
     column->mean = mean->number;
@@ -138,8 +138,8 @@ kn_status kn_columns_read(kn_arena *arena, const char *text, kn_columns *columns
     int64_t format = 0;
     const kn_json *inputs = kn_json_member(root, "inputs"), *version = kn_json_member(root, "format");
     if (!version || !kn_json_int64(version, &format) || format != FORMAT)
-        return kn_fail(error, KN_ERROR_FORMAT, "the columns of a table: format %lld, expected %d",
-                       (long long)format, FORMAT);
+        return kn_fail(error, KN_ERROR_FORMAT, "table columns: format %lld; expected %d", (long long)format,
+                       FORMAT);
     bool fine = inputs && inputs->kind == KN_JSON_ARRAY;
     columns->inputs = kn_arena_take(arena, fine ? inputs->count + 1 : 1, sizeof *columns->inputs);
     if (!columns->inputs) return kn_fail_memory(error, sizeof *columns->inputs);
@@ -148,6 +148,6 @@ kn_status kn_columns_read(kn_arena *arena, const char *text, kn_columns *columns
         fine = read_column(arena, item, &columns->inputs[columns->count++]);
     if (fine) return KN_OK;
     return kn_fail(error, KN_ERROR_FORMAT,
-                   "the columns of a table are not as kn_dataset_columns returns them: expected inputs and a "
+                   "table columns differ from the format of kn_dataset_columns: expected inputs and a "
                    "target, each with name, kind and the fields of its kind");
 }

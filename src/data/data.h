@@ -1,4 +1,4 @@
-/* The door of the data room: what higher rooms use of datasets besides <koine/data.h>. */
+/* Public to other modules, in addition to <koine/data.h>. */
 #ifndef KN_DATA_H
 #define KN_DATA_H
 

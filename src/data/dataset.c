@@ -1,4 +1,4 @@
-/* Datasets: handles on the samples of a store, and opening them. */
+/* Dataset handles on the samples of a store, and opening datasets. */
 #include "data/dataset_private.h"
 
 #include <math.h>
@@ -158,20 +158,22 @@ bool kn_dataset_label_field(const kn_dataset *dataset, size_t *field) {
 static kn_status read_field(const kn_dataset *dataset, const uint64_t *indices, uint64_t count, size_t field,
                             void *destination, size_t bytes, kn_error *error) {
     if (field >= dataset->store->field_count)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_read: field %zu, the dataset has %zu", field,
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "kn_dataset_read: field %zu is out of range; the dataset has %zu fields", field,
                        dataset->store->field_count);
     const kn_sample_field *from = &dataset->store->fields[field];
     if (count > SIZE_MAX / (from->read_bytes + 1) || count * from->read_bytes != bytes)
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "kn_dataset_read: room for %zu bytes, %llu samples of field \"%s\" need %zu each",
-                       bytes, (unsigned long long)count, from->name, from->read_bytes);
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "kn_dataset_read: the destination has %zu bytes; %llu samples of field \"%s\" need %zu each",
+            bytes, (unsigned long long)count, from->name, from->read_bytes);
     if (!destination && bytes > 0)
         return kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_read: the destination is NULL");
     for (uint64_t i = 0; i < count; i++) {
         uint64_t index = indices ? indices[i] : i;
         if (index >= dataset->count)
             return kn_fail(error, KN_ERROR_ARGUMENT,
-                           "kn_dataset_read: index %llu, the dataset has %llu samples",
+                           "kn_dataset_read: index %llu is out of range; the dataset has %llu samples",
                            (unsigned long long)index, (unsigned long long)dataset->count);
     }
     return kn_dataset_gather(dataset, field, indices, count, false, destination, error);
@@ -215,7 +217,7 @@ void kn_dataset_params_init(kn_dataset_params *params) {
     if (params) *params = (kn_dataset_params)KN_DATASET_DEFAULTS;
 }
 
-/* A dataset without samples, and the caller's parameters over the defaults; NULL when out of memory. */
+/* A dataset without samples, with defaults replaced by the caller's parameters; NULL when out of memory. */
 static kn_dataset *new_with(const kn_dataset_params *params, kn_source_options *options) {
     kn_error error = {0};
     *options = (kn_dataset_params)KN_DATASET_DEFAULTS;
@@ -274,7 +276,7 @@ static kn_status add_array(kn_sample_store *store, const kn_dataset_array *array
                        "field \"%s\" has %zu bytes; expected %llu samples of %zu bytes", array->name,
                        array->bytes, (unsigned long long)given, field->stored_bytes);
     if (!array->data && array->bytes > 0)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "field \"%s\": its data is NULL", array->name);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "field \"%s\": data is NULL", array->name);
     field->bytes = array->data;
     if (classes > 0 && strcmp(array->name, "y") == 0) {
         if (field->read.dtype != KN_INT32 || field->elements != 1)

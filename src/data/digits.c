@@ -1,4 +1,4 @@
-/* The data `digits`: the class of each sample, and the sample. */
+/* The data set `digits`: the class of each sample, and the sample. */
 #include "data/digits_private.h"
 
 #include "data/made_private.h"

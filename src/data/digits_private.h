@@ -1,7 +1,7 @@
-/* The data `digits`: for the data room only. All arithmetic is on integers, so that every machine draws the
- * same bytes.
+/* The data set `digits`. Private to the data module. All arithmetic is on integers, so that every machine
+ * draws the same bytes.
  *
- * Three scales are used: design units (a glyph is in a box of 100 by 140, y down), fixed-point pixels (256
+ * There are three scales: design units (a glyph is in a box of 100 by 140, y down), fixed-point pixels (256
  * per pixel) and turns (1024 per full turn). */
 #ifndef KN_DIGITS_PRIVATE_H
 #define KN_DIGITS_PRIVATE_H

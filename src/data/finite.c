@@ -1,10 +1,11 @@
-/* Samples with numbers that are not finite: a loss may hide them, since max(NaN, 0) is 0 in some programs, or
- * show them much later. The first one of a store is reported. */
+/* Reports the first non-finite number of a store: a loss may hide it, since max(NaN, 0) is 0 in some
+ * programs, or reveal it much later. */
 #include <string.h>
 
 #include "data/dataset_private.h"
 
-/* Whether a float32 among `count` is infinite or NaN. Integers let the compiler test several at a time. */
+/* Whether any of `count` float32 values is infinite or NaN. Integer arithmetic lets the compiler test several
+ * at a time. */
 static bool has_not_finite(const float *numbers, uint64_t count) {
     const uint32_t exponent = 0x7f800000u;
     uint32_t found = 0;
@@ -28,15 +29,14 @@ static bool holds_floats(const kn_sample_field *field) {
     }
 }
 
-/* The name of the file, or the place of the row. */
+/* Reports the file name, or the row, of a sample. */
 static void report(const kn_dataset *dataset, const kn_sample_field *field, uint64_t index, bool nan) {
     const char *file = kn_dataset_sample_name(dataset, index);
-    kn_log_write(
-        &dataset->host, KN_LOG_WARNING,
-        "'%s' of sample %llu%s%s%s has %s: results that depend on it are of no use. Other samples may "
-        "have such numbers, too",
-        field->name, (unsigned long long)kn_dataset_row(dataset, index), file ? " (" : "", file ? file : "",
-        file ? ")" : "", nan ? "NaN" : "infinite numbers");
+    kn_log_write(&dataset->host, KN_LOG_WARNING,
+                 "'%s' of sample %llu%s%s%s has %s: results that depend on it are useless. Other samples may "
+                 "contain non-finite numbers, too",
+                 field->name, (unsigned long long)kn_dataset_row(dataset, index), file ? " (" : "",
+                 file ? file : "", file ? ")" : "", nan ? "NaN" : "infinite numbers");
 }
 
 void kn_dataset_watch(const kn_dataset *dataset, size_t position, const uint64_t *indices, uint64_t count,

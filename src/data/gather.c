@@ -1,4 +1,4 @@
-/* Reading samples: from their stored type to float32 or int32, or as stored bytes. */
+/* Reading samples: converts the stored type to float32 or int32, or copies stored bytes. */
 #include "data/dataset_private.h"
 
 #include <math.h>
@@ -83,7 +83,7 @@ static void to_int(const kn_sample_field *field, const uint8_t *source, uint64_t
     }
 }
 
-/* Whether RGB is read as grey, by the mean of the channels. */
+/* Whether RGB is read as grey, the mean of the channels. */
 static bool is_mixed(const kn_sample_field *field) {
     return field->enlarged && field->picture[0] > 1 && (field->read.rank < 3 || field->read.shape[0] == 1);
 }

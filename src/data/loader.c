@@ -1,9 +1,9 @@
-/* Loaders: batches prepared by threads, ahead of the caller.
+/* Loaders: batches prepared by threads ahead of the caller.
  *
- * Slots form a ring: the caller holds one, each thread fills one of the following. A thread claims the next
- * batch and the next slot together, with the indices of its samples, so that batches come out in order
- * whichever is ready first. Threads continue past the end of an epoch, so that the first batch of the next
- * one is ready, too. All memory is allocated when the loader is created, except for samples decoded at each
+ * Slots form a ring: the caller holds one slot, and each thread fills one of the following slots. A thread
+ * claims the next batch and the next slot together, with the indices of its samples, so that batches come
+ * out in order, whichever is ready first. Threads continue past the end of an epoch, so that the first batch
+ * of the next epoch is ready, too. All memory is allocated on creation, except for samples decoded at each
  * read. */
 #include "data/augment.h"
 
@@ -17,15 +17,15 @@ typedef struct slot {
     slot_state state;
     uint64_t epoch, index; /* the batch it holds */
     uint64_t count;
-    uint64_t first, own; /* of it: the part that is delivered */
+    uint64_t first, own; /* the part of the batch that is delivered */
     uint64_t *samples;
-    void *blocks[KN_FIELDS_MAX]; /* to be released; the feeds point into them, aligned */
-    /* the fields, then those of the mixture if samples are mixed */
+    void *blocks[KN_FIELDS_MAX]; /* memory blocks; the feeds point into them, aligned */
+    /* the fields, then the mixture's fields if samples are mixed */
     kn_feed feeds[KN_FIELDS_MAX + MIXED_FEEDS];
-    kn_feed given[KN_FIELDS_MAX + MIXED_FEEDS]; /* the delivered part of them */
-    void *scratch;                              /* one sample, if samples are changed */
+    kn_feed given[KN_FIELDS_MAX + MIXED_FEEDS]; /* the delivered part of the feeds */
+    void *scratch;                              /* memory for one sample, if samples are changed */
     kn_mixture mixture;                         /* if samples are mixed */
-    kn_error error;                             /* from filling it */
+    kn_error error;                             /* error from filling the slot */
 } slot;
 
 struct kn_loader {
@@ -33,7 +33,7 @@ struct kn_loader {
     kn_error error;
     kn_dataset *dataset; /* owned by the loader */
     uint64_t batch, seed, batches;
-    int shards, first_shard, own_shards; /* of kn_loader_params; shards 0: all of each batch */
+    int shards, first_shard, own_shards; /* as in kn_loader_params; shards 0: all of each batch */
     bool shuffle, in_sequence;
     kn_augmentation augmentation;
     bool augments, mixes;
@@ -43,7 +43,7 @@ struct kn_loader {
     int slot_count, workers;
     slot slots[MAX_SLOTS];
 
-    kn_mutex *mutex; /* guards what follows and the states of the slots */
+    kn_mutex *mutex; /* guards the following members and the slots' states */
     kn_condition *changed;
     kn_thread *threads[MAX_WORKERS];
     uint32_t *order; /* of the epoch being claimed */
@@ -52,9 +52,9 @@ struct kn_loader {
     bool ordered;
     bool stop;
     int claimed;                     /* number of slots being filled */
-    int fill, take;                  /* the next slot to fill and to hand out */
+    int fill, take;                  /* the next slots to fill and to hand out */
     uint64_t next_epoch, next_index; /* the next batch to fill */
-    uint64_t epoch, index;           /* the next batch to hand out; index may be `batches` */
+    uint64_t epoch, index;           /* the next batch to hand out; index may equal `batches` */
     double waited;
 };
 
@@ -80,8 +80,8 @@ static void arrange(kn_loader *loader, uint64_t epoch) {
     loader->order_epoch = epoch;
 }
 
-/* The samples that a slot holds: those that are delivered or, since samples are mixed with others of their
- * batch, all. */
+/* The number of samples that a slot holds: the delivered ones or, if samples are mixed within the batch, all.
+ */
 static uint64_t filled(const kn_loader *loader, const slot *target) {
     return loader->mixes ? target->count : target->own;
 }
@@ -115,13 +115,13 @@ static slot *claim(kn_loader *loader) {
     return target;
 }
 
-/* The size of one sample of a field as it is delivered. */
+/* The size of one sample of a field as delivered. */
 static size_t sample_bytes(const kn_loader *loader, size_t field) {
     return kn_field_bytes(&loader->dataset->store->fields[field], loader->as_bytes[field]);
 }
 
 /* A sample that occurs twice in an epoch, as with balancing, is changed differently each time, because the
- * key also includes its position. */
+ * key includes its position. */
 static void augment(const kn_loader *loader, slot *target) {
     const kn_sample_field *field = &loader->dataset->store->fields[loader->augmented];
     uint8_t *x = (uint8_t *)(uintptr_t)target->feeds[loader->augmented].data;
@@ -199,7 +199,7 @@ void kn_loader_params_init(kn_loader_params *params) {
     if (params) *params = (kn_loader_params)KN_LOADER_DEFAULTS;
 }
 
-/* The unmixed samples need as much memory again as those of a batch. */
+/* The unmixed samples need as much memory again as a batch. */
 static bool take_mixture(kn_loader *loader, kn_mixture *made) {
     const size_t batch = (size_t)loader->batch;
     made->other = kn_allocate(&loader->host, batch, sizeof *made->other);
@@ -230,7 +230,7 @@ static bool take_slot(kn_loader *loader, slot *made) {
     return made->scratch != NULL;
 }
 
-/* Checks the requirements on the samples. Needs the loader's dataset. */
+/* Checks the samples' requirements. Needs the loader's dataset. */
 static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_error *error) {
     const kn_sample_store *store = loader->dataset->store;
     size_t y;
@@ -268,7 +268,7 @@ static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_e
 }
 
 static int count_workers(const kn_loader *loader, int asked) {
-    /* One thread that only copies stays ahead of any device. */
+    /* One thread that only copies is faster than any device. */
     bool much = loader->augments || loader->mixes || loader->dataset->store->later;
     int workers = asked > 0 ? asked : much ? kn_processor_count() : 1;
     int most = asked > 0 ? MAX_WORKERS : USUAL_WORKERS;
@@ -287,19 +287,19 @@ static kn_status start(kn_loader *loader, const kn_dataset *dataset, const kn_lo
                            params->own_shards > params->shards - params->first_shard))
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
-            "a loader of %d shards from %d on, of %d; expected at least one, and no more than there are",
+            "a loader for %d shards, starting at %d of %d; expected at least one, and a range within them",
             params->own_shards, params->first_shard, params->shards);
     loader->shuffle = !params->no_shuffle && !params->in_sequence;
     const bool drop_last = params->drop_last || params->in_sequence;
     uint64_t count = dataset->count;
     if (loader->batch == 0)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "a loader's batch is 0; expected more than 0");
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a loader's batch is 0; expected 1 or more");
     loader->batches = count / loader->batch + (!drop_last && count % loader->batch > 0);
     if (loader->batches == 0)
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "a dataset of %llu samples has no batch of %llu; use a smaller batch, or keep the last one",
-            (unsigned long long)count, (unsigned long long)loader->batch);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "a dataset of %llu samples has no full batch of %llu; use a smaller batch, or keep "
+                       "partial batches",
+                       (unsigned long long)count, (unsigned long long)loader->batch);
     /* A batch larger than the dataset is never full. */
     if (loader->batch > count) loader->batch = count;
     loader->dataset = kn_dataset_view(dataset, NULL, count);
@@ -323,10 +323,10 @@ static kn_status start(kn_loader *loader, const kn_dataset *dataset, const kn_lo
                        (unsigned long long)loader->batch);
     for (int i = 0; i < loader->workers; i++)
         loader->threads[i] = kn_thread_start(&loader->host, work, loader);
-    /* Fewer threads are enough. */
+    /* Fewer threads suffice. */
     for (int i = 0; i < loader->workers; i++)
         if (loader->threads[i]) return KN_OK;
-    return kn_fail(error, KN_ERROR_MEMORY, "the thread of a loader could not be started");
+    return kn_fail(error, KN_ERROR_MEMORY, "a loader thread could not be started");
 }
 
 kn_loader *kn_loader_create(const kn_dataset *dataset, const kn_loader_params *params) {
@@ -390,7 +390,7 @@ double kn_loader_waited(const kn_loader *loader) {
 
 /* ---- handing out (on the caller's thread) ---------------------------------------------------- */
 
-/* Releases the batch that the caller had. The mutex is held. */
+/* Releases the batch that the caller holds. The mutex is held. */
 static void release_held(kn_loader *loader) {
     for (int i = 0; i < loader->slot_count; i++)
         if (loader->slots[i].state == SLOT_HELD) {

@@ -1,4 +1,4 @@
-/* What the datasets that the library generates have in common. */
+/* Shared by the data sets that the library generates. */
 #include "data/made_private.h"
 
 /* 16384 * sin over a quarter turn in 64 steps. */

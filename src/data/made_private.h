@@ -1,8 +1,8 @@
-/* Generated data: for the data room only.
+/* Generated data. Private to the data module.
  *
- * All arithmetic is on integers. Division rounds towards zero, and nothing negative is shifted, so that every
- * machine generates the same bytes. A sample depends only on its part and its number, so samples can be
- * generated in any order and on any number of threads. */
+ * All arithmetic is on integers. Division rounds towards zero, and negative numbers are never shifted, so
+ * that every machine generates the same bytes. A sample depends only on its part and its number, so samples
+ * can be generated in any order and on any number of threads. */
 #ifndef KN_MADE_PRIVATE_H
 #define KN_MADE_PRIVATE_H
 
@@ -12,7 +12,8 @@
 
 /* ---- random choices ------------------------------------------------------------ */
 
-/* The random words of one sample: its own 4096 blocks of a stream, so that samples are independent. */
+/* The random words of one sample: each sample has 4096 blocks of a stream to itself, so that samples are
+ * independent. */
 typedef struct kn_choices {
     uint64_t key, block;
     uint32_t words[4];
@@ -56,10 +57,11 @@ static inline int kn_made_clamp(int value, int low, int high) {
 
 /* 16384 * sin(turns / 1024 of a full turn). */
 int kn_made_sine(int turns);
-/* The key of a stream of one part. Changing any of these keys, or what is drawn from them, makes another
- * dataset, which needs another name. */
+/* The key of a stream of one part. Changing these keys, or what is drawn from them, creates a different data
+ * set, which needs a new name. */
 uint64_t kn_made_key(bool test, const char *what);
-/* Classes have equal size: each run of as many samples as there are classes (at most 16) has one of each. */
+/* Classes have equal size: each run of as many samples as there are classes (at most 16) contains one of each
+ * class. */
 int kn_made_label(uint64_t key, uint64_t sample, int classes);
 
 /* ---- the kinds ----------------------------------------------------------------------- */
@@ -69,7 +71,7 @@ typedef struct kn_made_kind {
     uint64_t train, test; /* samples */
     int classes;          /* 0: the target is a number */
     double explainable;   /* fraction of the target's variance that can be explained; 0: unknown */
-    kn_tensor_info x, y;  /* of one sample as stored */
+    kn_tensor_info x, y;  /* one sample as stored */
     double x_scale, y_scale;
     uint64_t rate; /* of sounds: samples per second */
     void (*make)(bool test, uint64_t sample, void *x);

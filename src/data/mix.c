@@ -1,5 +1,5 @@
-/* Mixes samples with others of their batch: mix-up (Zhang et al. 2018) and cut-mix (Yun et al. 2019). The
- * partners and fractions depend only on the batch's key. */
+/* Mixes samples within their batch: mix-up (Zhang et al. 2018) and cut-mix (Yun et al. 2019). Partners and
+ * fractions depend only on the batch's key. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ kn_status kn_mix_check(const kn_augmentation *how, const kn_tensor_info *x, bool
     if (!kn_mixes(how)) return KN_OK;
     const char *words = how->cut_mix == 0 ? "mix-up" : how->mix_up == 0 ? "cut-mix" : "mix-up and cut-mix";
     if (!is_beta(how->mix_up) || !is_beta(how->cut_mix))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: expected the numbers of Beta(a,a) from %g to %g", words,
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: expected a parameter of Beta(a,a) from %g to %g", words,
                        least_beta, most_beta);
     if (!classes)
         return kn_fail(error, KN_ERROR_ARGUMENT,

@@ -1,4 +1,4 @@
-/* The public functions of koine/npy.h, on top of the formats room. */
+/* The public functions of koine/npy.h, on top of the formats module. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The public functions of koine/onnx.h, on top of the formats room. */
+/* The public functions of koine/onnx.h, on top of the formats module. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@ struct kn_onnx_file {
     kn_host host;
     kn_error error;
     kn_onnx_model model;
-    const kn_onnx_value_info **inputs; /* without those that have an initializer */
+    const kn_onnx_value_info **inputs; /* inputs without an initializer */
     int input_count;
 };
 
-/* Before IR version 4 all initializers were inputs, too. */
+/* Before IR version 4, all initializers were inputs, too. */
 static void find_inputs(kn_onnx_file *file) {
     const kn_onnx_graph *graph = &file->model.graph;
     file->inputs = kn_arena_take(&file->model.arena, graph->input_count, sizeof(void *));
@@ -162,7 +162,7 @@ kn_status kn_onnx_tensor_file_save(const char *path, const char *name, const kn_
         kn_onnx_value value = {.kind = KN_ONNX_TENSOR, .tensor = &tensor};
         kn_array sized = {.type = info->dtype, .rank = info->rank};
         memcpy(sized.shape, info->shape, sizeof sized.shape);
-        /* Two elements a byte, in a copy. */
+        /* Two elements per byte, in a copy. */
         bool packs = info->dtype == KN_FLOAT4E2M1 && kn_array_measure(&sized) && sized.count > 0;
         void *packed = packs ? kn_allocate(&host, (size_t)sized.count, 1) : NULL;
         if (packed) {

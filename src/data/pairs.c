@@ -1,11 +1,11 @@
-/* Byte-pair encoding: starts with the characters of a text as tokens; then the most frequent pair of adjacent
- * tokens is repeatedly merged into a new token. A token never extends past a space or newline, so the text
- * splits into pieces that are merged independently: each space begins one. */
+/* Byte-pair encoding: the initial tokens are the characters of a text; then the most frequent pair of
+ * adjacent tokens is repeatedly merged into a new token. A token never extends past a space or newline, so
+ * the text splits into pieces, each beginning with a space, that are merged independently. */
 #include "data/pairs.h"
 
 #include <string.h>
 
-enum { SEPARATOR = 0x1e, MAX_BYTES = 64 }; /* of a token */
+enum { SEPARATOR = 0x1e, MAX_BYTES = 64 }; /* MAX_BYTES per token */
 
 static bool is_space(uint8_t byte) {
     return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
@@ -47,7 +47,7 @@ kn_status kn_pairs_open(kn_pairs *pairs, const kn_host *host, const char *vocabu
         at = begin + length;
     }
     pairs->begins[pairs->count] = (uint32_t)bytes + pairs->joined;
-    for (int i = pairs->count - 1; i >= 0; i--) /* of two equal tokens the first counts */
+    for (int i = pairs->count - 1; i >= 0; i--) /* of two equal tokens, the first counts */
         if (!kn_map_put(&pairs->numbers, vocabulary + pairs->begins[i], bytes_of(pairs, i),
                         &pairs->begins[i]))
             return kn_fail_memory(error, bytes);
@@ -118,11 +118,11 @@ typedef struct piece {
 typedef struct learning {
     const kn_host *host;
     kn_text text;     /* the vocabulary so far */
-    uint32_t *begins; /* of each token in it */
+    uint32_t *begins; /* offset of each token in the text */
     uint16_t *lengths;
     uint32_t count, most;
-    kn_map known; /* from a token's bytes to its entry in begins */
-    kn_map seen;  /* from a piece's bytes to its index + 1 */
+    kn_map known; /* bytes of a token -> its entry in begins */
+    kn_map seen;  /* bytes of a piece -> its index + 1 */
     piece *pieces;
     size_t piece_count, piece_capacity;
     uint32_t *numbers; /* token ids of all pieces */
@@ -171,7 +171,7 @@ static void join(learning *own, uint32_t first, uint32_t second, uint32_t joined
     }
 }
 
-/* The most frequent pair; of several, the one with the oldest tokens; false if none occurs twice. */
+/* The most frequent pair; among equals, the pair with the oldest tokens; false if no pair occurs twice. */
 static bool find_pair(learning *own, uint32_t *first, uint32_t *second) {
     uint32_t most = 1;
     for (uint32_t row = 0; row < own->count; row++) {
@@ -205,7 +205,7 @@ static bool grow(learning *own) {
     return true;
 }
 
-/* Adds a piece, or counts another occurrence. Its characters must be tokens already. */
+/* Adds a piece, or counts another occurrence. Its characters must already be tokens. */
 static bool add_piece(learning *own, const uint8_t *bytes, const uint64_t *begins, int characters) {
     const size_t length = (size_t)begins[characters];
     uintptr_t there = (uintptr_t)kn_map_get(&own->seen, bytes, length);
@@ -229,8 +229,8 @@ static bool add_piece(learning *own, const uint8_t *bytes, const uint64_t *begin
 
 static kn_status fail_pieces(kn_error *error, const char *path, uint64_t at) {
     return kn_fail(error, KN_ERROR_FORMAT,
-                   "%s: invalid at byte %llu: a vocabulary of pairs needs text in UTF-8 without U+001E", path,
-                   (unsigned long long)at);
+                   "%s: invalid at byte %llu: a byte-pair vocabulary needs text in UTF-8 without U+001E",
+                   path, (unsigned long long)at);
 }
 
 /* The characters of `alphabet` are the initial tokens. */
@@ -241,9 +241,10 @@ static kn_status learn(learning *own, const char *path, const uint8_t *bytes, ui
         length = kn_utf8_read((const uint8_t *)alphabet + at, strlen(alphabet + at), &code);
         if (length == 0 || code == SEPARATOR) return fail_pieces(error, path, 0);
         if (own->count == own->most)
-            return kn_fail(error, KN_ERROR_ARGUMENT,
-                           "%s: a vocabulary of %u tokens, but the text has more distinct characters", path,
-                           own->most);
+            return kn_fail(
+                error, KN_ERROR_ARGUMENT,
+                "%s: a vocabulary of %u tokens is too small: the text has more distinct characters", path,
+                own->most);
         if (!add_token(own, alphabet + at, length)) return kn_fail_memory(error, own->text.length);
     }
     uint64_t begins[KN_PIECE_MAX + 1];

@@ -1,4 +1,4 @@
-/* The public functions of koine/safetensors.h, on top of the formats room. */
+/* The public functions of koine/safetensors.h, on top of the formats module. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* Samples from an archive of files, which is read in place: a folder per class, optionally in train/ and
- * test/ or val/; folders above are ignored. Without a target all files form one part, whatever their folders.
- * The archive is read twice, for the names and for the contents, which are decoded in groups. */
+ * test/ or val/; parent folders are ignored. Without a target all files form one part, whatever their
+ * folders. The archive is read twice, for the names and for the contents, which are decoded in groups. */
 #include "data/sample_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOGETHER = 256 };                         /* number of encoded files to hold at most, */
-static const uint64_t max_together = 1ull << 26; /* and bytes of them after which they are decoded */
+enum { TOGETHER = 256 };                         /* maximum number of encoded files in memory, */
+static const uint64_t max_together = 1ull << 26; /* and number of their bytes after which they are decoded */
 static const char *const part_names[] = {"train", "test", "val"};
 enum { TRAIN, TEST, VAL, PARTS };
 
@@ -34,7 +34,7 @@ static size_t component_begin(const char *name, size_t end) {
     return end;
 }
 
-/* "photos/train/cat/1.png": the class is the last folder. */
+/* Parses "photos/train/cat/1.png": the class is the last folder. */
 static bool read_name(kn_arena *arena, const kn_sample_kind *kind, const char *name, entry *read) {
     size_t file = component_begin(name, strlen(name));
     if (file == 0 || !kind->is(name) || name[file] == '.') return false;
@@ -61,7 +61,7 @@ static bool is_hidden(const char *name) {
     return false;
 }
 
-/* Without a target: folders are ignored. */
+/* The name without a target: folders are ignored. */
 static bool read_plain_name(kn_arena *arena, const kn_sample_kind *kind, const char *name, entry *read) {
     if (!kind->is(name) || is_hidden(name)) return false;
     *read = (entry){.name = kn_arena_text(arena, name), .class = "", .part = PARTS};
@@ -88,7 +88,7 @@ static kn_status take_none(void *user, const char *name, void *bytes, size_t cou
     (void)name;
     (void)bytes;
     (void)count;
-    return KN_ERROR_INTERNAL; /* nothing was requested */
+    return KN_ERROR_INTERNAL; /* no file was requested */
 }
 
 static kn_status go_through(const kn_host *host, const kn_source_options *options, const char *path,
@@ -113,7 +113,7 @@ static int compare(const void *one, const void *other) {
 
 typedef struct archive_part {
     kn_sample_files files;
-    kn_map by_name; /* from name to file */
+    kn_map by_name; /* name -> file */
     kn_sample_store *store;
     uint64_t seen;
 } archive_part;
@@ -128,7 +128,7 @@ static kn_status check_roots(const char *path, const listing *found, kn_error *e
         if (own->root != first->root || memcmp(own->name, first->name, own->root) != 0 ||
             (own->part == PARTS) != (first->part == PARTS))
             return kn_fail(error, KN_ERROR_FORMAT,
-                           "\"%s\" has %s at different depths: %s and %s; expected a folder per class, all "
+                           "\"%s\" has %s at different depths: %s and %s; expected one folder per class, all "
                            "in the same folder or in train and test",
                            path, found->kind->what, first->name, own->name);
         if (compare(own, own - 1) == 0)
@@ -219,7 +219,7 @@ static kn_status take(void *user, const char *name, void *bytes, size_t count) {
     return work->counts[p] == TOGETHER || work->bytes >= max_together ? decode_pending(work) : KN_OK;
 }
 
-/* Takes the shape of the first readable file, if nothing else determines it. */
+/* Takes the shape from the first readable file, if nothing else determines it. */
 static kn_status choose_sample(const kn_host *host, const char *path, reading *work) {
     const kn_sample_files *all = &work->parts[0].files;
     const kn_archive_visitor visitor = {work, want, take};
@@ -257,7 +257,7 @@ static kn_status check_kept(const char *path, const kn_sample_store *store, cons
     if (store->kept == store->count) return KN_OK;
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
                    "%s: %llu %s of %zu bytes exceed the cache of %llu bytes, and single files of an archive "
-                   "cannot be read again: unpack it, or enlarge the cache",
+                   "cannot be read again: unpack the archive, or enlarge the cache",
                    path, (unsigned long long)store->count, job->kind->what, store->fields[0].stored_bytes,
                    (unsigned long long)job->options->cache);
 }

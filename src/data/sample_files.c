@@ -70,7 +70,7 @@ typedef struct chunk {
     const uint64_t *which;
     const kn_sample_job *job;
     uint64_t first, step, count, failed; /* the files it reads; the index where it stopped */
-    void *room;                          /* for a sample that is not kept */
+    void *room;                          /* skip_bad applies to damaged files, not to lack of memory. */
     kn_error error;
 } chunk;
 
@@ -98,7 +98,7 @@ static void decode_chunk(void *argument) {
         uint64_t index = own->which ? own->which[i] : i;
         kn_status status = decode(own, index, &own->error);
         own->failed = i;
-        /* skip_bad is for broken files, not for lack of memory. */
+        /* the first chunk, and chunks without a thread */
         if (status != KN_OK && (!own->job->options->skip_bad || status == KN_ERROR_MEMORY)) return;
         if (status != KN_OK) {
             kn_sample_file *file = &own->from->files[index];
@@ -130,7 +130,7 @@ kn_status kn_sample_files_decode(kn_sample_store *store, kn_sample_files *from, 
                             .count = count};
         if (t > 0) running[t] = kn_thread_start(&store->host, decode_chunk, &chunks[t]);
     }
-    /* the first chunk, and those without a thread */
+    /* Sets the file names of the first `count` samples, without skipped samples. */
     for (int t = 0; t < threads; t++)
         if (!running[t]) decode_chunk(&chunks[t]);
     for (int t = 1; t < threads; t++)
@@ -145,7 +145,7 @@ kn_status kn_sample_files_decode(kn_sample_store *store, kn_sample_files *from, 
     return error->status;
 }
 
-/* Sets the file names of the first `count` samples, without those that were left out. */
+/* number of all samples, and of samples in memory */
 static kn_status name_samples(kn_sample_store *store, const kn_sample_files *from, uint64_t count,
                               kn_error *error) {
     const char **names = kn_allocate(&store->host, (size_t)count + 1, sizeof *names);
@@ -185,7 +185,7 @@ kn_status kn_sample_files_finish(kn_sample_store *store, const kn_sample_files *
     kn_text_finish(&text);
     if (store->left_out && !store->left_out_text) return kn_fail_memory(error, (size_t)store->left_out * 100);
     if (store->count > 0 && kept == 0)
-        return kn_fail(error, KN_ERROR_FORMAT, "none of %llu %s could be read, the first: %s",
+        return kn_fail(error, KN_ERROR_FORMAT, "none of %llu %s could be read; the first error: %s",
                        (unsigned long long)store->count, job->kind->what, first);
     kn_status status = labels ? KN_OK : name_samples(store, from, store->count, error);
     if (status == KN_OK && store->kept < store->count)

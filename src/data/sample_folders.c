@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_DEPTH = 16 }; /* of nested folders: symbolic links may form a cycle */
+enum { MAX_DEPTH = 16 }; /* maximum nesting of folders: symbolic links may form a cycle */
 
 /* ---- finding ---------------------------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ static kn_status find_class(kn_arena *arena, const char *folder, int class, cons
     return status;
 }
 
-/* The files in a folder, then those in its subfolders, whatever their classes. */
+/* The files in a folder, then in its subfolders, whatever their classes. */
 static kn_status find_all(kn_arena *arena, const char *folder, int depth, const kn_sample_kind *kind,
                           kn_sample_files *found, size_t *capacity, kn_error *error) {
     char **names;
@@ -85,7 +85,7 @@ static kn_status find_part(kn_arena *arena, const char *folder, char **classes, 
         const char *path = kn_path_join(arena, folder, names[i]);
         if (class == count)
             status = kn_fail(error, KN_ERROR_NOT_FOUND,
-                             "\"%s\" has a folder \"%s\", which the training part lacks", folder, names[i]);
+                             "\"%s\" has a folder \"%s\" that the training part lacks", folder, names[i]);
         else
             status = path ? find_class(arena, path, (int)class, kind, found, &capacity, error)
                           : kn_fail_memory(error, 1);
@@ -119,7 +119,7 @@ static kn_sample_store *read_part(const kn_host *host, kn_sample_files *from, kn
     return NULL;
 }
 
-/* Samples without classes: one file, or all in a folder and its subfolders. */
+/* Samples without classes: one file, or all files in a folder and its subfolders. */
 static kn_status find_inputs(kn_arena *arena, const char *path, const kn_sample_kind *kind,
                              kn_sample_files *found, kn_error *error) {
     size_t capacity = 0;

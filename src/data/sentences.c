@@ -1,6 +1,6 @@
-/* text: sentences of a small grammar with long-range agreement: a verb with its subject, whatever is between
- * them; a pronoun with the subject in number and gender; `if` with `then`, `either` with `or`, a quotation
- * mark with its end. */
+/* text: sentences of a small grammar with long-range agreement: a verb with its subject, across whatever is
+ * between them; a pronoun with the subject in number and gender; `if` with `then`, `either` with `or`, a
+ * quotation mark with its closing mark. */
 #include "data/made_private.h"
 
 #include <string.h>

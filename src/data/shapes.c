@@ -23,7 +23,7 @@ static bool inside(int outline, int u, int v) {
     }
 }
 
-/* A texture repeats every `period` 256ths of a pixel along its own axes. */
+/* A texture repeats every `period` 256ths of a pixel along its axes. */
 typedef struct texture {
     int sine, cosine, period, phase;
     bool spotted;
@@ -61,7 +61,7 @@ static int difference(const colour *one, const colour *other) {
     return sum;
 }
 
-/* Draws a colour that differs from two others; the last one tried if none does. */
+/* Draws a colour that differs from two others; the last attempt if none does. */
 static colour choose_colour(kn_choices *random, const colour *one, const colour *other, int least) {
     colour made;
     for (int tries = 0; tries < 12; tries++) {
@@ -148,7 +148,7 @@ const kn_made_kind kn_made_shapes = {
     .answer = answer,
 };
 
-/* The same images; the target is the class of each pixel, figure or ground. */
+/* The same images; the target is the class of each pixel: figure or ground. */
 static void answer_figure(bool test, uint64_t sample, void *y) {
     uint8_t image[3 * PIXELS];
     draw_sample(test, sample, image, y);

@@ -77,7 +77,7 @@ static kn_status name_classes(kn_arena *arena, const char *folder, const cifar_k
     return status;
 }
 
-/* Opens one part; *store stays NULL if none of its files exist. If some exist, all must, so that an
+/* Opens one part; *store stays NULL if none of its files exist. If some exist, all must exist, so that an
  * incomplete download is noticed. */
 static kn_status open_part(kn_arena *arena, const char *folder, const cifar_kind *kind,
                            const char *const *names, const kn_source_options *options,
@@ -95,8 +95,9 @@ static kn_status open_part(kn_arena *arena, const char *folder, const cifar_kind
     }
     if (there == 0) return KN_OK;
     if (missing)
-        return kn_fail(error, KN_ERROR_NOT_FOUND, "data \"%s:%s\": %s is missing; the other files are there",
-                       kind->word, folder, missing);
+        return kn_fail(error, KN_ERROR_NOT_FOUND,
+                       "data \"%s:%s\": %s is missing, but other files are present", kind->word, folder,
+                       missing);
     kn_sample_store *made = kn_sample_store_create(arena->host, error);
     if (!made) return error->status;
     const kn_tensor_info picture = {KN_UINT8, 3, {3, KN_CIFAR_SIDE, KN_CIFAR_SIDE}},
@@ -137,9 +138,9 @@ static kn_status open_kind(kn_dataset *dataset, const char *folder, const cifar_
     kn_arena_finish(&arena);
     if (status == KN_OK && !train && !test)
         status = kn_fail(error, KN_ERROR_NOT_FOUND,
-                         "data \"%s:%s\": expected %s%s and %s of the binary version in this folder",
+                         "data \"%s:%s\": expected %s%s and %s of the binary version in the folder",
                          kind->word, folder, kind->train[0],
-                         kind->train[1] ? " and the others of its kind" : "", kind->test[0]);
+                         kind->train[1] ? " and the other training files" : "", kind->test[0]);
     return kn_dataset_take_parts(dataset, train, test, status);
 }
 
@@ -154,13 +155,13 @@ static kn_status open_cifar100(kn_dataset *dataset, const char *rest, const kn_s
 const kn_source_row kn_data_source_cifar10 = {
     .name = "cifar10",
     .usage = "cifar10:FOLDER",
-    .text = "the six .bin files of CIFAR-10's binary version; its classes have names if batches.meta.txt\n"
-            "is there",
+    .text = "the six .bin files of CIFAR-10's binary version; classes have names if batches.meta.txt\n"
+            "is present",
     .open = open_cifar10};
 
 const kn_source_row kn_data_source_cifar100 = {
     .name = "cifar100",
     .usage = "cifar100:FOLDER",
-    .text = "train.bin and test.bin of CIFAR-100's binary version; classes are the hundred of\n"
+    .text = "train.bin and test.bin of CIFAR-100's binary version; classes are the hundred names of\n"
             "fine_label_names.txt",
     .open = open_cifar100};

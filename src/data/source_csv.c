@@ -11,7 +11,7 @@ typedef struct csv_run {
     kn_columns columns;
 } csv_run;
 
-/* Rows that a thread fills at a time. */
+/* Number of rows that a thread fills at a time. */
 enum { RANGE = 1 << 14 };
 
 /* The numbers of all rows that have a target. */
@@ -19,7 +19,7 @@ typedef struct fill_job {
     const csv_run *run;
     bool has_target;
     size_t rows, width;
-    /* per range: the number of its rows that have a target, then the index of its first sample */
+    /* per range: the number of rows that have a target, then the index of the first sample */
     size_t *first;
     float *x; /* (samples,width) */
     void *y;  /* (samples) of floats or class indices */
@@ -118,7 +118,7 @@ static kn_status fill(csv_run *run, kn_sample_store *store, kn_error *error) {
     return KN_OK;
 }
 
-static kn_status read_table(csv_run *run, const kn_columns_wish *wish, kn_sample_store *store,
+static kn_status read_table(csv_run *run, const kn_column_options *wanted, kn_sample_store *store,
                             kn_error *error) {
     kn_file_view view;
     kn_status status = kn_file_open_view(&store->host, run->path, &view, error);
@@ -129,7 +129,7 @@ static kn_status read_table(csv_run *run, const kn_columns_wish *wish, kn_sample
         status = kn_columns_read(&run->arena, given, &run->columns, error);
         if (status == KN_OK) status = kn_columns_match(run->path, &run->table, &run->columns, error);
     } else if (status == KN_OK) {
-        status = kn_columns_find(&run->arena, run->path, &run->table, wish, &run->columns, error);
+        status = kn_columns_find(&run->arena, run->path, &run->table, wanted, &run->columns, error);
     }
     if (status == KN_OK) status = fill(run, store, error);
     if (status == KN_OK) {
@@ -148,16 +148,16 @@ static kn_status read_table(csv_run *run, const kn_columns_wish *wish, kn_sample
 
 static kn_status open_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
     char *path = NULL, *target = NULL, *without = NULL;
-    kn_columns_wish wish = {0};
+    kn_column_options wanted = {0};
     kn_error *error = &dataset->error;
     const kn_spec_option known[] = {{"target", KN_SPEC_TEXT, &target},
                                     {"without", KN_SPEC_TEXT, &without},
-                                    {"classes", KN_SPEC_FLAG, &wish.classes},
-                                    {"number", KN_SPEC_FLAG, &wish.number}};
+                                    {"classes", KN_SPEC_FLAG, &wanted.classes},
+                                    {"number", KN_SPEC_FLAG, &wanted.number}};
     kn_status status = kn_spec_read(&dataset->host, "csv", rest, &path, known, KN_COUNT_OF(known), error);
-    wish.target = target;
-    wish.without = without;
-    if (status == KN_OK && wish.classes && wish.number)
+    wanted.target = target;
+    wanted.without = without;
+    if (status == KN_OK && wanted.classes && wanted.number)
         status = kn_fail(error, KN_ERROR_ARGUMENT,
                          "data \"csv%s\": expected either classes or number, not both", rest);
     if (status == KN_OK && !path)
@@ -166,7 +166,7 @@ static kn_status open_csv(kn_dataset *dataset, const char *rest, const kn_source
     if (store) {
         csv_run run = {.path = path, .options = options};
         kn_arena_init(&run.arena, &dataset->host);
-        status = read_table(&run, &wish, store, error);
+        status = read_table(&run, &wanted, store, error);
         kn_arena_finish(&run.arena);
         if (status != KN_OK)
             kn_sample_store_leave(store);
@@ -182,7 +182,7 @@ static kn_status open_csv(kn_dataset *dataset, const char *rest, const kn_source
 const kn_source_row kn_data_source_csv = {
     .name = "csv",
     .usage = "csv:FILE?target=COLUMN[&without=COLUMN,COLUMN&classes|number]",
-    .text = "a table whose first line names the columns: numbers and dates are standardised, categories\n"
+    .text = "a table with column names in the first line: numbers and dates are standardised, categories\n"
             "and missing values are one-hot; the target is a number, or classes if it is text or counts\n"
             "from 0 or 1",
     .open = open_csv};

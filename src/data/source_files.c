@@ -10,7 +10,7 @@ static bool is_integer(kn_dtype type) {
            !kn_is_small_float(type);
 }
 
-/* The sample of an array whose first dimension is the sample. Grey images without a channel dimension,
+/* The sample shape of an array whose first dimension is the sample. Grey images without a channel dimension,
  * (N,H,W) of bytes, get one. */
 static kn_tensor_info sample_of(const kn_array *array, bool picture) {
     kn_tensor_info info = {.dtype = array->type};
@@ -38,7 +38,7 @@ static kn_status add_x(kn_sample_store *store, const char *path, const kn_array 
     return status == KN_OK ? KN_OK : kn_fail_in(error, "%s", path);
 }
 
-/* Class indices are integers, one per sample, not negative; *classes is one more than the largest. */
+/* Class indices are integers, one per sample, not negative; *classes is the largest plus 1. */
 static bool holds_classes(const kn_array *array, int *classes) {
     if (!is_integer(array->type) || array->rank < 1 || array->count != (uint64_t)array->shape[0] ||
         array->count == 0)
@@ -127,7 +127,7 @@ static kn_status open_npy(kn_dataset *dataset, const char *rest, const kn_source
 
 /* ---- IDX ---------------------------------------------------------------------------------------- */
 
-/* Finds FOLDER/PART-images-idx3-ubyte or the like, plain or gzipped; NULL if there is none. */
+/* Finds FOLDER/PART-images-idx3-ubyte or similar, plain or gzipped; NULL if there is none. */
 static const char *find_file(kn_arena *arena, const char *folder, const char *part, const char *what) {
     static const char *const separators[] = {"-", "."}, *const endings[] = {"", ".gz"};
     for (size_t s = 0; s < KN_COUNT_OF(separators); s++)
@@ -148,7 +148,7 @@ static kn_status open_part(const kn_host *host, kn_arena *arena, const char *fol
     *store = NULL;
     if (!images && !labels) return KN_OK;
     if (!images || !labels)
-        return kn_fail(error, KN_ERROR_NOT_FOUND, "%s is there, but %s/%s-%s-ubyte (or .gz) is missing",
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "%s is present, but %s/%s-%s-ubyte (or .gz) is missing",
                        images ? images : labels, folder, part, images ? "labels-idx1" : "images-idx3");
     kn_sample_store *made = kn_sample_store_create(host, error);
     if (!made) return error->status;
@@ -212,13 +212,13 @@ static kn_status open_idx(kn_dataset *dataset, const char *rest, const kn_source
 const kn_source_row kn_data_source_idx = {
     .name = "idx",
     .usage = "idx:FOLDER",
-    .text = "the four files of MNIST and similar datasets, each plain or with .gz; one of the two parts\n"
-            "is enough",
+    .text = "the four files of MNIST and similar data sets, plain or with .gz; one of the two parts\n"
+            "suffices",
     .open = open_idx};
 
 const kn_source_row kn_data_source_npy = {
     .name = "npy",
     .usage = "npy:X.npy,Y.npy",
-    .text = "inputs and targets, as numpy.save writes them; for models that read tokens, such as gpt,\n"
-            "integers (samples,length) in both",
+    .text = "inputs and targets written by numpy.save; for models that read tokens, such as gpt,\n"
+            "both are integers (samples,length)",
     .open = open_npy};

@@ -6,7 +6,7 @@
 
 enum { MAX_SIDE = 4096 };
 
-/* Whether byte images can be read as the requested larger ones, with the same or other channels. */
+/* Whether byte images can be read at a requested larger size, with the same or different channels. */
 static bool fits_larger(const kn_tensor_info *own, const kn_tensor_info *wanted) {
     if (!wanted || own->dtype != KN_UINT8 || own->rank != 3 || wanted->rank != 3 ||
         wanted->dtype != KN_FLOAT32)
@@ -17,7 +17,7 @@ static bool fits_larger(const kn_tensor_info *own, const kn_tensor_info *wanted)
            memcmp(own->shape, wanted->shape, 3 * sizeof own->shape[0]) != 0;
 }
 
-/* x is (c,h,w), y a label or (h,w): both become as large as requested, (C,H,W). */
+/* x is (c,h,w), y a label or (h,w): both are enlarged to the requested size, (C,H,W). */
 static void enlarge(const kn_made_kind *kind, const kn_tensor_info *wanted, kn_sample_field *x,
                     kn_sample_field *y) {
     const int64_t *own = kind->x.shape, *size = wanted->shape;
@@ -85,30 +85,30 @@ kn_status kn_source_made(kn_dataset *dataset, const kn_made_kind *kind, const ch
 const kn_source_row kn_data_source_digits = {
     .name = "digits",
     .usage = "digits",
-    .text = "drawn digits: ten classes of 28x28 grey pixels, 50,000 for training and 10,000 for testing",
+    .text = "drawn digits: ten classes, 28x28 grey pixels, 50,000 samples for training, 10,000 for testing",
     .made = &kn_made_digits};
 
 const kn_source_row kn_data_source_shapes = {
     .name = "shapes",
     .usage = "shapes",
-    .text = "five outlines in two textures: ten classes of 32x32 pixels in colour, 20,000 and 4,000",
+    .text = "five outlines in two textures: ten classes, 32x32 pixels in colour, 20,000 and 4,000 samples",
     .made = &kn_made_shapes};
 
 const kn_source_row kn_data_source_figures = {
     .name = "figures",
     .usage = "figures",
-    .text = "the same images; the target is figure or ground for each pixel: 4,000 and 1,000",
+    .text = "the same images; the target of each pixel is figure or ground; 4,000 and 1,000 samples",
     .made = &kn_made_figures};
 
 const kn_source_row kn_data_source_wind = {
     .name = "wind",
     .usage = "wind",
-    .text = "the speed of the wind (m/s) from pressure, altitude, temperature and day of the year,\n"
-            "standardised, each with a flag for missing values: 8 inputs, 1 output, 20,000 and 5,000",
+    .text = "wind speed (m/s) from pressure, altitude, temperature and day of the year,\n"
+            "standardised, with a flag each for missing values: 8 inputs, 1 output, 20,000 and 5,000 samples",
     .made = &kn_made_wind};
 
 const kn_source_row kn_data_source_tones = {
     .name = "tones",
     .usage = "tones",
-    .text = "eight spoken commands, a second of sound at 8 kHz each, 8,000 and 2,000",
+    .text = "eight spoken commands, one second of sound at 8 kHz, 8,000 and 2,000 samples",
     .made = &kn_made_tones};

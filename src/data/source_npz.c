@@ -1,10 +1,9 @@
-/* Arrays in one file, as numpy.savez and numpy.savez_compressed write them: npy files in a zip file. */
+/* Arrays in one file, as written by numpy.savez and numpy.savez_compressed: npy files in a zip file. */
 #include "data/dataset_private.h"
 
 #include <string.h>
 
-/* Default names of the arrays: those of savez(x=…, y=…), and a common convention that includes test
- * arrays. */
+/* Default names of the arrays: as in savez(x=…, y=…), and a common convention that includes test arrays. */
 static const char *const usual[][2] = {{"x", "y"}, {"x_train", "y_train"}, {"X", "Y"}, {"X", "y"}};
 static const char *const test_names[] = {"x_test", "y_test"};
 
@@ -40,7 +39,7 @@ static kn_status fail_names(kn_arena *arena, const kn_zip *zip, const char *x, c
         zip->name, x, y, list && list[0] ? list : "none", zip->count > 12 ? " and others" : "");
 }
 
-/* Opens one part, with its own view of the file. If `optional`, *store stays NULL if the arrays are
+/* Opens one part, with a separate view of the file. If `optional`, *store stays NULL if the arrays are
  * missing. */
 static kn_status open_part(kn_arena *arena, const char *path, const char *x, const char *y, bool optional,
                            const kn_source_options *options, kn_sample_store **store, kn_error *error) {
@@ -99,6 +98,6 @@ static kn_status open_npz(kn_dataset *dataset, const char *rest, const kn_source
 const kn_source_row kn_data_source_npz = {
     .name = "npz",
     .usage = "npz:FILE[?x=NAME&y=NAME]",
-    .text = "the same two arrays in one file, as numpy.savez and savez_compressed write them: those named\n"
-            "x and y, or x_train and y_train, with x_test and y_test for testing; or two given names",
+    .text = "two arrays in one file written by numpy.savez or savez_compressed: named\n"
+            "x and y, or x_train and y_train, with x_test and y_test for testing; or as given",
     .open = open_npz};

@@ -1,4 +1,4 @@
-/* Text as samples: windows of characters or bytes, with the window shifted by one as the target. From a file,
+/* Text as samples: windows of characters or bytes, with the window shifted by one as the target; from a file,
  * whose last tenth is the test part, or from generated sentences. */
 #include "data/pairs.h"
 
@@ -22,7 +22,7 @@ typedef struct vocabulary {
     uint32_t *codes; /* by id */
     int count;
     int32_t ascii[128]; /* -1: none */
-    kn_map others;      /* from a code to its entry in codes */
+    kn_map others;      /* code -> its entry in codes */
 } vocabulary;
 
 static void vocabulary_finish(vocabulary *vocab) {
@@ -30,7 +30,7 @@ static void vocabulary_finish(vocabulary *vocab) {
     if (vocab->others.host) kn_map_finish(&vocab->others);
 }
 
-/* Builds the map from codes to ids. A character that occurs twice keeps its last id. */
+/* Builds the map from codes to ids. A character that occurs twice gets its last id. */
 static kn_status index_codes(vocabulary *vocab, kn_error *error) {
     kn_map_init(&vocab->others, vocab->host);
     for (int i = 0; i < 128; i++)
@@ -115,7 +115,7 @@ static char *vocabulary_text(const vocabulary *vocab) {
 
 /* ---- tokens -------------------------------------------------------------------------------- */
 
-/* The token ids of a text: bytes if that is enough, otherwise int32. */
+/* The token ids of a text: bytes if ids fit, otherwise int32. */
 typedef struct tokens {
     void *numbers;
     uint64_t count;
@@ -135,7 +135,7 @@ static kn_status encode(const vocabulary *vocab, const char *path, const uint8_t
         if (number < 0)
             return kn_fail(
                 error, KN_ERROR_FORMAT,
-                "%s: line %llu has the character U+%04lX, which is not among the %d of the given vocabulary",
+                "%s: line %llu has the character U+%04lX, which is not among the %d tokens of the vocabulary",
                 path, line_of(bytes, at), (unsigned long)code, vocab->count);
         if (out->wide)
             ((int32_t *)out->numbers)[out->count++] = number;
@@ -146,7 +146,7 @@ static kn_status encode(const vocabulary *vocab, const char *path, const uint8_t
     return KN_OK;
 }
 
-/* The same with a byte-pair vocabulary. */
+/* encode with a byte-pair vocabulary. */
 static kn_status encode_pairs(const kn_pairs *pairs, const char *path, const uint8_t *bytes, uint64_t count,
                               tokens *out, kn_error *error) {
     out->wide = pairs->count > 256;
@@ -157,10 +157,9 @@ static kn_status encode_pairs(const kn_pairs *pairs, const char *path, const uin
         int32_t numbers[KN_PIECE_MAX];
         int vocab = kn_pairs_encode(pairs, bytes + at, count - at, numbers, &used);
         if (vocab == 0)
-            return kn_fail(
-                error, KN_ERROR_FORMAT,
-                "%s: line %llu has a character that is not among the %d tokens of the given vocabulary", path,
-                line_of(bytes, at), pairs->count);
+            return kn_fail(error, KN_ERROR_FORMAT,
+                           "%s: line %llu has a character that is not among the %d tokens of the vocabulary",
+                           path, line_of(bytes, at), pairs->count);
         for (int i = 0; i < vocab; i++, out->count++)
             if (out->wide)
                 ((int32_t *)out->numbers)[out->count] = numbers[i];
@@ -178,7 +177,7 @@ static kn_sample_store *make_store(const kn_host *host, const char *name, const 
                                    const kn_source_options *options, kn_error *error) {
     if (count <= how->length) {
         kn_fail(error, KN_ERROR_SHAPE,
-                "data \"%s\": %llu characters in one part are too few for sequences of %llu and the next "
+                "data \"%s\": a part of %llu characters is too short for sequences of %llu and the next "
                 "character",
                 name, (unsigned long long)count, (unsigned long long)how->length);
         return NULL;
@@ -214,7 +213,7 @@ static kn_sample_store *make_store(const kn_host *host, const char *name, const 
     return store;
 }
 
-/* Two parts: [0, train) and the rest. */
+/* Two parts: [0, train) and [train, count). */
 static kn_status make_parts(kn_dataset *dataset, const char *name, const tokens *all, uint64_t train,
                             int classes, const char *vocab, const text_options *how,
                             const kn_source_options *options) {
@@ -227,7 +226,7 @@ static kn_status make_parts(kn_dataset *dataset, const char *name, const tokens 
     return error->status;
 }
 
-/* With the given byte-pair vocabulary, or one trained here. */
+/* Uses the given byte-pair vocabulary, or trains one. */
 static kn_status read_pairs(kn_dataset *dataset, const char *path, const kn_file_view *view,
                             const text_options *how, const kn_source_options *options) {
     kn_error *error = &dataset->error;
@@ -347,10 +346,10 @@ static kn_status open_text(kn_dataset *dataset, const char *rest, const kn_sourc
         status = read_file(dataset, path, &how, options);
     else if (how.vocabulary)
         status = kn_fail(error, KN_ERROR_ARGUMENT,
-                         "data \"text%s\": vocabulary is for files, as in text:FILE?vocabulary=512", rest);
+                         "data \"text%s\": vocabulary needs a file, as in text:FILE?vocabulary=512", rest);
     else if (how.bytes)
         status = kn_fail(error, KN_ERROR_ARGUMENT,
-                         "data \"text%s\": bytes is for files, as in text:FILE?bytes; the generated "
+                         "data \"text%s\": bytes needs a file, as in text:FILE?bytes; the generated "
                          "sentences have %zu characters",
                          rest, sizeof made_characters - 1);
     else

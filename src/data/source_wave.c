@@ -24,7 +24,7 @@ static kn_status open_sound(const kn_host *host, const kn_sample_file *file, kn_
     return status;
 }
 
-/* Takes rate and length from the first file unless something else determines them. */
+/* Takes the rate and length from the first file unless something else determines them. */
 static kn_status measure(const kn_host *host, kn_sample_job *job, const kn_sample_file *file,
                          kn_error *error) {
     kn_sound_options *asked = job->own;
@@ -83,7 +83,7 @@ const kn_sample_kind kn_sample_sounds = {.what = "sounds",
                                          .read = read,
                                          .scale = 1.0 / 32768};
 
-/* As the model expects, (length) or (1,length). */
+/* The shape that the model expects, (length) or (1,length). */
 static void shape(const kn_source_options *options, kn_sound_options *asked, kn_tensor_info *sample) {
     const kn_tensor_info *wanted = options->wanted;
     const bool flat = wanted && wanted->rank == 1;
@@ -145,8 +145,8 @@ static kn_status open_wave(kn_dataset *dataset, const char *rest, const kn_sourc
 const kn_source_row kn_data_source_wav = {
     .name = "wav",
     .usage = "wav:PATH[?rate=N&length=N]",
-    .text = "sounds in WAV files, a folder for each class, or train/ and test/ or val/ with a folder for\n"
-            "each class; the mean of their channels, resampled to one rate (that of the first) and cut or\n"
-            "padded to N samples (as the model expects, else as many as the first has); a .tar, .tar.gz\n"
+    .text = "sounds in WAV files: one folder per class, or train/ and test/ or val/ with one folder per\n"
+            "class; the mean of the channels, resampled to one rate (that of the first file) and cut or\n"
+            "padded to N samples (as the model expects, else the length of the first file); a .tar, .tar.gz\n"
             "or .zip with such folders is read in place",
     .open = open_wave};

@@ -1,10 +1,11 @@
-/* The table of sources: what can be opened by name. The row of each, with its help, is in its file. */
+/* The table of sources that can be opened by name. The row of each source, with its help, is in its file. */
 #include "data/dataset_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* In the order of the help. Several may have one name: the first that accepts what follows it is used. */
+/* In the order of the help. Several sources may have one name: the first that accepts the text after the name
+ * is used. */
 /* clang-format off */
 #define SOURCES(X)                                                                                           \
     X(digits) X(shapes) X(figures) X(wind) X(sentences) X(tones) X(text) X(csv) X(images) X(wav) X(idx)      \

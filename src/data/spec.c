@@ -1,4 +1,4 @@
-/* Parses what follows the name of a source: a path and options. */
+/* Parses the text after the name of a source: a path and options. */
 #include "data/dataset_private.h"
 
 #include <stdio.h>
@@ -35,13 +35,13 @@ static bool read_number(const char *text, const char **end, uint64_t *number) {
     return true;
 }
 
-/* Reads what follows the width: "x48", or nothing for a square. */
+/* Reads the text after the width: "x48", or nothing for a square. */
 static bool read_height(const char **end, uint64_t numbers[2]) {
     numbers[1] = numbers[0];
     return **end != 'x' || read_number(*end + 1, end, &numbers[1]);
 }
 
-/* One option, "KEY" or "KEY=VALUE". */
+/* Reads one option, "KEY" or "KEY=VALUE". */
 static kn_status read_option(const kn_host *host, const char *word, const char *text, size_t length,
                              const kn_spec_option *options, size_t count, kn_error *error) {
     const char *equals = memchr(text, '=', length);
@@ -51,15 +51,15 @@ static kn_status read_option(const kn_host *host, const char *word, const char *
         if (strlen(row->key) != key || memcmp(row->key, text, key) != 0) continue;
         if (row->kind == KN_SPEC_FLAG) {
             if (equals)
-                return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\": the option %s takes no value", word,
+                return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\": option %s takes no value", word,
                                row->key);
             *(bool *)row->target = true;
             return KN_OK;
         }
         if (row->kind == KN_SPEC_TEXT) {
             if (!equals || key + 1 == length)
-                return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\": \"%.*s\", expected %s=NAME", word,
-                               (int)(length < 60 ? length : 60), text, row->key);
+                return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\": found \"%.*s\", expected %s=NAME",
+                               word, (int)(length < 60 ? length : 60), text, row->key);
             char **target = row->target;
             kn_release(host, *target);
             *target = kn_allocate(host, length - key, 1);
@@ -73,8 +73,8 @@ static kn_status read_option(const kn_host *host, const char *word, const char *
         if (!equals || !read_number(end, &end, &numbers[0]) || (size && !read_height(&end, numbers)) ||
             end != text + length)
             return kn_fail(
-                error, KN_ERROR_ARGUMENT, "data \"%s\": \"%.*s\", expected %s=%s with numbers above 0", word,
-                (int)(length < 60 ? length : 60), text, row->key, size ? "WIDTH[xHEIGHT]" : "NUMBER");
+                error, KN_ERROR_ARGUMENT, "data \"%s\": found \"%.*s\", expected %s=%s with numbers above 0",
+                word, (int)(length < 60 ? length : 60), text, row->key, size ? "WIDTH[xHEIGHT]" : "NUMBER");
         return KN_OK;
     }
     return fail_option(error, word, text, key, options, count);

@@ -1,10 +1,10 @@
-/* Splitting: sets samples aside for validation, the same fraction of each class. */
+/* Splits a dataset: sets samples aside for validation, the same fraction of each class. */
 #include "data/dataset_private.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The part of each sample. */
+/* Which samples go to which part. */
 typedef struct plan {
     uint32_t *order; /* the samples, class by class */
     uint64_t *begin; /* of each class in order; groups + 1 entries */
@@ -22,7 +22,7 @@ static void group(const kn_dataset *dataset, plan *work) {
         work->begin[g + 1] += work->begin[g];
     for (uint64_t i = 0; i < dataset->count; i++)
         work->order[work->begin[labelled ? kn_dataset_label(dataset, field, i) : 0]++] = (uint32_t)i;
-    /* Each begin has advanced to that of the next class. */
+    /* Each begin has advanced to the begin of the next class. */
     for (size_t g = work->groups; g > 0; g--)
         work->begin[g] = work->begin[g - 1];
     work->begin[0] = 0;
@@ -61,7 +61,7 @@ static kn_dataset *take(const kn_dataset *dataset, const plan *work, uint8_t mar
     return view;
 }
 
-/* A message with the fraction formatted independently of the locale. */
+/* Formats a message with the fraction, independently of the locale. */
 static kn_status refuse(kn_error *error, const kn_host *host, double fraction, const char *format,
                         uint64_t count, const char *part) {
     kn_text number;
@@ -77,7 +77,7 @@ static kn_status split(const kn_dataset *dataset, double fraction, uint64_t seed
                        kn_dataset **validation, kn_error *error) {
     if (!(fraction > 0 && fraction < 1))
         return refuse(error, &dataset->host, fraction,
-                      "a fraction of %s of %llu samples for validation: expected a number between 0 and 1",
+                      "a validation fraction of %s of %llu samples; expected a number between 0 and 1",
                       dataset->count, "");
     if (dataset->count < 2)
         return kn_fail(error, KN_ERROR_ARGUMENT, "a dataset of %llu samples cannot be split",
@@ -94,7 +94,8 @@ static kn_status split(const kn_dataset *dataset, double fraction, uint64_t seed
         group(dataset, &work);
         uint64_t chosen = choose(&work, fraction, seed);
         if (chosen == 0 || chosen == dataset->count)
-            status = refuse(error, host, fraction, "a fraction of %s of %llu samples leaves %s without any",
+            status = refuse(error, host, fraction,
+                            "a validation fraction of %s of %llu samples leaves no samples for %s",
                             dataset->count, chosen == 0 ? "validation" : "training");
         if (status == KN_OK) *validation = take(dataset, &work, 1, chosen, error);
         if (status == KN_OK && *validation)

@@ -1,4 +1,4 @@
-/* The store of a dataset: its samples' bytes, and how they are read. */
+/* The store of a dataset: the bytes of its samples, and how they are read. */
 #include "data/dataset_private.h"
 
 #include <string.h>
@@ -86,8 +86,8 @@ kn_status kn_sample_store_name_samples(kn_sample_store *store, const char *const
 kn_status kn_sample_store_add(kn_sample_store *store, const char *name, const kn_tensor_info *stored,
                               kn_dtype as, double scale, kn_sample_field **field, kn_error *error) {
     if (store->field_count == KN_FIELDS_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": a dataset has at most %d fields", name,
-                       KN_FIELDS_MAX);
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": a dataset can have at most %d fields",
+                       name, KN_FIELDS_MAX);
     size_t length = strlen(name);
     if (length == 0 || length >= KN_FIELD_NAME)
         return kn_fail(error, KN_ERROR_ARGUMENT, "field \"%s\": expected a name of 1 to %d characters", name,

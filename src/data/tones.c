@@ -13,7 +13,8 @@ typedef struct piece {
     int milliseconds;  /* 0: end of the word */
 } piece;
 
-/* Four pairs of words with the same sounds in another order: the sounds alone do not distinguish them. */
+/* Four pairs of words with the same sounds in a different order: the set of sounds does not distinguish them.
+ */
 #define N                                                                                                    \
     { 270, 1250, 50, 0, 2000, 110 }
 #define O                                                                                                    \
@@ -120,8 +121,8 @@ static int say(kn_choices *random, const piece word[PIECES], const speaker *who,
     return at;
 }
 
-/* A random speaker of the word; returns its length in samples. Durations vary freely, so that they reveal
- * little. */
+/* Chooses a random speaker for the word; returns the length in samples. Durations vary freely, so that they
+ * reveal little. */
 static int choose_speaker(kn_choices *random, const piece word[PIECES], int strength, speaker *who) {
     int length = 0, tempo = kn_choose(random, 720, 1150);
     *who = (speaker){.strength = strength};
@@ -136,7 +137,7 @@ static int choose_speaker(kn_choices *random, const piece word[PIECES], int stre
     return length;
 }
 
-/* wave is (8000). In the background another speaker says a random word more quietly. */
+/* wave is (8000). A second speaker says a random word more quietly in the background. */
 static void record(kn_choices *random, int class, int16_t *wave) {
     int32_t sound[RATE] = {0};
     speaker who;

@@ -13,7 +13,7 @@ const int kn_wind_low[KN_WIND_INPUTS] = {9870, 0, -110, 0},
           kn_wind_high[KN_WIND_INPUTS] = {10390, 3000, 310, 364};
 
 int kn_wind_speed(const int inputs[KN_WIND_INPUTS]) {
-    /* Thousandths, including products. */
+    /* In thousandths, including products. */
     int p = (inputs[KN_WIND_PRESSURE] - 10130) * 1000 / 150, a = inputs[KN_WIND_ALTITUDE];
     int t = (inputs[KN_WIND_TEMPERATURE] - 100) * 1000 / 120;
     int turns = inputs[KN_WIND_DAY] * 1024 / 365;
@@ -31,7 +31,7 @@ void kn_wind_sample(bool test, uint64_t sample, int inputs[KN_WIND_INPUTS], bool
     for (int i = 0; i < KN_WIND_INPUTS; i++)
         missing[i] = kn_choose_chance(&random, 4);
     *speed = kn_wind_speed(inputs);
-    /* Each part has a standard deviation of 779 / sqrt(3) = 450. */
+    /* Each of the four parts has a standard deviation of 779 / sqrt(3) = 450. */
     for (int i = 0; i < 4; i++)
         *speed += kn_choose(&random, -779, 779);
 }
@@ -45,7 +45,7 @@ static void make(bool test, uint64_t sample, void *x) {
     kn_wind_sample(test, sample, inputs, missing, &speed);
     for (int i = 0; i < KN_WIND_INPUTS; i++) {
         int middle = (kn_wind_low[i] + kn_wind_high[i]) / 2, width = kn_wind_high[i] - kn_wind_low[i];
-        /* The standard deviation of a uniform distribution is its width over the root of 12. */
+        /* The standard deviation of a uniform distribution is its width over sqrt(12). */
         out[i] = (int16_t)(missing[i] ? 0 : (inputs[i] - middle) * 3547 / width);
         out[KN_WIND_INPUTS + i] = missing[i] ? 1024 : 0;
     }

@@ -29,8 +29,7 @@ const char *kn_array_type_name(kn_dtype type) {
 bool kn_array_measure(kn_array *array) {
     uint64_t size = kn_array_type_bytes(array->type);
     if (size == 0 || array->rank < 0 || array->rank > KN_MAX_RANK) return false;
-    /* Zeros are left out of the product, so that overflow is detected whatever the order of the
-     * dimensions. */
+    /* Zeros are skipped in the product, so that overflow is detected whatever the order of the dimensions. */
     uint64_t product = size;
     bool empty = false;
     for (int i = 0; i < array->rank; i++) {

@@ -5,7 +5,7 @@
 
 /* ---- detection ----------------------------------------------------------------------------- */
 
-/* The fields that a text net begins with. */
+/* Fields that a text net can begin with. */
 static bool is_text(const uint8_t *bytes, uint64_t count) {
     static const char *const words[] = {"name",   "input", "input_dim",  "input_shape",   "layer",
                                         "layers", "state", "debug_info", "force_backward"};
@@ -29,7 +29,7 @@ static bool is_text(const uint8_t *bytes, uint64_t count) {
 }
 
 /* Skips fields of a net up to a layer. No text gets that far: the tag of a layer begins with a byte that text
- * does not contain. */
+ * cannot contain. */
 static bool is_binary(const uint8_t *bytes, uint64_t count) {
     enum { BEFORE_LAYERS = 64, FIRST_LAYERS = 2, LAYERS = 100, INPUT_DIMS = 4, KNOWN = 8 };
     kn_error error = {0};
@@ -55,8 +55,7 @@ bool kn_caffe_is(const uint8_t *bytes, uint64_t count) {
 kn_caffe_item *kn_caffe_add(kn_caffe_reader *in, kn_caffe_item ***last, const char *name, kn_caffe_kind kind,
                             uint64_t place) {
     if (++in->items > KN_CAFFE_ITEMS) {
-        kn_fail(in->error, KN_ERROR_FORMAT, "%s: more than the maximum of %d fields", in->name,
-                KN_CAFFE_ITEMS);
+        kn_fail(in->error, KN_ERROR_FORMAT, "%s: has more than %d fields", in->name, KN_CAFFE_ITEMS);
         return NULL;
     }
     kn_caffe_item *item = kn_arena_take(&in->net->arena, 1, sizeof *item);
@@ -75,8 +74,8 @@ kn_caffe_item *kn_caffe_add(kn_caffe_reader *in, kn_caffe_item ***last, const ch
 const char *kn_caffe_keep_text(kn_caffe_reader *in, const void *bytes, size_t count) {
     const uint8_t *from = bytes;
     if (count > KN_CAFFE_NAME_BYTES) {
-        kn_fail(in->error, KN_ERROR_FORMAT, "%s: a string of %zu bytes; expected at most %d", in->name, count,
-                KN_CAFFE_NAME_BYTES);
+        kn_fail(in->error, KN_ERROR_FORMAT, "%s: has a string of %zu bytes; expected at most %d", in->name,
+                count, KN_CAFFE_NAME_BYTES);
         return NULL;
     }
     char *text = kn_arena_take(&in->net->arena, count + 1, 1);

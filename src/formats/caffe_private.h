@@ -1,4 +1,4 @@
-/* Declarations shared by the readers of both kinds of Caffe file. For the formats room only. */
+/* Shared by the readers of both kinds of Caffe file. Private to the formats module. */
 #ifndef KN_FORMATS_CAFFE_PRIVATE_H
 #define KN_FORMATS_CAFFE_PRIVATE_H
 
@@ -6,11 +6,11 @@
 #include "formats/formats_private.h"
 #include "formats/wire.h"
 
-/* Files may be hostile: limits on what one can cost. */
+/* Limits, since files may be hostile. */
 enum {
-    KN_CAFFE_DEPTH = 32,        /* of nested messages */
+    KN_CAFFE_DEPTH = 32,        /* nesting of messages */
     KN_CAFFE_ITEMS = 1 << 20,   /* per file */
-    KN_CAFFE_NAME_BYTES = 4096, /* of a string */
+    KN_CAFFE_NAME_BYTES = 4096, /* per string */
 };
 
 typedef struct kn_caffe_reader {
@@ -20,11 +20,11 @@ typedef struct kn_caffe_reader {
     kn_error *error;
 } kn_caffe_reader;
 
-/* Appends a new item after *last and updates last; NULL with the error set if there are too many or memory is
- * out. */
+/* Appends a new item after *last and updates last; NULL with the error set if there are too many, or when out
+ * of memory. */
 kn_caffe_item *kn_caffe_add(kn_caffe_reader *in, kn_caffe_item ***last, const char *name, kn_caffe_kind kind,
                             uint64_t place);
-/* A copy in which invalid UTF-8 and control characters become ?; NULL as kn_caffe_add. */
+/* A copy in which invalid UTF-8 and control characters become ?; NULL like kn_caffe_add. */
 const char *kn_caffe_keep_text(kn_caffe_reader *in, const void *bytes, size_t count);
 
 /* Reads a whole text or binary file into the root. */
@@ -51,7 +51,7 @@ typedef struct kn_caffe_about {
     uint32_t number; /* 0 ends the list */
     kn_caffe_form form;
     const char *name;
-    const void *more; /* of a word its enumerators, of a message its fields */
+    const void *more; /* for a word its enumerators, for a message its fields */
 } kn_caffe_about;
 
 extern const kn_caffe_about kn_caffe_net_fields[];

@@ -1,4 +1,4 @@
-/* The fields of Caffe's messages by number, as far as layers and weights need them. */
+/* Field numbers of Caffe's messages, as far as layers and weights need them. */
 #include "formats/caffe_private.h"
 
 #define WHOLE(number, name)                                                                                  \
@@ -23,7 +23,7 @@ WORDS(regions) = {{0, "ACROSS_CHANNELS"}, {1, "WITHIN_CHANNEL"}, {0, NULL}};
 WORDS(elementwise) = {{0, "PROD"}, {1, "SUM"}, {2, "MAX"}, {0, NULL}};
 WORDS(reductions) = {{1, "SUM"}, {2, "ASUM"}, {3, "SUMSQ"}, {4, "MEAN"}, {0, NULL}};
 WORDS(variances) = {{0, "FAN_IN"}, {1, "FAN_OUT"}, {2, "AVERAGE"}, {0, NULL}};
-/* Layer types from before they had names. */
+/* Layer types of the format in which they were numbers. */
 WORDS(first_types) = {
     {1, "ACCURACY"},
     {2, "BNLL"},
@@ -220,7 +220,7 @@ FIELDS(layer) = {
     MESSAGE(202, "permute_param", permute),
     END,
 };
-/* Layers of the first version have other field numbers. */
+/* Layers of the first format (V0) have different field numbers. */
 FIELDS(oldest_layer) = {TEXT(1, "name"), END};
 FIELDS(first_layer) = {
     MESSAGE(1, "layer", oldest_layer),

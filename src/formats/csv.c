@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A place encodes the offset of a cell, in the file or after its end in the unquoted text, and its length in
+/* A cell's place encodes its offset, in the file or beyond its end in the unquoted text, and its length in
  * LENGTH_BITS bits. */
 enum { COLUMNS_MAX = 1 << 16, PIECE = 1 << 20, LENGTH_BITS = 24, LENGTH_MAX = (1 << LENGTH_BITS) - 1 };
 #define BYTES_MAX ((uint64_t)1 << 39)
@@ -14,9 +14,9 @@ typedef struct reader {
     const uint8_t *bytes;
     uint64_t count, at, line;
     char separator;
-    /* total bytes so far of cells with doubled quotes, and the offset of the next one's unquoted text */
+    /* total bytes so far of cells with doubled quotes; the offset of the next cell's unquoted text */
     uint64_t doubled;
-    char *unquoted; /* unquoted text of such cells; NULL: not wanted */
+    char *unquoted; /* unquoted text of these cells; NULL: not wanted */
 } reader;
 
 /* The cell at a place. */
@@ -79,8 +79,8 @@ static kn_status read_quoted(reader *read, uint64_t *at, uint64_t *length, kn_er
     *at = ++read->at;
     for (;; read->at++) {
         if (read->at == read->count)
-            return kn_fail(error, KN_ERROR_FORMAT, "%s: line %llu: a quote is opened and never closed",
-                           read->name, (unsigned long long)line);
+            return kn_fail(error, KN_ERROR_FORMAT, "%s: line %llu: a quote is never closed", read->name,
+                           (unsigned long long)line);
         if (read->bytes[read->at] == '\n') read->line++;
         if (read->bytes[read->at] != '"') continue;
         if (read->at + 1 == read->count || read->bytes[read->at + 1] != '"') break;
@@ -92,7 +92,7 @@ static kn_status read_quoted(reader *read, uint64_t *at, uint64_t *length, kn_er
     if (!at_end_of_line(read) && (char)read->bytes[read->at] != read->separator)
         return kn_fail(
             error, KN_ERROR_FORMAT,
-            "%s: line %llu: text after the closing quote of a value; a quote within one must be doubled",
+            "%s: line %llu: text after the closing quote of a value; quotes within a value must be doubled",
             read->name, (unsigned long long)read->line);
     if (!doubled) return KN_OK;
     const uint8_t *text = read->bytes + *at;
@@ -119,7 +119,7 @@ static void read_bare(reader *read, uint64_t *at, uint64_t *length) {
     *length = (uint64_t)(end - first);
 }
 
-/* Reads the cells of a line into places[0..most), unless that is NULL; counts all of them. */
+/* Reads the cells of a line into places[0..most), unless that is NULL; counts all cells. */
 static kn_status read_line(reader *read, uint64_t *places, size_t most, size_t *count, kn_error *error) {
     for (*count = 0;;) {
         uint64_t at = 0, length = 0;
@@ -131,12 +131,12 @@ static kn_status read_line(reader *read, uint64_t *places, size_t most, size_t *
         }
         if (length > LENGTH_MAX)
             return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                           "%s: line %llu: a value of %llu bytes; at most %d are supported", read->name,
+                           "%s: line %llu: has a value of %llu bytes; at most %d are supported", read->name,
                            (unsigned long long)read->line, (unsigned long long)length, LENGTH_MAX);
         if (*count < most && places) places[*count] = at << LENGTH_BITS | length;
         ++*count;
         if (at_end_of_line(read)) break;
-        read->at++; /* the separator, which another cell always follows */
+        read->at++; /* the separator, which is always followed by another cell */
     }
     skip_end(read);
     return KN_OK;
@@ -159,7 +159,7 @@ static uint64_t text_bytes(const uint8_t *bytes, uint64_t count) {
     return at;
 }
 
-/* ---- errors: finds the first one from the beginning -------------------------------------------------- */
+/* ---- errors: finds the first error in the file --------------------------------------------------------- */
 
 /* Checks that each row has as many cells as the first line has names. */
 static kn_status check_rows(reader read, size_t columns, kn_error *error) {
@@ -187,13 +187,13 @@ static kn_status check_text(const reader *read, kn_error *error) {
                    (unsigned long long)line);
 }
 
-/* read: at the beginning. Returns KN_OK if there is no error. */
+/* read: at the beginning of the file. Returns KN_OK if there is no error. */
 static kn_status find_fault(reader read, kn_error *error) {
     size_t columns;
     kn_status status = check_text(&read, error);
     if (status != KN_OK) return status;
     if (read.count >= BYTES_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %llu bytes; fewer than %llu are supported",
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: has %llu bytes; fewer than %llu are supported",
                        read.name, (unsigned long long)read.count, (unsigned long long)BYTES_MAX);
     if (!next_line(&read))
         return kn_fail(error, KN_ERROR_FORMAT,
@@ -203,15 +203,15 @@ static kn_status find_fault(reader read, kn_error *error) {
     status = read_line(&read, NULL, 0, &columns, error);
     if (status != KN_OK) return status;
     if (columns > COLUMNS_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu columns; at most %d are supported", read.name,
-                       columns, COLUMNS_MAX);
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: has %zu columns; at most %d are supported",
+                       read.name, columns, COLUMNS_MAX);
     return check_rows(read, columns, error);
 }
 
 /* ---- chunks --------------------------------------------------------------------------------- */
 
-/* The lines that begin in a chunk. Its beginning is assumed to be that of a line, which is wrong within
- * quotes: the end of the previous chunk's last line tells. */
+/* The lines that begin in a chunk. The beginning of a chunk is assumed to be the beginning of a line, which
+ * is wrong within quotes: the end of the previous chunk's last line reveals that. */
 typedef struct piece {
     uint64_t begin, end, stop; /* stop: after the last line */
     uint64_t rows, doubled;    /* doubled: bytes of unquoted text */
@@ -277,7 +277,7 @@ static uint64_t line_from(const reader *read, uint64_t at) {
     return end.at;
 }
 
-/* Finds the chunks and their numbers of rows; false if one has an error or memory is out. */
+/* Finds the chunks and their numbers of rows; false if a chunk has an error, or when out of memory. */
 static bool count_pieces(kn_arena *arena, pieces *all, uint64_t bytes_each) {
     const uint64_t begin = all->read.at, end = all->read.count;
     all->count = (size_t)((end - begin) / bytes_each + 1);
@@ -301,7 +301,7 @@ static bool count_pieces(kn_arena *arena, pieces *all, uint64_t bytes_each) {
     return true;
 }
 
-/* Reads all cells except the names, which were counted before; unquoted texts come first. */
+/* Reads all cells except the names, which were counted before; unquoted texts are stored first. */
 static bool read_rows(kn_arena *arena, pieces *all, uint64_t bytes_each, kn_csv *table) {
     uint64_t rows = 0, texts = all->read.doubled;
     if (!count_pieces(arena, all, bytes_each)) return false;
@@ -321,7 +321,8 @@ static bool read_rows(kn_arena *arena, pieces *all, uint64_t bytes_each, kn_csv 
     return true;
 }
 
-/* Reads the names in the first line. Their places are stored after those of the rows, where there is room. */
+/* Reads the names in the first line. Their places are stored after the rows' places, which have room for
+ * them. */
 static bool read_names(kn_arena *arena, reader first, const pieces *all, kn_csv *table) {
     kn_csv_cell *names = kn_arena_take(arena, all->columns, sizeof *names);
     uint64_t *places = all->places + table->rows * all->columns;

@@ -16,7 +16,7 @@ enum { BUCKETS = 30 };
 
 struct kn_events {
     kn_host host;
-    kn_error error; /* permanent once something has failed */
+    kn_error error; /* set permanently by the first failure */
     FILE *file;
     char *path;
 };
@@ -137,7 +137,7 @@ static kn_status begin_file(kn_events *events, const char *folder) {
     kn_arena arena;
     kn_arena_init(&arena, &events->host);
     kn_status status = kn_folder_make(&events->host, folder, &events->error);
-    /* Names sort by time; a second file of the same second and process gets the next number. */
+    /* Names sort by time; a second file in the same second by the same process gets the next number. */
     const char *path = NULL;
     for (int turn = 0; status == KN_OK && (!path || kn_path_exists(path)); turn++) {
         const char *name = kn_arena_format(&arena, "events.out.tfevents.%010lld.koine.%ld.%d",
@@ -198,7 +198,7 @@ const char *kn_events_path(const kn_events *events) {
 /* Whether a value can be written. */
 static kn_status begin(kn_events *events, const char *tag, const void *data) {
     if (!events) return KN_ERROR_MEMORY;
-    /* an invalid call does not spoil the file */
+    /* an invalid call leaves the file usable */
     if (events->error.status == KN_OK && (!tag || !*tag || !data)) return KN_ERROR_ARGUMENT;
     return events->error.status;
 }

@@ -1,6 +1,6 @@
-/* The door of the formats room: bytes to structures and back. Input may be hostile: every size is checked
- * before memory is allocated and every offset before it is followed. `name` is the name of the bytes in
- * messages, usually the path of the file. */
+/* Public to other modules: bytes to structures and back. Input may be hostile: every size is checked before
+ * memory is allocated, and every offset before it is followed. `name` is the name of the bytes in messages,
+ * usually the path of the file. */
 #ifndef KN_FORMATS_H
 #define KN_FORMATS_H
 
@@ -10,7 +10,7 @@
 #include "formats/caffe.h"
 #include "formats/onnx.h"
 
-/* ---- arrays (array.c): common to npy, IDX and safetensors ------------------------ */
+/* ---- arrays (array.c), common to npy, IDX and safetensors ---------------------------------------------- */
 
 typedef struct kn_array {
     kn_dtype type;
@@ -42,9 +42,9 @@ typedef struct kn_array_file {
 } kn_array_file;
 void kn_array_file_close(const kn_host *host, kn_array_file *file);
 
-/* ---- npy (npy.c): versions 1 to 3, either byte order, C and Fortran order ------ */
+/* ---- npy (npy.c): versions 1 to 3, either byte order, C and Fortran order ------------------------------ */
 
-/* The array points into `bytes` if they need no conversion, otherwise it owns a copy. */
+/* The array points into `bytes` if no conversion is needed, otherwise it owns a copy. */
 kn_status kn_npy_read(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
                       kn_array *array, kn_error *error);
 kn_status kn_npy_open(const kn_host *host, const char *path, kn_array_file *file, kn_error *error);
@@ -136,7 +136,7 @@ typedef struct kn_zip {
 /* Reads the directory. Members and their names live in the arena; `name` and `bytes` must outlive them. */
 kn_status kn_zip_read(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, kn_zip *zip,
                       kn_error *error);
-/* NULL if there is none of that name. */
+/* NULL if there is no member of that name. */
 const kn_zip_member *kn_zip_find(const kn_zip *zip, const char *name);
 /* Gets a member's `size` bytes, at most `limit`, after checking the checksum: in the file if stored,
  * otherwise in *owned, which is released with kn_release. */
@@ -148,7 +148,7 @@ kn_status kn_zip_member_read(const kn_host *host, const kn_zip *zip, const kn_zi
 /* Length of the character at `bytes`; 0 if invalid: overlong, half of a surrogate pair, beyond U+10FFFF, or
  * truncated. Sets *code. count > 0. */
 size_t kn_utf8_read(const uint8_t *bytes, uint64_t count, uint32_t *code);
-/* The reverse: writes 1 to 4 bytes. */
+/* The inverse: writes 1 to 4 bytes. */
 size_t kn_utf8_write(char *to, uint32_t code);
 
 /* ---- JSON (json.c) ------------------------------------------------------------------ */
@@ -168,11 +168,11 @@ struct kn_json {
     bool truth;
     double number;
     const char *text; /* strings decoded to UTF-8, numbers as written; both terminated */
-    size_t length;    /* of text: a string may contain zero bytes */
+    size_t length;    /* of text, since a string may contain zero bytes */
     const char *key;  /* of a member of an object, otherwise NULL */
     size_t key_length;
     size_t count;    /* items or members */
-    kn_json *first;  /* first of them, in text order */
+    kn_json *first;  /* the first of them, in text order */
     kn_json *next;   /* the next sibling */
     uint64_t offset; /* byte offset of its beginning */
 };
@@ -182,7 +182,7 @@ struct kn_json {
  * "name:line:column". Everything lives in the arena. */
 kn_status kn_json_read(kn_arena *arena, const char *name, const void *bytes, uint64_t count,
                        uint64_t size_limit, int depth_limit, kn_json **root, kn_error *error);
-/* The member of an object by key; NULL if there is none, or not an object. */
+/* The member of an object by key; NULL if there is none, or if it is not an object. */
 const kn_json *kn_json_member(const kn_json *object, const char *key);
 /* A number that is written as an integer and fits; otherwise false. */
 bool kn_json_int64(const kn_json *value, int64_t *number);
@@ -232,20 +232,20 @@ kn_status kn_safetensors_read(const kn_host *host, const char *name, const uint8
                               kn_safetensors *file, kn_error *error);
 kn_status kn_safetensors_open(const kn_host *host, const char *path, kn_safetensors *file, kn_error *error);
 void kn_safetensors_close(const kn_host *host, kn_safetensors *file);
-/* NULL if there is none of that name. */
+/* NULL if there is no tensor of that name. */
 const kn_safetensor *kn_safetensors_find(const kn_safetensors *file, const char *name);
 const char *kn_safetensors_metadata(const kn_safetensors *file, const char *key);
 
 /* Writes a file atomically. All tensors are declared first (their bytes are ignored); then the bytes of each
- * follow in the same order, in chunks of any size. Tensors are contiguous without padding: put wide types
- * first if they should be aligned. */
+ * tensor follow in the same order, in chunks of any size. Tensors are contiguous without padding: put wide
+ * types first if they should be aligned. */
 typedef struct kn_safetensors_writer kn_safetensors_writer;
 kn_status kn_safetensors_writer_open(const kn_host *host, const char *path, const kn_safetensor *tensors,
                                      size_t count, const kn_text_pair *metadata, size_t metadata_count,
                                      kn_safetensors_writer **writer, kn_error *error);
 kn_status kn_safetensors_writer_add(kn_safetensors_writer *writer, const void *bytes, uint64_t count,
                                     kn_error *error);
-/* Fails if bytes are missing. Destroys the writer in any case. */
+/* Fails if bytes are missing. Always destroys the writer. */
 kn_status kn_safetensors_writer_commit(kn_safetensors_writer **writer, kn_error *error);
 void kn_safetensors_writer_abandon(kn_safetensors_writer **writer);
 /* Writes tensors whose bytes are in memory. */

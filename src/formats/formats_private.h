@@ -1,4 +1,4 @@
-/* For the formats room only. */
+/* Private to the formats module. */
 #ifndef KN_FORMATS_PRIVATE_H
 #define KN_FORMATS_PRIVATE_H
 
@@ -8,8 +8,8 @@
 bool kn_little_endian(void);
 /* Reverses the bytes of each of `count` elements of `size` bytes; from and to may be equal. */
 void kn_swap_bytes(void *to, const void *from, uint64_t count, size_t size);
-/* Replaces the array's bytes by a copy that it owns and the caller may modify; NULL with the error set when
- * out of memory. Zero bytes give a valid pointer. */
+/* Replaces the array's bytes with a copy that it owns and the caller may modify; NULL with the error set when
+ * out of memory. Valid for zero bytes. */
 void *kn_array_take_copy(const kn_host *host, kn_array *array, kn_error *error);
 
 /* kn_csv_read with a given chunk size, which affects only the number of chunks. */

@@ -8,7 +8,7 @@ bool kn_gzip_is(const uint8_t *bytes, uint64_t count) {
     return count >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-/* zlib allocates from the host, too. */
+/* zlib also allocates from the host */
 static voidpf take(voidpf host, uInt count, uInt size) {
     return kn_allocate(host, count, size);
 }
@@ -37,7 +37,7 @@ static void feed(inflation *work) {
 static kn_status make_room(const kn_host *host, inflation *work, uint64_t limit, kn_error *error) {
     if (work->used + 2 <= work->capacity) return KN_OK;
     size_t wanted = work->capacity < 4096 ? 4096 : work->capacity * 2;
-    /* One byte beyond the limit reveals that there is more than allowed. */
+    /* One byte beyond the limit reveals that the data is too large. */
     if (wanted > limit + 2) wanted = (size_t)limit + 2;
     void *grown = kn_resize(host, work->data, wanted, 1);
     if (!grown) return kn_fail_memory(error, wanted);
@@ -60,8 +60,8 @@ static kn_status inflate_all(const kn_host *host, const char *name, inflation *w
         work->used += offered - work->stream.avail_out;
         uint64_t place = count - work->left - work->stream.avail_in;
         if (work->used > limit)
-            return kn_fail(error, KN_ERROR_FORMAT, "%s: inflates to more than the maximum of %llu bytes",
-                           name, (unsigned long long)limit);
+            return kn_fail(error, KN_ERROR_FORMAT, "%s: inflates to more than %llu bytes, the maximum", name,
+                           (unsigned long long)limit);
         if (result == Z_STREAM_END) {
             feed(work);
             if (work->stream.avail_in == 0) return KN_OK;

@@ -171,8 +171,8 @@ static kn_status read_number(reader *in, kn_json *value) {
 
 static kn_status read_value(reader *in, kn_json *value);
 
-/* Checks that no two members of an object have the same key: a few are compared one by one, more use a map,
- * so that no file can make this slow. */
+/* Checks that no two members of an object have the same key: few members are compared one by one, more use a
+ * map, so that no file can make this slow. */
 static kn_status check_key(reader *in, kn_json *object, kn_map *seen, kn_json *member) {
     bool twice = false;
     if (object->count <= FEW_MEMBERS) {
@@ -183,7 +183,7 @@ static kn_status check_key(reader *in, kn_json *object, kn_map *seen, kn_json *m
     }
     if (!twice) twice = kn_map_has(seen, member->key, member->key_length);
     if (twice) return refuse_at(in, member->offset, "distinct keys in an object");
-    /* When the limit is reached all of them enter the map, later ones as they come. */
+    /* When the limit is reached, all members enter the map; later members enter it directly. */
     kn_json *first = object->count == FEW_MEMBERS ? object->first : member;
     for (kn_json *entry = first;; entry = entry->next) {
         if (!kn_map_put(seen, entry->key, entry->key_length, entry))

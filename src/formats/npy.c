@@ -1,5 +1,5 @@
-/* npy: NumPy's file of one array. Magic, version, header length, the header (a Python dictionary as text),
- * the elements. */
+/* npy: NumPy's file format for one array: magic, version, header length, the header (a Python dictionary as
+ * text), the elements. */
 #include "formats/formats_private.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ typedef struct header {
     const char *name; /* of the file */
     const char *text;
     size_t length, at;
-    size_t begin; /* of the text in the file */
+    size_t begin; /* of the header's text in the file */
     kn_error *error;
     bool has_type, has_order, has_shape;
     kn_dtype type;
@@ -24,7 +24,7 @@ typedef struct header {
 static kn_status refuse(header *in, const char *expected) {
     size_t left = in->length - in->at;
     char found[KN_QUOTE_BYTES];
-    return kn_fail(in->error, KN_ERROR_FORMAT, "%s: byte %zu: the header has %s, expected %s", in->name,
+    return kn_fail(in->error, KN_ERROR_FORMAT, "%s: byte %zu: found %s in the header, expected %s", in->name,
                    in->begin + in->at, kn_quote(in->text + in->at, left, found), expected);
 }
 
@@ -308,8 +308,8 @@ static kn_status make_header(kn_text *text, const kn_array *array, kn_error *err
 kn_status kn_npy_write(const kn_host *host, const char *path, const kn_array *array, kn_error *error) {
     kn_array sized = *array;
     if (!type_text(array->type))
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: npy does not support %s; write it as float32", path,
-                       kn_array_type_name(array->type));
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: npy files cannot contain %s; write float32 instead",
+                       path, kn_array_type_name(array->type));
     if (!kn_array_measure(&sized))
         return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the size of the array is invalid or overflows", path);
     kn_text text;

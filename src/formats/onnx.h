@@ -1,8 +1,9 @@
-/* ONNX files: models, and single values (the backend tests' inputs and outputs). Included through formats.h.
+/* ONNX files: models, and single values (inputs and outputs of the backend tests). Included through
+ * formats.h.
  *
  * The structures mirror the file: nothing is resolved, inferred or checked against operators here. Strings
- * are UTF-8 without zero characters and never NULL: an absent one is "". Empty lists may be NULL. A writer
- * takes the same structures; zeros mean "absent", and strings may then be NULL, too. */
+ * are UTF-8 without zero characters and never NULL: an absent string is "". Empty lists may be NULL. A
+ * writer takes the same structures; zeros mean "absent", and strings may then also be NULL. */
 #ifndef KN_FORMATS_ONNX_H
 #define KN_FORMATS_ONNX_H
 
@@ -56,8 +57,8 @@ typedef enum kn_onnx_type {
 const char *kn_onnx_type_name(kn_onnx_type type);
 /* Bits of a packed element; 0 for strings and invalid types. */
 int kn_onnx_type_bits(kn_onnx_type type);
-/* Koine's element type with the same numbers, of which elements of 4 and 2 bits take a byte each; false if
- * there is none (strings, complex numbers, floats of 6 bits). */
+/* Koine's element type with the same values, where 4-bit and 2-bit elements take a byte each; false if there
+ * is none (strings, complex numbers, 6-bit floats). */
 bool kn_onnx_type_to(kn_onnx_type type, kn_dtype *dtype);
 kn_onnx_type kn_onnx_type_from(kn_dtype dtype);
 
@@ -90,10 +91,9 @@ typedef struct kn_onnx_tensor {
     bool external; /* whether the bytes are in a separate file */
 } kn_onnx_tensor;
 
-/* Values at positions: `indices` has the shape (number of values), with row-major positions, or (number,
- * rank). */
+/* Values at positions: `indices` has the shape (values), with row-major positions, or (values, rank). */
 typedef struct kn_onnx_sparse {
-    kn_onnx_tensor values, indices; /* the name is that of the values */
+    kn_onnx_tensor values, indices; /* the name is in `values` */
     size_t rank;
     const int64_t *shape;
 } kn_onnx_sparse;
@@ -102,18 +102,18 @@ typedef struct kn_onnx_sparse {
  * byte_count is 0 for strings. */
 bool kn_onnx_tensor_measure(kn_onnx_tensor *tensor);
 /* The tensor as an array, to be finished with kn_array_finish: it points to the same bytes, or owns a copy on
- * big-endian machines. KN_ERROR_UNSUPPORTED, with the reason, for a type that kn_onnx_type_to does not know
- * or a rank above KN_MAX_RANK. */
+ * big-endian machines. KN_ERROR_UNSUPPORTED, with the reason, for a type that kn_onnx_type_to does not
+ * convert or a rank above KN_MAX_RANK. */
 kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array,
                                kn_error *error);
-/* Converts elements from the machine's byte order to that of a tensor, and float4e2m1 to two a byte, in
- * place. */
+/* Converts elements in place from the machine's byte order to a tensor's, and float4e2m1 to two elements per
+ * byte. */
 void kn_onnx_pack(kn_dtype dtype, void *elements, uint64_t count);
 /* Element `index` of a numeric type, exact except for integers above 2^53; the real part of a complex number.
  * 0 for strings. index < count. */
 double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index);
-/* Element `index` of int64, int32, all narrower integers and bool, exact; of a uint64 its bits. False for
- * other types. */
+/* Element `index` of int64, int32, a narrower integer or bool, exactly; the bits of a uint64. False for other
+ * types. */
 bool kn_onnx_tensor_integer(const kn_onnx_tensor *tensor, uint64_t index, int64_t *number);
 
 /* ---- types of values ------------------------------------------------------------------ */
@@ -183,7 +183,7 @@ const char *kn_onnx_attribute_kind_name(kn_onnx_attribute_kind kind);
 /* A scalar is a list of one: an INT has count 1 and ints[0]. */
 typedef struct kn_onnx_attribute {
     const char *name, *doc;
-    /* in a function: the attribute of the function that provides the value; otherwise "" */
+    /* in a function: the name of the function's attribute that provides the value; otherwise "" */
     const char *reference;
     kn_onnx_attribute_kind kind; /* also with a reference */
     size_t count;                /* 0 with a reference */
@@ -201,10 +201,10 @@ typedef struct kn_onnx_attribute {
 typedef struct kn_onnx_node {
     const char *name, *doc;
     const char *type;     /* "Conv" */
-    const char *domain;   /* "" is ONNX's own; "ai.onnx" is read as "" */
+    const char *domain;   /* "" for ONNX; "ai.onnx" is read as "" */
     const char *overload; /* of a function */
-    const char **inputs;  /* "" for an omitted one */
-    const char **outputs; /* "" for an unused one */
+    const char **inputs;  /* "" for an omitted input */
+    const char **outputs; /* "" for an unused output */
     const kn_onnx_attribute *attributes;
     const kn_onnx_pair *metadata;
     size_t input_count, output_count, attribute_count, metadata_count;
@@ -217,8 +217,8 @@ typedef struct kn_onnx_annotation {
     size_t parameter_count;
 } kn_onnx_annotation;
 
-/* Also the body of If, Loop and Scan. Refused when read: duplicate names of inputs, of initializers or of
- * node outputs, a node output that is also an input or initializer, and duplicate attributes of a node. An
+/* Also the body of If, Loop and Scan. The reader refuses duplicate names of inputs, initializers or node
+ * outputs, node outputs that are also inputs or initializers, and duplicate attributes of a node. An
  * initializer may be the default of an input. */
 struct kn_onnx_graph {
     const char *name, *doc;
@@ -253,8 +253,8 @@ typedef struct kn_onnx_function {
 /* A file with external data of a model. */
 typedef struct kn_onnx_external kn_onnx_external;
 
-/* kn_onnx_close releases what was read. ONNX's training information, which is unused in practice, and device
- * configurations are not kept. */
+/* kn_onnx_close releases what was read. Training information, which is unused in practice, and device
+ * configurations are not stored. */
 typedef struct kn_onnx_model {
     int64_t ir_version;
     const kn_onnx_opset *opsets; /* one per domain */
@@ -279,7 +279,7 @@ kn_status kn_onnx_read(const kn_host *host, const char *name, const uint8_t *byt
 /* The file and its external data, mapped into memory. */
 kn_status kn_onnx_open(const kn_host *host, const char *path, kn_onnx_model *model, kn_error *error);
 void kn_onnx_close(const kn_host *host, kn_onnx_model *model);
-/* NULL if there is none of that name. */
+/* NULL if there is no attribute of that name. */
 const kn_onnx_attribute *kn_onnx_find_attribute(const kn_onnx_node *node, const char *name);
 /* The version of a domain in the list; 0 if none. */
 int64_t kn_onnx_find_opset(const kn_onnx_opset *opsets, size_t count, const char *domain);
@@ -297,7 +297,7 @@ typedef struct kn_onnx_write_options {
  * used; elements are written as raw data. */
 kn_status kn_onnx_write(const kn_host *host, const char *path, const kn_onnx_model *model,
                         const kn_onnx_write_options *options, kn_error *error);
-/* The same into memory, in one buffer; *bytes is released with kn_release. */
+/* kn_onnx_write into memory, in one buffer; *bytes is released with kn_release. */
 kn_status kn_onnx_encode(const kn_host *host, const char *name, const kn_onnx_model *model, uint8_t **bytes,
                          uint64_t *count, kn_error *error);
 
@@ -307,7 +307,8 @@ typedef struct kn_onnx_value kn_onnx_value;
 struct kn_onnx_value {
     kn_onnx_kind kind; /* a tensor, a sparse tensor, a sequence, an optional */
     const char *name;
-    kn_onnx_kind item_kind; /* of sequences and optionals: what they contain, specified even if empty */
+    kn_onnx_kind item_kind; /* for sequences and optionals: the kind of their items, specified even if
+                             * empty */
     size_t count;           /* number of items; of an optional 0 or 1 */
     union {
         const kn_onnx_value *items;
@@ -322,7 +323,7 @@ typedef struct kn_onnx_value_file {
     kn_file_view view;
 } kn_onnx_value_file;
 
-/* The file does not say what it contains: `kind` does (KN_ONNX_TENSOR, _SPARSE, _SEQUENCE or _OPTIONAL).
+/* The file does not specify what it contains: `kind` does (KN_ONNX_TENSOR, _SPARSE, _SEQUENCE or _OPTIONAL).
  * Otherwise like kn_onnx_read; maps and external data are refused. */
 kn_status kn_onnx_value_read(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
                              kn_onnx_kind kind, kn_onnx_value_file *file, kn_error *error);

@@ -1,4 +1,4 @@
-/* ONNX: attributes of nodes, types of values, sparse tensors: messages that tables cannot describe. */
+/* ONNX messages that tables cannot describe: attributes of nodes, types of values, sparse tensors. */
 #include <string.h>
 
 #include "formats/onnx_private.h"
@@ -136,7 +136,7 @@ static kn_status read_sparse(kn_onnx_reader *in, kn_wire bytes, void *object) {
             status = kn_onnx_expect(in, &field, KN_WIRE_BYTES);
             if (status == KN_OK && parts[field.number])
                 return kn_wire_refuse(&in->place, field.at,
-                                      "a sparse tensor has its values or indices twice");
+                                      "a sparse tensor has two fields of values or indices");
             parts[field.number] = true;
             if (status == KN_OK)
                 status = kn_onnx_read_message(in, &kn_onnx_tensor_message, field.bytes,
@@ -147,7 +147,7 @@ static kn_status read_sparse(kn_onnx_reader *in, kn_wire bytes, void *object) {
     }
     if (status != KN_OK) return status;
     if (!parts[1] || !parts[2])
-        return kn_wire_refuse(&in->place, bytes.at, "a sparse tensor lacks its values or its indices");
+        return kn_wire_refuse(&in->place, bytes.at, "a sparse tensor has no values or no indices");
     sparse->rank = (size_t)rank;
     return rank > 0 ? kn_onnx_read_ints(in, bytes, 3, rank, &sparse->shape) : KN_OK;
 }
@@ -214,7 +214,7 @@ static kn_status scan(kn_onnx_reader *in, const kn_wire_field *field, uint64_t c
                                 : kind == KN_ONNX_ATTRIBUTE_INT ? KN_WIRE_VARINT
                                                                 : KN_WIRE_BYTES);
     if (status != KN_OK) return status;
-    /* Some writers write a zero for an absent value; of repeated numbers the last one counts. */
+    /* Some writers write a zero for an absent value; the last of several numbers counts. */
     if (has_zero(kind)) {
         bool zero =
             kind == KN_ONNX_ATTRIBUTE_STRING ? field->bytes.at == field->bytes.end : field->value == 0;
@@ -225,8 +225,8 @@ static kn_status scan(kn_onnx_reader *in, const kn_wire_field *field, uint64_t c
     return KN_OK;
 }
 
-/* Determines the kind: the declared one, or that of the only value; there must be no value of another
- * kind. */
+/* Determines the kind: the declared kind, or the kind of the only value; there must be no value of a
+ * different kind. */
 static kn_status resolve_kind(kn_onnx_reader *in, const uint8_t *at, const uint64_t counts[FIELDS],
                               kn_onnx_attribute *attribute) {
     bool said = attribute->kind != KN_ONNX_ATTRIBUTE_NONE;

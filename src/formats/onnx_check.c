@@ -1,4 +1,4 @@
-/* ONNX: names that must be unique. */
+/* ONNX: checks that names are unique. */
 #include <string.h>
 
 #include "formats/onnx_private.h"
@@ -6,13 +6,12 @@
 /* Names seen so far in a scope. */
 typedef struct names {
     kn_onnx_reader *in;
-    const uint8_t *at; /* the message that contains them */
+    const uint8_t *at; /* the message that contains the names */
     kn_map map;
     kn_status status;
 } names;
 
-/* Adds a name. `what` is its role, such as "an input"; `allowed` is the role that may have the name
- * already. */
+/* Adds a name. `what` is its role, such as "an input"; a name with the role `allowed` may already exist. */
 static void add(names *known, const char *what, const char *name, const char *allowed) {
     if (known->status != KN_OK) return;
     const char *before = kn_map_get_text(&known->map, name);
@@ -75,7 +74,7 @@ kn_status kn_onnx_check_function(kn_onnx_reader *in, kn_wire bytes, const void *
     return known.status;
 }
 
-/* A domain may be listed twice with one version, as programs that merge models write it. */
+/* A domain may be listed twice with the same version, as written by programs that merge models. */
 static void add_opsets(names *known, const kn_onnx_model *model) {
     static const char domain[] = "a domain of operators";
     for (size_t i = 0; i < model->opset_count; i++) {

@@ -116,9 +116,9 @@ kn_status kn_onnx_read(const kn_host *host, const char *name, const uint8_t *byt
                          .model = model};
     kn_wire whole = {bytes, bytes + count};
     kn_status status = kn_onnx_read_message(&in, &kn_onnx_model_message, whole, model);
-    /* Any valid fields, even none, are a message; these make it a model. */
+    /* Any valid fields, even none, are a message; only these make it a model. */
     if (status == KN_OK && (!model->graph.name || model->opset_count == 0))
-        status = kn_fail(error, KN_ERROR_FORMAT, "%s: found no %s, expected an ONNX model", name,
+        status = kn_fail(error, KN_ERROR_FORMAT, "%s: has no %s; expected an ONNX model", name,
                          model->graph.name ? "operator set version" : "graph");
     if (status != KN_OK) kn_onnx_close(host, model);
     return status;
@@ -153,7 +153,7 @@ void kn_onnx_close(const kn_host *host, kn_onnx_model *model) {
     if (!model) return;
     for (kn_onnx_external *external = model->external; external; external = external->next)
         kn_file_close_view(host, &external->view);
-    /* A zeroed structure that was never filled in has neither. */
+    /* A zeroed structure has neither. */
     if (model->by_location.host || model->by_location.entries) kn_map_finish(&model->by_location);
     if (model->arena.host || model->arena.blocks) kn_arena_finish(&model->arena);
     if (model->view.bytes) kn_file_close_view(host, &model->view);

@@ -1,6 +1,6 @@
-/* Declarations shared by the ONNX reader and writer: each message of the format is a table of fields, which
- * serves reading and writing; messages that do not map to a structure one to one (tensors, attributes, types)
- * have functions instead. For the formats room only. */
+/* Shared by the ONNX reader and writer: each message of the format is a table of fields, which serves reading
+ * and writing; messages that do not map to a structure one to one (tensors, attributes, types) have functions
+ * instead. Private to the formats module. */
 #ifndef KN_FORMATS_ONNX_PRIVATE_H
 #define KN_FORMATS_ONNX_PRIVATE_H
 
@@ -20,7 +20,7 @@ typedef struct kn_onnx_reader {
     const kn_host *host;
     kn_arena *arena;
     const char *folder;   /* NULL: no external data */
-    kn_onnx_model *model; /* NULL when a single value is read: no external data */
+    kn_onnx_model *model; /* NULL when reading a single value: no external data */
     int depth;
 } kn_onnx_reader;
 
@@ -50,7 +50,7 @@ struct kn_onnx_message {
     /* Used instead of the fields. */
     kn_status (*read)(kn_onnx_reader *in, kn_wire bytes, void *object);
     void (*write)(kn_onnx_sink *out, const void *object);
-    /* Called after the fields, may be NULL: `bytes` is the whole message. */
+    /* Called after reading the fields; `bytes` is the whole message. May be NULL. */
     kn_status (*check)(kn_onnx_reader *in, kn_wire bytes, const void *object);
 };
 
@@ -86,7 +86,7 @@ kn_status kn_onnx_check_model(kn_onnx_reader *in, kn_wire bytes, const void *mod
 /* ---- writing (onnx_writer.c; messages without a table: onnx_parts.c) --------------------------- */
 
 /* A message is traversed twice by the same functions: first to measure the lengths of all messages in it, in
- * the order in which they begin, then to write. Failures are kept in `status`. */
+ * the order in which they begin, then to write. Failures are stored in `status`. */
 struct kn_onnx_sink {
     const kn_host *host;
     const char *name; /* for messages */
@@ -96,12 +96,12 @@ struct kn_onnx_sink {
     uint64_t count; /* bytes so far */
     uint64_t *lengths;
     size_t length_count, length_capacity, next_length;
-    uint8_t *memory;        /* the destination, or */
-    kn_file_writer *file;   /* this is */
+    uint8_t *memory;        /* the destination in memory, or */
+    kn_file_writer *file;   /* the destination file */
     kn_file_writer *data;   /* external data, in the second pass */
     const char *data_name;  /* its name in the model; NULL: no external data */
     uint64_t external_from; /* size of the smallest external tensor */
-    uint64_t data_count;    /* bytes in it so far */
+    uint64_t data_count;    /* bytes of external data so far */
 };
 
 /* Fields. A NULL or empty string is omitted. */

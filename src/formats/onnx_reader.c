@@ -151,7 +151,8 @@ static kn_status read_field(kn_onnx_reader *in, const kn_onnx_field *about, cons
     case KN_ONNX_ONE:
         status = kn_onnx_expect(in, field, KN_WIRE_BYTES);
         if (status == KN_OK && again)
-            return kn_wire_refuse(&in->place, field->at, "a second field %s; expected one", about->name);
+            return kn_wire_refuse(&in->place, field->at, "found a second field %s; expected one",
+                                  about->name);
         return status == KN_OK ? kn_onnx_read_message(in, about->message, field->bytes, object + about->at)
                                : status;
     case KN_ONNX_TEXTS:

@@ -1,4 +1,4 @@
-/* ONNX: tensors, whose elements may be in any of seven fields or in another file. */
+/* ONNX: tensors, whose elements may be in any of seven fields or in a separate file. */
 #include <string.h>
 
 #include "formats/onnx_private.h"
@@ -63,11 +63,11 @@ static uint32_t field_of(kn_onnx_type type) {
     }
 }
 
-/* What a tensor's message contains, from a first pass. */
+/* The contents of a tensor message, from a first pass. */
 typedef struct contents {
     uint64_t counts[FIELDS]; /* of numbers, strings, pairs */
-    uint32_t chunks[FIELDS]; /* fields that contain them */
-    kn_wire packed[FIELDS];  /* the last of them, if it is bytes */
+    uint32_t chunks[FIELDS]; /* number of fields that contain them */
+    kn_wire packed[FIELDS];  /* the last of these fields, if it is bytes */
     const uint8_t *at;       /* beginning of the message */
     bool external;
 } contents;
@@ -93,8 +93,9 @@ static kn_status scan_field(kn_onnx_reader *in, const kn_wire_field *field, cont
         found->external = field->value != 0;
         return kn_onnx_expect(in, field, KN_WIRE_VARINT);
     case SEGMENT:
-        return kn_fail(in->place.error, KN_ERROR_UNSUPPORTED, "%s: tensor \"%.200s\" is given in segments",
-                       in->place.name, tensor->name);
+        return kn_fail(in->place.error, KN_ERROR_UNSUPPORTED,
+                       "%s: tensor \"%.200s\" has segments, which are not supported", in->place.name,
+                       tensor->name);
     case DIMS:
     case FLOAT_DATA:
     case INT32_DATA:
@@ -104,7 +105,7 @@ static kn_status scan_field(kn_onnx_reader *in, const kn_wire_field *field, cont
         if (!kn_wire_count(&in->place, field, form_of(field->number), &count, &status)) return status;
         break;
     case RAW_DATA:
-        found->counts[RAW_DATA] = 0; /* the last one counts */
+        found->counts[RAW_DATA] = 0; /* the last field counts */
         count = (uint64_t)(field->bytes.end - field->bytes.at);
         status = kn_onnx_expect(in, field, KN_WIRE_BYTES);
         break;
@@ -294,7 +295,7 @@ static kn_status check_counts(kn_onnx_reader *in, const contents *found, const k
     uint32_t typed = field_of(tensor->type);
     if (found->external) {
         if (*field == EXTERNAL_DATA && typed != STRING_DATA) return KN_OK;
-        return refuse(in, found, tensor, "its elements are declared as external data but are not external");
+        return refuse(in, found, tensor, "its elements are declared as external data but are in the file");
     }
     if (*field == 0) *field = typed;
     if (*field != typed && (*field != RAW_DATA || typed == STRING_DATA))
@@ -303,11 +304,10 @@ static kn_status check_counts(kn_onnx_reader *in, const contents *found, const k
                               kn_onnx_type_name(tensor->type), field_name(*field), field_name(typed));
     uint64_t expected = *field == RAW_DATA ? tensor->byte_count : numbers_for(tensor);
     if (found->counts[*field] != expected)
-        return kn_wire_refuse(&in->place, found->at,
-                              "tensor \"%.200s\": %llu %s in %s, but its type %s and its shape need %llu",
-                              tensor->name, (unsigned long long)found->counts[*field],
-                              *field == RAW_DATA ? "bytes" : "numbers", field_name(*field),
-                              kn_onnx_type_name(tensor->type), (unsigned long long)expected);
+        return kn_wire_refuse(
+            &in->place, found->at, "tensor \"%.200s\": found %llu %s in %s; type %s and the shape need %llu",
+            tensor->name, (unsigned long long)found->counts[*field], *field == RAW_DATA ? "bytes" : "numbers",
+            field_name(*field), kn_onnx_type_name(tensor->type), (unsigned long long)expected);
     return KN_OK;
 }
 

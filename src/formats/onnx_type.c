@@ -51,8 +51,8 @@ static const struct {
     {KN_ONNX_FLOAT8E5M2, KN_FLOAT8E5M2},
     {KN_ONNX_FLOAT8E5M2FNUZ, KN_FLOAT8E5M2FNUZ},
     {KN_ONNX_FLOAT8E8M0, KN_FLOAT8E8M0},
-    {KN_ONNX_FLOAT4E2M1, KN_FLOAT4E2M1}, /* two elements a byte in files, one each here */
-    /* Elements below a byte take a byte each; never used in the reverse direction. */
+    {KN_ONNX_FLOAT4E2M1, KN_FLOAT4E2M1}, /* two elements per byte in files, one per byte here */
+    /* Elements smaller than a byte take a byte each; never used in the reverse direction. */
     {KN_ONNX_INT4, KN_INT8},
     {KN_ONNX_UINT4, KN_UINT8},
     {KN_ONNX_INT2, KN_INT8},
@@ -102,8 +102,7 @@ const char *kn_onnx_attribute_kind_name(kn_onnx_attribute_kind kind) {
 bool kn_onnx_tensor_measure(kn_onnx_tensor *tensor) {
     uint64_t bits = (uint64_t)kn_onnx_type_bits(tensor->type);
     if (bits == 0 && tensor->type != KN_ONNX_STRING) return false;
-    /* Zeros are left out of the product, so that overflow is detected whatever the order of the
-     * dimensions. */
+    /* Zeros are skipped in the product, so that overflow is detected whatever the order of the dimensions. */
     uint64_t product = 1;
     const uint64_t most = (uint64_t)PTRDIFF_MAX / (bits > 0 ? bits : 8 * sizeof(kn_onnx_string));
     bool empty = false;
@@ -212,7 +211,7 @@ double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index) {
     }
 }
 
-/* Widens elements of 4 and 2 bits to bytes: integers with their signs, floats as they are. */
+/* Widens 4-bit and 2-bit elements to bytes: integers are sign-extended, float codes are copied. */
 static kn_status unpack(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array, kn_error *error) {
     uint8_t *bytes = kn_resize(host, NULL, (size_t)tensor->count + 1, 1);
     if (!bytes) return kn_fail_memory(error, (size_t)tensor->count + 1);

@@ -1,4 +1,4 @@
-/* ONNX: files with a single value: a tensor, a sequence, an optional. */
+/* ONNX files with a single value: a tensor, a sequence or an optional. */
 #include <string.h>
 
 #include "formats/onnx_private.h"
@@ -30,7 +30,7 @@ uint32_t kn_onnx_item_field(kn_onnx_kind kind) {
 
 static kn_status read_item(kn_onnx_reader *in, kn_onnx_kind kind, kn_wire bytes, kn_onnx_value *value);
 
-/* Reads a sequence or an optional: their fields have the same numbers. */
+/* Reads a sequence or an optional, whose fields have the same numbers. */
 static kn_status read_holder(kn_onnx_reader *in, kn_wire bytes, kn_onnx_value *value) {
     kn_status status = KN_OK;
     kn_wire_field field;
@@ -52,7 +52,7 @@ static kn_status read_holder(kn_onnx_reader *in, kn_wire bytes, kn_onnx_value *v
         return kn_fail(in->place.error, KN_ERROR_UNSUPPORTED, "%s: maps are not supported", in->place.name);
     for (uint32_t other = 3; other < 8; other++)
         if (counts[other] > 0 && other != number)
-            return kn_wire_refuse(&in->place, bytes.at, "%s of %s contains another kind",
+            return kn_wire_refuse(&in->place, bytes.at, "%s of %s contains a different kind",
                                   kn_onnx_kind_name(value->kind), kn_onnx_kind_name(value->item_kind));
     value->count = number > 0 ? (size_t)counts[number] : 0;
     if (value->kind == KN_ONNX_OPTIONAL && value->count > 1)

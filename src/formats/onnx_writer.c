@@ -74,7 +74,7 @@ size_t kn_onnx_begin(kn_onnx_sink *out, uint32_t field) {
     }
     out->lengths = lengths;
     put_tag(out, field, KN_WIRE_BYTES);
-    out->lengths[out->length_count] = out->count; /* until its end is known */
+    out->lengths[out->length_count] = out->count; /* until the message's end is known */
     return out->length_count++;
 }
 
@@ -112,7 +112,7 @@ static void write_field(kn_onnx_sink *out, const kn_onnx_field *about, const uin
     case KN_ONNX_TEXTS:
         memcpy(&texts, object + about->at, sizeof texts);
         for (size_t i = 0; i < count; i++) {
-            const char *one = texts[i] ? texts[i] : ""; /* an omitted one keeps its position */
+            const char *one = texts[i] ? texts[i] : ""; /* an omitted text keeps its position */
             kn_onnx_put_bytes(out, about->number, one, strlen(one));
         }
         break;
@@ -160,8 +160,8 @@ static kn_status write_out(kn_onnx_sink *out, const kn_onnx_message *message, co
 static kn_status check_size(const kn_onnx_sink *out) {
     if (out->count <= MAX_BYTES) return KN_OK;
     return kn_fail(out->error, KN_ERROR_UNSUPPORTED,
-                   "%s: %llu bytes; an ONNX file without external data can have at most %llu", out->name,
-                   (unsigned long long)out->count, (unsigned long long)MAX_BYTES);
+                   "%s: would have %llu bytes; an ONNX file without external data can have at most %llu",
+                   out->name, (unsigned long long)out->count, (unsigned long long)MAX_BYTES);
 }
 
 static kn_status write_files(kn_onnx_sink *out, const char *path, const char *data_path,

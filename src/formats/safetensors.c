@@ -60,7 +60,7 @@ static kn_status refuse(reader *in, const kn_json *tensor, const kn_json *value,
                    in->name, tensor->key, place(value), kn_json_kind_name(value->kind), expected);
 }
 
-/* Keys are passed on as C strings. */
+/* Keys are used as C strings. */
 static kn_status check_text(reader *in, const kn_json *owner, const char *text, size_t length) {
     if (!memchr(text, '\0', length)) return KN_OK;
     return kn_fail(in->error, KN_ERROR_FORMAT, "%s: byte %llu: a zero character in \"%s\"", in->name,
@@ -253,7 +253,7 @@ kn_status kn_safetensors_open(const kn_host *host, const char *path, kn_safetens
 
 void kn_safetensors_close(const kn_host *host, kn_safetensors *file) {
     if (!file) return;
-    /* A zeroed structure that was never filled in has neither. */
+    /* A zeroed structure has neither. */
     if (file->arena.host || file->arena.blocks) kn_arena_finish(&file->arena);
     if (file->by_name.entries || file->by_name.slots) kn_map_finish(&file->by_name);
     if (file->view.bytes) kn_file_close_view(host, &file->view);
@@ -276,7 +276,7 @@ kn_status kn_safetensors_check(const kn_safetensors *file, const char *name, kn_
     uint64_t at = file->checksum_at;
     char found[24];
     if (!said) return KN_OK;
-    /* As written: without escapes, which would change the length. */
+    /* As written, without escapes, which would change the length. */
     if (strlen(said) != digits || at > file->byte_count - digits || memcmp(file->bytes + at, said, digits))
         return kn_fail(error, KN_ERROR_FORMAT, "%s: the checksum (%s) does not have %zu digits", name,
                        KN_SAFETENSORS_CHECKSUM, digits);

@@ -9,7 +9,7 @@ struct kn_safetensors_writer {
     kn_file_writer *file;
     char *path;
     uint64_t expected, written; /* bytes of tensors */
-    uint64_t checksum_at;       /* 0: none */
+    uint64_t checksum_at;       /* offset; 0: none */
     uint64_t hash;              /* of the bytes written */
 };
 
@@ -43,7 +43,7 @@ static kn_status add_tensor(kn_text *text, const char *path, const kn_safetensor
     const char *type = kn_safetensors_type_name(sized.type);
     if (!type)
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "%s: tensor \"%s\" is %s, which safetensors are not written with here", path,
+                       "%s: tensor \"%s\" has type %s, which safetensors files cannot contain", path,
                        tensor->name, kn_array_type_name(sized.type));
     kn_text_json(text, tensor->name);
     kn_text_format(text, ":{\"dtype\":\"%s\",\"shape\":[", type);
@@ -69,7 +69,8 @@ static kn_status make_header(const kn_host *host, const char *path, const kn_saf
     for (size_t i = 0; i < count && status == KN_OK; i++) {
         const char *name = tensors[i].name;
         if (kn_map_has(&names, name, strlen(name)) || strcmp(name, "__metadata__") == 0)
-            status = kn_fail(error, KN_ERROR_ARGUMENT, "%s: the name of tensor \"%s\" is taken", path, name);
+            status = kn_fail(error, KN_ERROR_ARGUMENT, "%s: the tensor name \"%s\" is reserved or used twice",
+                             path, name);
         else if (!kn_map_put_text(&names, name, (void *)(uintptr_t)&tensors[i]))
             status = kn_fail_memory(error, strlen(name));
         if (status != KN_OK) break;
@@ -115,7 +116,7 @@ kn_status kn_safetensors_writer_open(const kn_host *host, const char *path, cons
 kn_status kn_safetensors_writer_add(kn_safetensors_writer *writer, const void *bytes, uint64_t count,
                                     kn_error *error) {
     if (count > writer->expected - writer->written)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: %llu bytes more than the declared tensors have",
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: got %llu bytes more than the declared tensors have",
                        writer->path, (unsigned long long)(count - (writer->expected - writer->written)));
     if (count == 0) return KN_OK;
     kn_status status = kn_file_writer_add(writer->file, bytes, (size_t)count, error);

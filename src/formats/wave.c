@@ -32,7 +32,8 @@ static kn_status read_format(const char *name, const uint8_t *bytes, uint64_t co
             "%s: samples of format %u with %u bits; expected PCM of 8, 16, 24 or 32 bits, or floats", name,
             tag, bits);
     if (wave->channels < 1 || wave->channels > MAX_CHANNELS || wave->rate < 1 || wave->rate > 10000000)
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: %d channels of %lu samples per second", name,
+        return kn_fail(error, KN_ERROR_FORMAT,
+                       "%s: found %d channels with %lu samples per second, which is out of range", name,
                        wave->channels, (unsigned long)wave->rate);
     if (frame != (unsigned)(wave->channels * wave->bytes_each))
         return kn_fail(error, KN_ERROR_FORMAT, "%s: %u bytes for %d samples of %u bits", name, frame,
@@ -45,7 +46,7 @@ kn_status kn_wave_read(const char *name, const uint8_t *bytes, uint64_t count, k
     kn_wave read = {.channels = 0};
     *wave = read;
     if (count < HEAD || memcmp(bytes, "RIFF", 4) != 0 || memcmp(bytes + 8, "WAVE", 4) != 0)
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: not a WAV file according to its first bytes", name);
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: not a WAV file, judging by its first bytes", name);
     for (uint64_t at = HEAD; count - at >= CHUNK_HEAD;) {
         const uint8_t *piece = bytes + at;
         uint64_t there = count - at - CHUNK_HEAD, size = kn_little_uint(piece + 4, 4);
@@ -77,7 +78,7 @@ kn_status kn_wave_read(const char *name, const uint8_t *bytes, uint64_t count, k
         if (size > there) break;
         at += CHUNK_HEAD + size;
     }
-    return kn_fail(error, KN_ERROR_FORMAT, "%s: a WAV file without sound", name);
+    return kn_fail(error, KN_ERROR_FORMAT, "%s: has no data chunk", name);
 }
 
 static float number_at(const kn_wave *wave, const uint8_t *from) {

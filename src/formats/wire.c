@@ -131,7 +131,7 @@ bool kn_wire_count(const kn_wire_place *place, const kn_wire_field *field, kn_wi
 }
 
 kn_wire kn_wire_first(const kn_wire_field *field) {
-    /* An unpacked number: any non-empty range until its only number is taken. */
+    /* An unpacked number: any non-empty range, until its only number is read. */
     if (field->form != KN_WIRE_BYTES) return (kn_wire){field->at, field->at + 1};
     return field->bytes;
 }

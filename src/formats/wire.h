@@ -1,5 +1,5 @@
-/* The wire format of protocol buffers: consecutive fields, each with a number and one of four forms. For the
- * formats room only. */
+/* The wire format of protocol buffers: consecutive fields, each with a number and one of four forms. Private
+ * to the formats module. */
 #ifndef KN_FORMATS_WIRE_H
 #define KN_FORMATS_WIRE_H
 
@@ -14,7 +14,7 @@ typedef enum kn_wire_form {
 /* "a varint", for messages. */
 const char *kn_wire_form_name(kn_wire_form form);
 
-/* The unread rest of a message. */
+/* The unread remainder of a message. */
 typedef struct kn_wire {
     const uint8_t *at, *end;
 } kn_wire;
@@ -30,12 +30,12 @@ typedef struct kn_wire_field {
 /* The location for error messages. */
 typedef struct kn_wire_place {
     const char *name;     /* of the file */
-    const char *kind;     /* what it is expected to be, with an article: "an ONNX file" */
+    const char *kind;     /* the expected kind of file, with an article: "an ONNX file" */
     const uint8_t *start; /* its first byte */
     kn_error *error;
 } kn_wire_place;
 
-/* False at the end of the message, or if it is malformed: then *status is not KN_OK. */
+/* False at the end of the message, or if it is malformed: *status is then not KN_OK. */
 bool kn_wire_next(const kn_wire_place *place, kn_wire *wire, kn_wire_field *field, kn_status *status);
 /* Reads one varint; false if it is truncated or longer than 64 bits, without advancing. */
 bool kn_wire_varint(kn_wire *wire, uint64_t *value);

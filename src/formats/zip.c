@@ -61,7 +61,8 @@ static kn_status find_directory(const place *file, directory *found, kn_error *e
                    file->name);
 }
 
-/* Reads the sizes of large members from an extra field: those that do not fit the entry, in this order. */
+/* Reads the sizes of large members from an extra field: the sizes that do not fit the entry, in this order.
+ */
 static bool read_large(const uint8_t *extra, uint64_t length, kn_zip_member *member) {
     uint64_t *const fields[] = {&member->size, &member->packed, &member->header_at};
     while (length >= 4) {
@@ -136,7 +137,7 @@ const kn_zip_member *kn_zip_find(const kn_zip *zip, const char *name) {
     return NULL;
 }
 
-/* zlib allocates from the host, too. */
+/* zlib also allocates from the host */
 static voidpf take(voidpf host, uInt count, uInt size) {
     return kn_allocate(host, count, size);
 }
@@ -144,7 +145,7 @@ static void release(voidpf host, voidpf pointer) {
     kn_release(host, pointer);
 }
 
-/* Inflates a member into exactly its size; in chunks, since zlib counts in 32 bits. */
+/* Inflates a member to exactly its size, in chunks, since zlib counts in 32 bits. */
 static kn_status inflate_member(const kn_host *host, const uint8_t *bytes, uint64_t packed, uint8_t *data,
                                 uint64_t size) {
     kn_host own = host ? *host : kn_host_defaults();
@@ -160,7 +161,7 @@ static kn_status inflate_member(const kn_host *host, const uint8_t *bytes, uint6
             bytes += stream.avail_in;
             packed -= stream.avail_in;
         }
-        /* A member longer than declared would write here, and is refused. */
+        /* A member longer than declared would write here; it is refused. */
         uint8_t *to = size > 0 ? data : &beyond;
         uInt room = size == 0 ? 1 : (uInt)(size < piece ? size : piece);
         stream.next_out = to;

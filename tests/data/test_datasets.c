@@ -49,7 +49,7 @@ static void wrong_reads_are_refused(void **state) {
     const uint64_t indices[] = {4, 5};
     assert_int_equal(kn_dataset_read(dataset, indices, 2, 0, x, 24, message, sizeof message),
                      KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(message, "index 5, the dataset has 5 samples"));
+    assert_non_null(strstr(message, "index 5 is out of range; the dataset has 5 samples"));
     assert_int_equal(kn_dataset_read(dataset, indices, 1, 0, x, 13, message, sizeof message),
                      KN_ERROR_ARGUMENT);
     assert_non_null(strstr(message, "room for 13 bytes"));
@@ -58,7 +58,7 @@ static void wrong_reads_are_refused(void **state) {
     assert_int_equal(kn_dataset_read(dataset, NULL, 6, 0, x, 72, message, sizeof message), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_dataset_read(dataset, indices, 1, 2, x, 12, message, sizeof message),
                      KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(message, "field 2, the dataset has 2"));
+    assert_non_null(strstr(message, "field 2 is out of range; the dataset has 2"));
     assert_int_equal(kn_dataset_read(dataset, indices, 1, 0, NULL, 12, message, 20), KN_ERROR_ARGUMENT);
     assert_string_equal(message, "kn_dataset_read: th"); /* cut off */
     assert_true(x[0] == -1);                             /* nothing was written */

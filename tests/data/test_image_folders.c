@@ -95,7 +95,7 @@ static void classes_by_name(void **state) {
     train = open_folder(*state, "", &params);
     assert_int_equal(kn_dataset_status(train), KN_ERROR_NOT_FOUND);
     assert_non_null(strstr(kn_dataset_error(train),
-                           "the class \"cat\" is not one of the 2 that the model was trained on, ant, Cat;"));
+                           "the class \"cat\" is not among the 2 classes of the model, ant, Cat;"));
     kn_dataset_destroy(&train);
 }
 
@@ -196,7 +196,7 @@ static void faults_are_named(void **state) {
     assert_failed(open_folder(*state, "", NULL), KN_ERROR_FORMAT, "31.png: no I");
     add_picture(*state, "train/cat/31.png", 3, 3, 7);
     add_picture(*state, "test/dog/1.png", 3, 3, 7);
-    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "which the training part lacks");
+    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "the training part lacks");
     assert_failed(open_folder(*state, "?size=0", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
     assert_failed(open_folder(*state, "?size=3x", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
     assert_failed(open_folder(*state, "?size=99999", NULL), KN_ERROR_ARGUMENT, "at most 16384");

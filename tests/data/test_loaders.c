@@ -195,7 +195,7 @@ static void batches_fit_the_dataset(void **state) {
     params.drop_last = true;
     loader = kn_loader_create(made->dataset, &params);
     assert_int_equal(kn_loader_status(loader), KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(kn_loader_error(loader), "103 samples has no batch of 104"));
+    assert_non_null(strstr(kn_loader_error(loader), "103 samples has no full batch of 104"));
     assert_int_equal(kn_loader_batches(loader), 0);
     kn_loader_destroy(&loader);
     params.batch = 0;

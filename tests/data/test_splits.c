@@ -103,8 +103,8 @@ static void wrong_fractions_are_refused(void **state) {
         {1, "between 0 and 1"},
         {-0.5, "fraction of -0.5"},
         {NAN, "nan"},
-        {0.01, "leaves validation without any"},
-        {0.99, "leaves training without any"},
+        {0.01, "leaves no samples for validation"},
+        {0.99, "leaves no samples for training"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         assert_int_equal(kn_dataset_split(dataset, cases[i].fraction, 1, &training, &validation),

@@ -53,7 +53,7 @@ static void faults_are_named(void **state) {
         {"\n\r\n", "the file is empty"},
         {"a,b\n1,2\n1\n", "t.csv: line 3: found 1 values, expected 2 as in the first line"},
         {"a,b\n\"x\ny\",2\n1,2,3\n", "line 4: found 3 values, expected 2"},
-        {"a,b\n\"1,2\n", "line 2: a quote is opened and never closed"},
+        {"a,b\n\"1,2\n", "line 2: a quote is never closed"},
         {"a,b\n\"1\"2,3\n", "line 2: text after the closing quote"},
         {"a,b\n1,2\n\xff,3\n", "line 3: found bytes that are not UTF-8"},
     };

@@ -37,7 +37,7 @@ static void data_is_decompressed(void **state) {
         assert_int_equal(memory.live, 0);
     }
     assert_refused(kn_gzip_inflate(&host, "x.gz", packed, packed_count, LARGE - 1, &inflated, &count, &error),
-                   &error, KN_ERROR_FORMAT, "more than the maximum of 299999 bytes");
+                   &error, KN_ERROR_FORMAT, "more than 299999 bytes");
     assert_null(inflated);
     assert_int_equal(memory.live, 0);
     free(packed);
@@ -54,7 +54,7 @@ static void bombs_are_stopped(void **state) {
     kn_host host = metered_host(&memory);
     kn_error error = {0};
     assert_refused(kn_gzip_inflate(&host, "bomb", packed, packed_count, 1 << 20, &inflated, &count, &error),
-                   &error, KN_ERROR_FORMAT, "bomb: inflates to more than the maximum of 1048576 bytes");
+                   &error, KN_ERROR_FORMAT, "bomb: inflates to more than 1048576 bytes");
     assert_true(memory.peak < 3u << 20);
     assert_int_equal(memory.live, 0);
     free(packed);

@@ -144,7 +144,7 @@ static void wrong_headers_are_explained(void **state) {
         const char *part;
     } cases[] = {
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (2,)}", KN_ERROR_UNSUPPORTED,
-         "byte 20: the header has \"'<c8'"},
+         "byte 20: found \"'<c8'"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", KN_ERROR_UNSUPPORTED,
          "a type such as"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (2,)}", KN_ERROR_UNSUPPORTED, "a type such as"},

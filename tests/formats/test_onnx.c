@@ -274,7 +274,7 @@ static void invalid_models_are_refused(void **state) {
         const char *bytes, *words;
         size_t count;
     } cases[] = {
-        {"", "no graph, expected an ONNX model", 0},
+        {"", "no graph; expected an ONNX model", 0},
         {"\x3a", "the length is truncated", 1},
         {"\x3a\5", "5 bytes are declared, 0 are left", 2},
         {"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", "18446744073709551615 bytes are declared", 11},

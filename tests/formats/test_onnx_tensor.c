@@ -130,8 +130,7 @@ static void inconsistent_tensors_are_refused(void **state) {
         size_t data_count;
         const char *words;
     } cases[] = {
-        {2, KN_ONNX_FLOAT32, FLOATS, "abcd", 4,
-         "1 numbers in float_data, but its type float32 and its shape need 2"},
+        {2, KN_ONNX_FLOAT32, FLOATS, "abcd", 4, "1 numbers in float_data; type float32 and the shape need 2"},
         {1, KN_ONNX_FLOAT32, RAW, "abcde", 5, "5 bytes in raw_data"},
         {1, KN_ONNX_INT64, FLOATS, "abcd", 4, "elements of type int64 in float_data; expected int64_data"},
         {1, KN_ONNX_STRING, RAW, "abcd", 4, "elements of type string in raw_data"},
@@ -284,7 +283,7 @@ static void external_data_stays_in_the_folder(void **state) {
         {"w.bin", "1x", NULL, KN_ERROR_FORMAT, "is not a number"},
         {"w.bin", "7", NULL, KN_ERROR_FORMAT, "bytes 7 to 11 of \"w.bin\", which has 10"},
         {"w.bin", "9223372036854775807", NULL, KN_ERROR_FORMAT, "which has 10"},
-        {"w.bin", "0", "5", KN_ERROR_FORMAT, "5 bytes of external data, but its type and shape need 4"},
+        {"w.bin", "0", "5", KN_ERROR_FORMAT, "5 bytes of external data; type and shape need 4"},
     };
     char *outer = test_folder_make(), path[512], target[512], folder[512];
     assert_int_equal(mkdir(test_path(folder, sizeof folder, outer, "inside"), 0700), 0);
@@ -348,7 +347,7 @@ static void values_hold_values(void **state) {
                    &error, KN_ERROR_FORMAT, "an optional contains 2 values");
     add_message(&two, 5, &sequence);
     assert_refused(kn_onnx_value_read(&host, "x", two.bytes, two.count, KN_ONNX_SEQUENCE, &file, &error),
-                   &error, KN_ERROR_FORMAT, "contains another kind");
+                   &error, KN_ERROR_FORMAT, "contains a different kind");
     assert_refused(
         kn_onnx_value_read(&host, "x", (const uint8_t *)"\x10\4", 2, KN_ONNX_SEQUENCE, &file, &error), &error,
         KN_ERROR_UNSUPPORTED, "maps are not supported");
