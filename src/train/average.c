@@ -1,5 +1,5 @@
-/* Exchanges weights for their moving averages and back, through the host, one parameter at a time. A state
- * records which of the two is in place, so that files record it, too. */
+/* Swaps weights and their moving averages through the host, one parameter at a time. A state records which of
+ * the two is in place, so that files also record it. */
 #include "train/trainer_private.h"
 
 #define KN_TRAIN_EXCHANGED "koine.averages_used"
@@ -22,7 +22,7 @@ void kn_average_recall(kn_trainer *trainer) {
 kn_status kn_average_check(kn_trainer *trainer, const char *what) {
     if (!trainer->averages_used) return KN_OK;
     return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                   "the moving averages are in place of the weights; call "
+                   "the parameters currently hold the moving averages; call "
                    "kn_trainer_use_averages(trainer, false) before %s",
                    what);
 }

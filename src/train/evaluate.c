@@ -7,39 +7,39 @@
 
 enum { LOSS, ACCURACY, MEASURES };
 
-/* A mean over samples, or over what a session counts. */
+/* A mean over samples, or over the number that a session counts. */
 typedef struct measure {
-    const char *name;     /* of its value; NULL: not wanted */
-    kn_session *counting; /* computes `count`, which that of a batch is divided by; NULL: its samples */
+    const char *name;     /* of the value; NULL: not wanted */
+    kn_session *counting; /* computes `count`, the divisor of the batch's mean; NULL: the number of samples */
     const char *count;
-    const kn_graph *graph; /* the judged one */
+    const kn_graph *graph; /* the evaluated graph */
     double sum, counted;
 } measure;
 
-/* Of a batch: a mean, and the number it is a mean of. */
+/* The mean of a batch, and its number of elements. */
 typedef struct judged {
     float mean, count;
 } judged;
 
-/* An evaluation; with other workers each computes some of the batches, and all get the results. */
+/* An evaluation; with several workers, each computes some of the batches, and all get the results. */
 typedef struct judge_run {
     kn_session *session;
-    const kn_communicator *communicator; /* NULL: there are no others */
+    const kn_communicator *communicator; /* NULL: there are no other workers */
     measure measures[MEASURES];
     int measure_count;
-    judged (*found)[MEASURES]; /* of each batch */
+    judged (*found)[MEASURES]; /* by batch */
     uint64_t batches, samples, all;
     kn_judging_report report;
 } judge_run;
 
 static kn_status run_on(kn_session *session, const kn_batch *batch, const kn_fetch *fetches, size_t count) {
     kn_status status = kn_session_bind(session, "batch", (int64_t)batch->count);
-    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* the sizes may be fixed */
+    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* all sizes may be fixed */
         status = kn_session_run(session, batch->feeds, batch->feed_count, fetches, count);
     return status;
 }
 
-/* Runs the session that counts, which knows the inputs of the judged graph alone. */
+/* Runs the counting session, which only has inputs of the evaluated graph. */
 static kn_status count_batch(const judge_run *judging, const measure *own, const kn_batch *batch,
                              judged *found) {
     const kn_host *host = kn_session_host(judging->session);
@@ -52,7 +52,7 @@ static kn_status count_batch(const judge_run *judging, const measure *own, const
         if (kn_graph_find(own->graph, batch->feeds[i].name)) feeds[less.feed_count++] = batch->feeds[i];
     kn_status status = feeds ? run_on(own->counting, &less, &fetch, 1) : KN_ERROR_MEMORY;
     kn_release(host, feeds);
-    if (status == KN_OK && found->count == 0) found->mean = 0; /* the mean over nothing */
+    if (status == KN_OK && found->count == 0) found->mean = 0; /* an empty mean */
     return status;
 }
 
@@ -83,7 +83,7 @@ static kn_status judge_batches(judge_run *judging, kn_loader *loader) {
         if (status == KN_OK && judging->report.call)
             judging->report.call(judging->report.user, judging->samples, judging->all);
     }
-    /* What the others have found is 0 here. */
+    /* Results of other workers are 0 here, so their sum is complete. */
     if (status == KN_OK && judging->communicator)
         status = kn_all_reduce(judging->communicator, &judging->found[0][0].mean,
                                (size_t)judging->batches * sizeof *judging->found / sizeof(float));

@@ -12,7 +12,7 @@ void kn_fit_params_init(kn_fit_params *params) {
     if (params) *params = (kn_fit_params)KN_FIT_DEFAULTS;
 }
 
-/* A step that was begun. */
+/* A step that has begun. */
 typedef struct begun_step {
     kn_batch batch;
     uint64_t step;
@@ -24,21 +24,21 @@ typedef struct fit_run {
     const kn_fit_params *params;
     kn_fit_result *result;
     kn_loader *loader;
-    uint64_t batch;                   /* samples per batch of an evaluation */
+    uint64_t batch;                   /* samples per evaluation batch */
     uint64_t batches;                 /* per epoch; 0 for a failed loader */
     kn_batch next;                    /* the next batch to train on, if `taken` */
-    bool taken, ahead;                /* and whether it is on the device already (`ahead`) */
-    bool waits;                       /* on_step of the step that was begun wants to find its states */
-    begun_step begun[KN_STEPS_BEGUN]; /* and not ended, the oldest first */
+    bool taken, ahead;                /* and whether it has been uploaded (`ahead`) */
+    bool waits;                       /* on_step needs the states of the step that has begun */
+    begun_step begun[KN_STEPS_BEGUN]; /* steps that have begun and not ended, oldest first */
     int begun_count;
     double ended;                  /* when the last step ended */
     double start;                  /* of the call */
-    double apart;                  /* seconds spent on validation and in callbacks */
-    double recent, recent_samples; /* for the recent speed: decaying sums */
+    double excluded;               /* seconds of validation and callbacks, excluded from training time */
+    double recent, recent_samples; /* decaying sums, for the recent speed */
     uint64_t samples;
     kn_fit_memory memory;
-    bool leaves;                     /* a callback of this worker wants to stop */
-    double best_loss, best_accuracy; /* means of the best epoch; NaN if it was before this call */
+    bool leaves;                     /* a callback of this worker requests a stop */
+    double best_loss, best_accuracy; /* scores of the best epoch; NaN if it was before this call */
     bool recalled;                   /* the best epoch belongs to an earlier training run */
     kn_snapshot kept;                /* with patience: the states of the best epoch */
 } fit_run;
@@ -68,13 +68,13 @@ static bool time_is_up(const fit_run *fitting) {
     return params->seconds > 0 && kn_clock() - fitting->start >= params->seconds;
 }
 
-/* The other workers of this training; NULL: there are none. */
+/* The communicator of this training; NULL: there is only one worker. */
 static const kn_communicator *others(const fit_run *fitting) {
     const kn_communicator *all = fitting->trainer->params.communicator;
     return all && all->ranks > 1 ? all : NULL;
 }
 
-/* A callback wants to stop; with other workers, at the next step on which all agree. */
+/* A callback requests a stop; with several workers it takes effect at the next step at which all agree. */
 static void leave(fit_run *fitting, bool *stop) {
     fitting->leaves = true;
     if (others(fitting)) return;
@@ -82,7 +82,7 @@ static void leave(fit_run *fitting, bool *stop) {
     *stop = true;
 }
 
-/* What a worker wants, and how many want it. */
+/* Requests of a worker, which become the number of workers with the request. */
 enum { TIME, WISH, STATES, VOTES };
 static void list_votes(const fit_run *fitting, float votes[VOTES]) {
     votes[TIME] = time_is_up(fitting);
@@ -96,7 +96,7 @@ static void count_votes(fit_run *fitting, const float votes[VOTES], bool *stop) 
     *stop = *stop || votes[TIME] > 0 || votes[WISH] > 0;
 }
 
-/* Lets all workers stop after the same epoch or round, when one of them wants to. */
+/* Stops all workers after the same epoch or round if one of them requests it. */
 static kn_status agree(fit_run *fitting, bool *stop) {
     const kn_communicator *all = others(fitting);
     kn_error error = {.status = KN_OK};
@@ -109,13 +109,13 @@ static kn_status agree(fit_run *fitting, bool *stop) {
     return KN_OK;
 }
 
-/* Before a callback that may save: states of which each worker has a part, or its own. */
+/* Collects states that are distributed over the workers, before a callback that may save them. */
 static kn_status collect(fit_run *fitting) {
     kn_status status = kn_trainer_collect(fitting->trainer);
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
 }
 
-/* Of a round that an epoch, or the call, leaves unfinished. */
+/* Ends a round that the end of an epoch or of the call interrupts. */
 static kn_status end_round(fit_run *fitting) {
     kn_trainer *trainer = fitting->trainer;
     kn_status status = kn_trainer_steps_alone(trainer) ? kn_rounds_end(trainer) : KN_OK;
@@ -150,7 +150,7 @@ static kn_status take_next(void *user, kn_error *error) {
     kn_batch *next = &fitting->next;
     /* Diagnosing a failed step needs its batch. */
     if (fitting->taken || fitting->params->find_not_finite || !kn_loader_ready(fitting->loader)) return KN_OK;
-    /* A failure is reported again when that batch is requested: this step still counts. */
+    /* A failure is reported again when the batch is requested: the current step still counts. */
     fitting->taken = kn_loader_next(fitting->loader, next) == KN_OK;
     fitting->ahead = fitting->taken && next->count;
     if (!fitting->ahead) return KN_OK;
@@ -158,8 +158,8 @@ static kn_status take_next(void *user, kn_error *error) {
     return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", kn_trainer_error(fitting->trainer));
 }
 
-/* Lets all workers stop after the same step: its sums have the votes, so that no other message is needed. In
- * rounds they agree where one ends. */
+/* Stops all workers after the same step: the step's sums include the votes, so no other message is needed. In
+ * rounds, workers agree at the end of a round. */
 static kn_status begin_and_vote(fit_run *fitting, const kn_batch *batch, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
     const kn_fit_params *params = fitting->params;
@@ -181,8 +181,8 @@ static kn_status begin_and_vote(fit_run *fitting, const kn_batch *batch, bool *s
     return in_rounds && !kn_trainer_steps_alone(trainer) ? agree(fitting, stop) : KN_OK;
 }
 
-/* Begins a step and meanwhile uploads the next batch: before the step waits for other workers, or else when
- * it is enqueued. *more: the step after may be begun before this one has ended. */
+/* Begins a step and meanwhile uploads the next batch: before the step waits for other workers, or once it is
+ * enqueued. *more: the next step may begin before this one has ended. */
 static kn_status begin_step(fit_run *fitting, const kn_batch *batch, bool *more, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
     kn_error error = {.status = KN_OK};
@@ -191,7 +191,7 @@ static kn_status begin_step(fit_run *fitting, const kn_batch *batch, bool *more,
     if (status != KN_OK) return status;
     begun.step = kn_trainer_steps(trainer);
     fitting->begun[fitting->begun_count++] = begun;
-    status = take_next(fitting, &error); /* unless it was taken already */
+    status = take_next(fitting, &error); /* unless the batch has been taken */
     *more = fitting->ahead && !fitting->waits;
     return status == KN_OK ? KN_OK : fail(fitting, status, error.text);
 }
@@ -203,7 +203,7 @@ static kn_status next_batch(fit_run *fitting, kn_batch *batch) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_loader_error(fitting->loader));
 }
 
-/* Ends the oldest step that was begun, and tells its results. */
+/* Ends the oldest step that has begun, and reports its results. */
 static kn_status end_step(fit_run *fitting, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
     kn_fit_result *result = fitting->result;
@@ -243,11 +243,11 @@ static kn_status end_step(fit_run *fitting, bool *stop) {
     double before = kn_clock();
     if (fitting->params->on_step && !fitting->params->on_step(fitting->params->user, &step))
         leave(fitting, stop);
-    fitting->apart += kn_clock() - before;
+    fitting->excluded += kn_clock() - before;
     return isfinite(loss) ? KN_OK : explain_not_finite(fitting, batch, loss);
 }
 
-/* Ends steps until `left` are not ended. */
+/* Ends steps until at most `left` are running. */
 static kn_status end_steps(fit_run *fitting, int left, bool *stop) {
     kn_status status = KN_OK;
     while (status == KN_OK && fitting->begun_count > left)
@@ -283,14 +283,14 @@ static kn_status judge_weights(fit_run *fitting) {
     return status != KN_OK || back == KN_OK ? status : fail(fitting, back, kn_trainer_error(trainer));
 }
 
-/* Only ends of epochs count for the schedule, because a resumed run does not see other ends. */
+/* Only evaluations at the end of an epoch count for the schedule, because a resumed run sees only these. */
 static kn_status judge(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
     kn_trainer *trainer = fitting->trainer;
     if (!params->validation || !params->judge) return KN_OK;
     double before = kn_clock();
     kn_status status = judge_weights(fitting);
-    fitting->apart += kn_clock() - before;
+    fitting->excluded += kn_clock() - before;
     if (status != KN_OK || kn_trainer_steps(trainer) % fitting->batches) return status;
     status = kn_trainer_judged(trainer, fitting->result->validation.loss);
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(trainer));
@@ -300,12 +300,12 @@ static kn_status keep_best(fit_run *fitting) {
     const char *problem = "";
     double before = kn_clock();
     kn_status status = kn_snapshot_take(&fitting->kept, &problem);
-    fitting->apart += kn_clock() - before;
+    fitting->excluded += kn_clock() - before;
     return status == KN_OK ? KN_OK : fail(fitting, status, problem);
 }
 
-/* With patience, the result is the best epoch, not the last one. A stopped run keeps its states, to be
- * resumed. */
+/* With patience, the result is the best epoch, not the last. A stopped run keeps its current states, so that
+ * it can be resumed. */
 static kn_status return_to_best(fit_run *fitting) {
     kn_fit_result *result = fitting->result;
     const char *problem = "";
@@ -336,7 +336,7 @@ static bool epoch_is_whole(const fit_run *fitting) {
     return kn_trainer_steps(fitting->trainer) % fitting->batches == 0;
 }
 
-/* Updates the best epoch with a score. Only ends of epochs are remembered, as for the schedule. */
+/* Updates the best epoch with a score. Only ends of epochs are recorded, as for the schedule. */
 static kn_status judged(fit_run *fitting, bool *best) {
     const kn_fit_params *params = fitting->params;
     const kn_score *score = &fitting->result->validation;
@@ -380,7 +380,7 @@ static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     status = collect(fitting);
     if (status != KN_OK) return status;
     if (params->on_epoch && !params->on_epoch(params->user, &report)) leave(fitting, stop);
-    fitting->apart += kn_clock() - before;
+    fitting->excluded += kn_clock() - before;
     status = agree(fitting, stop);
     if (status != KN_OK) return status;
     if (!*stop && result->validation.samples && out_of_patience(fitting)) {
@@ -390,8 +390,8 @@ static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     return KN_OK;
 }
 
-/* A run that was stopped at the end of an epoch, before its evaluation, continues as if it had been
- * evaluated. */
+/* A run that was stopped at the end of an epoch, before its evaluation, resumes as if it had been evaluated.
+ */
 static kn_status judge_before(fit_run *fitting, uint64_t epoch, bool *stop) {
     uint64_t steps = kn_trainer_steps(fitting->trainer);
     bool whole = steps && epoch_is_whole(fitting);
@@ -446,7 +446,7 @@ static kn_status run(fit_run *fitting) {
     return status == KN_OK ? return_to_best(fitting) : status;
 }
 
-/* The samples of a batch of an evaluation: no more than a training computes at once. */
+/* The samples per evaluation batch: no more than training computes at once. */
 static uint64_t judged_at_once(const kn_trainer *trainer, uint64_t batch) {
     const uint64_t most = trainer ? trainer->params.part_samples : 0;
     return most && most < batch ? most : batch;
@@ -471,23 +471,22 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
     fitting->batches = batches;
     if (!batches)
         return fail(fitting, KN_ERROR_ARGUMENT,
-                    "the dataset has no full batch: use a smaller batch, or keep the last one");
+                    "the dataset has no full batch: use a smaller batch, or keep partial batches");
     status = kn_loader_seek(fitting->loader, steps / batches, steps % batches);
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_loader_error(fitting->loader));
 }
 
-/* Another worker's callbacks may end the training, too. */
+/* Other workers' callbacks may also end the training. */
 static kn_status check_end(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
     if (!(params->seconds >= 0))
-        return fail(fitting, KN_ERROR_ARGUMENT, "the limit of seconds is not a number of at least 0");
+        return fail(fitting, KN_ERROR_ARGUMENT, "the time limit is not a number of at least 0");
     if (params->epochs || params->steps || params->seconds > 0 || params->patience || params->on_step ||
         params->on_epoch || fitting->trainer->params.communicator)
         return KN_OK;
-    return fail(
-        fitting, KN_ERROR_ARGUMENT,
-        "nothing would end the training: expected a limit of epochs, steps or seconds, patience, or a "
-        "callback");
+    return fail(fitting, KN_ERROR_ARGUMENT,
+                "training would never end: expected a limit of epochs, steps or seconds, patience, or a "
+                "callback");
 }
 
 kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_params *params,
@@ -525,10 +524,10 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
         fitting.recalled = own.remember && kn_fit_recall(trainer, &fitting.memory);
         status = run(&fitting);
     }
-    /* The others wait for this one. */
+    /* The other workers wait for this one. */
     const kn_communicator *communicator = trainer ? trainer->params.communicator : NULL;
     if (status != KN_OK && communicator) communicator->abort(communicator->user, result->message);
-    double training = kn_clock() - fitting.start - fitting.apart;
+    double training = kn_clock() - fitting.start - fitting.excluded;
     result->samples_per_s = training > 0 ? (double)fitting.samples / training : 0;
     result->training_seconds = training;
     result->data_seconds = kn_loader_waited(fitting.loader);

@@ -1,7 +1,7 @@
 /* Loss scaling: the loss is multiplied by a power of two before its gradients are computed, and the gradients
- * of parameters are divided by it, so that small gradients between them do not vanish in float16. The factor
- * is a state: a step whose gradients are not finite halves it and updates nothing, and after INTERVAL steps
- * without one it is doubled. All of that happens on the device. */
+ * of parameters are divided by it, so that small intermediate gradients do not vanish in float16. The factor
+ * is a state: a step with non-finite gradients halves it and updates nothing; after INTERVAL updates in a row
+ * it is doubled. All of this happens on the device. */
 #include "ops/ops.h"
 #include "train/optimizer.h"
 

@@ -1,13 +1,14 @@
-/* How moments are stored: what the rules compute with is float32, and what lasts until the next step may have
- * fewer bits. It is rounded up or down at random, so that an average moves on by less than the distance of
- * two stored numbers.
+/* Storage of moments: the rules compute in float32, but moments may be stored with fewer bits between steps.
+ * They are rounded up or down at random, so that a slow average moves even if each change is less than the
+ * distance of two stored numbers.
  *
- * A moment of 8 bits is float8e4m3fn times a unit for each row. The unit is a power of two, so that another
- * unit leaves stored numbers as they are: with any other, each step would round all of them anew, and slow
- * averages would drift. It follows from a bound of the row's numbers, which is computed from the bound
- * before, as the numbers are from the numbers before, and from the largest elements of the gradient: the
- * numbers themselves are in no memory but the kernel's. What cannot be negative is stored as its root, which
- * has half the range in exponents; roots are not rounded to 0, since updates are divided by them. */
+ * An 8-bit moment is float8e4m3fn times one unit per row. The unit is a power of two, so that changing it
+ * leaves stored numbers exact: otherwise each change would round all of them anew, and slow averages would
+ * drift. The unit follows from a bound of the row's elements, which is computed from the previous bound,
+ * like the elements from the previous elements, and from the largest elements of the gradient, since the
+ * elements themselves only exist in the kernel. Moments that cannot be negative are stored as their square
+ * roots, which have half the range of exponents; roots are not rounded to 0, since updates are divided by
+ * them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,22 +17,22 @@
 #include "train/optimizer.h"
 
 enum {
-    MIN_ELEMENTS = 4096, /* of a parameter whose moments have 8 bits */
+    MIN_ELEMENTS = 4096, /* of a parameter with 8-bit moments */
     MIN_ROW = 128,       /* elements that share a unit, so that bounds take little memory */
 };
-/* In units: bounds are from 128 to below 256; the largest stored number, and the least root. */
+/* In units: bounds are in [128, 256); then the largest stored number and the smallest root. */
 static const double bound_units = 128, most = 448, least_root = 0x1p-9, least_unit = 0x1p-100;
 
 struct kn_stored_moment {
     const kn_update_part *part;
-    const kn_value *numbers; /* what the rule reads */
-    kn_value *state, *bound; /* bound NULL: the state has the numbers themselves */
-    kn_value *here;          /* the state, or what was brought from host memory of it */
-    bool square;             /* the state has their roots */
+    const kn_value *numbers; /* the values that the rule reads */
+    kn_value *state, *bound; /* bound NULL: the state holds the numbers themselves */
+    kn_value *here;          /* the state, or its copy loaded from host memory */
+    bool square;             /* the state holds square roots */
     kn_stored_moment *next;
 };
 
-/* The first of the axes that a row has: it has as few as make MIN_ROW elements. */
+/* The first axis of a row: rows have as few axes as give MIN_ROW elements. */
 static int first_axis(const kn_shape *shape) {
     int64_t elements = 1;
     int axis = shape->rank;
@@ -40,8 +41,8 @@ static int first_axis(const kn_shape *shape) {
     return axis;
 }
 
-/* The state on the device, where its update needs it. */
-static kn_value *brought(const kn_update_part *part, kn_value *state) {
+/* The state on the device, loaded if its update needs it. */
+static kn_value *load_state(const kn_update_part *part, kn_value *state) {
     if (!part->update->params->host_moments) return state;
     return kn_load_add(part->update->graph, state, part->found, part->update->after);
 }
@@ -49,7 +50,7 @@ static kn_value *brought(const kn_update_part *part, kn_value *state) {
 static kn_value *note(const kn_update_part *part, kn_value *numbers, kn_stored_moment about) {
     kn_update *update = part->update;
     kn_stored_moment *moment = kn_arena_take(&update->graph->arena, 1, sizeof *moment);
-    if (!moment) return kn_graph_fail(update->graph, KN_ERROR_MEMORY, "no memory for the moments");
+    if (!moment) return kn_graph_fail(update->graph, KN_ERROR_MEMORY, "out of memory for the moments");
     *moment = about;
     moment->part = part;
     moment->numbers = numbers;
@@ -64,7 +65,7 @@ static kn_value *unit_of(kn_value *bound, bool square) {
     return kn_max(kn_scale(power, 1 / bound_units), kn_number(power->graph, least_unit));
 }
 
-/* A state of a part's own shape, and one of another type. */
+/* A state with the shape of the part, and a state of any type. */
 static kn_value *state_of(const kn_update_part *part, kn_value *owner, const char *kind,
                           const kn_shape *shape, const kn_shape *whole, double start) {
     return kn_update_spread_state(part, kn_update_state_of(owner, kind, shape, start), whole);
@@ -82,7 +83,7 @@ static kn_value *add_8bit(const kn_update_part *part, const char *kind, double s
     }
     kn_value *state = state_of(part, part->parameter, kind, &shape, &whole, first / unit);
     kn_value *bound = state_of(part, state, "bound", &rows, &all_rows, fabs(start));
-    kn_value *loaded = brought(part, state),
+    kn_value *loaded = load_state(part, state),
              *numbers = kn_mul(kn_cast(loaded, KN_FLOAT32), unit_of(bound, square));
     return note(part, square ? kn_mul(numbers, numbers) : numbers,
                 (kn_stored_moment){.state = state, .bound = bound, .here = loaded, .square = square});
@@ -94,13 +95,13 @@ static kn_value *add_moment(const kn_update_part *part, const char *kind, double
     if (moments == KN_MOMENTS_8BIT && !part->table && kn_shape_elements(&whole) >= MIN_ELEMENTS)
         return add_8bit(part, kind, start, square);
     if (moments != KN_MOMENTS_BFLOAT16) {
-        kn_value *state = kn_update_state(part, kind, start), *loaded = brought(part, state);
+        kn_value *state = kn_update_state(part, kind, start), *loaded = load_state(part, state);
         return loaded == state ? state
                                : note(part, loaded, (kn_stored_moment){.state = state, .here = loaded});
     }
     shape.dtype = whole.dtype = KN_BFLOAT16;
     kn_value *state = state_of(part, part->parameter, kind, &shape, &whole, start),
-             *loaded = brought(part, state);
+             *loaded = load_state(part, state);
     return note(part, kn_cast(loaded, KN_FLOAT32), (kn_stored_moment){.state = state, .here = loaded});
 }
 
@@ -112,12 +113,12 @@ kn_value *kn_update_square(const kn_update_part *part, const char *kind, double 
     return add_moment(part, kind, start, true);
 }
 
-/* The largest |x| of each row of a value of the parameter's shape, (R..., 1...), or |x| of a scalar. */
+/* The largest |x| of each row of a value with the parameter's shape, (R..., 1...), or |x| of a scalar. */
 static kn_value *largest_of_rows(kn_value *x) {
     char axes[4 * KN_MAX_RANK] = "";
     size_t used = 0;
     if (kn_value_failed(x) || x->shape.rank == 0) return kn_abs(x);
-    if (!kn_shape_elements(&x->shape)) { /* another worker has the rows */
+    if (!kn_shape_elements(&x->shape)) { /* a different worker has the rows */
         for (int i = first_axis(&x->shape); i < x->shape.rank && !kn_value_failed(x); i++)
             if (x->shape.dims[i] > 1) x = kn_slice(x, i, 0, 1);
         return x;
@@ -134,8 +135,8 @@ static const kn_stored_moment *find(const kn_update *update, const kn_value *num
     return moment;
 }
 
-/* A bound of |x| for each row. Sums, products by scalars, squares and choices of bounded values are bounded
- * by those of their operands; of others, such as the gradient, the largest element is looked for. */
+/* A bound of |x| per row. The bounds of sums, products with scalars, squares and choices follow from the
+ * bounds of their operands; for other values, such as the gradient, it is the largest element. */
 static kn_value *bound_of(const kn_update_part *part, kn_value *x) {
     const kn_stored_moment *moment = find(part->update, x);
     const kn_node *node = kn_value_failed(x) || x == part->found ? NULL : x->producer;
@@ -155,7 +156,7 @@ static kn_value *bound_of(const kn_update_part *part, kn_value *x) {
     return largest_of_rows(x);
 }
 
-/* A step that does not update leaves all bits as they are. */
+/* A step without an update leaves all bits unchanged. */
 static void store_8bit(const kn_update *update, const kn_stored_moment *moment, kn_value *value) {
     kn_value *bound = bound_of(moment->part, value);
     kn_value *code = kn_div(moment->square ? kn_sqrt(value) : value, unit_of(bound, moment->square));
@@ -177,7 +178,7 @@ bool kn_update_store(const kn_update *update, kn_value *numbers, kn_value *value
         store_8bit(update, moment, value);
         return true;
     }
-    /* What was read from bfloat16 is rounded to itself. */
+    /* Rounding a number that was read from bfloat16 leaves it unchanged. */
     if (update->go) value = kn_where(update->go, value, numbers);
     if (moment->state->shape.dtype == KN_BFLOAT16)
         value = kn_round_random(value, KN_BFLOAT16, moment->state->name);

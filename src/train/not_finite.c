@@ -75,7 +75,7 @@ static kn_status copy_states(finite_search *search) {
         uint64_t bytes = 0;
         const char *name = kn_states_entry(trainer->states, i, &info);
         if (!name || !kn_tensor_bytes(&info, &bytes)) continue;
-        /* Only updates read what is in parts. */
+        /* Only updates read distributed states. */
         uint64_t part;
         if (kn_states_part(trainer->states, name, &part)) continue;
         void *data = kn_allocate(&trainer->host, (size_t)bytes + 1, 1);
@@ -86,7 +86,7 @@ static kn_status copy_states(finite_search *search) {
             status == KN_OK && info.dtype == KN_FLOAT32 ? first_bad(data, (int64_t)(bytes / 4)) : -1;
         if (bad >= 0 && !search->found)
             report(search,
-                   "the parameter '%s' holds %s at element %lld before this step: an earlier update spoilt "
+                   "parameter '%s' has %s at element %lld before this step: an earlier update corrupted "
                    "it; try a lower learning rate or clipping",
                    name, word_for(((float *)data)[bad]), (long long)bad);
         if (status == KN_OK) {
@@ -99,7 +99,7 @@ static kn_status copy_states(finite_search *search) {
     return KN_OK;
 }
 
-/* The float32 results that the loss is made of, in the order in which they are computed, then the loss. */
+/* Lists the float32 results that the loss depends on, in order of computation, then the loss. */
 static kn_status list_values(finite_search *search) {
     kn_trainer *trainer = search->trainer;
     const kn_graph *graph = trainer->loss->graph;
@@ -133,7 +133,7 @@ static void describe_feeds(const kn_value *value, const kn_feed *feeds, size_t f
                 continue;
             int64_t bad = first_bad(feeds[f].data, (int64_t)(feeds[f].bytes / 4));
             if (bad >= 0)
-                snprintf(text, bytes, "; the input '%s' already holds %s at element %lld", input->name,
+                snprintf(text, bytes, "; input '%s' already has %s at element %lld", input->name,
                          word_for(((const float *)feeds[f].data)[bad]), (long long)bad);
         }
     }
@@ -234,7 +234,7 @@ static kn_status look(finite_search *search, int64_t count, const kn_feed *feeds
     return status == KN_OK && !search->found ? look_at_gradients(search) : status;
 }
 
-/* Looks at these samples. */
+/* Searches these samples. */
 static kn_status look_once(finite_search *search, int64_t count, const kn_feed *feeds, size_t feed_count) {
     kn_status status = look(search, count, feeds, feed_count);
     kn_session_destroy(&search->session);
@@ -245,7 +245,7 @@ static kn_status look_once(finite_search *search, int64_t count, const kn_feed *
     return status;
 }
 
-/* Looks at the parts that a step computes, one after the other: a batch may not fit into memory. */
+/* Searches the parts of a step one after the other, since a batch may not fit into memory. */
 static kn_status look_at_parts(finite_search *search, int64_t count, const kn_feed *feeds,
                                size_t feed_count) {
     kn_trainer *trainer = search->trainer;

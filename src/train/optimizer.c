@@ -51,7 +51,8 @@ void kn_update_set(const kn_update *update, kn_value *state, kn_value *value) {
     kn_assign(update->graph, state, update->go ? kn_where(update->go, value, state) : value);
 }
 
-/* The average starts as the first weights and then moves a fraction towards each: a = a + rest (p - a). */
+/* The average starts with the first weights and then moves towards the current weights by a fraction: a = a +
+ * rest (p - a). */
 void kn_update_average(const kn_update_part *part, kn_value *average, kn_value *value) {
     kn_value *closer = kn_add(average, kn_mul(part->update->rest, kn_sub(value, average)));
     kn_update_set(part->update, average, closer);
@@ -74,7 +75,7 @@ void kn_update_set_parameter(const kn_update_part *part, kn_value *value) {
 
 /* ---- gradients ------------------------------------------------------------------------------ */
 
-/* The sum so far of the gradients of an update's steps, each divided by their number. */
+/* The running sum of the gradients of an update's steps, each divided by the number of steps. */
 static void accumulate(kn_update *update, kn_update_part *parts, size_t count) {
     uint64_t steps = update->params->accumulate;
     if (steps < 2) return;
@@ -83,14 +84,14 @@ static void accumulate(kn_update *update, kn_update_part *parts, size_t count) {
     for (size_t i = 0; i < count; i++) {
         kn_value *sum = kn_update_state(&parts[i], "gradient", 0);
         kn_value *scaled = kn_scale(parts[i].gradient, 1 / (double)steps);
-        /* In the first step the old sum is ignored, even if it is NaN. */
+        /* In the first step, the old sum is ignored, even if it is NaN. */
         parts[i].gradient = kn_where(first, scaled, kn_add(sum, scaled));
         kn_assign(update->graph, sum,
                   update->more ? kn_where(update->more, sum, parts[i].gradient) : parts[i].gradient);
     }
 }
 
-/* The sum of squares of all gradients, a scalar. turn: 0, and 1 the second time. */
+/* The sum of squares of all gradients, a scalar. turn: 0 for the first use, 1 for the second. */
 static kn_value *square_norm(const kn_update_part *parts, size_t count, int turn) {
     kn_value *sum = NULL;
     for (size_t i = 0; i < count; i++) {
@@ -100,8 +101,8 @@ static kn_value *square_norm(const kn_update_part *parts, size_t count, int turn
     return sum;
 }
 
-/* Decides whether this step updates: it must be the last of the accumulated ones and, if requested, have
- * finite gradients. x - x is 0 for finite x and NaN otherwise, and NaN equals nothing. */
+/* Decides whether this step updates: it must be the last accumulated step and, if requested, have finite
+ * gradients. x - x is 0 for finite x and NaN otherwise, and NaN equals nothing. */
 static void decide(kn_update *update, kn_value *square) {
     kn_value *wrong = square ? kn_sub(square, square) : NULL;
     kn_value *wait = update->params->accumulate > 1 ? kn_update_scalar(update, KN_TRAIN_WAIT) : NULL;
@@ -143,7 +144,7 @@ static void clip(kn_update *update, kn_update_part *parts, size_t count) {
 static void add_decay(kn_update_part *part) {
     const kn_update *update = part->update;
     if (!update->decays || kn_optimizer_row_of(update->params->optimizer)->decays) return;
-    /* The same expression for all settings, so that their updates can run in one launch. */
+    /* One expression for all settings, so that their updates can run in one launch. */
     kn_value *pull = update->differ ? kn_mul(part->own, kn_update_own_scalar(part, KN_TRAIN_DECAY))
                                     : kn_scale(part->own, update->settings[part->setting].weight_decay);
     part->gradient = kn_add(part->gradient, pull);
@@ -185,7 +186,7 @@ static void update_all(kn_update *update, kn_update_part *parts, size_t count) {
     count_step(update);
 }
 
-/* Finds what the settings in use have in common. */
+/* Determines which properties the settings in use share. */
 static void compare_settings(kn_update *update, const kn_update_part *parts, size_t count) {
     for (size_t i = 0; i < count; i++) {
         double decay = update->settings[parts[i].setting].weight_decay;
@@ -230,8 +231,8 @@ kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting
     }
     if (!reached)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "the loss '%s' does not depend on a trainable parameter: expected at least one layer "
-                       "with weights, not frozen, between the inputs and the loss",
+                       "loss '%s' does not depend on a trainable parameter: expected at least one layer "
+                       "with weights that are not frozen between the inputs and the loss",
                        loss->name);
     compare_settings(&update, parts, reached);
     status = kn_update_find_tables(bound, parts, reached, error);

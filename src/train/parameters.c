@@ -1,4 +1,4 @@
-/* The parameters of a trainer: defaults, checks, copies of what they point to, and the group of each
+/* The parameters of a trainer: defaults, checks, copies of the data they point to, and the group of each
  * parameter. */
 #include <math.h>
 #include <string.h>
@@ -45,17 +45,17 @@ static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) 
         {"beta1", params->beta1, 0, 1},
         {"beta2", params->beta2, 0, 1},
         {"epsilon", params->epsilon, 0, INFINITY},
-        {"the decay of the rate", params->rate_decay, 0, INFINITY},
+        {"the decay of the learning rate", params->rate_decay, 0, INFINITY},
         {"the initial sum of squares", params->accumulator, 0, INFINITY},
         {"the weight decay", params->weight_decay, 0, INFINITY},
         {"the clipping value", params->clip_value, 0, INFINITY},
         {"the clipping norm", params->clip_norm, 0, INFINITY},
         {"the decay of the moving average", params->average, 0, 1},
-        {"the final fraction of the rate", params->final_share, 0, INFINITY},
+        {"the final fraction of the learning rate", params->final_share, 0, INFINITY},
         {"the factor of the schedule", params->step_factor, 0, INFINITY},
         {"the power of the schedule", params->power, 0, INFINITY},
         {"the threshold of the plateau", params->plateau_threshold, 0, 1},
-        {"the outer rate", params->outer_rate, 0, INFINITY},
+        {"the outer learning rate", params->outer_rate, 0, INFINITY},
         {"the outer momentum", params->outer_momentum, 0, 1},
     };
     for (size_t i = 0; i < KN_COUNT_OF(ranges); i++) {
@@ -73,30 +73,30 @@ static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) 
 static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
     if (!kn_optimizer_row_of(params->optimizer) || (unsigned)params->schedule > KN_PLATEAU)
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "there is no optimizer %d or no schedule %d; koine/train.h lists them",
+                       "optimizer %d or schedule %d is unknown; koine/train.h lists them",
                        (int)params->optimizer, (int)params->schedule);
     if (!kn_moments_name(params->moments))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "there are no moments %d; koine/train.h lists them",
+        return kn_fail(error, KN_ERROR_ARGUMENT, "moments %d is unknown; koine/train.h lists the values",
                        (int)params->moments);
     if (params->moments != KN_MOMENTS_FLOAT32 && params->optimizer == KN_RMSPROP && params->centered)
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "the variance of gradients is the difference of two moments, which must be float32 and "
-            "are %s: leave `centered` out, or store float32",
-            kn_moments_name(params->moments));
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "`centered` needs the difference of two moments, which must be float32 and "
+                       "are %s: unset `centered`, or store float32",
+                       kn_moments_name(params->moments));
     if (params->host_moments && params->shard_optimizer)
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
                        "moments are on several devices in parts (shard_optimizer), or in host memory "
                        "(host_moments): leave one of both out");
     if (params->gradient_type != KN_FLOAT32 && !kn_is_half(params->gradient_type))
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "gradients travel as %s; expected float32, float16 or bfloat16",
+                       "gradients are exchanged as %s; expected float32, float16 or bfloat16",
                        kn_dtype_name(params->gradient_type));
     if (params->gradient_type != KN_FLOAT32 && params->sum_any_order)
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "gradients that travel as %s cannot be added by the communicator, which adds float32: "
-                       "leave gradient_type or sum_any_order out",
-                       kn_dtype_name(params->gradient_type));
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "gradients exchanged as %s cannot be added by the communicator, which only adds float32: "
+            "leave gradient_type or sum_any_order out",
+            kn_dtype_name(params->gradient_type));
     if (params->nesterov && (params->momentum == 0 || params->dampening != 0))
         return kn_fail(error, KN_ERROR_ARGUMENT,
                        "Nesterov momentum needs a momentum above 0 and no dampening; they are %g and %g",
@@ -104,7 +104,7 @@ static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
     return KN_OK;
 }
 
-/* Rounds of steps that workers make alone. */
+/* Checks parameters of training in rounds. */
 static kn_status check_rounds(const kn_trainer_params *params, kn_error *error) {
     const char *other = params->shard_optimizer               ? "shard_optimizer"
                         : params->sync_batch_norm             ? "sync_batch_norm"
@@ -113,17 +113,18 @@ static kn_status check_rounds(const kn_trainer_params *params, kn_error *error) 
                                                               : NULL;
     if (!params->sync_every) return KN_OK;
     if (params->sync_every % params->accumulate)
-        return kn_fail(
-            error, KN_ERROR_ARGUMENT,
-            "a round of %llu steps (sync_every) would end within an update, which takes %llu steps "
-            "(accumulate); expected a multiple of that, such as %llu",
-            (unsigned long long)params->sync_every, (unsigned long long)params->accumulate,
-            (unsigned long long)(params->sync_every / params->accumulate + 1) * params->accumulate);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "a round of %llu steps (sync_every) would end within an update of %llu steps "
+                       "(accumulate); expected a multiple of that, such as %llu",
+                       (unsigned long long)params->sync_every, (unsigned long long)params->accumulate,
+                       (unsigned long long)(params->sync_every / params->accumulate + 1) *
+                           params->accumulate);
     if (!other) return KN_OK;
-    return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                   "%s is about what workers exchange in each step, and with sync_every they make %llu steps "
-                   "alone: leave one of both out",
-                   other, (unsigned long long)params->sync_every);
+    return kn_fail(
+        error, KN_ERROR_UNSUPPORTED,
+        "%s concerns the exchange between workers in each step, but with sync_every they take %llu steps "
+        "without exchange: the two are mutually exclusive",
+        other, (unsigned long long)params->sync_every);
 }
 
 static kn_status check_schedule(const kn_trainer_params *params, kn_error *error) {
@@ -138,22 +139,23 @@ static kn_status check_schedule(const kn_trainer_params *params, kn_error *error
                 i, (unsigned long long)params->milestones[i], (unsigned long long)params->milestones[i - 1]);
     if (restarts && (!params->restart_every || !(params->restart_factor >= 1)))
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "a cosine of %llu updates, each %g times as long as the one before; expected at least "
+                       "a cosine of %llu updates, with each restart %g times as long; expected at least "
                        "one update and a factor of at least 1",
                        (unsigned long long)params->restart_every, params->restart_factor);
     if (params->schedule == KN_ONE_CYCLE && !(params->cycle_rise >= 0 && params->cycle_rise <= 1 &&
                                               params->cycle_divisor > 0 && params->cycle_final_divisor > 0))
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "one cycle rises for a fraction of %g of its length, from 1/%g, and ends at 1/%g of "
-                       "that; expected a fraction from 0 to 1 and divisors above 0",
-                       params->cycle_rise, params->cycle_divisor, params->cycle_final_divisor);
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "one cycle rises for a fraction of %g of its length, starts at 1/%g and ends at 1/%g of "
+            "that; expected a fraction from 0 to 1 and divisors above 0",
+            params->cycle_rise, params->cycle_divisor, params->cycle_final_divisor);
     return KN_OK;
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------- */
 
-/* The caller's group at `position`; the calling program's structs may be shorter or longer than this one's.
- */
+/* The caller's group at `position`; structs of the calling program may be shorter or longer than this
+ * library's. */
 static const void *group_at(const kn_trainer_params *params, size_t position) {
     return (const char *)params->groups + position * params->groups[0].size;
 }
@@ -177,7 +179,7 @@ static kn_status copy_groups(kn_trainer *trainer) {
         if (!group.pattern || !(group.rate_factor >= 0) || isinf(group.rate_factor) ||
             !(group.weight_decay >= 0 || group.weight_decay == -1) || isinf(group.weight_decay))
             return kn_fail(error, KN_ERROR_ARGUMENT,
-                           "the group '%s' has a factor of %g and a weight decay of %g; expected a pattern, "
+                           "group '%s' has a factor of %g and a weight decay of %g; expected a pattern, "
                            "numbers of at least 0, or -1 for the trainer's weight decay",
                            group.pattern ? group.pattern : "NULL", group.rate_factor, group.weight_decay);
         group.pattern = kn_copy_text(&trainer->host, group.pattern);
@@ -210,13 +212,13 @@ bool kn_trainer_trains(const kn_trainer_params *params, const kn_value *value) {
            value->shape.dtype == KN_FLOAT32 && kn_trainer_setting_of(params, value) >= 0;
 }
 
-/* NULL for a value that is no parameter. */
+/* NULL if the value is not a parameter. */
 static const char *parameter_name(const kn_value *value) {
     return value && value->kind == KN_VALUE_STATE && value->role == KN_STATE_PARAMETER ? value->name : NULL;
 }
 
-/* Whether the pattern fits a parameter that a needed node reads, or the loss itself; *example is the first of
- * them otherwise. */
+/* Whether the pattern matches a parameter that a needed node reads, or the loss itself; otherwise *example is
+ * the first such parameter. */
 static bool fits_some(const char *pattern, const kn_value *loss, const bool *needed, const char **example) {
     const kn_graph *graph = loss->graph;
     *example = parameter_name(loss);
@@ -240,7 +242,7 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss) {
         if (!fits_some(pattern, loss, needed, &example))
             status =
                 kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                        "the group '%s' matches none of the parameters that the loss depends on; expected "
+                        "group '%s' matches none of the parameters that the loss depends on; expected "
                         "one of their names, such as '%s', where * matches any characters and ? matches one",
                         pattern, example ? example : "(there are none)");
     }
@@ -250,7 +252,7 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss) {
 
 /* ---- copying -------------------------------------------------------------------------------- */
 
-/* Copies what params point to and the trainer reads later. */
+/* Copies the data that params point to and the trainer reads later. */
 static kn_status copy_session(kn_trainer *trainer) {
     kn_session_params *running = &trainer->running;
     *running = (kn_session_params)KN_SESSION_DEFAULTS;
@@ -272,7 +274,7 @@ static kn_status copy_milestones(kn_trainer *trainer) {
     return KN_OK;
 }
 
-/* Which shards this worker computes. */
+/* Determines which shards this worker computes. */
 static kn_status deal_shards(kn_trainer *trainer) {
     kn_trainer_params *own = &trainer->params;
     const kn_communicator *communicator = own->communicator;
@@ -292,7 +294,7 @@ static kn_status deal_shards(kn_trainer *trainer) {
     if (status == KN_OK && own->sync_batch_norm && shards != ranks)
         status =
             kn_fail(&trainer->error, KN_ERROR_UNSUPPORTED,
-                    "sync_batch_norm needs all shards of a batch at once, and %d shards are computed by "
+                    "sync_batch_norm needs all shards of a batch at once, but %d shards are computed by "
                     "%d worker%s, one after the other; expected as many shards as workers, a power of two",
                     shards, ranks, ranks == 1 ? "" : "s");
     if (status == KN_OK && own->sync_batch_norm && own->part_samples)
@@ -303,7 +305,8 @@ static kn_status deal_shards(kn_trainer *trainer) {
                     (unsigned long long)own->part_samples);
     if (shards == 1 && !own->part_samples) trainer->shards.count = 0;
     trainer->dealt = trainer->shards;
-    /* A worker computes its samples at once, as if it were alone; with others it draws other numbers. */
+    /* In rounds, a worker computes its samples at once, as if it were the only worker, but with different
+     * random numbers. */
     if (own->sync_every)
         trainer->shards = (kn_shards){.count = ranks > 1 || own->part_samples, .ranks = 1, .firsts = {0, 1}};
     return status;

@@ -1,8 +1,8 @@
-/* A step in shards, or in parts of them: which samples of a batch a worker computes, its runs, and their
+/* A step in shards or parts of shards: the samples of a batch that a worker computes, its runs, and their
  * feeds. */
 #include "train/trainer_private.h"
 
-/* The samples of a batch that this worker's shards need. */
+/* Number of samples of a batch that this worker's shards need. */
 static uint64_t own_samples(const kn_shards *shards, uint64_t count, uint64_t *first) {
     *first = 0;
     if (!shards->count) return count;
@@ -27,8 +27,8 @@ kn_status kn_cut_feeds(kn_trainer *trainer, uint64_t own, uint64_t first, uint64
         if (feed->bytes % own)
             return kn_fail(
                 &trainer->error, KN_ERROR_SHAPE,
-                "the input '%s' of a training in shards or parts has %zu bytes; expected a multiple of the "
-                "%llu samples that this worker computes: each has a part of it",
+                "input '%s' has %zu bytes; for training in shards or parts, expected a multiple of the "
+                "%llu samples that this worker computes",
                 feed->name ? feed->name : "NULL", feed->bytes, (unsigned long long)own);
         const size_t each = feed->bytes / (size_t)own;
         if (feed->data) feed->data = (const char *)feed->data + (size_t)first * each;
@@ -38,7 +38,7 @@ kn_status kn_cut_feeds(kn_trainer *trainer, uint64_t own, uint64_t first, uint64
     return KN_OK;
 }
 
-/* Of a batch of `count` samples. */
+/* The run for the given shard and part of a batch of `count` samples. */
 static kn_train_run run_of(const kn_trainer *trainer, uint64_t count, int shard, uint64_t part) {
     const kn_shards *shards = &trainer->shards;
     kn_train_run run = {.shard = shard, .part = part};

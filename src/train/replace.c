@@ -1,5 +1,5 @@
-/* Replaces results of a bound graph by values that are made later. Nodes come after the nodes they read, so
- * whatever reads a replaced value is repeated at the end of the graph; the planner drops the old nodes. */
+/* Replaces results of a bound graph by values that are created later. Nodes follow the nodes they read, so
+ * all readers of a replaced value are repeated at the end of the graph; the planner drops the old nodes. */
 #include "train/optimizer.h"
 
 kn_status kn_replacing_begin(kn_replacing *own, kn_graph *graph) {

@@ -1,25 +1,25 @@
-/* Training in rounds (kn_trainer_params.sync_every): each worker makes its steps alone, on its samples and
- * its copy of the parameters. At the end of a round the workers exchange how far they went since its
- * beginning, and all go on from the same parameters, one step of SGD with Nesterov momentum along their mean
- * change: so does DiLoCo (Douillard et al. 2023). Running statistics and moving averages become their means.
- * All of it is on the host: there are few rounds. */
+/* Training in rounds (kn_trainer_params.sync_every): each worker takes steps without exchange, on its samples
+ * and its copy of the parameters. At the end of a round the workers exchange their changes since its
+ * beginning, and all continue from the same parameters, after one step of SGD with Nesterov momentum along
+ * the mean change, as in DiLoCo (Douillard et al. 2023). Running statistics and moving averages become their
+ * means. All of it is computed on the host, since rounds are rare. */
 #include <stdio.h>
 #include <string.h>
 
 #include "train/trainer_private.h"
 
-/* Numbers that are exchanged at once; a value that has more goes alone. */
+/* Numbers that are exchanged at once; a larger value is exchanged separately. */
 enum { BUCKET = 1 << 20 };
-/* The state PARAMETER.outer, on the host alone: the momentum of the changes. */
+/* The state PARAMETER.outer, only on the host: the momentum of the changes. */
 #define OUTER "outer"
 
-/* What becomes equal: a float32 state. */
+/* A float32 state that becomes equal on all workers. */
 struct kn_round_value {
     char *name;
     kn_tensor_info info;
     uint64_t count;
-    bool trained; /* otherwise the mean is taken as it is */
-    bool average; /* the moving average of the value before it */
+    bool trained; /* otherwise it becomes the mean */
+    bool average; /* the moving average of the preceding value */
     float *start; /* its numbers at the beginning of the round */
 };
 
@@ -86,8 +86,8 @@ kn_status kn_rounds_begin(kn_trainer *trainer) {
 /* ---- the end --------------------------------------------------------------------------------------------
  */
 
-/* Workers that end rounds after other steps would wait for each other, or mix values. *averaged: whether the
- * moving averages of all have begun. */
+/* Workers that end rounds after different steps would wait for each other, or mix values. *averaged: whether
+ * the moving averages of all workers have begun. */
 static kn_status compare_rounds(kn_trainer *trainer, bool *averaged) {
     typedef struct place {
         uint64_t steps, done, averaged;
@@ -105,7 +105,7 @@ static kn_status compare_rounds(kn_trainer *trainer, bool *averaged) {
         if (places[r].steps != own.steps || places[r].done != own.done)
             status =
                 kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                        "rank %d ends a round of %llu steps after step %llu, and rank %d one of %llu "
+                        "rank %d ends a round of %llu steps after step %llu, but rank %d a round of %llu "
                         "after step %llu; expected the same sync_every and the same calls of all workers",
                         r, (unsigned long long)places[r].steps, (unsigned long long)places[r].done, all->rank,
                         (unsigned long long)own.steps, (unsigned long long)own.done);
@@ -114,8 +114,8 @@ static kn_status compare_rounds(kn_trainer *trainer, bool *averaged) {
     return status;
 }
 
-/* A step of SGD with Nesterov momentum as PyTorch makes it. `change` becomes the new numbers, `momentum` is
- * read and written; NULL: none. */
+/* A step of SGD with Nesterov momentum as in PyTorch. `change` becomes the new numbers, `momentum` is read
+ * and written; NULL: none. */
 static void step_outer(const kn_round_value *value, double rate, double share, float *change,
                        float *momentum) {
     const float factor = (float)rate, kept = (float)share;
@@ -129,8 +129,8 @@ static void step_outer(const kn_round_value *value, double rate, double share, f
     }
 }
 
-/* `change`: the mean over the workers of its start minus its numbers now; overwritten. momentum: room for as
- * many numbers. */
+/* `change`: the mean over the workers of the start minus the current numbers; overwritten. momentum: memory
+ * for as many numbers. */
 static kn_status set_value(kn_trainer *trainer, const kn_round_value *value, float *change, float *momentum) {
     const kn_trainer_params *params = &trainer->params;
     kn_states *states = trainer->states;
@@ -149,7 +149,7 @@ static kn_status set_value(kn_trainer *trainer, const kn_round_value *value, flo
     return KN_OK;
 }
 
-/* How far this worker went, times its part of the samples of the round. */
+/* This worker's change, times its fraction of the samples of the round. */
 static kn_status read_change(kn_trainer *trainer, const kn_round_value *value, float weight, float *change) {
     if (kn_states_get(trainer->states, value->name, change, (size_t)value->count * sizeof *change) != KN_OK)
         return fail_states(trainer);
@@ -158,7 +158,8 @@ static kn_status read_change(kn_trainer *trainer, const kn_round_value *value, f
     return KN_OK;
 }
 
-/* Makes values from `first` on equal, as many as are exchanged at once. Returns the next one in *next. */
+/* Makes values from `first` on equal, as many as are exchanged at once. Returns the index of the next value
+ * in *next. */
 static kn_status end_bucket(kn_trainer *trainer, size_t first, size_t *next) {
     const kn_rounds *rounds = &trainer->rounds;
     const kn_communicator *all = trainer->params.communicator;
@@ -183,7 +184,7 @@ static kn_status end_bucket(kn_trainer *trainer, size_t first, size_t *next) {
     return status;
 }
 
-/* Where an average has not begun on some worker it is 0 there: all begin it with the new weights. */
+/* An average that has not begun on some worker is 0 there: all workers begin it with the new weights. */
 static kn_status begin_averages(kn_trainer *trainer) {
     const kn_rounds *rounds = &trainer->rounds;
     kn_status status = KN_OK;
@@ -218,7 +219,7 @@ kn_status kn_rounds_end(kn_trainer *trainer) {
     return status;
 }
 
-/* What a state is to the trained parameter that it belongs to, such as "moment1"; NULL: nothing. */
+/* The suffix of a state of a trained parameter, such as "moment1"; NULL: not such a state. */
 static const char *suffix_of(const kn_trainer *trainer, const char *name) {
     const kn_graph *graph = trainer->loss->graph;
     char owner[KN_TRAIN_STATE_BYTES];
@@ -241,7 +242,7 @@ kn_round_kind kn_rounds_kind(const kn_trainer *trainer, const char *state) {
     return own ? KN_ROUND_OWN : KN_ROUND_EQUAL;
 }
 
-/* The samples of a batch that this worker computes, those that it computes for nothing left out. */
+/* The samples of a batch that this worker computes, without samples that it computes for nothing. */
 static uint64_t counted_samples(const kn_shards *dealt, uint64_t count) {
     uint64_t first, own = 0;
     double weight;

@@ -17,13 +17,13 @@ static double length_of(const kn_trainer_params *params) {
                                                       : 0;
 }
 
-/* The fraction of them that is done; 1 if there are none. */
+/* The completed fraction of these updates; 1 if there are none. */
 static double fraction_done(const kn_trainer_params *params, uint64_t since) {
     double length = length_of(params);
     return length > 0 ? fmin(1, (double)since / length) : 1;
 }
 
-/* The fraction of the cosine containing update `since` that is done. */
+/* The completed fraction of the cosine that contains update `since`. */
 static double fraction_of_restart(const kn_trainer_params *params, uint64_t since) {
     double at = (double)since, length = (double)params->restart_every, factor = params->restart_factor;
     if (factor == 1) return fmod(at, length) / length;

@@ -1,11 +1,11 @@
-/* Training in shards: each batch is cut into shards, whose gradients are added as a tree. The loss of a shard
- * is multiplied by the part of the batch that is in it, so that the sum is the gradient of the batch. A
- * worker runs the plan once for each of its shards and keeps sums on a stack of states (kn_shard_place); in
- * the last run of a step the workers add up theirs (kn_total_add), and all make the same update. Running
- * statistics, the loss and extra values are means over the shards in the same way.
+/* Training in shards: each batch is split into shards, whose gradients are added as a tree. The loss of a
+ * shard is multiplied by the shard's fraction of the batch, so that the sum is the gradient of the batch. A
+ * worker runs the plan once per shard and stores sums on a stack of states (kn_shard_place); in the last run
+ * of a step the workers add up their sums (kn_total_add), and all compute the same update. Running
+ * statistics, the loss and extra values become means over the shards in the same way.
  *
- * A shard that is computed in parts has a run for each of them. They are added one after the other, in a
- * state for their sum so far, and the last run of the shard has the sum that goes into the tree. */
+ * A shard that is computed in parts has one run per part. Parts are added one after the other, in a state
+ * for their running sum, and the last run of the shard yields the sum that enters the tree. */
 #include <stdio.h>
 
 #include "ops/ops.h"
@@ -14,15 +14,16 @@
 typedef struct sharing {
     kn_update *update;
     const kn_shards *shards;
-    /* Scalar: the part of the batch that is in this shard; NULL: values were multiplied by it already. */
+    /* scalar: the shard's fraction of the batch; NULL: values have been multiplied by it */
     kn_value *weight;
-    kn_value *merges[KN_MAX_SUBTREES]; /* by place, bool scalars: its sum is added to this shard's; */
-    kn_value *stores[KN_MAX_SUBTREES]; /* the sum goes there */
-    kn_value *follows,
-        *holds; /* bool scalars: the sum of the parts before is added; it waits; NULL: no parts */
+    kn_value *merges[KN_MAX_SUBTREES]; /* by stack place, bool scalars: its sum is added to the shard's
+                                        * sum; */
+    kn_value *stores[KN_MAX_SUBTREES]; /* the sum is stored there */
+    kn_value *follows, *holds; /* bool scalars: the sum of the previous parts is added; the sum is stored for
+                                * the next part; NULL: no parts */
 } sharing;
 
-/* Scalars that are one for each place. */
+/* Scalars, one per stack place. */
 static kn_value *flag_of_place(const sharing *own, const char *kind, int place) {
     kn_graph *graph = own->update->graph;
     const kn_shape scalar = {.dtype = KN_FLOAT32};
@@ -53,7 +54,7 @@ static kn_value *sum_in_place(const sharing *own, const kn_value *of, const char
     return sum_state(own, of, name, kind);
 }
 
-/* The sum over the parts of a shard, in the run of the last. */
+/* The sum over the parts of a shard, in the run of the last part. */
 static kn_value *sum_of_parts(const sharing *own, kn_value *part, const char *name) {
     if (!own->follows) return part;
     kn_value *before = sum_state(own, part, name, "parts");
@@ -63,8 +64,8 @@ static kn_value *sum_of_parts(const sharing *own, kn_value *part, const char *na
 }
 
 /* The mean over the batch, in the last run of a step, of a value that is a mean over the samples of a run, or
- * the part of it that this worker gets (kn_sharing.spread); with another weight than that of the run another
- * sum. type: each sum of the tree is rounded to it, whether it goes to another worker or not. */
+ * the slice of it that this worker gets (kn_sharing.spread); with a weight other than that of the run, a sum.
+ * type: each sum in the tree is rounded to it, whether or not it is sent to another worker. */
 static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name, int spread, kn_dtype type) {
     kn_graph *graph = own->update->graph;
     if (own->weight) value = kn_mul(value, own->weight);
@@ -88,7 +89,7 @@ static kn_value *mean_of_shards(sharing *own, kn_value *value, const char *name,
     return kn_in_type(sum, KN_FLOAT32);
 }
 
-/* Statistics that the graph itself writes. */
+/* Statistics that the graph itself assigns. */
 static kn_status share_states(sharing *own, kn_error *error) {
     kn_graph *graph = own->update->graph;
     const size_t count = graph->value_count;
@@ -97,13 +98,14 @@ static kn_status share_states(sharing *own, kn_error *error) {
         kn_value *state = graph->values[i];
         if (state->kind != KN_VALUE_STATE || !state->assign) continue;
         if (state->role != KN_STATE_STATISTIC || state->shape.dtype != KN_FLOAT32)
-            return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                           "'%s' continues from batch to batch, sample by sample, which %s cannot: expected "
-                           "a model without it, or %s",
-                           state->name,
-                           in_rounds ? "workers that share out each batch (sync_every), or parts of it,"
-                                     : "shards of a batch",
-                           in_rounds ? "one worker without part_samples" : "one shard");
+            return kn_fail(
+                error, KN_ERROR_UNSUPPORTED,
+                "'%s' carries state from batch to batch, sample by sample, which %s cannot: expected "
+                "a model without it, or %s",
+                state->name,
+                in_rounds ? "workers that split each batch (sync_every), or parts of a batch,"
+                          : "shards of a batch",
+                in_rounds ? "one worker without part_samples" : "one shard");
         kn_value *mean =
             mean_of_shards(own, state->assign->inputs[1], state->name, KN_SPREAD_ALL, KN_FLOAT32);
         kn_value *more = own->update->more;
@@ -112,7 +114,8 @@ static kn_status share_states(sharing *own, kn_error *error) {
     return KN_OK;
 }
 
-/* Nodes that draw random numbers draw others for each shard: by a counter of shards instead of steps. */
+/* Nodes that draw random numbers draw different numbers for each shard: they count shards instead of steps.
+ */
 static void count_draws(kn_graph *graph) {
     const kn_shape scalar = {.dtype = KN_UINT32};
     kn_value *steps = kn_graph_find(graph, KN_STEP_COUNTER);
@@ -166,12 +169,13 @@ kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn
     for (size_t i = 0; i < count && status == KN_OK; i++) {
         if (values[i]->shape.rank || values[i]->shape.dtype != KN_FLOAT32)
             return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                           "the extra value '%s' of a training in shards is no float32 scalar; expected one, "
-                           "whose mean over the batch is computed",
+                           "extra value '%s' is not a float32 scalar, as training in shards requires "
+                           "for computing its mean over the batch",
                            values[i]->name);
         values[i] = mean_of_shards(&own, values[i], values[i]->name, KN_SPREAD_ALL, KN_FLOAT32);
     }
-    /* Those of a loss that was multiplied by the weight. The gradients of the last layers are there first. */
+    /* These belong to a loss that was multiplied by the weight. The gradients of the last layers come first.
+     */
     own.weight = NULL;
     for (size_t i = part_count; i-- > 0 && status == KN_OK;)
         parts[i].found = parts[i].gradient =
@@ -180,21 +184,20 @@ kn_status kn_shards_share(kn_update *update, kn_value **values, size_t count, kn
     return status;
 }
 
-/* ---- numbers of a run -----------------------------------------------------------------------------------
- */
+/* ---- scalars of a run ---------------------------------------------------------------------------------- */
 
 void kn_train_place_name(const char *kind, int place, char name[KN_TRAIN_NAME_BYTES]) {
     snprintf(name, KN_TRAIN_NAME_BYTES, "koine.%s%d", kind, place);
 }
 
-/* No node need draw. */
+/* the graph may draw no random numbers */
 static kn_status set_draw(kn_session *session, uint64_t number) {
     kn_status status = kn_session_set_scalar(session, KN_TRAIN_DRAW, (double)(uint32_t)number);
     return status == KN_ERROR_NOT_FOUND ? KN_OK : status;
 }
 
-/* Numbers of parts are far from those of the next shards and steps: multiples of 2^32 over the golden ratio
- * are far from each other modulo 2^32. */
+/* Numbers of parts are far from those of the following shards and steps: multiples of 2^32 over the golden
+ * ratio are far apart modulo 2^32. */
 static uint64_t draw_of(const kn_shards *shards, const kn_train_run *run, uint64_t step) {
     return step * (uint64_t)shards->count + (uint64_t)run->shard + run->part * 2654435769u;
 }

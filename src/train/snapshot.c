@@ -6,11 +6,11 @@ struct kn_kept_state {
     kn_tensor_info info;
     void *data;
     size_t bytes;
-    bool part; /* the data is this worker's part of the state */
+    bool part; /* the data is this worker's slice of the state */
 };
 
 static kn_status no_memory(const char **problem) {
-    *problem = "out of host memory for the best states so far";
+    *problem = "out of host memory for the states of the best epoch";
     return KN_ERROR_MEMORY;
 }
 
@@ -44,8 +44,8 @@ static kn_status keep(kn_snapshot *snapshot, int position, const char **problem)
 kn_status kn_snapshot_take(kn_snapshot *snapshot, const char **problem) {
     kn_trainer *trainer = snapshot->trainer;
     snapshot->taken = false;
-    /* What the first worker has for the others would be dropped before the next step, with its names. */
-    if (kn_apart_recall(trainer) != KN_OK) {
+    /* Collected states of other workers would be dropped before the next step, with their names. */
+    if (kn_worker_states_restore(trainer) != KN_OK) {
         *problem = trainer->error.text;
         return trainer->error.status;
     }

@@ -1,22 +1,23 @@
-/* Which worker updates which parameters (kn_trainer_params.shard_optimizer), and what that takes: each rank
- * gets its part of the gradients, has its part of the moments, and gives its part of the new parameters to
- * the others. What needs a whole value, such as a norm, gets it from all, so that it has the same bits. */
+/* Distributes updates over workers (kn_trainer_params.shard_optimizer): each rank gets its slice of the
+ * gradients, stores its slice of the moments, and sends its slice of the new parameters to the other ranks.
+ * Whole values that updates need, such as norms, are computed from all slices, so that they have the same
+ * bits everywhere. */
 #include <stdlib.h>
 
 #include "ops/ops.h"
 #include "train/optimizer.h"
 
-/* A parameter is cut into slices if it has this many elements, or more than 1/FINE of what a rank gets;
- * smaller ones are dealt whole, so that the ranks' numbers of elements differ by about that much. */
+/* A parameter is cut into slices if it has at least LARGE elements, or more than 1/FINE of a rank's share;
+ * smaller parameters are assigned whole, so that the ranks' shares differ by about that much. */
 enum { LARGE = 65536, FINE = 50 };
-/* Values of one round do not depend on one another (kn_sharing). Round 0 is that of the sums. */
+/* Values of one round do not depend on each other (kn_sharing). Round 0 is for the sums. */
 enum { ROUND_NORMS = 1, ROUND_SECOND_NORMS, ROUND_DIRECTIONS, ROUND_PARAMETERS };
 
 static uint64_t elements_of(const kn_update_part *part) {
     return (uint64_t)kn_shape_elements(&part->parameter->shape);
 }
 
-/* The largest first; equal ones in the order of the parameters. */
+/* Largest first; equal sizes in the order of the parameters. */
 static int compare_sizes(const void *left, const void *right) {
     const kn_update_part *a = *(kn_update_part *const *)left, *b = *(kn_update_part *const *)right;
     const uint64_t own = elements_of(a), other = elements_of(b);
@@ -34,7 +35,7 @@ static void deal_whole(kn_update_part *const *sorted, size_t count, uint64_t *lo
     }
 }
 
-/* The part of its parameter that this worker updates. */
+/* The slice of its parameter that this worker updates. */
 static void take_own(kn_update_part *part, const kn_shards *shards) {
     const uint64_t whole = elements_of(part);
     if (part->spread == KN_SPREAD_ALL || part->spread == shards->rank) return;
@@ -62,7 +63,7 @@ kn_status kn_update_spread(kn_update *update, kn_update_part *parts, size_t coun
         all += elements_of(&parts[i]);
         sorted[i] = &parts[i];
     }
-    /* Numbers of fewer bits are rounded by their row and position, so that they stay whole. */
+    /* Moments with fewer bits are rounded by row and position, so their parameters are not cut. */
     for (size_t i = 0; i < count && update->params->moments == KN_MOMENTS_FLOAT32; i++) {
         const uint64_t own = elements_of(&parts[i]);
         if (own >= ranks && (own >= LARGE || own > all / ranks / FINE)) parts[i].spread = KN_SPREAD_SLICES;
@@ -83,12 +84,13 @@ kn_value *kn_update_spread_state(const kn_update_part *part, kn_value *state, co
     state->whole = kn_arena_copy(&state->graph->arena, whole, 1, sizeof *whole);
     state->spread = part->spread;
     state->first = part->first;
-    return state->whole ? state : kn_graph_fail(state->graph, KN_ERROR_MEMORY, "no memory for the moments");
+    return state->whole ? state
+                        : kn_graph_fail(state->graph, KN_ERROR_MEMORY, "out of memory for the moments");
 }
 
-/* ---- values that all need ----------------------------------------------------------------------------- */
+/* ---- values that all workers need ---------------------------------------------------------------------- */
 
-/* What this worker has of a part's value; NULL: nothing. */
+/* This worker's contribution to a value; NULL: none. */
 static kn_value *given(const kn_update_part *part, kn_value *value) {
     const kn_shards *shards = part->update->shards;
     return part->spread == KN_SPREAD_SLICES || part->spread == shards->rank ? value : NULL;
@@ -100,7 +102,7 @@ static kn_value *gather(const kn_update_part *part, kn_value *own, kn_value *old
     return kn_gather_add(part->update->graph, own, old, shape, &sharing, &part->update->token);
 }
 
-/* All of a value of which each worker has a slice, in the shape of the parameter. */
+/* The whole of a value of which each worker has a slice, in the shape of the parameter. */
 static kn_value *whole_of(const kn_update_part *part, kn_value *value, int round) {
     return gather(part, value, NULL, &part->parameter->shape, round);
 }

@@ -1,9 +1,9 @@
 /* Batch norms over all workers, each of which has one shard of the batch: the statistics of all shards are
- * gathered in the forward pass, and the two sums of the gradient are added up in the backward pass, by totals
- * that are exchanged at once.
+ * gathered in the forward pass, and the two sums of the gradient are added up in the backward pass, by
+ * totals that are exchanged immediately.
  *
- * A worker's backward pass has the gradient of the loss of the whole batch by its own shard; so the sums over
- * the workers are divided by the elements of the batch. */
+ * A worker's backward pass computes the gradient of the whole batch's loss with respect to its shard, so the
+ * sums over the workers are divided by the number of elements in the batch. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,13 +12,13 @@
 
 typedef struct norms {
     kn_update *update;
-    kn_value *weight, *ratio; /* scalars: the part of the batch in this shard; the batch over the shard */
-    int totals;               /* so far */
+    kn_value *weight, *ratio; /* scalars: shard's fraction of the batch; batch / shard */
+    int totals;               /* number so far */
 } norms;
 
 enum { TEXT = 32 * KN_MAX_RANK };
 
-/* All axes of x (N,C,...) but that of the channels, as a list. */
+/* All axes of x (N,C,...) except the channels, as a list. */
 static void axes_of(const kn_value *x, char text[TEXT]) {
     int length = snprintf(text, TEXT, "0");
     for (int i = 2; i < x->shape.rank; i++)
@@ -40,7 +40,7 @@ static kn_value *in_rows(kn_value *value, int64_t rows, int64_t columns) {
     return kn_reshape(value, text);
 }
 
-/* The elements of a channel in this run. */
+/* The number of elements per channel in this run. */
 static double elements_of(const kn_value *x) {
     double count = 1;
     for (int i = 0; i < x->shape.rank; i++)
@@ -48,20 +48,20 @@ static double elements_of(const kn_value *x) {
     return count;
 }
 
-/* The sum over the workers. Later totals depend on it, so each has a round for itself, below those of others.
- */
+/* The sum over the workers. Later totals depend on it, so each has a round of its own, before all other
+ * rounds. */
 static kn_value *total(norms *own, kn_value *value) {
     const kn_sharing how = {.spread = KN_SPREAD_ALL, .round = -++own->totals};
     return kn_total_add(own->update->graph, &value, 1, &how, own->update->shards, &own->update->token);
 }
 
-/* (1,numbers) of this worker becomes (workers,numbers). */
+/* Gathers (1,numbers) of this worker to (workers,numbers). */
 static kn_value *gather(norms *own, kn_value *row) {
     const kn_shards *shards = own->update->shards;
     kn_graph *graph = own->update->graph;
     char text[TEXT];
     float *place = kn_arena_take(&graph->arena, (size_t)shards->ranks, sizeof *place);
-    if (!place) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the places of workers");
+    if (!place) return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of memory for gathering statistics");
     place[shards->rank] = 1;
     snprintf(text, TEXT, "%d,1", shards->ranks);
     kn_value *rows =
@@ -69,7 +69,7 @@ static kn_value *gather(norms *own, kn_value *row) {
     return total(own, rows);
 }
 
-/* inputs are x (N,C,...), weight, bias, running mean and variance (C); the results are those of the row
+/* inputs are x (N,C,...), weight, bias, running mean and variance (C); the results are those of the operator
  * batch_norm. */
 static void norm_in_batch(norms *own, const kn_node *node, kn_value *const *inputs, kn_value **results) {
     kn_graph *graph = own->update->graph;
@@ -78,8 +78,8 @@ static void norm_in_batch(norms *own, const kn_node *node, kn_value *const *inpu
     const double momentum = kn_attribute_of(node, "momentum")->number;
     char axes[TEXT];
     axes_of(x, axes);
-    kn_value *mean = kn_mean(x, axes, false), *apart = kn_sub(x, along(mean, x));
-    kn_value *variance = kn_mean(kn_mul(apart, apart), axes, false);
+    kn_value *mean = kn_mean(x, axes, false), *centered = kn_sub(x, along(mean, x));
+    kn_value *variance = kn_mean(kn_mul(centered, centered), axes, false);
     kn_value *parts[] = {in_rows(mean, 1, channels), in_rows(variance, 1, channels),
                          in_rows(own->weight, 1, 1)};
     kn_value *all = gather(own, kn_concat(parts, KN_COUNT_OF(parts), 1));
@@ -100,7 +100,7 @@ static void norm_in_batch(norms *own, const kn_node *node, kn_value *const *inpu
 }
 
 /* inputs are x, dy (N,C,...), weight, mean and inverse (C) of the whole batch; the results are those of the
- * row batch_norm_gradient. */
+ * operator batch_norm_gradient. */
 static void gradient_in_batch(norms *own, kn_value *const *inputs, kn_value **results) {
     kn_value *x = inputs[0], *dy = inputs[1];
     const int64_t channels = x->shape.dims[1];
@@ -108,7 +108,7 @@ static void gradient_in_batch(norms *own, kn_value *const *inputs, kn_value **re
     axes_of(x, axes);
     kn_value *normal = kn_mul(kn_sub(x, along(inputs[3], x)), along(inputs[4], x));
     kn_value *sums[] = {kn_sum(dy, axes, false), kn_sum(kn_mul(dy, normal), axes, false)};
-    /* A worker without samples computes one, which gets no gradient. */
+    /* A worker without samples computes one sample, which gets no gradient. */
     kn_value *each = kn_div(kn_sign(own->weight), kn_scale(own->ratio, elements_of(x)));
     kn_value *all = kn_mul(total(own, kn_concat(sums, 2, 0)), each);
     kn_value *by_mean = kn_slice(all, 0, 0, channels), *by_spread = kn_slice(all, 0, channels, 2 * channels);

@@ -16,7 +16,7 @@ static kn_status extend(void *user, kn_graph *bound, kn_value **values, size_t c
     if (status == KN_OK)
         status = kn_optimizer_extend(&trainer->params, trainer->settings, trainer->running.precision,
                                      shards_of(trainer), bound, values, given, error);
-    /* Those of the counts were given to be found. */
+    /* Extra values were only passed for the search. */
     for (size_t i = given; i < count; i++)
         values[i] = values[0];
     return status;
@@ -77,7 +77,7 @@ static kn_status make(kn_trainer *trainer, kn_value *loss, const kn_trainer_para
         return kn_fail(&trainer->error, kn_graph_status(loss->graph), "%s", kn_graph_error(loss->graph));
     if (loss->shape.rank != 0 || loss->shape.dtype != KN_FLOAT32)
         return kn_fail(&trainer->error, KN_ERROR_SHAPE,
-                       "the loss '%s' is %s; expected a float32 scalar, such as a mean", loss->name,
+                       "loss '%s' is %s; expected a float32 scalar, such as a mean", loss->name,
                        kn_shape_words(loss->graph, &loss->shape));
     trainer->loss_name = kn_copy_text(&trainer->host, loss->name);
     if (!trainer->loss_name) return kn_fail_memory(&trainer->error, strlen(loss->name) + 1);
@@ -131,7 +131,7 @@ static kn_status fail_from(kn_trainer *trainer, kn_session *session, kn_status s
     return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_session_error(session));
 }
 
-/* Graphs whose sizes are all fixed have no batch to bind; they can be trained, too. */
+/* Graphs with only fixed sizes have no batch to bind; they can be trained, too. */
 static kn_status bind_batch(kn_trainer *trainer, kn_session *session, int64_t count) {
     if (count <= 0)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "a step of %lld samples; expected at least one",
@@ -154,8 +154,8 @@ static kn_status set_scalars(kn_trainer *trainer, const kn_train_run *run) {
             if (!(setting->needs >> s & 1)) continue;
             kn_train_scalar_name((kn_train_scalar)s, (int)i, name);
             status = kn_session_set_scalar(trainer->session, name, scalars[s]);
-            /* A plan has only what it reads: not what was added to the graph for some runs, and nothing for
-             * parameters without elements. */
+            /* A plan only has the states it reads: no additions for other runs, and nothing for parameters
+             * without elements. */
             if (status == KN_ERROR_NOT_FOUND) status = KN_OK;
         }
     }
@@ -164,12 +164,12 @@ static kn_status set_scalars(kn_trainer *trainer, const kn_train_run *run) {
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
-/* Whether a run ends in an update. */
+/* Whether a run ends with an update. */
 static bool updates(const kn_trainer *trainer, const kn_train_run *run) {
     return !run->more && (trainer->steps + 1) % trainer->params.accumulate == 0;
 }
 
-/* Everything before a run: of a shard, or of a step that is one run. */
+/* Prepares a run, for a shard or a whole step. */
 static kn_status prepare_run(kn_trainer *trainer, const kn_feed_list *list, const kn_train_run *run) {
     kn_session_move(trainer->session, updates(trainer, run));
     kn_status status = bind_batch(trainer, trainer->session, (int64_t)run->samples);
@@ -179,22 +179,22 @@ static kn_status prepare_run(kn_trainer *trainer, const kn_feed_list *list, cons
     return status == KN_OK ? set_scalars(trainer, run) : status;
 }
 
-/* Prepares the run of a shard, or of a part of one; `list` becomes its feeds. */
+/* Prepares the run for a shard or a part of a shard; `list` becomes its feeds. */
 static kn_status prepare_shard(kn_trainer *trainer, uint64_t count, const kn_train_run *run,
                                kn_feed_list *list) {
     kn_status status = kn_run_feeds(trainer, count, run, list);
     if (status == KN_OK) status = prepare_run(trainer, list, run);
     if (status != KN_OK) return status;
-    /* Values are gathered to update, which accumulating steps do not. */
+    /* Values are gathered for the update, which accumulating steps lack. */
     kn_session_exchange(trainer->session, !run->more, updates(trainer, run));
-    /* Workers that are alone for some steps draw different numbers all the same. */
+    /* Workers in rounds also draw different random numbers. */
     const kn_shards *dealt = &trainer->dealt;
     uint64_t turn = trainer->steps;
     if (trainer->params.sync_every) turn = turn * (uint64_t)dealt->ranks + (uint64_t)dealt->rank;
     return fail_from(trainer, trainer->session, kn_shard_set(trainer->session, &trainer->shards, run, turn));
 }
 
-/* The runs of a step on `count` samples but the last; `list` becomes the feeds of that. */
+/* Executes all runs of a step on `count` samples except the last, for which `list` becomes the feeds. */
 static kn_status prepare_runs(kn_trainer *trainer, int64_t count, kn_feed_list *list) {
     const kn_train_run only = {.samples = (uint64_t)count, .weight = 1, .ratio = 1};
     if (!trainer->shards.count || count <= 0) return prepare_run(trainer, list, &only);
@@ -213,7 +213,8 @@ static kn_status prepare_runs(kn_trainer *trainer, int64_t count, kn_feed_list *
     return status;
 }
 
-/* The samples of a batch of `count` that a step of this worker takes for all: in rounds, its own. */
+/* The number of samples that a step of this worker treats as the whole batch of `count`: in rounds, its own
+ * samples. */
 static int64_t batch_of_step(const kn_trainer *trainer, int64_t count) {
     uint64_t first, own = 0;
     if (!trainer->params.sync_every || count <= 0) return count;
@@ -221,15 +222,15 @@ static int64_t batch_of_step(const kn_trainer *trainer, int64_t count) {
     return (int64_t)own;
 }
 
-/* Everything before the last run of a step; `list` becomes the feeds of that. */
+/* Executes everything before the last run of a step, for which `list` becomes the feeds. */
 static kn_status prepare_step(kn_trainer *trainer, int64_t count, kn_feed_list *list) {
     kn_status status = kn_average_check(trainer, "training continues");
-    if (status == KN_OK) status = kn_apart_recall(trainer);
+    if (status == KN_OK) status = kn_worker_states_restore(trainer);
     if (status == KN_OK) status = prepare_runs(trainer, batch_of_step(trainer, count), list);
     return status == KN_OK ? kn_rounds_begin(trainer) : status;
 }
 
-/* A step that fails here would let the other workers wait. */
+/* If a step failed here, the other workers would keep waiting. */
 static kn_status end_group(kn_trainer *trainer, kn_status status) {
     const kn_communicator *communicator = trainer->params.communicator;
     if (status != KN_OK && communicator) communicator->abort(communicator->user, trainer->error.text);
@@ -241,13 +242,13 @@ kn_status kn_trainer_collect(kn_trainer *trainer) {
     const kn_communicator *communicator = trainer ? trainer->params.communicator : NULL;
     if (status != KN_OK) return status;
     status = kn_rounds_end(trainer);
-    if (status == KN_OK) status = kn_apart_collect(trainer);
+    if (status == KN_OK) status = kn_worker_states_collect(trainer);
     if (status == KN_OK && communicator && communicator->ranks > 1 && trainer->params.shard_optimizer)
         status = kn_states_collect(trainer->states, communicator, &trainer->error);
     return end_group(trainer, status);
 }
 
-/* After the last run of a step on a batch of `count` was started. */
+/* Called after the last run of a step on a batch of `count` was started. */
 static kn_status count_step(kn_trainer *trainer, int64_t count) {
     kn_states_parts_move(trainer->states);
     trainer->steps++;
@@ -285,7 +286,7 @@ kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *fee
     return kn_trainer_step_fetch(trainer, count, feeds, feed_count, loss, NULL, 0);
 }
 
-/* Whether a step is one run, whose feeds can be written while the run before it goes on. */
+/* Whether a step is one run, whose feeds can be written during the previous run. */
 static bool feeds_ahead(const kn_trainer *trainer) {
     const kn_shards *shards = &trainer->shards;
     const int own = shards->firsts[shards->rank + 1] - shards->firsts[shards->rank];
@@ -297,8 +298,8 @@ kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_fee
     kn_status status = begin(trainer);
     if (status != KN_OK) return status;
     if (trainer->begun_count == KN_STEPS_BEGUN)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "%d steps were begun; expected one of them to be ended", KN_STEPS_BEGUN);
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%d steps are running; end one of them first",
+                       KN_STEPS_BEGUN);
     kn_begun_step *begun = &trainer->begun[(trainer->oldest + trainer->begun_count) % KN_STEPS_BEGUN];
     const kn_fetch fetches[] = {{trainer->loss_name, &begun->loss, sizeof begun->loss},
                                 {extra, &begun->extra, sizeof begun->extra}};
@@ -383,7 +384,7 @@ kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed 
     if (!values) return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the list of values to evaluate is NULL");
     for (size_t i = 0; i < value_count; i++)
         if (kn_value_failed(values[i]))
-            return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "value %zu to evaluate has failed: %s", i,
+            return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "value %zu to evaluate is invalid: %s", i,
                            values[i] ? kn_graph_error(values[i]->graph) : "it is NULL");
     kn_session *session = evaluator_session(trainer, values, value_count);
     if (!session) return trainer->error.status;
@@ -453,7 +454,7 @@ kn_status kn_trainer_set_rate(kn_trainer *trainer, int group, double rate) {
     kn_trainer_params *params = &trainer->params;
     if (group < -1 || (group >= 0 && (size_t)group >= params->group_count))
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "there is no group %d; expected -1 or a position below %zu", group,
+                       "group %d does not exist; expected -1 or an index below %zu", group,
                        params->group_count);
     if (!(rate >= 0) || isinf(rate))
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,

@@ -247,14 +247,14 @@ static void wrong_tensors_are_refused(void **state) {
     kn_error error = {0};
     const char *nowhere = "/nowhere/at all/m.safetensors";
     assert_refused(kn_safetensors_write(NULL, nowhere, pair, 2, NULL, 0, &error), &error, KN_ERROR_ARGUMENT,
-                   "is taken");
+                   "reserved or used twice");
     assert_refused(kn_safetensors_write(NULL, nowhere, pair, 1, twice, 2, &error), &error, KN_ERROR_ARGUMENT,
                    "twice");
     assert_refused(kn_safetensors_write(NULL, nowhere, pair, 1, twice, 1, &error), &error, KN_ERROR_FILE,
                    nowhere);
     pair[0].name = "__metadata__";
     assert_refused(kn_safetensors_write(NULL, nowhere, pair, 1, NULL, 0, &error), &error, KN_ERROR_ARGUMENT,
-                   "is taken");
+                   "reserved or used twice");
     pair[0].name = "c";
     pair[0].array.shape[0] = -1;
     assert_refused(kn_safetensors_write(NULL, nowhere, pair, 1, NULL, 0, &error), &error, KN_ERROR_ARGUMENT,

@@ -173,7 +173,7 @@ def checkpoints_wait_for_the_end_of_a_round(folder):
 @case
 def what_each_step_exchanges_is_refused(folder):
     for more, status, complaint in (
-            (("--shard-optimizer",), 1, "shard_optimizer is about what workers exchange in each step"),
+            (("--shard-optimizer",), 1, "shard_optimizer concerns the exchange"),
             (("--sync-batch-norm",), 1, "sync_batch_norm is about"), (("--gradient-type", "bfloat16"), 1, "gradient_type is"),
             (("--accumulate", "2"), 1, "expected a multiple of that, such as 4"),
             (("--outer-rate", "-1"), 2, "expected a number of at least 0"),

@@ -1,25 +1,25 @@
-/* What each worker of a training in rounds has for itself, such as moments: before files are written the
- * first worker gets that of the others, as states that no plan requests, koine.worker.RANK.NAME; before the
- * first step after files were read, each takes its own back. With another number of workers all go on with
- * those of the first. Before each step the first drops what it got: it may be large, and is old then. */
+/* Per-worker states of training in rounds, such as moments, in files. Before a file is written, the first
+ * worker receives the other workers' states, as states that no plan requests: koine.worker.RANK.NAME. Before
+ * the first step after a file was read, each worker restores its states; with a different number of workers,
+ * all continue with the first worker's states. The first worker drops received states before each step, since
+ * they may be large and become outdated. */
 #include <stdio.h>
 #include <string.h>
 
 #include "train/trainer_private.h"
 
 #define PREFIX "koine.worker."
-#define COUNT "koine.workers" /* of that training, uint32 */
+#define COUNT "koine.workers" /* the number of workers of that training, uint32 */
 enum { NAME_BYTES = KN_TRAIN_STATE_BYTES + 32 };
 
-/* Comes before the bytes of a state; without a name there are no more. */
+/* Precedes the bytes of a state; an empty name ends the list. */
 typedef struct header {
     char name[KN_TRAIN_STATE_BYTES];
     uint64_t bytes;
 } header;
 
 static kn_status fail_states(kn_trainer *trainer) {
-    return kn_fail(&trainer->error, KN_ERROR_INTERNAL, "states of workers: %s",
-                   kn_states_error(trainer->states));
+    return kn_fail(&trainer->error, KN_ERROR_INTERNAL, "worker states: %s", kn_states_error(trainer->states));
 }
 
 static kn_status send(kn_trainer *trainer, const void *data, uint64_t bytes) {
@@ -62,11 +62,10 @@ static kn_status receive_state(kn_trainer *trainer, int rank, const header *head
     uint64_t bytes;
     if (!memchr(head->name, 0, sizeof head->name) || !kn_states_info(trainer->states, head->name, &info) ||
         !kn_tensor_bytes(&info, &bytes) || bytes != head->bytes)
-        return kn_fail(
-            &trainer->error, KN_ERROR_ARGUMENT,
-            "rank %d has a state '%.100s' of %llu bytes, which rank 0 has not; expected trainers of "
-            "the same graph with the same parameters",
-            rank, head->name, (unsigned long long)head->bytes);
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "rank %d has a state '%.100s' of %llu bytes that rank 0 lacks; expected trainers of "
+                       "the same graph with the same parameters",
+                       rank, head->name, (unsigned long long)head->bytes);
     void *data = kn_allocate(&trainer->host, (size_t)bytes, 1);
     if (!data) return kn_fail_memory(&trainer->error, (size_t)bytes);
     kn_status status = receive(trainer, rank, data, bytes);
@@ -87,11 +86,11 @@ static kn_status receive_states(kn_trainer *trainer, int rank) {
     return status;
 }
 
-kn_status kn_apart_collect(kn_trainer *trainer) {
+kn_status kn_worker_states_collect(kn_trainer *trainer) {
     const kn_communicator *all = trainer->params.communicator;
     kn_rounds *rounds = &trainer->rounds;
     if (!trainer->params.sync_every || !all || all->ranks < 2 || rounds->collected) return KN_OK;
-    kn_status status = kn_apart_recall(trainer);
+    kn_status status = kn_worker_states_restore(trainer);
     if (status != KN_OK) return status;
     rounds->collected = true;
     if (all->rank) return send_states(trainer);
@@ -105,7 +104,7 @@ kn_status kn_apart_collect(kn_trainer *trainer) {
     return status;
 }
 
-/* Sets the state that a name with this worker's prefix stands for. */
+/* Sets the state whose name with this worker's prefix is `kept`. */
 static kn_status take_back(kn_trainer *trainer, const char *kept, const char *name,
                            const kn_tensor_info *info) {
     uint64_t bytes;
@@ -138,13 +137,13 @@ static kn_status take_back_all(kn_trainer *trainer) {
     return status;
 }
 
-/* The momentum of changes that this training would not go on with. */
-static bool is_left(const kn_trainer *trainer, const char *name) {
+/* Whether the state is the momentum of the changes, which this training would not continue. */
+static bool is_unused(const kn_trainer *trainer, const char *name) {
     const bool moves = trainer->params.sync_every && trainer->params.outer_momentum > 0;
     return !moves && kn_rounds_kind(trainer, name) == KN_ROUND_OUTER;
 }
 
-kn_status kn_apart_recall(kn_trainer *trainer) {
+kn_status kn_worker_states_restore(kn_trainer *trainer) {
     kn_rounds *rounds = &trainer->rounds;
     kn_states *states = trainer->states;
     const bool recalls = rounds->recalls;
@@ -155,7 +154,7 @@ kn_status kn_apart_recall(kn_trainer *trainer) {
     for (int i = kn_states_count(states); i-- > 0;) {
         const char *name = kn_states_entry(states, i, NULL);
         if (!strncmp(name, PREFIX, strlen(PREFIX)) || !strcmp(name, COUNT) ||
-            (recalls && is_left(trainer, name)))
+            (recalls && is_unused(trainer, name)))
             kn_states_drop(states, name);
     }
     return KN_OK;

@@ -1,17 +1,17 @@
-/* Sums over a whole batch, in shards or in parts of them. A loss with class weights or ignored targets is a
- * sum over its samples divided by another, of weights: such a division is that of the whole batch if the
- * divisor is its whole sum.
+/* Sums over a whole batch when it is trained in shards or in parts of shards. A loss with class weights or
+ * ignored targets is a sum over samples divided by a sum of weights: the quotient is right for the whole
+ * batch if the divisor is the sum over the whole batch.
  *
- * A *total* is a sum or mean over the batch that depends on inputs alone, such as the sum of the weights of
- * the targets. Its shards are known before the forward pass: a session computes them first, for all shards of
- * a step, adds them up over shards and workers like gradients (shards.c), and leaves each total in a state,
- * which takes the place of the shard's own one in the trainer's graphs. A total that depends on another one
- * needs it first: then this session runs once more for each.
+ * A *total* is a sum or mean over the batch that depends only on inputs, such as the sum of the weights of
+ * the targets. It can be computed before the forward pass: a session computes it for all shards of a step,
+ * adds it up over shards and workers like gradients (shards.c), and stores each total in a state, which
+ * replaces the shard's sum in the trainer's graphs. For totals that depend on other totals, this session
+ * runs once more per level.
  *
- * Other sums over the batch are multiplied by the batch's samples over the shard's: then the mean over the
- * shards, which trainers compute, is the sum over the batch. That is so where "batch" is a symbol of the
- * graph, and no size of it is read as a number; elsewhere sums stay, and what totals would be divided by that
- * ratio, totals are. */
+ * Other sums over the batch are multiplied by batch samples / shard samples: the mean over the shards, which
+ * trainers compute, is then the sum over the batch. This requires that "batch" is a symbol of the graph and
+ * that no size of it is read as a number. Otherwise sums stay unchanged, and totals are divided by that
+ * ratio instead. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,26 +19,25 @@
 #include "train/optimizer.h"
 #include "train/trainer_private.h"
 
-/* ---- finding them in the caller's graph -----------------------------------------------------------------
- */
+/* ---- search in the caller's graph ---------------------------------------------------------------------- */
 
 typedef enum sum_kind { SUM_NONE, SUM_TOTAL, SUM_MEAN_TOTAL, SUM_SCALED } sum_kind;
 
-/* What is known of a value. */
+/* Properties of a value. */
 typedef struct origin {
     bool needed;  /* computed for the loss or an extra value */
     bool fed;     /* depends on an input */
-    bool learnt;  /* depends on what a session of totals does not have: parameters, random numbers */
+    bool learnt;  /* depends on parameters or random numbers, which the session for totals does not have */
     bool carries; /* has elements for each sample */
-    bool whole;   /* a sum over the batch in an integer type, which a cast reads */
-    int depth;    /* the most totals on a way to it */
+    bool whole;   /* an integer sum over the batch, read by a cast */
+    int depth;    /* the largest number of totals on a path to it */
     sum_kind kind;
 } origin;
 
 typedef struct search {
     const kn_graph *graph;
-    bool open;       /* the batch is a symbol */
-    bool sized;      /* a sum tells the size of the batch */
+    bool open;       /* the batch is symbolic */
+    bool sized;      /* a sum computes the size of the batch */
     origin *origins; /* by value id */
 } search;
 
@@ -72,14 +71,14 @@ static void look_at_leaf(const search *own, const kn_value *value) {
     found->carries = own->open ? has_batch(own->graph, &value->shape) : found->fed;
 }
 
-/* Whether a node adds up all that it reads, or takes their mean. */
+/* Whether a node reduces its whole input to a sum or mean. */
 static bool reduces_all(const kn_node *node) {
     const int axes = kn_attribute_of(node, "axes")->count;
     return !axes || axes == node->inputs[0]->shape.rank;
 }
 
-/* A sum or mean over the batch. */
-static void look_at_sum(search *own, const kn_node *node, origin *made) {
+/* Classifies a sum or mean over the batch. */
+static void classify_sum(search *own, const kn_node *node, origin *made) {
     const kn_shape *shape = &node->outputs[0]->shape;
     const bool mean = is_row(node, "mean");
     if (made->fed && !made->learnt && is_known(shape)) {
@@ -116,15 +115,15 @@ static void look_at_node(search *own, const kn_node *node) {
         else if (reduces && reduces_all(node))
             found->carries = false;
         if (reduces && own->origins[node->inputs[0]->id].carries && !found->carries)
-            look_at_sum(own, node, found);
+            classify_sum(own, node, found);
         if (is_row(node, "cast") && own->origins[node->inputs[0]->id].whole &&
             kn_dtype_is_float(value->shape.dtype))
             found->kind = SUM_SCALED;
     }
 }
 
-/* Nodes come after the nodes they read. */
-static void look(search *own, kn_value *const *values, size_t count) {
+/* Visits nodes in order; nodes follow the nodes they read. */
+static void search_nodes(search *own, kn_value *const *values, size_t count) {
     const kn_graph *graph = own->graph;
     for (size_t i = 0; i < count; i++)
         own->origins[values[i]->id].needed = true;
@@ -148,8 +147,8 @@ static void look(search *own, kn_value *const *values, size_t count) {
     }
 }
 
-/* Whether these values are what a session takes; if not, it tells why. */
-static bool can_look(kn_value *const *values, size_t count) {
+/* Whether a session would accept these values; if not, it reports the reason itself. */
+static bool can_search(kn_value *const *values, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (kn_value_failed(values[i]) || values[i]->graph != values[0]->graph ||
             values[i]->graph->error.status != KN_OK)
@@ -172,7 +171,7 @@ static void add_found(const search *own, kn_counts *counts, kn_value **values, s
 }
 
 kn_status kn_counts_find(kn_trainer *trainer, kn_value **values, size_t given) {
-    if (!can_look(values, given)) return KN_OK;
+    if (!can_search(values, given)) return KN_OK;
     const kn_graph *graph = values[0]->graph;
     kn_counts *counts = &trainer->counts;
     search own = {.graph = graph};
@@ -182,7 +181,7 @@ kn_status kn_counts_find(kn_trainer *trainer, kn_value **values, size_t given) {
                            ? KN_OK
                            : kn_fail_memory(&trainer->error, graph->value_count * sizeof *own.origins);
     if (status == KN_OK) {
-        look(&own, values, given);
+        search_nodes(&own, values, given);
         counts->scaled = own.open && !own.sized;
         add_found(&own, counts, values, given);
     }
@@ -190,8 +189,7 @@ kn_status kn_counts_find(kn_trainer *trainer, kn_value **values, size_t given) {
     return status;
 }
 
-/* ---- what an evaluation weights its batches by ----------------------------------------------------------
- */
+/* ---- weights of batches in an evaluation --------------------------------------------------------------- */
 
 /* The value of a session with this name, or NULL. */
 static kn_value *value_of(const kn_session *session, const char *name) {
@@ -207,12 +205,12 @@ kn_status kn_counts_judge(kn_session *session, const char *judged, kn_session **
     const kn_node *node = value ? value->producer : NULL;
     const kn_host *host = kn_session_host(session);
     *counting = NULL;
-    if (!node || !is_row(node, "div") || !can_look(&value, 1)) return KN_OK;
+    if (!node || !is_row(node, "div") || !can_search(&value, 1)) return KN_OK;
     kn_value *divisor = node->inputs[1];
     search own = {.graph = value->graph};
     own.origins = kn_allocate(host, value->graph->value_count + 1, sizeof *own.origins);
     if (!own.origins) return KN_ERROR_MEMORY;
-    look(&own, &value, 1);
+    search_nodes(&own, &value, 1);
     const bool counts = own.origins[divisor->id].kind == SUM_TOTAL && own.origins[divisor->id].depth == 1 &&
                         !divisor->shape.rank && divisor->shape.dtype == KN_FLOAT32;
     kn_release(host, own.origins);
@@ -223,14 +221,13 @@ kn_status kn_counts_judge(kn_session *session, const char *judged, kn_session **
     return kn_session_status(*counting);
 }
 
-/* ---- replacing them in bound graphs ---------------------------------------------------------------------
- */
+/* ---- replacement in bound graphs ----------------------------------------------------------------------- */
 
 typedef struct marks {
     kn_replacing all;
-    int *total_of;   /* by value id: 1 + the position of a total, or 0 */
+    int *total_of;   /* by value id: index of a total plus 1, or 0 */
     bool *scaled;    /* by value id */
-    kn_value *ratio; /* scalar: the batch's samples over the run's */
+    kn_value *ratio; /* scalar: samples of the batch / samples of the run */
     kn_value **made; /* by total: its value in this run */
 } marks;
 
@@ -256,7 +253,7 @@ static kn_status replace_sums(void *user, const kn_replacing *all, const kn_node
     return status == KN_OK ? all->graph->error.status : status;
 }
 
-/* The state of a total, float32, of its shape. */
+/* The float32 state of a total, with its shape. */
 static kn_value *total_state(kn_graph *graph, size_t position, const kn_value *total) {
     char name[KN_TRAIN_NAME_BYTES];
     kn_shape shape = total->shape;
@@ -360,7 +357,7 @@ kn_status kn_counts_compile(kn_trainer *trainer, const kn_feed_list *list, const
     kn_session *session = trainer->counts.session;
     if (!session) return KN_OK;
     kn_status status = kn_session_bind(session, "batch", (int64_t)run->samples);
-    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* the sizes may be fixed */
+    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* all sizes may be fixed */
         status = kn_session_compile(session, list->feeds, list->count);
     return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_session_error(session));
 }

@@ -1,6 +1,6 @@
-/* The memory of the training loop besides the trainer's states, as a state on the host, so that it is
- * saved to and loaded from files: a run that resumes in another process decides as if it had not been
- * interrupted. */
+/* The progress of the training loop that is not in the trainer's states, stored as a state on the host, so
+ * that it is saved to and loaded from files: a run that resumes in another process continues as if it had not
+ * been interrupted. */
 #include "train/trainer_private.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static bool get_numbers(const kn_trainer *trainer, const char *name, double *num
            kn_states_get(trainer->states, name, numbers, (size_t)count * sizeof *numbers) == KN_OK;
 }
 
-/* Whatever a file says. */
+/* Accepts any number that a file may contain. */
 static bool is_count(double number) {
     return number >= 0 && number < 0x1p53;
 }
@@ -28,7 +28,7 @@ kn_status kn_fit_remember(kn_trainer *trainer, const kn_fit_memory *memory) {
     const double numbers[NUMBERS] = {
         memory->judged,    memory->best.loss,  memory->best.accuracy, (double)memory->best.samples,
         memory->best_step, memory->since_best, memory->loss,          memory->samples};
-    /* In a separate state: files that were written without it are read as well. */
+    /* A separate state, so that files without it can also be read. */
     const double accuracy[2] = {memory->right, memory->counted};
     kn_status status = set_numbers(trainer, KN_FIT_MEMORY, numbers, NUMBERS);
     if (status != KN_OK || (!memory->counted && !kn_states_info(trainer->states, KN_FIT_ACCURACY, NULL)))
