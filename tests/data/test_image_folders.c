@@ -94,8 +94,8 @@ static void classes_by_name(void **state) {
     params.classes = "ant\nCat";
     train = open_folder(*state, "", &params);
     assert_int_equal(kn_dataset_status(train), KN_ERROR_NOT_FOUND);
-    assert_non_null(strstr(kn_dataset_error(train),
-                           "the class \"cat\" is not among the 2 classes of the model, ant, Cat;"));
+    assert_non_null(
+        strstr(kn_dataset_error(train), "class \"cat\" is not among the 2 classes of the model, ant, Cat;"));
     kn_dataset_destroy(&train);
 }
 

@@ -115,7 +115,7 @@ static void a_hundred_classes_in_two_files(void **state) {
 
 static void cifar_faults_are_named(void **state) {
     assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_NOT_FOUND,
-                  "data_batch_1.bin and the others");
+                  "data_batch_1.bin and the other");
     assert_failed(open_with(NULL, "cifar100", *state, ""), KN_ERROR_NOT_FOUND, "train.bin and test.bin");
     assert_failed(open_with(NULL, "cifar10", "/nonexistent", ""), KN_ERROR_FILE, "the folder does not exist");
     write_records(*state, "data_batch_1.bin", 10, 1, 0);

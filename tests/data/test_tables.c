@@ -101,7 +101,7 @@ static void columns_apply_to_other_tables(void **state) {
     assert_failed(open_table(&params, *state, "pressure,day\n1,2024-01-01\n", ""), KN_ERROR_NOT_FOUND,
                   "lacks the column \"station\"");
     assert_failed(open_table(&params, *state, "pressure,day,station\nhigh,2024-01-01,north\n", ""),
-                  KN_ERROR_FORMAT, "row 1, column \"pressure\": \"high\", expected a number");
+                  KN_ERROR_FORMAT, "row 1, column \"pressure\": found \"high\", expected a number");
     assert_failed(open_table(&params, *state, "pressure,day,station\n1,2024-13-01,north\n", ""),
                   KN_ERROR_FORMAT, "expected a date");
     params.inputs_only = true;
@@ -111,7 +111,7 @@ static void columns_apply_to_other_tables(void **state) {
     assert_int_equal(kn_dataset_field_count(again), 1);
     kn_dataset_destroy(&again);
     params.columns = "{\"format\":2}";
-    assert_failed(open_table(&params, *state, weather, ""), KN_ERROR_FORMAT, "format 2, expected 1");
+    assert_failed(open_table(&params, *state, weather, ""), KN_ERROR_FORMAT, "format 2; expected 1");
     params.columns = "{\"format\":1,\"target\":{\"name\":\"a\",\"kind\":\"number\"},\"inputs\":[]}";
     assert_failed(open_table(&params, *state, weather, ""), KN_ERROR_FORMAT, "kn_dataset_columns");
     kn_dataset_destroy(&first);
@@ -212,7 +212,8 @@ static void many_rows_stay_in_order(void **state) {
         kn_dataset *table = open_table(&params, *state, text.data, "");
         kn_text_finish(&text);
         if (faults) {
-            assert_failed(table, KN_ERROR_FORMAT, "row 20001, column \"n\": \"x20000\", expected a number");
+            assert_failed(table, KN_ERROR_FORMAT,
+                          "row 20001, column \"n\": found \"x20000\", expected a number");
             continue;
         }
         assert_usable(table);

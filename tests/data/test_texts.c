@@ -85,10 +85,10 @@ static void generated_text_opens(void **state) {
     assert_failed(kn_dataset_open(NULL, "text?lenght=3"), KN_ERROR_ARGUMENT, "did you mean \"length\"?");
     assert_failed(kn_dataset_open(NULL, "text?length=0"), KN_ERROR_ARGUMENT, "above 0");
     assert_failed(kn_dataset_open(NULL, "text?length=3x"), KN_ERROR_ARGUMENT, "above 0");
-    assert_failed(kn_dataset_open(NULL, "text?bytes"), KN_ERROR_ARGUMENT, "is for files");
+    assert_failed(kn_dataset_open(NULL, "text?bytes"), KN_ERROR_ARGUMENT, "needs a file");
     assert_failed(kn_dataset_open(NULL, "text?bytes=1"), KN_ERROR_ARGUMENT, "takes no value");
     assert_failed(kn_dataset_open(NULL, "text?length=99999999"), KN_ERROR_ARGUMENT, "at most 16777216");
-    assert_failed(kn_dataset_open(NULL, "text?length=100000"), KN_ERROR_SHAPE, "too few");
+    assert_failed(kn_dataset_open(NULL, "text?length=100000"), KN_ERROR_SHAPE, "too short");
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static void learnt_vocabulary(void **state) {
     for (size_t i = 0; i < 3; i++)
         assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", text, 500, wrong[i].options)),
                       KN_ERROR_ARGUMENT, wrong[i].part);
-    assert_failed(kn_dataset_open(NULL, "text?vocabulary=40"), KN_ERROR_ARGUMENT, "is for files");
+    assert_failed(kn_dataset_open(NULL, "text?vocabulary=40"), KN_ERROR_ARGUMENT, "needs a file");
     assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "ab\x1e", 3, "?vocabulary=9")),
                   KN_ERROR_FORMAT, "U+001E");
 }
@@ -286,8 +286,8 @@ static void text_faults_are_named(void **state) {
         KN_ERROR_FORMAT, "line 3 is not valid UTF-8 (byte 4");
     assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "a\n\0b..................", 23, "?length=2")),
                   KN_ERROR_FORMAT, "line 2 is not valid UTF-8");
-    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "")), KN_ERROR_SHAPE, "too few");
-    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "", 0, "")), KN_ERROR_SHAPE, "too few");
+    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "")), KN_ERROR_SHAPE, "too short");
+    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "", 0, "")), KN_ERROR_SHAPE, "too short");
     assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "?colour")), KN_ERROR_ARGUMENT,
                   "length=NUMBER, stride=NUMBER, vocabulary=NUMBER or bytes");
     assert_failed(kn_dataset_open(NULL, "text:/nonexistent/file"), KN_ERROR_FILE, "/nonexistent/file");

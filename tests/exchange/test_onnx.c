@@ -64,10 +64,7 @@ static void given_numbers(void **state) {
     onnx_node(&graph, "Reshape", "x,shape", "r", NULL);
     onnx_node(&graph, "Add", "r,y", "z", NULL);
     onnx_output(&graph, "z");
-    onnx_refused(&graph, NULL,
-                 "node 'r' (Reshape): the values of 'shape' must be known when the model is opened, "
-                 "since they decide "
-                 "what is computed: give what they depend on as a constant");
+    onnx_refused(&graph, NULL, "node 'r' (Reshape): the values of 'shape' must be constant");
     const int64_t half = 9;
     const kn_model_given given[] = {{"x", {KN_FLOAT32, 2, {3, 6}}, NULL},
                                     {"half", {KN_INT64, 1, {1}}, &half},
@@ -290,11 +287,10 @@ static void contradictions(void **state) {
     static const struct {
         const char *type, *inputs, *attributes, *message;
     } cases[] = {
-        {"MatMul", "x", "",
-         "could not be built: has 1 inputs and 1 outputs, which may not be the operator's"},
+        {"MatMul", "x", "", "could not be built with 1 inputs and 1 outputs"},
         {"Softmax", "x", "axis='one'", "attribute 'axis' is a string; expected an integer"},
         {"Conv", "x,w", "group=0", "group is 0; expected 1 or more"},
-        {"Conv", "x,w", "kernel_shape=3:5", "kernel_shape has 5, and the weight 3"},
+        {"Conv", "x,w", "kernel_shape=3:5", "kernel_shape has 5, but the weight has 3"},
         {"Conv", "x,w", "auto_pad='MAYBE'", "auto_pad is 'MAYBE'; expected NOTSET"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {

@@ -275,7 +275,7 @@ static void refusals(void **state) {
 
 #define FAMILIES(X)                                                                                          \
     X(qlinear)                                                                                               \
-    X(packed) X(fused) X(runtime_attention) X(linear) X(sample) X(fourier) X(resize) X(recurrent) X(terms)
+    X(packed) X(fused) X(runtime_attention) X(linear) X(sample) X(fourier) X(resize) X(recurrent) X(features)
 #define DECLARE(family)                                                                                      \
     extern const kn_import_row kn_import_##family[];                                                         \
     extern const int kn_import_##family##_count;

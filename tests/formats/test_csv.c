@@ -89,7 +89,7 @@ static void long_values_are_refused(void **state) {
             kn_csv_read(&arena, "t.csv", (const uint8_t *)text, count - 1 + (size_t)more, &table, &error);
         if (more)
             assert_refused(status, &error, KN_ERROR_UNSUPPORTED,
-                           "t.csv: line 2: a value of 16777216 bytes; at most 16777215");
+                           "t.csv: line 2: has a value of 16777216 bytes; at most 16777215");
         else
             assert_int_equal(kn_csv_at(&table, 0, 0).length, most);
         kn_arena_finish(&arena);

@@ -162,7 +162,7 @@ static void inconsistent_tensors_are_refused(void **state) {
                    "both in float_data and in raw_data");
     bytes.count = 0;
     assert_refused(read_tensor(add_text(&bytes, 3, ""), &file, &error), &error, KN_ERROR_UNSUPPORTED,
-                   "in segments");
+                   "has segments");
 }
 
 static void tensors_become_arrays(void **state) {
@@ -283,7 +283,7 @@ static void external_data_stays_in_the_folder(void **state) {
         {"w.bin", "1x", NULL, KN_ERROR_FORMAT, "is not a number"},
         {"w.bin", "7", NULL, KN_ERROR_FORMAT, "bytes 7 to 11 of \"w.bin\", which has 10"},
         {"w.bin", "9223372036854775807", NULL, KN_ERROR_FORMAT, "which has 10"},
-        {"w.bin", "0", "5", KN_ERROR_FORMAT, "5 bytes of external data; type and shape need 4"},
+        {"w.bin", "0", "5", KN_ERROR_FORMAT, "5 bytes of external data, but its type and shape need 4"},
     };
     char *outer = test_folder_make(), path[512], target[512], folder[512];
     assert_int_equal(mkdir(test_path(folder, sizeof folder, outer, "inside"), 0700), 0);

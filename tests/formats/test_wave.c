@@ -142,7 +142,7 @@ static void faults_are_named(void **state) {
         {24, 0, 4, KN_ERROR_FORMAT, "0 samples per second"},
         {32, 4, 2, KN_ERROR_FORMAT, "4 bytes for 1 samples of 16 bits"},
         {34, 12, 2, KN_ERROR_UNSUPPORTED, "12 bits"},
-        {36, 'D', 1, KN_ERROR_FORMAT, "without sound"},
+        {36, 'D', 1, KN_ERROR_FORMAT, "has no data chunk"},
         {40, 5, 4, KN_ERROR_FORMAT, "5 bytes of sound are declared, but 4 are present"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {

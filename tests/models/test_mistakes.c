@@ -56,7 +56,7 @@ static void head(void **state) {
         {"loss huber delta=0\n", "text:3:18: found '0' for delta, expected a number above 0"},
         {"loss huber detla=1\n",
          "text:3:12: found 'detla', expected delta=NUMBER for huber; did you mean 'delta'?"},
-        {"loss huber delta=1 delta=2\n", "text:3:20: found a second delta, expected one"},
+        {"loss huber delta=1 delta=2\n", "text:3:20: found a second delta, expected only one"},
         {"loss cross-entropy smoothing=1\n",
          "text:3:30: found '1' for smoothing, expected a number in [0, 1)"},
         {"loss cross-entropy ignroe=1\n",
@@ -153,7 +153,7 @@ static void kinds(void **state) {
 static void arguments(void **state) {
     (void)state;
     ALL_REFUSED(
-        {"conv 32\n", "text:3:1: conv lacks size (filter size: 3 or 3x5); expected 'conv "
+        {"conv 32\n", "text:3:1: conv needs size (filter size: 3 or 3x5); expected 'conv "
                       "channels size'"},
         {"conv 32 3 stide=2\n",
          "text:3:11: found 'stide', expected an argument of conv: channels, size, stride, padding, dilation, "
@@ -243,7 +243,7 @@ static void names(void **state) {
         {"linear 3\nlinear 4 share=linear2\n", "text:4:16: found 'linear2', expected the name of a layer "
                                                "with parameters before it; did you mean 'linear1'?"},
         {"linear 3\nlinear 4 share=linear1\n", "text:4:1: found 4 for a linear that shares the weight of "
-                                               "'linear1', has 3; expected the same number, or none"},
+                                               "'linear1', which has 3; expected the same number, or none"},
         {"linear 3\nlinear share=linear1 freeze\n",
          "text:4:1: found freeze for shared parameters, expected it in the line of 'linear1'"},
         {"a{i} = relu\n", "text:3:3: found 'i', expected an integer"},
@@ -252,10 +252,10 @@ static void names(void **state) {
         {"a = groupnorm 1\ngroupnorm share=a\n",
          "text:4:1: found a groupnorm without groups; expected groups=, which share= does not copy"},
         {"a = groupnorm 1\nlinear 5\ninstancenorm share=a\n",
-         "text:5:1: the weight of 'a' is for 3 channels; expected a value (batch,channels,...) with the same "
+         "text:5:1: the weight of 'a' has 3 channels; expected a value (batch,channels,...) with the same "
          "number"},
         {"reshape 3x1\na = convtranspose 2 3\nreshape 3x2\nconvtranspose 2 4 share=a\n",
-         "text:6:1: the shared filter of 'a', is 3x3 and makes 2 output channels; expected the same, or "
+         "text:6:1: the shared filter of 'a' is 3x3 with 2 output channels; expected the same, or "
          "none"},
         {"p = parameter 3x3x3\nlinear share=p\n",
          "text:4:1: the weight of 'p' does not exist; expected share= with another linear"});
@@ -346,7 +346,7 @@ static void shapes(void **state) {
     refused_by_graph("reshape 1x-1\nattention_dropout rate=1\n", KN_ERROR_ARGUMENT, "text:4:1: ", "rate");
     refused_by_graph("relu @x:1\n", KN_ERROR_ARGUMENT, "text:3:1: ", "'x'");
     refused_by_graph("input q 2000000000x2000000000x20000000000\nlinear 2000000000\n", KN_ERROR_FORMAT,
-                     "text:4:1: ", "'linear1.weight' would be (2000000000,20000000000)");
+                     "text:4:1: ", "'linear1.weight' would have the shape (2000000000,20000000000)");
 }
 
 int test_mistakes(void) {

@@ -158,7 +158,7 @@ static void from_another_file(void **state) {
         "kn_model_load: model 'text' was not opened from a file with weights; expected a path");
     assert_int_equal(kn_model_load(model, path, states, NULL, &loaded), KN_ERROR_SHAPE);
     snprintf(expected, sizeof expected,
-             "%s: tensor 'logits.weight' is float32 (4, 2), expected float32 (5, 2) for model 'text'", path);
+             "%s: tensor 'logits.weight' is float32 (4, 2); expected float32 (5, 2) for model 'text'", path);
     assert_string_equal(kn_model_error(model), expected);
     assert_int_equal(loaded, 0);
     assert_int_equal(kn_states_count(states), 0); /* nothing was set */
@@ -172,7 +172,7 @@ static void from_another_file(void **state) {
 
     model = parse("koine 1\ninput x 3\nlinear 2\nother = linear 2\n");
     assert_int_equal(kn_model_load(model, path, states, NULL, NULL), KN_ERROR_NOT_FOUND);
-    snprintf(expected, sizeof expected, "%s: tensor 'other.weight' of model 'text' needs", path);
+    snprintf(expected, sizeof expected, "%s: tensor 'other.weight' of model 'text' is missing", path);
     assert_string_equal(kn_model_error(model), expected);
     assert_int_equal(kn_model_status(model), KN_OK);
     kn_model_destroy(&model);
