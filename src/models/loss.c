@@ -55,9 +55,9 @@ static kn_value *build_hinge(const kn_loss_call *call) {
 }
 
 #define OF_CLASSES                                                                                           \
-    .classes = true, .settings = {{"smoothing", 0, 0, 1, "in [0, 1)",                                \
+    .classes = true, .settings = {{"smoothing", 0, 0, 1, "in [0, 1)",                                        \
                                    "fraction of a label that is distributed over all classes"},              \
-                                  {"ignore", NAN, -2147483648.0, 2147483648.0, "without a fraction",                    \
+                                  {"ignore", NAN, -2147483648.0, 2147483648.0, "without a fraction",         \
                                    "class index of ignored targets", .whole = true}}
 #define ABOVE_0(word, about) .settings = {{word, 1, 1e-30, 1e30, "above 0", about}}
 

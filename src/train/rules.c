@@ -142,7 +142,7 @@ static void lion(const kn_update_part *part) {
     descend(part, shrunk(part), sign);
 }
 
-/* ---- optimizers ---------------------------------------------------------------------------------------- */
+/* ---- the optimizers ---------------------------------------------------------------------------------- */
 
 /* `usual`: learning rate, momentum, beta1, beta2, epsilon, weight decay. */
 static const kn_optimizer_row rows[] = {

@@ -82,8 +82,7 @@ static void gradient_of_a_root_at_zero(void **state) {
 
 static void a_fed_value_may_be_the_first(void **state) {
     const char *const words[] = {
-        "'product'", "mul", "infinity", "element 2", "; input 'x' already has infinity at element 2",
-        NULL};
+        "'product'", "mul", "infinity", "element 2", "; input 'x' already has infinity at element 2", NULL};
     look(*state, root, INFINITY, words);
 }
 
