@@ -55,10 +55,17 @@ static kn_status find_lifetimes(kn_planner *planner) {
         const kn_step *step = emitter->steps[s];
         for (int a = 0; a < step->argument_count; a++) {
             const kn_argument *argument = &step->arguments[a];
-            if (argument->kind == KN_ARGUMENT_SCRATCH)
-                touch(&planner->scratches[argument->integer], s);
-            else if (argument->kind == KN_ARGUMENT_VALUE && argument->value)
-                touch(&planner->placements[planner->placements[argument->value->id].root->id], s);
+            if (argument->kind == KN_ARGUMENT_SCRATCH) touch(&planner->scratches[argument->integer], s);
+            if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
+            kn_placement *placement =
+                &planner->placements[planner->placements[argument->value->id].root->id];
+            /* An error of an earlier pass, which would give results from uninitialized memory. */
+            if (placement->storage == KN_STORAGE_SCRATCH && placement->bytes && placement->first < 0 &&
+                !argument->writes)
+                return kn_fail(planner->error, KN_ERROR_INTERNAL,
+                               "step %d, '%s', reads the value '%s', which no earlier step computes", s,
+                               step->label, argument->value->name);
+            touch(placement, s);
         }
     }
     for (size_t i = 0; i < planner->wanted_count; i++) {

@@ -172,8 +172,6 @@ kn_status kn_pass_precision(kn_planner *planner) {
     if (pass.type == KN_FLOAT32) return KN_OK;
     kn_graph *graph = planner->graph;
     const size_t first = graph->value_count;
-    for (size_t i = 0; i < planner->wanted_count; i++) /* simplifying may have replaced them */
-        planner->wanted[i]->wanted = true;
     kn_status status = pass.everywhere ? cast_all(planner) : KN_OK;
     if (status != KN_OK) return status;
     if (!allocate(&pass)) return kn_fail_memory(planner->error, graph->value_count);

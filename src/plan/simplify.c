@@ -134,8 +134,10 @@ kn_status kn_pass_simplify(kn_planner *planner) {
         else
             status = merge_equal(&pass, node);
     }
-    for (size_t i = 0; i < planner->wanted_count; i++)
+    for (size_t i = 0; i < planner->wanted_count; i++) {
         planner->wanted[i] = replacement(&pass, planner->wanted[i]);
+        planner->wanted[i]->wanted = true;
+    }
     kn_map_finish(&pass.seen);
     kn_release(planner->host, pass.instead);
     if (status == KN_OK) status = remove_unread(planner);
