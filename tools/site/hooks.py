@@ -50,8 +50,11 @@ def on_page_markdown(markdown, page, config, files):
 
     def moved(match):
         code, image, text, target = match.groups()
-        if code or EXTERNAL.match(target):
-            return match.group()
+        if code:
+            return code
+        text = LINK.sub(moved, text)  # a picture that is a link
+        if EXTERNAL.match(target):
+            return f"{image}[{text}]({target})"
         name, _, anchor = target.partition("#")
         path = posixpath.normpath(posixpath.join(posixpath.dirname(in_source(here)), name))
         found = page_for(path, files)

@@ -45,7 +45,13 @@ def c_page():
     body = re.sub(r"<h1>.*?</h1>", "# The C interface\n", body)
     body = re.sub(r'<h2 id="(.*?)">(.*?)</h2>', r"\n## \2 {#\1}\n", body)
     body = re.sub(r"<h2>(.*?)</h2>", r"\n## \1\n", body)
-    return re.sub(r"<h3>(.*?)</h3>", lambda match: f"\n### {html.unescape(match.group(1))}\n", body) + "\n"
+    return re.sub(r"<h3>(.*?)</h3>", section, body) + "\n"
+
+
+def section(match):
+    """Long titles are cut at their first colon or full stop; what follows becomes a paragraph."""
+    title, _, about = re.match(r"(.*?)(?:([:.]) (.*))?$", html.unescape(match.group(1))).groups()
+    return f"\n### {title}\n\n{about[0].upper()}{about[1:]}.\n" if about else f"\n### {title}\n"
 
 
 def python_page():

@@ -1,0 +1,21 @@
+"""Docstrings as Markdown for the website: examples become code, and lines that explain a parameter a list."""
+import re
+
+from griffe import Extension
+
+EXAMPLE = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", re.M)
+PARAMETER = re.compile(r"^(\w+(?:, \w+)*): ", re.M)
+
+
+def as_markdown(text):
+    parts, at = [], 0
+    for match in EXAMPLE.finditer(text):
+        parts += [PARAMETER.sub(r"\n- `\1`: ", text[at:match.start()]), f"\n```pycon\n{match.group()}\n```\n"]
+        at = match.end()
+    return "".join(parts) + PARAMETER.sub(r"\n- `\1`: ", text[at:])
+
+
+class Docstrings(Extension):
+    def on_object(self, *, obj, **_):
+        if obj.docstring:
+            obj.docstring.value = as_markdown(obj.docstring.value)
