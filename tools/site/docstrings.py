@@ -4,7 +4,7 @@ import re
 from griffe import Extension
 
 EXAMPLE = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", re.M)
-PARAMETER = re.compile(r"^(\w+(?:, \w+)*): ", re.M)
+PARAMETER = re.compile(r"^([a-z_]\w*(?:, [a-z_]\w*)*): ", re.M)
 
 
 def as_markdown(text):
